@@ -1,0 +1,1 @@
+"""What the functions share: the database, the channels, the agents, routing, settings."""

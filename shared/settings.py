@@ -1,0 +1,67 @@
+"""What every function may be told from outside, in one frozen model.
+
+What only one channel or provider needs is a small model in *its own file*, so that adding one edits nothing here.
+"""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.errors import ConfigInvalid
+
+
+class Settings(BaseSettings):
+    """Read from the environment: ``POSTROOM_`` and the field's name in capitals. Milliseconds where a name ends in ``_ms``."""
+
+    model_config = SettingsConfigDict(env_prefix="POSTROOM_", frozen=True, extra="ignore")
+
+    db: Path = Path("postroom.db")
+    run_dir: Path | None = None
+    agents_dir: Path = Path("agents")
+
+    tick_secret: SecretStr | None = None
+    api_token: SecretStr | None = None
+
+    durability: Literal["local", "replicated"] = "local"
+    litestream_socket: Path | None = None
+    replica_url: str | None = None
+
+    timezone: str = "UTC"
+    default_agent: str = "assistant"
+    new_chats: Literal["refuse", "wire"] = "refuse"
+
+    batch_size: int = Field(10, ge=1, le=1000)
+    max_concurrent_turns: int = Field(16, ge=1, le=10_000)
+    max_concurrent_sends: int = Field(16, ge=1, le=1000)
+    lease_ms: int = Field(30_000, ge=1000)
+    turn_timeout_ms: int = Field(600_000, ge=100)
+    max_attempts: int = Field(5, ge=1)
+    retry_base_ms: int = Field(5000, ge=1)
+    retry_cap_ms: int = Field(300_000, ge=1)
+    unknown_sends: Literal["resend", "hold"] = "resend"
+    retention_ms: int = Field(24 * 60 * 60 * 1000, ge=0)
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment once.
+
+        Raises:
+            ConfigInvalid: names every variable that is wrong, and why; never its value.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            raise ConfigInvalid(explain(error, "POSTROOM_")) from None
+
+    @property
+    def sockets(self) -> Path:
+        """The folder of the kick sockets: one per database, short enough for a Unix socket's path."""
+        return self.run_dir or self.db.with_name(self.db.name + ".run")
+
+
+def explain(error: ValidationError, prefix: str) -> str:
+    """One sentence for each variable that a settings model refused, without the value."""
+    problems = (f"{prefix}{'.'.join(map(str, item['loc'])).upper()}: {item['msg']}" for item in error.errors())
+    return "settings: " + "; ".join(problems)
