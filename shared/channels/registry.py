@@ -1,0 +1,36 @@
+"""Names to channel adapters. The name comes from a URL, so it only ever selects from this list."""
+
+from functools import cache
+from importlib import import_module
+
+from shared.channels.base import Channel
+from shared.errors import UnknownName
+
+_MODULES = {
+    "discord": "shared.channels.discord",
+    "telegram": "shared.channels.telegram",
+}
+NAMES = tuple(_MODULES)
+
+
+def get(name: str) -> Channel:
+    """The adapter called *name*, imported and configured on first use and kept for the process.
+
+    Raises:
+        UnknownName: no such channel.
+        ConfigInvalid: the channel lacks a setting; the message names it.
+    """
+    if name not in _MODULES:
+        raise UnknownName("channel", name, _MODULES)
+    return _load(name)
+
+
+def forget() -> None:
+    """Read settings anew at the next ``get``."""
+    _load.cache_clear()
+
+
+@cache
+def _load(name: str) -> Channel:
+    adapter: Channel = import_module(_MODULES[name]).channel()
+    return adapter
