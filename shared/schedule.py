@@ -25,10 +25,25 @@ def validate(expression: str, timezone: str) -> None:
 
 
 def next_occurrence(expression: str, timezone: str, *, after_ms: int) -> int:
-    """The first instant of the schedule after *after_ms*, both in ms UTC: the grid is the wall clock of *timezone*."""
-    start = datetime.fromtimestamp(after_ms / 1000, ZoneInfo(timezone))
-    following: datetime = croniter(expression, start).get_next(datetime)
-    return int(following.timestamp() * 1000)
+    """The first instant of the schedule after *after_ms*, both in ms UTC.
+
+    A schedule that names its hours follows the wall clock of *timezone*: on the day the clock goes forward it runs once,
+    an hour later if its time is missing; on the day it goes back it runs once, the first time. One that runs in every
+    hour (``*`` or ``*/n``) follows elapsed time, and so runs in both of the doubled hours.
+    """
+    zone = ZoneInfo(timezone)
+    start = datetime.fromtimestamp(after_ms / 1000, zone)
+    if expression.split()[1:2] and expression.split()[1].startswith("*"):
+        return _ms(croniter(expression, start).get_next(datetime))
+    wall = croniter(expression, start.replace(tzinfo=None))
+    while True:
+        following = _ms(wall.get_next(datetime).replace(tzinfo=zone))
+        if following > after_ms:
+            return following
+
+
+def _ms(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)
 
 
 def successor(expression: str, timezone: str, misfire: str, *, scheduled_ms: int, now_ms: int) -> int:

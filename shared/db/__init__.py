@@ -1,0 +1,1 @@
+"""The one SQLite file: connections, migrations, the writer, and one module per table."""

@@ -1,0 +1,90 @@
+"""Agents: identity, folder, provider."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+DEFAULT_AGENT = "assistant"
+
+_COLUMNS = "id, name, provider, model, folder, instructions, config, concurrency, timezone, is_default"
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One row of ``agents``."""
+
+    id: str
+    name: str
+    provider: str
+    model: str | None
+    folder: str | None
+    instructions: str
+    config: dict[str, Any]
+    concurrency: int
+    timezone: str
+    is_default: bool
+
+
+def _agent(row: tuple[Any, ...]) -> Agent:
+    id_, name, provider, model, folder, instructions, config, concurrency, timezone, is_default = row
+    return Agent(
+        id_, name, provider, model, folder, instructions, json.loads(config), concurrency, timezone, bool(is_default)
+    )
+
+
+def get(conn: apsw.Connection, agent_id: str) -> Agent | None:
+    """The agent with this id, or None."""
+    rows = conn.execute(f"SELECT {_COLUMNS} FROM agents WHERE id = :id", {"id": agent_id}).fetchall()  # noqa: S608
+    return _agent(rows[0]) if rows else None
+
+
+def every(conn: apsw.Connection) -> list[Agent]:
+    """All agents, by id."""
+    return [_agent(row) for row in conn.execute(f"SELECT {_COLUMNS} FROM agents ORDER BY id").fetchall()]  # noqa: S608
+
+
+def default(conn: apsw.Connection) -> Agent | None:
+    """The agent that answers where nobody is named."""
+    rows = conn.execute(f"SELECT {_COLUMNS} FROM agents WHERE is_default = 1").fetchall()  # noqa: S608
+    return _agent(rows[0]) if rows else None
+
+
+def ensure_default(conn: apsw.Connection, *, now_ms: int) -> None:
+    """Give a database without agents its first: the echo agent, which needs no account."""
+    conn.execute(
+        """
+        INSERT INTO agents (id, name, provider, is_default, created_at, updated_at)
+        SELECT :id, 'Assistant', 'echo', 1, :now, :now
+         WHERE NOT EXISTS (SELECT 1 FROM agents)
+        """,
+        {"id": DEFAULT_AGENT, "now": now_ms},
+    )
+
+
+def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
+    """Create the agent, or replace all of its settings; who is the default stays as it is."""
+    conn.execute(
+        """
+        INSERT INTO agents (id, name, provider, model, folder, instructions, config, concurrency, timezone,
+                            created_at, updated_at)
+        VALUES (:id, :name, :provider, :model, :folder, :instructions, :config, :concurrency, :timezone, :now, :now)
+        ON CONFLICT (id) DO UPDATE
+           SET name = excluded.name, provider = excluded.provider, model = excluded.model, folder = excluded.folder,
+               instructions = excluded.instructions, config = excluded.config, concurrency = excluded.concurrency,
+               timezone = excluded.timezone, updated_at = excluded.updated_at
+        """,
+        {
+            "id": agent.id,
+            "name": agent.name,
+            "provider": agent.provider,
+            "model": agent.model,
+            "folder": agent.folder,
+            "instructions": agent.instructions,
+            "config": json.dumps(agent.config),
+            "concurrency": agent.concurrency,
+            "timezone": agent.timezone,
+            "now": now_ms,
+        },
+    )

@@ -1,0 +1,113 @@
+"""Opening the database, and taking turns at writing it.
+
+Only apsw opens this file: the SQLite inside Python may be older than 3.51.3, whose WAL can be corrupted when one process
+writes while another checkpoints, and that is how Litestream works. Nothing of ours truncates or restarts the WAL:
+Litestream owns checkpoints, and a foreign TRUNCATE stalls every writer for the whole busy timeout.
+"""
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from shared.errors import ConfigInvalid
+
+_OLDEST_SQLITE = 3_051_003
+_BUSY_STEP_S = 0.001       # constant: SQLite's own growing steps starve the unlucky (1.7 s against 0.03 s measured)
+_BUSY_LIMIT_S = 10.0
+_AUTOCHECKPOINT_PAGES = 10_000   # a net for when Litestream is away; it checkpoints at 1000 pages long before
+
+_gates: dict[str, "_Gate"] = {}
+_gates_lock = threading.Lock()
+
+
+class _Gate:
+    """Lets one writer in at a time, in the order of arrival, over all processes: flock in front of SQLite's own lock.
+
+    The kernel drops the lock when its holder dies. Litestream doesn't take it; the busy handler waits for that one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._thread = threading.Lock()
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._thread:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+
+def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
+    """A connection to the database at *path*; one thread uses it.
+
+    Raises:
+        ConfigInvalid: this apsw carries an SQLite that could corrupt the file.
+    """
+    if apsw.sqlite_lib_version() and apsw.SQLITE_VERSION_NUMBER < _OLDEST_SQLITE:
+        raise ConfigInvalid(f"apsw {apsw.apsw_version()} carries SQLite {apsw.sqlite_lib_version()}; 3.51.3 or newer is needed")
+    flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    conn = apsw.Connection(str(path), flags=flags)
+    conn.set_busy_handler(_BusyHandler())
+    if not readonly:
+        conn.execute("PRAGMA journal_mode = WAL").fetchall()
+        conn.execute(f"PRAGMA wal_autocheckpoint = {_AUTOCHECKPOINT_PAGES}").fetchall()
+    conn.execute("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL").fetchall()
+    return conn
+
+
+class _BusyHandler:
+    """Waits for the lock in constant steps, up to a limit."""
+
+    def __init__(self) -> None:
+        self._deadline = 0.0
+
+    def __call__(self, calls: int) -> bool:
+        now = time.monotonic()
+        if calls == 0:
+            self._deadline = now + _BUSY_LIMIT_S
+        time.sleep(_BUSY_STEP_S)
+        return now < self._deadline
+
+
+@contextmanager
+def transaction(conn: apsw.Connection) -> Iterator[None]:
+    """One write transaction: all or nothing, after waiting for its turn. Keep it short; nothing remote inside.
+
+    IMMEDIATE, because a read that turns into a write fails at once when somebody else wrote in between.
+    """
+    with _gate(conn)():
+        conn.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            conn.execute("ROLLBACK")
+            raise
+        try:
+            conn.execute("COMMIT")
+        except BaseException:
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
+            raise
+
+
+def _gate(conn: apsw.Connection) -> _Gate:
+    name = conn.filename
+    gate = _gates.get(name)
+    if gate is None:
+        with _gates_lock:
+            gate = _gates.setdefault(name, _Gate(Path(f"{name}-gate")))
+    return gate
+
+
+def forget_gates() -> None:
+    """Drop what was inherited over a fork: a lock file's descriptor must not be shared between processes."""
+    _gates.clear()

@@ -1,0 +1,42 @@
+"""What was refused, and why; never a person's text."""
+
+import apsw
+
+
+def record(
+    conn: apsw.Connection,
+    *,
+    channel: str,
+    reason: str,
+    detail: str = "",
+    platform_id: str | None = None,
+    sender_id: str | None = None,
+    event_key: str | None = None,
+    now_ms: int,
+) -> None:
+    """Keep the refusal; the same platform event is kept once."""
+    conn.execute(
+        """
+        INSERT INTO dropped (channel, platform_id, sender_id, event_key, reason, detail, created_at)
+        VALUES (:channel, :platform_id, :sender_id, :event_key, :reason, :detail, :now)
+        ON CONFLICT (channel, event_key) WHERE event_key IS NOT NULL DO NOTHING
+        """,
+        {
+            "channel": channel,
+            "platform_id": platform_id,
+            "sender_id": sender_id,
+            "event_key": event_key,
+            "reason": reason,
+            "detail": detail,
+            "now": now_ms,
+        },
+    )
+
+
+def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
+    """Delete up to *limit* refusals from before *older_than_ms*; how many."""
+    conn.execute(
+        "DELETE FROM dropped WHERE id IN (SELECT id FROM dropped WHERE created_at < :cutoff ORDER BY created_at LIMIT :limit)",
+        {"cutoff": older_than_ms, "limit": limit},
+    )
+    return conn.changes()

@@ -1,0 +1,73 @@
+"""Events: every change of state, append-only; server-sent events, histories and Spark's streams read them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A row of ``events``."""
+
+    id: int
+    type: str
+    message_id: str | None
+    response_id: int | None
+    agent: str | None
+    channel: str | None
+    data: dict[str, Any]
+    created_at: int
+
+
+def append(
+    conn: apsw.Connection,
+    type_: str,
+    *,
+    now_ms: int,
+    message_id: str | None = None,
+    response_id: int | None = None,
+    agent: str | None = None,
+    channel: str | None = None,
+    session_id: int | None = None,
+    data: dict[str, Any] | None = None,
+) -> None:
+    """Record that something happened, in the transaction in which it does. *data* holds facts, no secrets."""
+    conn.execute(
+        """
+        INSERT INTO events (type, message_id, response_id, agent, channel, session_id, data, created_at)
+        VALUES (:type, :message_id, :response_id, :agent, :channel, :session_id, :data, :now)
+        """,
+        {
+            "type": type_,
+            "message_id": message_id,
+            "response_id": response_id,
+            "agent": agent,
+            "channel": channel,
+            "session_id": session_id,
+            "data": json.dumps(data) if data else "{}",
+            "now": now_ms,
+        },
+    )
+
+
+def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[Event]:
+    """Up to *limit* events that came after *last_id*, oldest first."""
+    rows = conn.execute(
+        """
+        SELECT id, type, message_id, response_id, agent, channel, data, created_at
+          FROM events
+         WHERE id > :last
+         ORDER BY id
+         LIMIT :limit
+        """,
+        {"last": last_id, "limit": limit},
+    ).fetchall()
+    return [Event(*row[:6], json.loads(row[6]), row[7]) for row in rows]
+
+
+def latest_id(conn: apsw.Connection) -> int:
+    """The newest event's id, 0 if there is none."""
+    newest: int = conn.execute("SELECT ifnull(max(id), 0) FROM events").get
+    return newest

@@ -1,0 +1,57 @@
+"""Brings a database of any earlier release up to this one: numbered files, applied once, each in a transaction."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import apsw
+
+from shared import clock
+from shared.db import agents, meta
+from shared.db.connection import open_connection, transaction
+from shared.errors import DatabaseTooNew
+
+
+def migrate(path: Path) -> int:
+    """Apply what is missing, and give a new database its first agent. Safe to run from several processes at once.
+
+    Returns:
+        The schema's version afterwards.
+
+    Raises:
+        DatabaseTooNew: the file was written by a later release; it is left as it is.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    conn = open_connection(path)
+    try:
+        pending = _migrations()
+        newest = max(pending)
+        found = _version(conn)
+        if found > newest:
+            raise DatabaseTooNew(
+                f"{path} has schema {found}, this release knows up to {newest}: start it with the newer release again"
+            )
+        for version in sorted(pending):
+            with transaction(conn):
+                if _version(conn) < version:   # another process may have been quicker
+                    conn.execute(pending[version])
+                    meta.put(conn, "schema_version", str(version))
+        with transaction(conn):
+            meta.ensure_epoch(conn)
+            agents.ensure_default(conn, now_ms=clock.now_ms())
+        return newest
+    finally:
+        conn.close()
+
+
+def _migrations() -> dict[int, str]:
+    """Version to SQL."""
+    folder = files("shared.db") / "migrations"
+    found = {item.name: item.read_text("utf-8") for item in folder.iterdir() if item.name.endswith(".sql")}
+    return {int(re.match(r"(\d{4})_", name)[1]): sql for name, sql in found.items()}  # type: ignore[index]
+
+
+def _version(conn: apsw.Connection) -> int:
+    if not conn.table_exists(None, "meta"):
+        return 0
+    return int(meta.get(conn, "schema_version") or 0)

@@ -1,0 +1,37 @@
+"""Sessions: one agent's continuing context in one chat or thread."""
+
+import apsw
+
+from shared import ids
+
+
+def ensure(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, now_ms: int) -> int:
+    """The id of the active session, made if there is none. Uniqueness is an index; the caller's transaction serialises."""
+    key = {"agent": agent, "chat": chat_id, "thread": thread_id, "now": now_ms}
+    found: int | None = conn.execute(
+        """
+        SELECT id
+          FROM sessions
+         WHERE agent = :agent AND ifnull(chat_id, 0) = ifnull(:chat, 0)
+           AND ifnull(thread_id, '') = ifnull(:thread, '') AND status = 'active'
+        """,
+        key,
+    ).get
+    if found is not None:
+        return found
+    conn.execute(
+        """
+        INSERT INTO sessions (session_id, agent, chat_id, thread_id, created_at, last_active)
+        VALUES (:session_id, :agent, :chat, :thread, :now, :now)
+        """,
+        {**key, "session_id": ids.new("session")},
+    )
+    return conn.last_insert_rowid()
+
+
+def touch(conn: apsw.Connection, session_id: int, *, continuation: str | None, now_ms: int) -> None:
+    """A turn ended: remember when, and how the provider goes on."""
+    conn.execute(
+        "UPDATE sessions SET last_active = :now, continuation = ifnull(:continuation, continuation) WHERE id = :id",
+        {"now": now_ms, "continuation": continuation, "id": session_id},
+    )
