@@ -1,0 +1,113 @@
+"""Child processes that can't outlive us, and the reading of what they say.
+
+Every child is the leader of its own process group and asks the kernel to be killed when its parent dies
+(``PR_SET_PDEATHSIG``, https://man7.org/linux/man-pages/man2/prctl.2.html), so even ``kill -9`` of the supervisor
+leaves nothing behind. Elsewhere than on Linux the request does nothing.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
+
+# Loaded once, before any fork: the child must not import.
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask to be killed when *parent* (a process id) ends; exits at once when it has ended already."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def name_process(name: str) -> None:
+    """Show *name* (15 bytes at most) in ``ps`` and ``top``."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def tied_to_this_process() -> Callable[[], None]:
+    """A ``preexec_fn`` for children of the calling process."""
+    parent = os.getpid()
+    return lambda: die_with_parent(parent)
+
+
+async def spawn(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    pass_fds: Sequence[int] = (),
+    cwd: Path | None = None,
+) -> asyncio.subprocess.Process:
+    """Start a program in its own process group, tied to us, with both outputs on one pipe."""
+    return await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=dict(environment),
+        pass_fds=tuple(pass_fds),
+        cwd=cwd,
+        process_group=0,
+        preexec_fn=tied_to_this_process(),
+        limit=1 << 20,
+    )
+
+
+async def stop(process: asyncio.subprocess.Process, *, timeout_s: float) -> bool:
+    """SIGTERM, wait, and SIGKILL to the whole group if it did not end in time. True when it ended by itself."""
+    graceful = True
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), timeout_s)
+        except TimeoutError:
+            graceful = False
+            kill_group(process.pid)
+            await process.wait()
+    return graceful
+
+
+def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
+    """Send *number* to the process group that *pid* leads; an ended one is no error."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+async def follow(stream: asyncio.StreamReader, line: Callable[[str], None]) -> None:
+    """Hand over each line of *stream* until it ends; one that is longer than the buffer comes in pieces."""
+    while True:
+        try:
+            raw = await stream.readline()
+        except ValueError:  # longer than the limit: the buffer was dropped, the next line is whole again
+            line("(a line of more than 1 MB was left out)")
+            continue
+        if not raw:
+            return
+        text = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if text:
+            line(text)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process with this id exists and is not a zombie (a zombie holds nothing)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    with contextlib.suppress(OSError):
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] != "Z"
+    return True

@@ -1,0 +1,48 @@
+"""What the fork server runs in a child: a function, or the step that prepares the database.
+
+Loaded after the fork, together with everything else of ours, so that a reload sees what was saved.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def serve(options: Mapping[str, Any], ready: int, sockets: Sequence[int]) -> int:
+    """Serve one function on the inherited socket. Options: ``name``, ``timeout_ms``."""
+    from infra import runner
+
+    sock = socket.socket(fileno=sockets[0])
+    return runner.serve(
+        options["name"], sock=sock, timeout_ms=options["timeout_ms"], on_ready=lambda: _say_ready(ready)
+    )
+
+
+def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -> int:
+    """Create or migrate the database and print what is in it as one line of JSON.
+
+    Options: ``db``; ``restored``: true begins a new epoch, because ids that were handed out after the restored
+    position will be handed out again.
+    """
+    from shared.db import connection, meta, migrate
+
+    path = Path(options["db"])
+    migrate.migrate(path)
+    conn = connection.open_connection(path)
+    try:
+        epoch = meta.new_epoch(conn) if options.get("restored") else None
+        (messages,) = conn.execute("SELECT count(*) FROM messages").fetchone()
+        (schema,) = conn.execute("PRAGMA user_version").fetchone()
+    finally:
+        conn.close()
+    print(json.dumps({"messages": messages, "schema": schema, "epoch": epoch}), flush=True)  # noqa: T201
+    _say_ready(ready)
+    return 0
+
+
+def _say_ready(fd: int) -> None:
+    os.write(fd, b"ready")
+    os.close(fd)
