@@ -1,7 +1,7 @@
 """Kicks: a local datagram that says "there is work". Never needed for correctness, a tick finds the work too.
 
-A listener binds ``<run_dir>/<name>.sock``; a kick is one byte sent without waiting. A full queue means that a wake-up is
-already on its way; a missing listener means that nobody is there to wake: both are fine.
+A listener binds ``<run_dir>/<name>.sock``; a kick is one byte sent without waiting. A full queue means that a
+wake-up is already on its way; a missing listener means that nobody is there to wake: both are fine.
 """
 
 import os
@@ -9,14 +9,16 @@ import socket
 from pathlib import Path
 
 _FULL_OR_ABSENT = (BlockingIOError, FileNotFoundError, ConnectionRefusedError)
-_PATH_LIMIT = 107   # bytes, from sys/un.h
+_PATH_LIMIT = 107  # bytes, from sys/un.h
 
 
 def _address(run_dir: Path, name: str) -> str:
     """The socket's path; through /proc if the real one is longer than a Unix socket allows."""
     path = str(run_dir / f"{name}.sock")
     if len(os.fsencode(path)) > _PATH_LIMIT:
-        raise ValueError(f"{path} is too long for a Unix socket (at most {_PATH_LIMIT} bytes): set POSTROOM_RUN_DIR to a shorter folder")
+        raise ValueError(
+            f"{path} is too long for a Unix socket ({_PATH_LIMIT} bytes): set POSTROOM_RUN_DIR to a shorter folder"
+        )
     return path
 
 
@@ -49,7 +51,7 @@ class Listener:
         fresh.unlink(missing_ok=True)
         self._socket.bind(str(fresh))
         fresh.chmod(0o600)
-        fresh.replace(path)   # no instant without a listener
+        fresh.replace(path)  # no instant without a listener
         self._path = path
         self._inode = path.stat().st_ino
 

@@ -15,7 +15,7 @@ _SHARED: list[Any] = [
     structlog.stdlib.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
-_QUIET = ("httpx", "httpcore", "uvicorn.access")   # httpx logs whole URLs, and Telegram's carry the token
+_QUIET = ("httpx", "httpcore", "uvicorn.access")  # httpx logs whole URLs, and Telegram's carry the token
 
 
 def configure(function: str, level: str = "INFO") -> None:

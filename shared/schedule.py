@@ -27,9 +27,9 @@ def validate(expression: str, timezone: str) -> None:
 def next_occurrence(expression: str, timezone: str, *, after_ms: int) -> int:
     """The first instant of the schedule after *after_ms*, both in ms UTC.
 
-    A schedule that names its hours follows the wall clock of *timezone*: on the day the clock goes forward it runs once,
-    an hour later if its time is missing; on the day it goes back it runs once, the first time. One that runs in every
-    hour (``*`` or ``*/n``) follows elapsed time, and so runs in both of the doubled hours.
+    A schedule that names its hours follows the wall clock of *timezone*: on the day the clock goes forward it runs
+    once, an hour later if its time is missing; on the day it goes back it runs once, the first time. One that runs in
+    every hour (``*`` or ``*/n``) follows elapsed time, and so runs in both of the doubled hours.
     """
     zone = ZoneInfo(timezone)
     start = datetime.fromtimestamp(after_ms / 1000, zone)

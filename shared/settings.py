@@ -13,7 +13,7 @@ from shared.errors import ConfigInvalid
 
 
 class Settings(BaseSettings):
-    """Read from the environment: ``POSTROOM_`` and the field's name in capitals. Milliseconds where a name ends in ``_ms``."""
+    """Read from the environment: ``POSTROOM_`` and the field's name in capitals. ``_ms`` is milliseconds."""
 
     model_config = SettingsConfigDict(env_prefix="POSTROOM_", frozen=True, extra="ignore")
 
@@ -32,16 +32,16 @@ class Settings(BaseSettings):
     default_agent: str = "assistant"
     new_chats: Literal["refuse", "wire"] = "refuse"
 
-    batch_size: int = Field(10, ge=1, le=1000)
-    max_concurrent_turns: int = Field(16, ge=1, le=10_000)
-    max_concurrent_sends: int = Field(16, ge=1, le=1000)
-    lease_ms: int = Field(30_000, ge=1000)
-    turn_timeout_ms: int = Field(600_000, ge=100)
-    max_attempts: int = Field(5, ge=1)
-    retry_base_ms: int = Field(5000, ge=1)
-    retry_cap_ms: int = Field(300_000, ge=1)
+    batch_size: int = Field(default=10, ge=1, le=1000)
+    max_concurrent_turns: int = Field(default=16, ge=1, le=10_000)
+    max_concurrent_sends: int = Field(default=16, ge=1, le=1000)
+    lease_ms: int = Field(default=30_000, ge=1000)
+    turn_timeout_ms: int = Field(default=600_000, ge=100)
+    max_attempts: int = Field(default=5, ge=1)
+    retry_base_ms: int = Field(default=5000, ge=1)
+    retry_cap_ms: int = Field(default=300_000, ge=1)
     unknown_sends: Literal["resend", "hold"] = "resend"
-    retention_ms: int = Field(24 * 60 * 60 * 1000, ge=0)
+    retention_ms: int = Field(default=24 * 60 * 60 * 1000, ge=0)
 
     @classmethod
     def load(cls) -> Self:

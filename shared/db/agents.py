@@ -6,9 +6,13 @@ from typing import Any
 
 import apsw
 
+from shared.db.connection import rows
+
 DEFAULT_AGENT = "assistant"
 
-_COLUMNS = "id, name, provider, model, folder, instructions, config, concurrency, timezone, is_default"
+_SELECT = (
+    "SELECT id, name, provider, model, folder, instructions, config, concurrency, timezone, is_default FROM agents"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +40,19 @@ def _agent(row: tuple[Any, ...]) -> Agent:
 
 def get(conn: apsw.Connection, agent_id: str) -> Agent | None:
     """The agent with this id, or None."""
-    rows = conn.execute(f"SELECT {_COLUMNS} FROM agents WHERE id = :id", {"id": agent_id}).fetchall()  # noqa: S608
-    return _agent(rows[0]) if rows else None
+    found = rows(conn, _SELECT + " WHERE id = :id", {"id": agent_id})
+    return _agent(found[0]) if found else None
 
 
 def every(conn: apsw.Connection) -> list[Agent]:
     """All agents, by id."""
-    return [_agent(row) for row in conn.execute(f"SELECT {_COLUMNS} FROM agents ORDER BY id").fetchall()]  # noqa: S608
+    return [_agent(row) for row in rows(conn, _SELECT + " ORDER BY id")]
 
 
 def default(conn: apsw.Connection) -> Agent | None:
     """The agent that answers where nobody is named."""
-    rows = conn.execute(f"SELECT {_COLUMNS} FROM agents WHERE is_default = 1").fetchall()  # noqa: S608
-    return _agent(rows[0]) if rows else None
+    found = rows(conn, _SELECT + " WHERE is_default = 1")
+    return _agent(found[0]) if found else None
 
 
 def ensure_default(conn: apsw.Connection, *, now_ms: int) -> None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import apsw
 
+from shared.db.connection import rows
+
 
 @dataclass(frozen=True, slots=True)
 class Chat:
@@ -18,17 +20,18 @@ class Chat:
 
 def find(conn: apsw.Connection, channel: str, platform_id: str) -> Chat | None:
     """The chat that the platform knows under *platform_id*, or None."""
-    rows = conn.execute(
+    found = rows(
+        conn,
         """
         SELECT id, channel, platform_id, is_group, status
           FROM chats
          WHERE channel = :channel AND platform_id = :platform_id
         """,
         {"channel": channel, "platform_id": platform_id},
-    ).fetchall()
-    if not rows:
+    )
+    if not found:
         return None
-    id_, channel, platform_id, is_group, status = rows[0]
+    id_, channel, platform_id, is_group, status = found[0]
     return Chat(id_, channel, platform_id, bool(is_group), status)
 
 

@@ -1,7 +1,7 @@
 """Opening the database, and taking turns at writing it.
 
-Only apsw opens this file: the SQLite inside Python may be older than 3.51.3, whose WAL can be corrupted when one process
-writes while another checkpoints, and that is how Litestream works. Nothing of ours truncates or restarts the WAL:
+Only apsw opens this file: the SQLite inside Python may be older than 3.51.3, whose WAL can be corrupted when one
+process writes while another checkpoints, and that is how Litestream works. Nothing of ours truncates or restarts the WAL:
 Litestream owns checkpoints, and a foreign TRUNCATE stalls every writer for the whole busy timeout.
 """
 
@@ -9,18 +9,19 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from shared.errors import ConfigInvalid
 
 _OLDEST_SQLITE = 3_051_003
-_BUSY_STEP_S = 0.001       # constant: SQLite's own growing steps starve the unlucky (1.7 s against 0.03 s measured)
+_BUSY_STEP_S = 0.001  # constant: SQLite's own growing steps starve the unlucky (1.7 s against 0.03 s measured)
 _BUSY_LIMIT_S = 10.0
-_AUTOCHECKPOINT_PAGES = 10_000   # a net for when Litestream is away; it checkpoints at 1000 pages long before
+_AUTOCHECKPOINT_PAGES = 10_000  # a net for when Litestream is away; it checkpoints at 1000 pages long before
 
 _gates: dict[str, "_Gate"] = {}
 _gates_lock = threading.Lock()
@@ -53,7 +54,9 @@ def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
         ConfigInvalid: this apsw carries an SQLite that could corrupt the file.
     """
     if apsw.sqlite_lib_version() and apsw.SQLITE_VERSION_NUMBER < _OLDEST_SQLITE:
-        raise ConfigInvalid(f"apsw {apsw.apsw_version()} carries SQLite {apsw.sqlite_lib_version()}; 3.51.3 or newer is needed")
+        raise ConfigInvalid(
+            f"apsw {apsw.apsw_version()} carries SQLite {apsw.sqlite_lib_version()}; 3.51.3 or newer is needed"
+        )
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     conn = apsw.Connection(str(path), flags=flags)
     conn.set_busy_handler(_BusyHandler())
@@ -76,6 +79,17 @@ class _BusyHandler:
             self._deadline = now + _BUSY_LIMIT_S
         time.sleep(_BUSY_STEP_S)
         return now < self._deadline
+
+
+def rows(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    """All rows of a statement. Always all: while a half-read RETURNING lives, nothing commits and the lock is held."""
+    return conn.execute(sql, parameters).fetchall()
+
+
+def scalar(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
+    """The first column of the first row, or None."""
+    found = rows(conn, sql, parameters)
+    return found[0][0] if found else None
 
 
 @contextmanager

@@ -36,7 +36,10 @@ def record(
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
     """Delete up to *limit* refusals from before *older_than_ms*; how many."""
     conn.execute(
-        "DELETE FROM dropped WHERE id IN (SELECT id FROM dropped WHERE created_at < :cutoff ORDER BY created_at LIMIT :limit)",
+        """
+        DELETE FROM dropped
+         WHERE id IN (SELECT id FROM dropped WHERE created_at < :cutoff ORDER BY created_at LIMIT :limit)
+        """,
         {"cutoff": older_than_ms, "limit": limit},
     )
     return conn.changes()

@@ -6,6 +6,8 @@ from typing import Any
 
 import apsw
 
+from shared.db.connection import rows, scalar
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -54,7 +56,8 @@ def append(
 
 def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[Event]:
     """Up to *limit* events that came after *last_id*, oldest first."""
-    rows = conn.execute(
+    found = rows(
+        conn,
         """
         SELECT id, type, message_id, response_id, agent, channel, data, created_at
           FROM events
@@ -63,11 +66,11 @@ def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[Event]:
          LIMIT :limit
         """,
         {"last": last_id, "limit": limit},
-    ).fetchall()
-    return [Event(*row[:6], json.loads(row[6]), row[7]) for row in rows]
+    )
+    return [Event(*row[:6], data=json.loads(row[6]), created_at=row[7]) for row in found]
 
 
 def latest_id(conn: apsw.Connection) -> int:
     """The newest event's id, 0 if there is none."""
-    newest: int = conn.execute("SELECT ifnull(max(id), 0) FROM events").get
+    newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM events")
     return newest

@@ -3,11 +3,12 @@
 import apsw
 
 from shared import ids
+from shared.db.connection import scalar
 
 
 def get(conn: apsw.Connection, key: str) -> str | None:
     """The value under *key*, or None."""
-    value: str | None = conn.execute("SELECT value FROM meta WHERE key = :key", {"key": key}).get
+    value: str | None = scalar(conn, "SELECT value FROM meta WHERE key = :key", {"key": key})
     return value
 
 
@@ -20,7 +21,9 @@ def put(conn: apsw.Connection, key: str, value: str) -> None:
 
 def ensure_epoch(conn: apsw.Connection) -> None:
     """Name this history, if it has no name yet."""
-    conn.execute("INSERT INTO meta (key, value) VALUES ('epoch', :new) ON CONFLICT DO NOTHING", {"new": ids.new("epoch")})
+    conn.execute(
+        "INSERT INTO meta (key, value) VALUES ('epoch', :new) ON CONFLICT DO NOTHING", {"new": ids.new("epoch")}
+    )
 
 
 def new_epoch(conn: apsw.Connection) -> str:

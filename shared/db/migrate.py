@@ -33,7 +33,7 @@ def migrate(path: Path) -> int:
             )
         for version in sorted(pending):
             with transaction(conn):
-                if _version(conn) < version:   # another process may have been quicker
+                if _version(conn) < version:  # another process may have been quicker
                     conn.execute(pending[version])
                     meta.put(conn, "schema_version", str(version))
         with transaction(conn):

@@ -3,12 +3,14 @@
 import apsw
 
 from shared import ids
+from shared.db.connection import scalar
 
 
 def ensure(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, now_ms: int) -> int:
-    """The id of the active session, made if there is none. Uniqueness is an index; the caller's transaction serialises."""
+    """The id of the active session, made if there is none; an index holds that there is one."""
     key = {"agent": agent, "chat": chat_id, "thread": thread_id, "now": now_ms}
-    found: int | None = conn.execute(
+    found: int | None = scalar(
+        conn,
         """
         SELECT id
           FROM sessions
@@ -16,7 +18,7 @@ def ensure(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: st
            AND ifnull(thread_id, '') = ifnull(:thread, '') AND status = 'active'
         """,
         key,
-    ).get
+    )
     if found is not None:
         return found
     conn.execute(

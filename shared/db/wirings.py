@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import apsw
 
+from shared.db.connection import rows
+
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
@@ -22,16 +24,18 @@ class Wiring:
 
 def of_chat(conn: apsw.Connection, chat_id: int) -> list[Wiring]:
     """The chat's wirings, most important first."""
-    rows = conn.execute(
+    found = rows(
+        conn,
         """
-        SELECT id, chat_id, agent, engage_mode, engage_pattern, sender_scope, ignored_message_policy, session_mode, priority
+        SELECT id, chat_id, agent, engage_mode, engage_pattern, sender_scope, ignored_message_policy, session_mode,
+               priority
           FROM wirings
          WHERE chat_id = :chat_id
          ORDER BY priority DESC, id
         """,
         {"chat_id": chat_id},
-    ).fetchall()
-    return [Wiring(*row) for row in rows]
+    )
+    return [Wiring(*row) for row in found]
 
 
 def connect(conn: apsw.Connection, chat_id: int, agent: str, *, now_ms: int, session_mode: str = "shared") -> None:

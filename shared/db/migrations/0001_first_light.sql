@@ -105,9 +105,8 @@ CREATE TABLE messages (                -- in
 ) STRICT;
 -- P2: one row per platform event and agent.
 CREATE UNIQUE INDEX messages_event ON messages (channel, event_key, agent) WHERE event_key IS NOT NULL;
--- What is open in a session: claim, order, rescue.
-CREATE INDEX messages_open ON messages (session_id, status, id) WHERE status IN ('pending', 'processing') AND trigger = 1;
-CREATE INDEX messages_context ON messages (session_id, id) WHERE status = 'pending' AND trigger = 0;
+-- What is open in a session: claim, order, rescue. OR and not IN, so that either term alone lets the planner use it.
+CREATE INDEX messages_open ON messages (trigger, session_id, status, id) WHERE status = 'pending' OR status = 'processing';
 CREATE INDEX messages_delayed ON messages (process_after) WHERE status = 'pending' AND process_after IS NOT NULL;
 CREATE INDEX messages_dead ON messages (updated_at) WHERE status = 'dead';
 -- One live occurrence per series, and what waits for its successor.
@@ -152,7 +151,7 @@ CREATE TABLE responses (               -- out
     CHECK ((status = 'acked') = (acked_at IS NOT NULL)),
     CHECK (recurrence IS NULL OR (series_id IS NOT NULL AND timezone IS NOT NULL AND scheduled_at IS NOT NULL))
 ) STRICT;
-CREATE INDEX responses_open ON responses (channel, chat_id, status, id) WHERE status IN ('pending', 'delivering');
+CREATE INDEX responses_open ON responses (channel, chat_id, status, id) WHERE status = 'pending' OR status = 'delivering';
 CREATE INDEX responses_of_message ON responses (message_id);
 CREATE INDEX responses_dead ON responses (id) WHERE status = 'dead';
 CREATE UNIQUE INDEX responses_one_live ON responses (series_id) WHERE recurrence IS NOT NULL AND status IN ('pending', 'delivering');

@@ -1,0 +1,427 @@
+"""Responses: what goes out, and what becomes of it.
+
+::
+
+    pending ──claim──> delivering ──ack──> acked
+       ^                   │
+       └──retry, rescue────┴──> dead
+
+Responses to one chat go out in order: only the head of a chat is ever claimed, and a head that waits for another try
+holds back its own chat and no other.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apsw
+
+from shared import ids
+from shared.db import events
+from shared.db.connection import rows, scalar
+from shared.errors import ClaimLost
+
+# A loose scan over the chats of one channel that have something open.
+HEADS = """
+    WITH RECURSIVE open (chat_id) AS (
+        SELECT min(chat_id)
+          FROM responses
+         WHERE (status = 'pending' OR status = 'delivering') AND channel = :channel
+         UNION ALL
+        SELECT (SELECT min(r.chat_id)
+                  FROM responses r
+                 WHERE (r.status = 'pending' OR r.status = 'delivering') AND r.channel = :channel
+                   AND r.chat_id > open.chat_id)
+          FROM open
+         WHERE open.chat_id IS NOT NULL
+    )
+    SELECT (SELECT r.id
+              FROM responses r
+             WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'pending'
+               AND (r.deliver_after IS NULL OR r.deliver_after <= :now OR r.retry_count > 0)
+             ORDER BY r.id
+             LIMIT 1) AS head
+      FROM open
+      JOIN chats c ON c.id = open.chat_id
+     WHERE ifnull(c.not_before, 0) <= :now
+       AND NOT EXISTS (SELECT 1
+                         FROM responses r
+                        WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'delivering')
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewResponse:
+    """What a turn, or an API client, has to say."""
+
+    message_id: str
+    channel: str
+    sender: str
+    message: str
+    in_reply_to: int | None = None
+    chat_id: int | None = None
+    platform_id: str | None = None
+    thread_id: str | None = None
+    session_id: int | None = None
+    sender_id: str | None = None
+    original_message: str = ""
+    agent: str | None = None
+    content: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    deliver_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A claimed row, as delivery needs it."""
+
+    id: int
+    message_id: str
+    channel: str
+    chat_id: int
+    platform_id: str
+    thread_id: str | None
+    agent: str | None
+    message: str
+    content: dict[str, Any]
+    retry_count: int
+    parts: tuple[str | None, ...]
+    created_at: int
+    token: str
+
+
+def _response(row: Sequence[Any]) -> Response:
+    """From the columns of ``claim`` and ``delivering``, in the order of the fields."""
+    values = list(row)
+    values[8] = json.loads(values[8])
+    values[10] = tuple(json.loads(values[10]))
+    return Response(*values)
+
+
+def enqueue(conn: apsw.Connection, new: NewResponse, *, now_ms: int) -> int:
+    """Store the response; its id."""
+    conn.execute(
+        """
+        INSERT INTO responses (message_id, in_reply_to, channel, chat_id, platform_id, thread_id, session_id, sender,
+                               sender_id, message, original_message, agent, content, metadata, deliver_after,
+                               created_at)
+        VALUES (:message_id, :in_reply_to, :channel, :chat_id, :platform_id, :thread_id, :session_id, :sender,
+                :sender_id, :message, :original_message, :agent, :content, :metadata, :deliver_after, :now)
+        """,
+        {
+            "message_id": new.message_id,
+            "in_reply_to": new.in_reply_to,
+            "channel": new.channel,
+            "chat_id": new.chat_id,
+            "platform_id": new.platform_id,
+            "thread_id": new.thread_id,
+            "session_id": new.session_id,
+            "sender": new.sender,
+            "sender_id": new.sender_id,
+            "message": new.message,
+            "original_message": new.original_message,
+            "agent": new.agent,
+            "content": json.dumps(new.content) if new.content else "{}",
+            "metadata": json.dumps(new.metadata) if new.metadata else "{}",
+            "deliver_after": new.deliver_after,
+            "now": now_ms,
+        },
+    )
+    row_id = conn.last_insert_rowid()
+    events.append(
+        conn,
+        "response_ready",
+        now_ms=now_ms,
+        message_id=new.message_id,
+        response_id=row_id,
+        agent=new.agent,
+        channel=new.channel,
+        session_id=new.session_id,
+    )
+    return row_id
+
+
+def heads(conn: apsw.Connection, channel: str, *, now_ms: int) -> list[int]:
+    """The oldest response of each chat of *channel* that may go out now, oldest first."""
+    found = rows(conn, HEADS, {"channel": channel, "now": now_ms})
+    return sorted(head for (head,) in found if head is not None)
+
+
+def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Response | None:
+    """Take one head, and note that the sending of its next part begins; None if it is no longer due.
+
+    The note is made before the platform is called: if the answer never comes, the row says that it may have been sent.
+    """
+    found = rows(
+        conn,
+        """
+        UPDATE responses
+           SET status = 'delivering', claimed_by = :token, lease = :lease, part_started = json_array_length(parts)
+         WHERE id = :id AND status = 'pending' AND (deliver_after IS NULL OR deliver_after <= :now)
+        RETURNING id, message_id, channel, chat_id, platform_id, thread_id, agent, message, content, retry_count, parts,
+                  created_at
+        """,
+        {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "id": response_id},
+    )
+    if not found:
+        return None
+    return _response([*found[0], token])
+
+
+def part_sent(
+    conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, more: bool, lease_until: int
+) -> None:
+    """One part has reached the platform, under the id at the end of *parts*; *more*: the next one begins now.
+
+    Raises:
+        ClaimLost: the lease went to somebody else.
+    """
+    conn.execute(
+        """
+        UPDATE responses
+           SET parts = :parts, part_started = CASE WHEN :more THEN json_array_length(:parts) END, lease = :lease
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        """,
+        {"parts": json.dumps(parts), "more": more, "lease": lease_until, "id": response.id, "token": response.token},
+    )
+    _check(conn, response)
+
+
+def ack(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, now_ms: int) -> None:
+    """All of it has reached the platform.
+
+    Raises:
+        ClaimLost: the lease went to somebody else.
+    """
+    conn.execute(
+        """
+        UPDATE responses
+           SET status = 'acked', claimed_by = NULL, lease = NULL, part_started = NULL, last_error = NULL,
+               parts = :parts, platform_message_id = :first, acked_at = :now
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        """,
+        {
+            "parts": json.dumps(parts),
+            "first": parts[0] if parts else None,
+            "now": now_ms,
+            "id": response.id,
+            "token": response.token,
+        },
+    )
+    _check(conn, response)
+    _event(conn, "response_acked", response, now_ms=now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a failed delivery does to a response: tried again from *deliver_after*, or dead. Decided by the caller."""
+
+    dead: bool
+    retry_count: int
+    deliver_after: int | None
+    reason: str
+    outcome_unknown: bool = False
+
+
+def fail(conn: apsw.Connection, response: Response, verdict: Verdict, *, now_ms: int) -> None:
+    """The delivery failed, by this verdict; parts that were sent stay sent.
+
+    Raises:
+        ClaimLost: the lease went to somebody else.
+    """
+    conn.execute(
+        """
+        UPDATE responses
+           SET status = :status, retry_count = :retry_count, deliver_after = :deliver_after, last_error = :reason,
+               claimed_by = NULL, lease = NULL, part_started = CASE WHEN :unknown THEN part_started END
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        """,
+        {
+            "status": "dead" if verdict.dead else "pending",
+            "retry_count": verdict.retry_count,
+            "deliver_after": verdict.deliver_after,
+            "reason": verdict.reason,
+            "unknown": verdict.outcome_unknown,
+            "id": response.id,
+            "token": response.token,
+        },
+    )
+    _check(conn, response)
+    data = {"reason": verdict.reason, "retry_count": verdict.retry_count, "deliver_after": verdict.deliver_after}
+    if verdict.outcome_unknown:
+        _event(conn, "response_outcome_unknown", response, now_ms=now_ms, data={"part": len(response.parts)})
+    _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
+
+
+def _check(conn: apsw.Connection, response: Response) -> None:
+    if conn.changes() != 1:
+        raise ClaimLost(f"response {response.id} is no longer held by {response.token}")
+
+
+def _event(
+    conn: apsw.Connection, type_: str, response: Response, *, now_ms: int, data: dict[str, Any] | None = None
+) -> None:
+    events.append(
+        conn,
+        type_,
+        now_ms=now_ms,
+        message_id=response.message_id,
+        response_id=response.id,
+        agent=response.agent,
+        channel=response.channel,
+        data=data,
+    )
+
+
+def delivering(conn: apsw.Connection, channel: str) -> list[tuple[Response, int]]:
+    """Every response of *channel* whose sender holds it, with the instant its lease runs out."""
+    found = rows(
+        conn,
+        """
+        SELECT id, message_id, channel, chat_id, platform_id, thread_id, agent, message, content, retry_count, parts,
+               created_at, claimed_by, lease
+          FROM responses
+         WHERE channel = :channel AND status = 'delivering'
+         ORDER BY id
+        """,
+        {"channel": channel},
+    )
+    return [(_response(row), lease) for *row, lease in found]
+
+
+def next_due(conn: apsw.Connection, channel: str, *, now_ms: int) -> int | None:
+    """When the earliest response of *channel* that now waits becomes due, or None."""
+    due: int | None = scalar(
+        conn,
+        """
+        SELECT min(deliver_after)
+          FROM responses
+         WHERE channel = :channel AND status = 'pending' AND deliver_after > :now
+        """,
+        {"channel": channel, "now": now_ms},
+    )
+    return due
+
+
+def recent(conn: apsw.Connection, *, limit: int) -> list[dict[str, Any]]:
+    """The newest responses, newest first, as the API shows them."""
+    found = rows(
+        conn,
+        """
+        SELECT id, message_id, channel, sender, sender_id, message, original_message, agent, files, status, created_at
+          FROM responses
+         ORDER BY id DESC
+         LIMIT :limit
+        """,
+        {"limit": limit},
+    )
+    names = (
+        "id",
+        "messageId",
+        "channel",
+        "sender",
+        "senderId",
+        "message",
+        "originalMessage",
+        "agent",
+        "files",
+        "status",
+        "timestamp",
+    )
+    return [dict(zip(names, (*row[:8], json.loads(row[8]), *row[9:]), strict=True)) for row in found]
+
+
+def of_message(conn: apsw.Connection, message_id: str) -> list[dict[str, Any]]:
+    """What was answered to one message, oldest first, as the API shows it."""
+    found = rows(
+        conn,
+        """
+        SELECT id, message, agent, status, retry_count, last_error, created_at, acked_at
+          FROM responses
+         WHERE message_id = :message_id
+         ORDER BY id
+        """,
+        {"message_id": message_id},
+    )
+    names = ("id", "message", "agent", "status", "retryCount", "lastError", "createdAt", "ackedAt")
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def open_count(conn: apsw.Connection) -> int:
+    """How many responses wait to go out or are going out."""
+    count: int = scalar(conn, "SELECT count(*) FROM responses WHERE status = 'pending' OR status = 'delivering'")
+    return count
+
+
+def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
+    """Like ``messages.prune``: walk by id, delete what was acked before *older_than_ms*, keep the newest row."""
+    found = rows(
+        conn,
+        """
+        SELECT id, status = 'acked' AND recurrence IS NULL AND acked_at < :cutoff
+          FROM responses
+         WHERE id > :after AND created_at < :cutoff AND id < (SELECT max(id) FROM responses)
+         ORDER BY id
+         LIMIT :limit
+        """,
+        {"after": after_id, "cutoff": older_than_ms, "limit": limit},
+    )
+    doomed = [id_ for id_, is_old in found if is_old]
+    conn.execute("DELETE FROM responses WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
+    return len(doomed), found[-1][0] if len(found) == limit else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last occurrence of a series, whose successor is missing."""
+
+    id: int
+    recurrence: str
+    timezone: str
+    misfire: str
+    scheduled_at: int
+
+
+def finished_occurrences(conn: apsw.Connection, *, limit: int) -> list[Finished]:
+    """Occurrences that went out or died, and have not yet handed their series on."""
+    found = rows(
+        conn,
+        """
+        SELECT id, recurrence, timezone, misfire, scheduled_at
+          FROM responses
+         WHERE recurrence IS NOT NULL AND status IN ('acked', 'dead')
+         ORDER BY id
+         LIMIT :limit
+        """,
+        {"limit": limit},
+    )
+    return [Finished(*row) for row in found]
+
+
+def hand_on(conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: int) -> None:
+    """Insert the series' next occurrence; the finished one gives up the recurrence."""
+    conn.execute(
+        "UPDATE responses SET recurrence = NULL WHERE id = :id AND recurrence IS NOT NULL", {"id": finished.id}
+    )
+    if conn.changes() != 1:
+        raise ClaimLost(f"response {finished.id} has already handed its series on")
+    conn.execute(
+        """
+        INSERT INTO responses (message_id, channel, chat_id, platform_id, thread_id, session_id, sender, sender_id,
+                               message, original_message, agent, kind, content, files, metadata, deliver_after,
+                               recurrence, timezone, misfire, scheduled_at, series_id, created_at)
+        SELECT :message_id, channel, chat_id, platform_id, thread_id, session_id, sender, sender_id,
+               message, original_message, agent, kind, content, files, metadata, :due,
+               :recurrence, timezone, misfire, :due, series_id, :now
+          FROM responses
+         WHERE id = :id
+        """,
+        {
+            "message_id": ids.new("proactive"),
+            "due": due_ms,
+            "recurrence": finished.recurrence,
+            "now": now_ms,
+            "id": finished.id,
+        },
+    )
