@@ -40,9 +40,9 @@ class Event:
         attachments: dicts with at least ``kind``; what else depends on it (``file_id url name mime size width ...``).
         is_mention: the bot was addressed: directly, by name, by a command, or by a reply to it.
         reply_to: ``{message_id, text, sender_id, is_self}`` of the message it answers, or None.
-        command: the command's name without a slash, lower-case, when the text is a command to this bot.
+        command: the command's name without a slash, when this is a command to this bot; as the platform gives it.
         context: what the adapter needs later to answer, and what only this platform knows; JSON; secrets only sealed.
-        reason: why it is ignored, one word or ``word:detail``; never a person's text.
+        reason: why nothing is done about it, one word or ``word:detail``, never a person's text; else None.
     """
 
     kind: Kind
@@ -62,6 +62,11 @@ class Event:
     command_args: str | None = None
     context: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+
+    @property
+    def asks_for_a_turn(self) -> bool:
+        """Whether routing has anything to do; else only *reason* is worth keeping."""
+        return self.kind in ASKS_FOR_A_TURN and self.reason is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class Outgoing:
         reply_to: the ``platform_message_id`` being answered, or None.
         context: the ``context`` of the event being answered; empty for proactive messages.
         asked_at_ms: when that event came in; tokens that live for minutes are measured from it.
-        is_first: whether this is the first part of the answer.
+        is_first: whether this is the first part of the first response to that event: nothing was said to it before.
     """
 
     response_id: int
