@@ -24,12 +24,6 @@ class Settings(BaseSettings):
     tick_secret: SecretStr | None = None
     api_token: SecretStr | None = None
 
-    durability: Literal["local", "replicated"] = "local"
-    litestream_socket: Path | None = None
-    replica_url: str | None = None
-
-    timezone: str = "UTC"
-    default_agent: str = "assistant"
     new_chats: Literal["refuse", "wire"] = "refuse"
 
     batch_size: int = Field(default=10, ge=1, le=1000)

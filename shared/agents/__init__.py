@@ -1,0 +1,1 @@
+"""Agents: the prompt, and the providers that answer it."""

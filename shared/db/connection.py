@@ -1,8 +1,8 @@
 """Opening the database, and taking turns at writing it.
 
 Only apsw opens this file: the SQLite inside Python may be older than 3.51.3, whose WAL can be corrupted when one
-process writes while another checkpoints, and that is how Litestream works. Nothing of ours truncates or restarts the WAL:
-Litestream owns checkpoints, and a foreign TRUNCATE stalls every writer for the whole busy timeout.
+process writes while another checkpoints, and that is how Litestream works. Nothing of ours truncates or restarts the
+WAL: Litestream owns checkpoints, and a foreign TRUNCATE stalls every writer for the whole busy timeout.
 """
 
 import fcntl

@@ -67,7 +67,10 @@ def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[Event]:
         """,
         {"last": last_id, "limit": limit},
     )
-    return [Event(*row[:6], data=json.loads(row[6]), created_at=row[7]) for row in found]
+    return [
+        Event(id_, type_, message_id, response_id, agent, channel, json.loads(data), created_at)
+        for id_, type_, message_id, response_id, agent, channel, data, created_at in found
+    ]
 
 
 def latest_id(conn: apsw.Connection) -> int:

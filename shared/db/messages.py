@@ -69,7 +69,7 @@ READY = (
       FROM open
       JOIN sessions s ON s.id = open.session_id
       JOIN agents a ON a.id = s.agent
-"""  # noqa: S608 - two constants
+"""
 )
 
 RUNNING = (
@@ -81,7 +81,7 @@ RUNNING = (
      CROSS JOIN messages m
      WHERE m.trigger IN (0, 1) AND m.session_id = open.session_id AND m.status = 'processing'
      ORDER BY m.id
-"""  # noqa: S608 - two constants
+"""
 )
 
 DUE = """

@@ -1,0 +1,78 @@
+"""The echo agent: no account, no network. It answers, and does on request what real agents do unasked.
+
+Commands, at the start of a message::
+
+    !say one | two | three    several answers
+    !slow 3 text              answers after 3 seconds
+    !fail                     fails every time, until the message is dead
+    !fail 2 text              fails twice, then answers
+    !reject                   fails in a way that no retry mends
+    !silent                   says nothing, which counts as a failure
+    !count                    how many turns this session has had: its memory
+    !help                     this list
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from shared.agents.base import Failed, Init, Provider, ProviderEvent, Result, Text, Turn, TurnMessage
+
+_HELP = __doc__.split("::", 1)[1].strip("\n")
+_LONGEST_WAIT_S = 600.0
+
+
+class Echo:
+    """The default provider."""
+
+    async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
+        """Answer each message that asks, in order; the continuation counts the session's turns."""
+        turns = int(turn.continuation or 0) + 1
+        yield Init(str(turns))
+        for message in turn.messages:
+            if message.is_context:
+                continue
+            async for event in _answer(message, attempt=turn.attempt, turns=turns):
+                yield event
+                if isinstance(event, Failed):
+                    return
+        yield Result()
+
+
+async def _answer(message: TurnMessage, *, attempt: int, turns: int) -> AsyncGenerator[ProviderEvent, None]:
+    command, _, rest = message.text.strip().partition(" ")
+    rest = rest.strip()
+    if command == "!say":
+        for text in filter(None, (part.strip() for part in rest.split("|"))):
+            yield Text(text, message.message_id)
+    elif command == "!slow":
+        seconds, text = _number(rest, default=3.0)
+        await asyncio.sleep(min(seconds, _LONGEST_WAIT_S))
+        yield Text(text or f"That took {seconds:g} s.", message.message_id)
+    elif command == "!fail":
+        times, text = _number(rest, default=float("inf"))
+        if attempt <= times:
+            yield Failed(f"told to fail (attempt {attempt})")
+        else:
+            yield Text(text or f"Attempt {attempt} worked.", message.message_id)
+    elif command == "!reject":
+        yield Failed("told to reject", retryable=False)
+    elif command == "!count":
+        yield Text(f"This is turn {turns} of our session.", message.message_id)
+    elif command == "!help":
+        yield Text(f"I am the echo agent. I repeat what you say, and I know:\n```\n{_HELP}\n```", message.message_id)
+    elif command != "!silent":
+        yield Text(f"You said: {message.text}", message.message_id)
+
+
+def _number(text: str, *, default: float) -> tuple[float, str]:
+    """The number in front, and what follows it."""
+    first, _, rest = text.partition(" ")
+    try:
+        return max(0.0, float(first)), rest.strip()
+    except ValueError:
+        return default, text
+
+
+def provider() -> Provider:
+    """For the registry."""
+    return Echo()

@@ -1,0 +1,26 @@
+"""Names to providers. The name comes from an agent's row, and only ever selects from this list."""
+
+from functools import cache
+from importlib import import_module
+
+from shared.agents.base import Provider
+from shared.errors import UnknownName
+
+_MODULES = {
+    "command": "shared.agents.providers.command",
+    "echo": "shared.agents.providers.echo",
+}
+NAMES = tuple(_MODULES)
+
+
+@cache
+def get(name: str) -> Provider:
+    """The provider called *name*, imported on first use.
+
+    Raises:
+        UnknownName: no such provider.
+    """
+    if name not in _MODULES:
+        raise UnknownName("provider", name, _MODULES)
+    provider: Provider = import_module(_MODULES[name]).provider()
+    return provider

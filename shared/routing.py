@@ -1,0 +1,139 @@
+"""From a platform's event to the sessions that it concerns: policy on rows, decided by pure functions over facts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import apsw
+
+from shared import ids
+from shared.channels.base import ASKS_FOR_A_TURN, Event
+from shared.db import agents, chats, dropped, messages, sessions, wirings
+from shared.db.wirings import Wiring
+
+
+@dataclass(frozen=True, slots=True)
+class Engagement:
+    """One agent takes the message: as something to answer, or as context only."""
+
+    wiring: Wiring
+    trigger: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """What became of an event: rows stored, or why not."""
+
+    stored: int = 0
+    duplicates: int = 0
+    dropped: str | None = None
+
+
+def engage(event: Event, wired: Sequence[Wiring]) -> list[Engagement]:
+    """Which of the chat's agents take the event, most important first."""
+    engaged = []
+    for wiring in wired:
+        if event.is_mention or not event.is_group:
+            engaged.append(Engagement(wiring, trigger=True))
+        elif wiring.ignored_message_policy == "accumulate":
+            engaged.append(Engagement(wiring, trigger=False))
+    return engaged
+
+
+def thread_of_session(wiring: Wiring, event: Event) -> tuple[int | None, str | None]:
+    """The chat and thread that the session is keyed by; the sub-threads of a direct chat share one session."""
+    match wiring.session_mode:
+        case "agent-shared":
+            return None, None
+        case "per-thread" if event.is_group:
+            return wiring.chat_id, event.thread_id
+    return wiring.chat_id, None
+
+
+def store(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> Routed:
+    """Store the event for every agent that takes it, in the caller's transaction; a refusal is stored too, with its reason.
+
+    A redelivered event is stored for the agents that missed it, and for no other.
+    """
+    reason = _refusal(event)
+    if reason is None:
+        chat = _chat(conn, channel, event, new_chats=new_chats, now_ms=now_ms)
+        engaged = engage(event, wirings.of_chat(conn, chat.id)) if chat else []
+        if engaged:
+            outcomes = [_enqueue(conn, channel, event, each, now_ms=now_ms) for each in engaged]
+            return Routed(stored=sum(outcomes), duplicates=outcomes.count(False))
+        reason = "not_addressed" if chat else "not_wired"
+    word, _, detail = reason.partition(":")
+    dropped.record(
+        conn,
+        channel=channel,
+        reason=word,
+        detail=detail,
+        platform_id=event.platform_id,
+        sender_id=event.sender_id,
+        event_key=event.event_key,
+        now_ms=now_ms,
+    )
+    return Routed(dropped=reason)
+
+
+def _refusal(event: Event) -> str | None:
+    """Why no agent is asked, whoever is wired; None if one may be."""
+    if event.kind not in ASKS_FOR_A_TURN:
+        return event.reason or f"unsupported:{event.kind}"
+    if event.platform_id is None:
+        return "no_chat"
+    if not event.text and not event.attachments:
+        return "empty"
+    return None
+
+
+def _chat(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> chats.Chat | None:
+    """The event's chat if anybody is wired to it; a new one is wired to the default agent where the operator allows it."""
+    platform_id = event.platform_id or ""
+    known = chats.find(conn, channel, platform_id)
+    if known is not None:
+        return known
+    agent = agents.default(conn)
+    if new_chats != "wire" or agent is None or not (event.is_mention or not event.is_group):
+        return None
+    chat = chats.ensure(
+        conn,
+        channel,
+        platform_id,
+        is_group=event.is_group,
+        name=None if event.is_group else event.sender,
+        now_ms=now_ms,
+    )
+    wirings.connect(conn, chat.id, agent.id, session_mode="per-thread" if event.is_group else "shared", now_ms=now_ms)
+    return chat
+
+
+def _enqueue(conn: apsw.Connection, channel: str, event: Event, engagement: Engagement, *, now_ms: int) -> bool:
+    """Whether the message was new to this agent."""
+    wiring = engagement.wiring
+    session = sessions.ensure(conn, wiring.agent, *thread_of_session(wiring, event), now_ms=now_ms)
+    content = {
+        "context": event.context,
+        "own_answer": event.kind == "command",  # the platform shows a place for the answer to each command
+        "reply_to": event.reply_to,
+        "edited": event.edited,
+        "is_group": event.is_group,
+    }
+    new = messages.NewMessage(
+        message_id=ids.new(channel),
+        channel=channel,
+        chat_id=wiring.chat_id,
+        platform_id=event.platform_id,
+        thread_id=event.thread_id,
+        platform_message_id=event.platform_message_id,
+        event_key=event.event_key,
+        sender=event.sender,
+        sender_id=event.sender_id,
+        message=event.text,
+        content={key: value for key, value in content.items() if value},
+        files=event.attachments,
+        agent=wiring.agent,
+        session_id=session,
+        trigger=engagement.trigger,
+    )
+    return messages.enqueue(conn, new, now_ms=now_ms) is not None

@@ -1,0 +1,80 @@
+"""What every function's HTTP side has in common: health, the tick, errors that say what to do, bodies of bounded size."""
+
+import hmac
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+T = TypeVar("T")
+
+TICK_HEADER = "x-postroom-tick"
+BODY_LIMIT = 1024 * 1024  # bytes
+
+
+class Held(Generic[T]):
+    """One object for the life of a process, made on first use: by the lifespan, or by the first request without one."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._object: T | None = None
+
+    def get(self) -> T:
+        if self._object is None:
+            self._object = self._make()
+        return self._object
+
+    def drop(self) -> None:
+        self._object = None
+
+
+def function_app(
+    name: str, routes: Sequence[BaseRoute], *, tick: Callable[[Request], Awaitable[Response]] | None = None
+) -> Starlette:
+    """The app inside a function's handler: its own *routes*, ``/healthz``, and ``/tick`` where it has one."""
+
+    async def healthz(_: Request) -> Response:
+        return JSONResponse({"ok": True, "function": name})
+
+    common = [Route("/healthz", healthz, methods=["GET"])]
+    if tick is not None:
+        common.append(Route("/tick", tick, methods=["POST"]))
+    return Starlette(routes=[*common, *routes], exception_handlers={HTTPException: _refused})
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
+
+
+def check_tick(request: Request, secret: SecretStr | None) -> None:
+    """Let only the ticker in.
+
+    Raises:
+        HTTPException: 503 without a configured secret, 401 for a wrong one.
+    """
+    if secret is None:
+        raise HTTPException(503, "ticks are refused: POSTROOM_TICK_SECRET is not set")
+    given = request.headers.get(TICK_HEADER, "")
+    if not hmac.compare_digest(given.encode("utf-8", "replace"), secret.get_secret_value().encode()):
+        raise HTTPException(401, f"wrong or missing {TICK_HEADER} header")
+
+
+async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
+    """The whole body.
+
+    Raises:
+        HTTPException: 413 as soon as it grows past *limit* bytes.
+    """
+    chunks = bytearray()
+    async for chunk in request.stream():
+        chunks += chunk
+        if len(chunks) > limit:
+            raise HTTPException(413, f"the body is larger than {limit} bytes")
+    return bytes(chunks)

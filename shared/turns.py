@@ -1,0 +1,153 @@
+"""How a turn ends: settled whole, or failed by a verdict on each of its messages. Each verb is one transaction's work."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import apsw
+
+from shared import backoff, series
+from shared.db import agent_messages, events, messages, responses, sessions
+from shared.db.messages import Claim, Message, Verdict
+
+APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One answer of a turn, to one of its messages."""
+
+    text: str
+    answers: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a turn failed. *wait_ms*: somebody asked us to wait, which costs no attempt."""
+
+    reason: str
+    retryable: bool = True
+    wait_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often, and how long between; *jitter* in [0, 1) spreads the waits."""
+
+    max_attempts: int
+    base_ms: int
+    cap_ms: int
+    jitter: float
+
+
+def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuation: str | None, *, now_ms: int) -> None:
+    """The turn succeeded: completion, answers, history, events and next occurrences, all in the caller's transaction.
+
+    Raises:
+        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+    """
+    messages.complete(conn, claim, now_ms=now_ms)
+    for message in claim.batch:
+        _remember(conn, claim, "user", message.sender, message, message.message, now_ms=now_ms)
+    for each in said:
+        _remember(conn, claim, "assistant", claim.agent, each.answers, each.text, now_ms=now_ms)
+        responses.enqueue(conn, _response(claim, each), now_ms=now_ms)
+    sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
+    first = claim.asked[0]
+    events.append(
+        conn,
+        "chain_step_done",
+        now_ms=now_ms,
+        message_id=first.message_id,
+        agent=claim.agent,
+        channel=first.channel,
+        session_id=claim.session_id,
+        data={"batch": [message.message_id for message in claim.batch], "answers": len(said)},
+    )
+    series.advance_messages(conn, now_ms=now_ms)
+
+
+def _remember(
+    conn: apsw.Connection, claim: Claim, role: str, sender: str, message: Message, content: str, *, now_ms: int
+) -> None:
+    agent_messages.append(
+        conn,
+        agent=claim.agent,
+        role=role,
+        channel=message.channel,
+        sender=sender,
+        message_id=message.message_id,
+        content=content,
+        now_ms=now_ms,
+    )
+
+
+def _response(claim: Claim, said: Said) -> responses.NewResponse:
+    """The answer goes back to where its message came from."""
+    asked = said.answers
+    content = {
+        "reply_to": asked.platform_message_id if asked.content.get("is_group") else None,
+        "context": asked.content.get("context"),
+        "asked_at": asked.created_at,
+    }
+    return responses.NewResponse(
+        message_id=asked.message_id,
+        in_reply_to=asked.id,
+        channel=asked.channel,
+        chat_id=asked.chat_id,
+        platform_id=asked.platform_id,
+        thread_id=asked.thread_id,
+        session_id=claim.session_id,
+        sender=asked.sender,
+        sender_id=asked.sender_id,
+        message=said.text,
+        original_message=asked.message,
+        agent=claim.agent,
+        content={key: value for key, value in content.items() if value is not None},
+    )
+
+
+def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> Verdict:
+    """Decide, without doing anything: tried again, and from when, or dead."""
+    if failure.wait_ms is not None:
+        return Verdict(False, message.retry_count, now_ms + failure.wait_ms, failure.reason)
+    attempts = message.retry_count + 1
+    if not failure.retryable or attempts >= policy.max_attempts:
+        return Verdict(True, attempts, None, failure.reason)
+    delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
+    return Verdict(False, attempts, now_ms + delay, failure.reason)
+
+
+def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> list[Message]:
+    """The turn failed. Whoever wrote a message that is now dead is told so, in one sentence.
+
+    Returns:
+        The messages that are dead.
+
+    Raises:
+        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+    """
+    verdicts = {message.id: judge(message, failure, policy, now_ms=now_ms) for message in claim.asked}
+    messages.fail(conn, claim, verdicts, now_ms=now_ms)
+    dead = [message for message in claim.asked if verdicts[message.id].dead]
+    for message in dead:
+        responses.enqueue(conn, _response(claim, Said(APOLOGY, message)), now_ms=now_ms)
+    series.advance_messages(conn, now_ms=now_ms)
+    return dead
+
+
+def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    """We are stopping before the turn is done: give the messages back, as if never taken."""
+    verdicts = {message.id: Verdict(False, message.retry_count, None, "") for message in claim.asked}
+    messages.fail(conn, claim, verdicts, now_ms=now_ms)
+
+
+def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everything: bool = False) -> list[Claim]:
+    """Fail the turns whose lease ran out: their process is gone, or hangs. *everything*: all turns, whoever held them.
+
+    Being killed counts as an attempt, or a message that kills its agent would do so for ever.
+    """
+    lost = [claim for claim, lease in messages.running(conn) if everything or lease < now_ms]
+    failure = Failure("the process that ran the turn went away")
+    for claim in lost:
+        fail(conn, claim, failure, policy, now_ms=now_ms)
+    return lost
