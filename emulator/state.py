@@ -1,0 +1,157 @@
+"""The folder that holds everything the emulator keeps, and the lock that makes it one instance's.
+
+``.emulator/``: ``postroom.db*``, ``s3/`` (the bucket), ``platforms.db``, ``agents/``, ``run/`` (sockets), ``logs/``,
+``lock`` (held while running; the kernel drops it when the holder dies, however it dies), ``instance.json`` (who and
+where; may be stale), ``kept.json`` (the secret of the ticks and the ports that printed URLs contain).
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.failures import Taken
+
+_LONGEST_SOCKET_PATH = 90  # sun_path has 108 bytes; names such as "litestream.sock" are appended
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """Paths under one folder."""
+
+    path: Path
+
+    @property
+    def database(self) -> Path:
+        return self.path / "postroom.db"
+
+    @property
+    def s3(self) -> Path:
+        return self.path / "s3"
+
+    @property
+    def agents(self) -> Path:
+        return self.path / "agents"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def instance_file(self) -> Path:
+        return self.path / "instance.json"
+
+    @property
+    def run(self) -> Path:
+        """Where the Unix sockets are: in the folder, unless its path is too long for a socket's address."""
+        inside = self.path / "run"
+        if len(str(inside)) <= _LONGEST_SOCKET_PATH:
+            return inside
+        short = hashlib.sha256(str(self.path).encode()).hexdigest()[:12]
+        return Path(tempfile.gettempdir()) / f"postroom-{os.getuid()}-{short}"
+
+    def prepare(self) -> None:
+        """Make the folders, for this user only, and keep them out of git."""
+        for folder in (self.path, self.s3, self.agents, self.logs, self.run):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        ignore = self.path / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+
+    def kept(self) -> dict[str, Any]:
+        """What must stay the same over restarts: ``tick_secret`` and ``ports`` (name to number)."""
+        path = self.path / "kept.json"
+        try:
+            found = json.loads(path.read_text())
+        except (OSError, ValueError):
+            found = {}
+        return {"tick_secret": found.get("tick_secret") or secrets.token_urlsafe(24), "ports": found.get("ports", {})}
+
+    def keep(self, kept: dict[str, Any]) -> None:
+        write_private(self.path / "kept.json", json.dumps(kept))
+
+    def remove(self) -> None:
+        """Delete everything."""
+        run = self.run
+        shutil.rmtree(self.path, ignore_errors=True)
+        if run.exists():
+            shutil.rmtree(run, ignore_errors=True)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace the file's content at once, readable by this user only."""
+    temporary = path.with_name(path.name + ".tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    temporary.replace(path)
+
+
+class Lock:
+    """The right to run in a state folder."""
+
+    def __init__(self, state: StateFolder) -> None:
+        self._state = state
+        self._handle: int | None = None
+
+    def take(self) -> None:
+        """Hold the folder until :meth:`release` or the end of this process.
+
+        Raises:
+            Taken: says who has it, since when, where it answers, and what to do.
+        """
+        handle = os.open(self._state.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise Taken(describe(self._state)) from None
+        self._handle = handle
+        self._state.instance_file.unlink(missing_ok=True)  # a stale one, of somebody who was killed
+
+    def release(self) -> None:
+        if self._handle is not None:
+            self._state.instance_file.unlink(missing_ok=True)
+            os.close(self._handle)
+            self._handle = None
+
+
+def running(state: StateFolder) -> dict[str, Any] | None:
+    """The instance that holds the folder: ``pid``, ``started``, ``urls``, ``environment``; None when nobody does.
+
+    ``{}`` when somebody does who has not yet written down who he is.
+    """
+    try:
+        handle = os.open(state.path / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        try:
+            found: dict[str, Any] = json.loads(state.instance_file.read_text())
+        except (OSError, ValueError):
+            return {}
+        return found
+    finally:
+        os.close(handle)
+    return None
+
+
+def describe(state: StateFolder) -> str:
+    """The sentence for somebody who wants a folder that is in use."""
+    who = running(state) or {}
+    name = f"emulator[{who['pid']}], started {who['started'][11:16]} UTC" if who else "an emulator that is just starting"
+    where = f", gateway {who['urls']['gateway']}" if who.get("urls") else ""
+    return (
+        f"{state.path} is in use by {name}{where}\n"
+        f"  emulator status             look at it\n"
+        f"  kill {who.get('pid', 'PID'):<22} stop it (or Ctrl-C in its terminal)\n"
+        f"  emulator run --ephemeral    run beside it with a throw-away database"
+    )
