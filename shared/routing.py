@@ -50,7 +50,7 @@ def thread_of_session(wiring: Wiring, event: Event) -> tuple[int | None, str | N
 
 
 def store(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> Routed:
-    """Store the event for every agent that takes it, in the caller's transaction; a refusal is stored too, with its reason.
+    """Store the event for every agent that takes it, in the caller's transaction; a refusal too, with its reason.
 
     A redelivered event is stored for the agents that missed it, and for no other.
     """
@@ -88,7 +88,7 @@ def _refusal(event: Event) -> str | None:
 
 
 def _chat(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> chats.Chat | None:
-    """The event's chat if anybody is wired to it; a new one is wired to the default agent where the operator allows it."""
+    """The event's chat; a new one is wired to the default agent, where the operator allows that, or else is None."""
     platform_id = event.platform_id or ""
     known = chats.find(conn, channel, platform_id)
     if known is not None:

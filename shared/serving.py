@@ -1,4 +1,4 @@
-"""What every function's HTTP side has in common: health, the tick, errors that say what to do, bodies of bounded size."""
+"""What every function's HTTP side has in common: health, the tick, errors as JSON, bodies of bounded size."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 T = TypeVar("T")
 
@@ -31,6 +32,16 @@ class Held(Generic[T]):
 
     def drop(self) -> None:
         self._object = None
+
+
+class Handled(Response):
+    """What a handler returns to the framework: everything about this request is answered by *app*."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
 
 
 def function_app(

@@ -1,13 +1,16 @@
-"""How a turn ends: settled whole, or failed by a verdict on each of its messages. Each verb is one transaction's work."""
+"""How a turn ends: settled whole, or failed by a verdict on each message. Each verb is one transaction's work."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import apsw
 
 from shared import backoff, series
 from shared.db import agent_messages, events, messages, responses, sessions
 from shared.db.messages import Claim, Message, Verdict
+from shared.settings import Settings
 
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
 
@@ -37,6 +40,12 @@ class RetryPolicy:
     base_ms: int
     cap_ms: int
     jitter: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """What the operator set, with fresh jitter."""
+        jitter = random.random()  # noqa: S311 - spreads waits, keeps no secret
+        return cls(settings.max_attempts, settings.retry_base_ms, settings.retry_cap_ms, jitter)
 
 
 def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuation: str | None, *, now_ms: int) -> None:

@@ -108,6 +108,14 @@ NEXT_DUE = """
 """
 
 
+_FAILED = {
+    (True, True): "message_dead",
+    (True, False): "message_dead",
+    (False, True): "message_retry",
+    (False, False): "message_released",
+}   # by (dead, has a reason)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
     """What a way in hands over; the session is already resolved."""
@@ -415,7 +423,7 @@ def fail(conn: apsw.Connection, claim: Claim, verdicts: dict[int, Verdict], *, n
         if message.trigger:
             events.append(
                 conn,
-                "message_dead" if verdict.dead else "message_retry",
+                _FAILED[verdict.dead, bool(verdict.reason)],
                 now_ms=now_ms,
                 message_id=message.message_id,
                 agent=message.agent,

@@ -169,10 +169,8 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
     return _response([*found[0], token])
 
 
-def part_sent(
-    conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, more: bool, lease_until: int
-) -> None:
-    """One part has reached the platform, under the id at the end of *parts*; *more*: the next one begins now.
+def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, lease_until: int) -> None:
+    """One part has reached the platform, under the id at the end of *parts*; the sending of the next one begins.
 
     Raises:
         ClaimLost: the lease went to somebody else.
@@ -180,10 +178,10 @@ def part_sent(
     conn.execute(
         """
         UPDATE responses
-           SET parts = :parts, part_started = CASE WHEN :more THEN json_array_length(:parts) END, lease = :lease
+           SET parts = :parts, part_started = json_array_length(:parts), lease = :lease
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
         """,
-        {"parts": json.dumps(parts), "more": more, "lease": lease_until, "id": response.id, "token": response.token},
+        {"parts": json.dumps(parts), "lease": lease_until, "id": response.id, "token": response.token},
     )
     _check(conn, response)
 

@@ -1,9 +1,26 @@
 """Sessions: one agent's continuing context in one chat or thread."""
 
+from dataclasses import dataclass
+
 import apsw
 
 from shared import ids
-from shared.db.connection import scalar
+from shared.db.connection import rows, scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A row of ``sessions``, as a turn needs it."""
+
+    id: int
+    session_id: str
+    continuation: str | None
+
+
+def get(conn: apsw.Connection, id_: int) -> Session | None:
+    """The session, or None."""
+    found = rows(conn, "SELECT id, session_id, continuation FROM sessions WHERE id = :id", {"id": id_})
+    return Session(*found[0]) if found else None
 
 
 def ensure(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, now_ms: int) -> int:

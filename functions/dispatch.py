@@ -1,0 +1,256 @@
+"""``dispatch``: claims due messages per session, runs the agent outside any transaction, and settles whole.
+
+It works on a kick, on its tick (``POST /tick``: 202), and when something becomes due. One dispatch works on a database.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import apsw
+import functions_framework.aio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from shared import clock, logs, turns
+from shared.agents import prompt, registry
+from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
+from shared.db import agents, messages, sessions
+from shared.db.connection import open_connection
+from shared.db.messages import Claim
+from shared.db.writer import Writer
+from shared.errors import ClaimLost, PostroomError
+from shared.kick import Kicker
+from shared.serving import Handled, Held, check_tick, function_app
+from shared.settings import Settings
+from shared.turns import Failure, RetryPolicy, Said
+from shared.worker import Worker
+
+log = logs.get()
+
+_SETTLE_PAUSES_S = (0.1, 0.5, 2.0, 5.0)  # a full disk or a lock that lasts: the turn's work is not thrown away at once
+
+
+class Dispatch:
+    """What the function holds between requests: the worker loop, the writing thread, a connection to read with."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.writer = Writer(settings.db)
+        self.reader = open_connection(settings.db, readonly=True)
+        self.kicker = Kicker(settings.sockets)
+        self.worker = Worker(
+            "dispatch", db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
+        )
+
+    async def repair(self) -> None:
+        """We hold the lock, so whoever held a turn is gone: fail those turns, to be tried again."""
+        now_ms = clock.now_ms()
+        lost = await self.writer.run(
+            lambda conn: turns.rescue(conn, RetryPolicy.of(self.settings), now_ms=now_ms, everything=True)
+        )
+        if lost:
+            log.warning("dispatch.rescued", turns=len(lost))
+            self.kicker.kick("deliver")
+
+    async def claim_and_start(self) -> float | None:
+        """Claim what is ready, as far as there is room, and start its turns; the seconds until more becomes due."""
+        settings = self.settings
+        room = settings.max_concurrent_turns - self.worker.running
+        now_ms = clock.now_ms()
+        if room > 0 and (ready := messages.ready(self.reader, now_ms=now_ms)[:room]):
+
+            def work(conn: apsw.Connection) -> list[Claim]:
+                claims = (
+                    messages.claim(
+                        conn,
+                        each.session_id,
+                        token=f"turn_{os.getpid()}_{secrets.token_hex(6)}",
+                        now_ms=now_ms,
+                        lease_ms=settings.lease_ms,
+                        limit=settings.batch_size,
+                    )
+                    for each in ready
+                )
+                return [claim for claim in claims if claim is not None]
+
+            for claim in await self.writer.run(work, durable=False):
+                self.worker.start(self.turn(claim))
+            self.kicker.kick("api")
+        due = messages.next_due(self.reader, now_ms=now_ms)
+        return None if due is None else max(0.0, (due - clock.now_ms()) / 1000)
+
+    async def turn(self, claim: Claim) -> None:
+        """One turn, from claim to settlement."""
+        context = {"turn": claim.token, "agent": claim.agent, "message_id": claim.asked[0].message_id}
+        this = asyncio.current_task()
+        renewal = asyncio.create_task(self._renew(claim, this.cancel if this else lambda: None))
+        started_ms = clock.now_ms()
+        try:
+            outcome = await self._run(claim)
+            await self._end(claim, outcome)
+        except asyncio.CancelledError:
+            await self._give_back(claim)
+            raise
+        except ClaimLost as error:
+            log.warning("turn.lost", reason=str(error), **context)
+            return
+        finally:
+            renewal.cancel()
+        failure = outcome if isinstance(outcome, Failure) else None
+        log.info(
+            "turn.failed" if failure else "turn.done",
+            ms=clock.now_ms() - started_ms,
+            batch=len(claim.batch),
+            reason=failure.reason if failure else None,
+            **context,
+        )
+
+    async def _renew(self, claim: Claim, lost: Callable[[], object]) -> None:
+        """Hold the lease while the turn lives; end the turn if the lease is gone."""
+        while True:
+            await asyncio.sleep(self.settings.lease_ms / 3000)
+            until = clock.now_ms() + self.settings.lease_ms
+            try:
+                await self.writer.run(partial(messages.renew, claim=claim, lease_until=until), durable=False)
+            except ClaimLost:
+                lost()
+                return
+            except apsw.Error:
+                log.exception("turn.renewal_failed", turn=claim.token)
+
+    async def _run(self, claim: Claim) -> "tuple[list[Said], str | None] | Failure":
+        """Run the agent; what it said and how it goes on, or why it failed."""
+        try:
+            async with asyncio.timeout(self.settings.turn_timeout_ms / 1000):
+                return await self._listen(claim)
+        except TimeoutError:
+            return Failure(f"no result within {self.settings.turn_timeout_ms / 1000:g} s")
+        except PostroomError as error:
+            return Failure(str(error), retryable=False)
+        except Exception as error:  # the batch boundary: the row remembers, the others go on
+            log.exception("turn.provider_failed", turn=claim.token, agent=claim.agent)
+            return Failure(f"the provider failed: {type(error).__name__}")
+
+    async def _listen(self, claim: Claim) -> "tuple[list[Said], str | None] | Failure":
+        agent = agents.get(self.reader, claim.agent)
+        session = sessions.get(self.reader, claim.session_id)
+        if agent is None or session is None:
+            return Failure(f"agent {claim.agent!r} does not exist", retryable=False)
+        folder = self.settings.agents_dir / (agent.folder or agent.id)
+        folder.mkdir(parents=True, exist_ok=True)
+        batch = tuple(_turn_message(message) for message in claim.batch)
+        turn = Turn(
+            agent=agent.id,
+            model=agent.model,
+            instructions=agent.instructions,
+            config=agent.config,
+            folder=folder.absolute(),
+            session=session.session_id,
+            continuation=session.continuation,
+            prompt=prompt.build(batch, timezone=agent.timezone),
+            messages=batch,
+            attempt=claim.asked[0].retry_count + 1,
+        )
+        said: list[Said] = []
+        continuation: str | None = None
+        by_id = {message.message_id: message for message in claim.asked}
+        async with contextlib.aclosing(registry.get(agent.provider).run(turn)) as provider:
+            async for event in provider:
+                match event:
+                    case Init():
+                        continuation = event.continuation
+                    case Text() if event.text.strip():
+                        said.append(Said(event.text, by_id.get(event.answers or "", claim.asked[0])))
+                    case Result():
+                        if event.text and event.text.strip():
+                            said.append(Said(event.text, claim.asked[0]))
+                        break
+                    case Failed():
+                        return Failure(event.reason, event.retryable, event.wait_ms)
+        if not said:
+            return Failure("the agent said nothing")
+        return said, continuation
+
+    async def _end(self, claim: Claim, outcome: "tuple[list[Said], str | None] | Failure") -> None:
+        """Settle or fail, durably; tried again for a while if the database can't be written."""
+
+        def work(conn: apsw.Connection) -> None:
+            now_ms = clock.now_ms()
+            if isinstance(outcome, Failure):
+                turns.fail(conn, claim, outcome, RetryPolicy.of(self.settings), now_ms=now_ms)
+            else:
+                said, continuation = outcome
+                turns.settle(conn, claim, said, continuation, now_ms=now_ms)
+
+        for pause in _SETTLE_PAUSES_S:
+            try:
+                await self.writer.run(work)
+                break
+            except apsw.Error:
+                log.exception("turn.not_settled", turn=claim.token, again_in_s=pause)
+                await asyncio.sleep(pause)
+        else:
+            await self.writer.run(work)
+        self.kicker.kick("deliver")
+        self.kicker.kick("api")
+
+    async def _give_back(self, claim: Claim) -> None:
+        with contextlib.suppress(ClaimLost):
+            await self.writer.run(lambda conn: turns.release(conn, claim, now_ms=clock.now_ms()))
+
+    async def close(self) -> None:
+        await self.worker.stop()
+        self.writer.close()
+        self.reader.close()
+        self.kicker.close()
+
+
+def _turn_message(message: messages.Message) -> TurnMessage:
+    reply = message.content.get("reply_to") or {}
+    return TurnMessage(
+        message_id=message.message_id,
+        kind=message.kind,
+        sender=message.sender,
+        text=message.message,
+        at_ms=message.created_at,
+        reply_to=reply.get("text"),
+        is_context=not message.trigger,
+    )
+
+
+_held = Held(lambda: Dispatch(Settings.load()))
+
+
+async def _tick(request: Request) -> Response:
+    service = _held.get()
+    check_tick(request, service.settings.tick_secret)
+    service.worker.begin()
+    service.worker.wake()
+    return JSONResponse({"running": service.worker.running}, status_code=202)
+
+
+_app = function_app("dispatch", [], tick=_tick)
+
+
+@functions_framework.aio.http
+async def dispatch(_: Request) -> Response:
+    """The handler: ``/tick`` and ``/healthz``."""
+    return Handled(_app)
+
+
+@asynccontextmanager
+async def lifespan(_: ASGIApp) -> AsyncIterator[None]:
+    """Work from the start, not only from the first tick."""
+    service = _held.get()
+    service.worker.begin()
+    try:
+        yield
+    finally:
+        await service.close()
+        _held.drop()

@@ -1,0 +1,135 @@
+"""``ingest``: a platform's webhook in, rows out. It answers 2xx only when what came is stored.
+
+``POST|GET /webhooks/{channel}``: 200 (or what the platform wants) once committed; 401 bad signature; 404 unknown
+channel; 413 too large; 503 with ``Retry-After`` if it could not be stored, so that the platform sends it again.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import apsw
+import functions_framework.aio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from shared import clock, logs, routing
+from shared.channels import registry
+from shared.channels.base import Event, WebhookRequest
+from shared.db import dropped
+from shared.db.writer import Writer
+from shared.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid, UnknownName
+from shared.kick import Kicker
+from shared.serving import Handled, Held, function_app, read_body
+from shared.settings import Settings
+
+log = logs.get()
+
+_RETRY_AFTER_S = "5"
+
+
+class Ingest:
+    """What the function holds between requests: the writing thread, and the way to kick."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.writer = Writer(settings.db)
+        self.kicker = Kicker(settings.sockets)
+
+    async def store(self, channel: str, events: tuple[Event, ...], *, now_ms: int) -> None:
+        """Store what one webhook brought, in one transaction that others may share, and wake dispatch."""
+        policy = self.settings.new_chats
+        news = [event for event in events if event.kind != "ping"]
+        if not news:
+            return
+
+        def work(conn: apsw.Connection) -> list[routing.Routed]:
+            return [routing.store(conn, channel, event, new_chats=policy, now_ms=now_ms) for event in news]
+
+        routed = await self.writer.run(work)
+        stored = sum(each.stored for each in routed)
+        if stored:
+            self.kicker.kick("dispatch")
+        self.kicker.kick("api")
+        log.info(
+            "ingest.stored",
+            channel=channel,
+            stored=stored,
+            duplicates=sum(each.duplicates for each in routed),
+            dropped=[each.dropped for each in routed if each.dropped],
+        )
+
+    async def keep_unreadable(self, channel: str, body: bytes, reason: str, *, now_ms: int) -> None:
+        """A signed body that can't be read: the reason is kept once, however often it comes; the body is not."""
+        key = hashlib.sha256(body).hexdigest()[:32]
+        await self.writer.run(
+            lambda conn: dropped.record(
+                conn, channel=channel, reason="payload", detail=reason, event_key=f"body:{key}", now_ms=now_ms
+            )
+        )
+
+    def close(self) -> None:
+        self.writer.close()
+        self.kicker.close()
+
+
+_held = Held(lambda: Ingest(Settings.load()))
+
+
+async def _webhook(request: Request) -> Response:
+    service = _held.get()
+    name = request.path_params["channel"]
+    now_ms = clock.now_ms()
+    body = await read_body(request)
+    asked = WebhookRequest(request.method, request.query_params, dict(request.headers), body)
+    try:
+        channel = registry.get(name)
+        received = channel.receive(asked, now_ms=now_ms)
+    except UnknownName as error:
+        return JSONResponse({"error": str(error)}, status_code=404)
+    except ConfigInvalid as error:
+        log.error("ingest.not_configured", channel=name, reason=str(error))
+        return _later(f"channel {name} is not configured; the log says which setting is missing")
+    except SignatureInvalid:
+        log.warning("ingest.refused", channel=name, reason="signature", size_bytes=len(body))
+        return JSONResponse({"error": "the signature is missing or wrong"}, status_code=401)
+    except PayloadInvalid as error:
+        log.warning("ingest.unreadable", channel=name, reason=str(error), size_bytes=len(body))
+        work = service.keep_unreadable(name, body, str(error), now_ms=now_ms)
+        reply = channel.unreadable
+    else:
+        work = service.store(name, received.events, now_ms=now_ms)
+        reply = received.reply
+    try:
+        await work
+    except apsw.Error as error:
+        log.exception("ingest.not_stored", channel=name)
+        return _later(f"not stored: {type(error).__name__}")
+    return Response(reply.body, reply.status, media_type=reply.content_type)
+
+
+def _later(reason: str) -> Response:
+    """503: the platform keeps the event and sends it again."""
+    return JSONResponse({"error": reason}, status_code=503, headers={"Retry-After": _RETRY_AFTER_S})
+
+
+_app = function_app("ingest", [Route("/webhooks/{channel}", _webhook, methods=["GET", "POST"])])
+
+
+@functions_framework.aio.http
+async def ingest(_: Request) -> Response:
+    """The handler: any path; see the module's docstring."""
+    return Handled(_app)
+
+
+@asynccontextmanager
+async def lifespan(_: ASGIApp) -> AsyncIterator[None]:
+    """Open before the first request, close after the last."""
+    service = _held.get()
+    try:
+        yield
+    finally:
+        service.close()
+        _held.drop()

@@ -1,0 +1,115 @@
+"""The loop that dispatch and deliver share: wake on a kick, a tick, a job's end or a due time; start what is ready.
+
+Only the holder of the worker lock works. Whoever gets the lock knows that every earlier holder is gone, and first
+repairs what such a one left behind.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from shared import logs
+from shared.db.lock import WorkerLock
+from shared.kick import Listener
+
+log = logs.get()
+
+_ERROR_PAUSE_S = 1.0
+_STOP_PATIENCE_S = 1.5
+
+
+class Worker:
+    """Runs *step* whenever there may be work.
+
+    Args:
+        name: the kick to listen for, and the lock's kind.
+        repair: called once with the lock in hand, before the first step.
+        step: starts what is ready, through ``start``; returns in how many seconds something else becomes due, or None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        db: Path,
+        sockets: Path,
+        repair: Callable[[], Awaitable[None]],
+        step: Callable[[], Awaitable[float | None]],
+    ) -> None:
+        self._name = name
+        self._lock = WorkerLock(db, name)
+        self._sockets = sockets
+        self._repair = repair
+        self._step = step
+        self._wake = asyncio.Event()
+        self._loop_task: asyncio.Task[None] | None = None
+        self._listener: Listener | None = None
+        self._jobs: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> int:
+        """How many jobs are under way."""
+        return len(self._jobs)
+
+    def wake(self) -> None:
+        """There may be work."""
+        self._wake.set()
+
+    def begin(self) -> None:
+        """Start the loop, once; it works as soon as it holds the lock."""
+        if self._loop_task is None:
+            self._listener = Listener(self._sockets, self._name)
+            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
+            self._loop_task = asyncio.create_task(self._loop(), name=f"{self._name}-loop")
+
+    def start(self, job: Coroutine[Any, Any, None]) -> None:
+        """Run *job* beside the others, and look for more work when it ends."""
+        task = asyncio.create_task(job)
+        self._jobs.add(task)
+        task.add_done_callback(self._ended)
+
+    async def stop(self) -> None:
+        """Take nothing new, let the jobs end or cancel them, free the lock."""
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+            await asyncio.gather(self._loop_task, return_exceptions=True)
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener.fileno())
+            self._listener.close()
+        if self._jobs:
+            await asyncio.wait(self._jobs, timeout=_STOP_PATIENCE_S)
+        for job in self._jobs:
+            job.cancel()
+        await asyncio.gather(*self._jobs, return_exceptions=True)
+        self._lock.release()
+
+    def _kicked(self) -> None:
+        if self._listener is not None:
+            self._listener.drain()
+        self._wake.set()
+
+    def _ended(self, job: asyncio.Task[None]) -> None:
+        self._jobs.discard(job)
+        if not job.cancelled() and (error := job.exception()) is not None:
+            log.error("worker.job_failed", worker=self._name, exc_info=error)
+        self._wake.set()
+
+    async def _loop(self) -> None:
+        if not self._lock.try_acquire():
+            log.info("worker.waiting", worker=self._name, reason="another process works on this database")
+            await self._lock.acquire()
+        is_repaired = False
+        while True:
+            self._wake.clear()
+            try:
+                if not is_repaired:
+                    await self._repair()
+                    is_repaired = True
+                pause = await self._step()
+            except Exception:  # the batch boundary: a full disk or a locked file must not end the loop
+                log.exception("worker.step_failed", worker=self._name)
+                pause = _ERROR_PAUSE_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), pause)
