@@ -235,6 +235,13 @@ def pack(blocks: Sequence[Block], limit: Limit) -> Iterator[tuple[Run, ...]]:
     yield from _shown(held)
 
 
+def trim(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Without blank lines around, and without blanks at the end."""
+    text = plain(runs)
+    start = len(text) - len(text.lstrip("\n"))
+    return _slice(runs, start, len(text.rstrip()))
+
+
 def _shared_quote(before: Sequence[Run], after: Sequence[Run]) -> tuple[Style, ...]:
     quote = ("quote", "")
     return (quote,) if quote in before[-1].styles and quote in after[0].styles else ()
@@ -331,7 +338,7 @@ def tables_as_code(text: str) -> str:
 
 
 def split_source(text: str, limit: int) -> Iterator[str]:
-    """Markdown in pieces of at most *limit* UTF-16 units; a cut code block is closed, and re-opened with its language."""
+    """Markdown in pieces of at most *limit* UTF-16 units; cut code is closed, and re-opened with its language."""
     held: list[str] = []
     fence = ""  # the opening line of the code block that is open
     for line in _short_lines(text, limit - _LONGEST_FENCE):
