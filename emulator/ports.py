@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +58,7 @@ def holder(port: int) -> str | None:
         return None
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if any(os.readlink(entry) in inodes for entry in (folder / "fd").iterdir()):
+            if any(str(entry.readlink()) in inodes for entry in (folder / "fd").iterdir()):
                 return f"{_command(folder)}[{folder.name}]"
     return None
 

@@ -60,14 +60,14 @@ async def restore_if_missing(
     Raises:
         NotReady: the replica exists and can't be restored. Nothing is overwritten and nothing is started empty.
     """
-    if database.exists():
+    if database.exists():  # noqa: ASYNC240 - nothing else runs yet
         return None
     # Leftovers of the lost file would be applied to the restored one, which has another history.
     for suffix in ("-wal", "-shm"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
     shutil.rmtree(database.with_name(f".{database.name}-litestream"), ignore_errors=True)
-    argv = [binary(), "restore", "-if-replica-exists", "-integrity-check", "quick", "-json", "-o", str(database), replica]
-    process = await spawn(argv, environment=environment)
+    options = ["-if-replica-exists", "-integrity-check", "quick", "-json", "-o", str(database)]
+    process = await spawn([binary(), "restore", *options, replica], environment=environment)
     try:
         output, _ = await asyncio.wait_for(process.communicate(), limit_s)
     except TimeoutError:
@@ -82,7 +82,7 @@ async def restore_if_missing(
             f"{database.name} is missing and can't be restored from {replica}:\n    {text}\n"
             f"Nothing was changed. `emulator data reset` begins with an empty database"
         )
-    if not database.exists():
+    if not database.exists():  # noqa: ASYNC240
         return None
     return Restored(_position(text))
 

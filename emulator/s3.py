@@ -197,12 +197,12 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the supervisor decides
     # Heavy, and configured by the environment: after the arguments are known to be right.
     os.environ.setdefault("MOTO_S3_DEFAULT_KEY_BUFFER_SIZE", str(1 << 20))
-    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.core.models import DEFAULT_ACCOUNT_ID
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from moto.s3.models import s3_backends
     from werkzeug.serving import make_server
 
-    class Handler(MotoRequestHandler):  # type: ignore[misc]
+    class Handler(MotoRequestHandler):
         """Says nothing: Litestream asks a hundred times a minute."""
 
         disable_nagle_algorithm = True
@@ -218,10 +218,8 @@ def main() -> int:
         DomainDispatcherApplication(create_backend_app), s3_backends[DEFAULT_ACCOUNT_ID]["aws"], folder
     )
     objects = application.load()
-    server = make_server(
-        "127.0.0.1", options.port, application, threaded=True, request_handler=Handler, fd=options.fd
-    )
-    server.daemon_threads = True
+    server = make_server("127.0.0.1", options.port, application, threaded=True, request_handler=Handler, fd=options.fd)
+    setattr(server, "daemon_threads", True)  # noqa: B010 - of ThreadingMixIn, which the type does not tell
 
     def finish(*_: object) -> None:
         raise SystemExit(0)

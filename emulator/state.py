@@ -147,7 +147,7 @@ def running(state: StateFolder) -> dict[str, Any] | None:
 def describe(state: StateFolder) -> str:
     """The sentence for somebody who wants a folder that is in use."""
     who = running(state) or {}
-    name = f"emulator[{who['pid']}], started {who['started'][11:16]} UTC" if who else "an emulator that is just starting"
+    name = f"emulator[{who['pid']}], started {who['started'][11:16]} UTC" if who else "an emulator that just starts"
     where = f", gateway {who['urls']['gateway']}" if who.get("urls") else ""
     return (
         f"{state.path} is in use by {name}{where}\n"

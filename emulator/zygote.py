@@ -95,7 +95,8 @@ class Zygote:
 
     def run(self) -> int:
         while True:
-            readable, _, _ = select.select([self._channel, self._wakeup_in], [], [])
+            watched: list[socket.socket | int] = [self._channel, self._wakeup_in]
+            readable, _, _ = select.select(watched, [], [])
             if self._wakeup_in in readable:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wakeup_in, 4096)

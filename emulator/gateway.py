@@ -1,0 +1,248 @@
+"""The one address in front of all functions, as the load balancer of the template is.
+
+Bodies stream both ways without waiting for their end (server-sent events arrive as they are sent). A request that met a
+connection which its function was just closing (it reloads) is sent once more; nobody else's failure is hidden.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
+
+REPLAYABLE_BYTES = 1 << 20  # bodies up to this are held, so that they can be sent twice
+CHUNK_BYTES = 1 << 16
+COMING_BACK_S = 3.0  # how long a request waits for a function that is being started again
+_PREFIX = "/_emulator"
+# https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
+_HOP_BY_HOP = frozenset(
+    (
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+_LOCAL_HOSTS = frozenset(("127.0.0.1", "localhost", "::1"))
+
+
+class Route(Protocol):
+    """What the template says of one route; ``methods`` empty means all."""
+
+    @property
+    def path_pattern(self) -> str: ...
+    @property
+    def methods(self) -> Sequence[str]: ...
+    @property
+    def function(self) -> str: ...
+    @property
+    def priority(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where a function listens, and why it can't answer if it can't."""
+
+    port: int
+    problem: str | None = None
+
+
+class Router:
+    """Finds the function for a request: the lowest priority that matches, as in a load balancer's listener."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        ordered = sorted(routes, key=lambda route: route.priority)
+        self._rules = [(_pattern(route.path_pattern), frozenset(route.methods), route.function) for route in ordered]
+
+    def find(self, method: str, path: str) -> str | None:
+        for pattern, methods, function in self._rules:
+            if pattern.fullmatch(path) and (not methods or method in methods):
+                return function
+        return None
+
+
+class Gateway:
+    """``upstream(function)`` tells where it is now; ``ready()`` and ``status()`` are the supervisor's."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        upstream: Callable[[str], Upstream],
+        *,
+        ready: Callable[[], bool],
+        status: Callable[[], Awaitable[dict[str, Any]]],
+        platforms: Callable[[], str | None],
+    ) -> None:
+        self.router = Router(routes)
+        self._upstream = upstream
+        self._ready = ready
+        self._status = status
+        self._platforms = platforms
+        self._session: aiohttp.ClientSession | None = None
+
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=REPLAYABLE_BYTES)
+        app.cleanup_ctx.append(self._client)
+        app.router.add_get(f"{_PREFIX}/ready", self._answer_ready)
+        app.router.add_get(f"{_PREFIX}/health", self._answer_health)
+        app.router.add_get(f"{_PREFIX}/status", self._answer_status)
+        app.router.add_route("*", f"{_PREFIX}/chat{{rest:.*}}", self._answer_chat)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        return app
+
+    async def _client(self, _: web.Application) -> Any:
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_reuseconn.append(_remember_reuse)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=4),  # uvicorn closes an idle connection after 5 s
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[trace],
+        )
+        yield
+        await self._session.close()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        function = self.router.find(request.method, request.path)
+        if function is None:
+            return _sentence(404, f"no route of template.yaml serves {request.method} {request.path}")
+        upstream = await self._wait_for(function)
+        if upstream.problem:
+            return _sentence(502, f"{function} is down: {upstream.problem}")
+        url = URL(f"http://127.0.0.1:{upstream.port}{request.raw_path}", encoded=True)
+        return await self._pass_on(request, url, function)
+
+    async def _answer_chat(self, request: web.Request) -> web.StreamResponse:
+        base = self._platforms()
+        if not _is_local(request):
+            return _sentence(403, "the chat page is for this machine only: open it at http://127.0.0.1")
+        if base is None:
+            return _sentence(503, "the fake platforms are not up (yet); see the emulator's log")
+        rest = request.raw_path.removeprefix(f"{_PREFIX}/chat")
+        return await self._pass_on(request, URL(f"{base}/chat{rest}", encoded=True), "the fake platforms")
+
+    async def _answer_ready(self, _: web.Request) -> web.Response:
+        return (
+            _sentence(200, "ready")
+            if self._ready()
+            else _sentence(503, "not ready: /_emulator/status tells what is not")
+        )
+
+    async def _answer_health(self, _: web.Request) -> web.Response:
+        return _sentence(200, "alive")
+
+    async def _answer_status(self, request: web.Request) -> web.Response:
+        if not _is_local(request):
+            return _sentence(403, "the status is for this machine only: ask at http://127.0.0.1")
+        return web.json_response(await self._status())
+
+    async def _wait_for(self, function: str) -> Upstream:
+        """The function's place; one that is just being started again gets a moment."""
+        deadline = asyncio.get_running_loop().time() + COMING_BACK_S
+        while True:
+            upstream = self._upstream(function)
+            if upstream.problem is None or asyncio.get_running_loop().time() > deadline:
+                return upstream
+            await asyncio.sleep(0.02)
+
+    async def _pass_on(self, request: web.Request, url: URL, whom: str) -> web.StreamResponse:
+        headers = _request_headers(request)
+        body: bytes | None = None
+        if request.can_read_body and (
+            request.content_length is not None and request.content_length <= REPLAYABLE_BYTES
+        ):
+            body = await request.read()
+        streams = request.can_read_body and body is None
+        for attempt in (1, 2):
+            trace = SimpleNamespace(reused=False)
+            try:
+                upstream = await self._client_session.request(
+                    request.method,
+                    url,
+                    headers=headers,
+                    data=request.content.iter_chunked(CHUNK_BYTES) if streams else body,
+                    allow_redirects=False,
+                    trace_request_ctx=trace,
+                )
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                # Closed before its first byte on a connection from an earlier request: it was closing when we wrote.
+                if (
+                    attempt == 1
+                    and trace.reused
+                    and not streams
+                    and not isinstance(error, aiohttp.ClientConnectorError)
+                ):
+                    continue
+                return _sentence(502, f"{whom} closed the connection without an answer; its last lines are in the log")
+            except (aiohttp.ClientError, TimeoutError) as error:
+                return _sentence(502, f"{whom} did not answer: {type(error).__name__}; its last lines are in the log")
+            return await _stream_back(request, upstream)
+        raise AssertionError("unreachable")
+
+    @property
+    def _client_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("the gateway is not started")
+        return self._session
+
+
+async def _stream_back(request: web.Request, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+    """Status and headers at once, then each piece as it comes. The person's leaving closes the other side too."""
+    async with upstream:
+        response = web.StreamResponse(status=upstream.status, reason=upstream.reason)
+        for name, value in upstream.headers.items():
+            if name.lower() not in _HOP_BY_HOP:
+                response.headers.add(name, value)
+        await response.prepare(request)
+        try:
+            async for piece in upstream.content.iter_any():
+                await response.write(piece)
+        except aiohttp.ClientError:
+            # The function ended in the middle: end the same way, or the client would take the part for the whole.
+            if request.transport is not None:
+                request.transport.abort()
+            return response
+        await response.write_eof()
+        return response
+
+
+async def _remember_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __: Any) -> None:
+    context.trace_request_ctx.reused = True
+
+
+def _request_headers(request: web.Request) -> CIMultiDict[str]:
+    headers: CIMultiDict[str] = CIMultiDict()
+    for name, value in request.headers.items():
+        if name.lower() not in _HOP_BY_HOP:
+            headers.add(name, value)
+    headers["X-Forwarded-For"] = request.remote or "127.0.0.1"
+    headers["X-Forwarded-Proto"] = request.scheme
+    return headers
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """A load balancer's path pattern: ``*`` any characters, ``?`` one.
+
+    Source: https://docs.aws.amazon.com/elasticloadbalancing/latest/application/rule-condition-types.html
+    """
+    return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in path), re.DOTALL)
+
+
+def _is_local(request: web.Request) -> bool:
+    """A page elsewhere whose name was made to point here must not read our state (DNS rebinding)."""
+    return URL(f"http://{request.host}").host in _LOCAL_HOSTS
+
+
+def _sentence(status: int, text: str) -> web.Response:
+    return web.json_response({"error" if status >= 400 else "status": text}, status=status)

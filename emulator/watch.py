@@ -1,0 +1,40 @@
+"""Sees what is saved: the project's Python files and its template."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from watchfiles import Change, awatch
+
+FOLDERS = ("functions", "shared", "infra")
+_STEP_MS, _DEBOUNCE_MS = 10, 50
+
+
+async def changes(project: Path, template: Path, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
+    """Sets of files that were saved together, until *stop*."""
+    folders = [project / name for name in FOLDERS if (project / name).is_dir()]
+    queue: asyncio.Queue[set[Path] | None] = asyncio.Queue()
+
+    def is_ours(_: Change, path: str) -> bool:
+        return Path(path) == template or (path.endswith((".py", ".sql")) and "__pycache__" not in path)
+
+    async def watch(*where: Path, recursive: bool) -> None:
+        # A file that is replaced (most editors do) is seen by watching its folder, not the file.
+        async for found in awatch(
+            *where, watch_filter=is_ours, step=_STEP_MS, debounce=_DEBOUNCE_MS, stop_event=stop, recursive=recursive
+        ):
+            await queue.put({Path(path) for _, path in found})
+
+    tasks = [
+        asyncio.create_task(watch(*folders, recursive=True)),
+        asyncio.create_task(watch(template.parent, recursive=False)),
+    ]
+    try:
+        while not stop.is_set():
+            saved = await queue.get()
+            if saved:
+                yield saved
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
