@@ -113,7 +113,7 @@ _FAILED = {
     (True, False): "message_dead",
     (False, True): "message_retry",
     (False, False): "message_released",
-}   # by (dead, has a reason)
+}  # by (dead, has a reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -517,17 +517,58 @@ def hand_on(conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: i
     return message_id
 
 
-def counts(conn: apsw.Connection) -> dict[str, int]:
-    """How many messages wait, run and are dead; from the partial indexes, so history costs nothing."""
-    row = rows(
+def story(conn: apsw.Connection, message_id: str) -> dict[str, Any] | None:
+    """One message as the API shows it, or None."""
+    found = rows(
         conn,
         """
-        SELECT (SELECT count(*) FROM messages WHERE status = 'pending' AND trigger = 1),
+        SELECT message_id, channel, sender, sender_id, message, agent, kind, status, retry_count, last_error,
+               process_after, recurrence, timezone, series_id, created_at, updated_at
+          FROM messages
+         WHERE message_id = :message_id
+        """,
+        {"message_id": message_id},
+    )
+    names = (
+        *(
+            "messageId",
+            "channel",
+            "sender",
+            "senderId",
+            "message",
+            "agent",
+            "kind",
+            "status",
+            "retryCount",
+            "lastError",
+        ),
+        *("processAfter", "recurrence", "timezone", "seriesId", "createdAt", "updatedAt"),
+    )
+    return dict(zip(names, found[0], strict=True)) if found else None
+
+
+def counts(conn: apsw.Connection) -> dict[str, int]:
+    """How many messages wait, run, are dead, and have ever been completed.
+
+    From the partial indexes, so history costs nothing; ids have no gaps but where an operator deleted a dead message.
+    """
+    open_, pending, processing, dead, resting, newest = rows(
+        conn,
+        """
+        SELECT (SELECT count(*) FROM messages WHERE status = 'pending' OR status = 'processing'),
+               (SELECT count(*) FROM messages WHERE status = 'pending' AND trigger = 1),
                (SELECT count(*) FROM messages WHERE status = 'processing' AND trigger = 1),
-               (SELECT count(*) FROM messages WHERE status = 'dead')
+               (SELECT count(*) FROM messages WHERE status = 'dead'),
+               (SELECT count(*) FROM messages WHERE status = 'paused' OR status = 'cancelled'),
+               (SELECT ifnull(max(id), 0) FROM messages)
         """,
     )[0]
-    return dict(zip(("pending", "processing", "dead"), row, strict=True))
+    return {
+        "pending": pending,
+        "processing": processing,
+        "dead": dead,
+        "completed": newest - open_ - dead - resting,
+    }
 
 
 def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:

@@ -109,6 +109,7 @@ CREATE UNIQUE INDEX messages_event ON messages (channel, event_key, agent) WHERE
 CREATE INDEX messages_open ON messages (trigger, session_id, status, id) WHERE status = 'pending' OR status = 'processing';
 CREATE INDEX messages_delayed ON messages (process_after) WHERE status = 'pending' AND process_after IS NOT NULL;
 CREATE INDEX messages_dead ON messages (updated_at) WHERE status = 'dead';
+CREATE INDEX messages_resting ON messages (id) WHERE status = 'paused' OR status = 'cancelled';
 -- One live occurrence per series, and what waits for its successor.
 CREATE UNIQUE INDEX messages_one_live ON messages (series_id) WHERE recurrence IS NOT NULL AND status IN ('pending', 'processing', 'paused');
 CREATE INDEX messages_recurring ON messages (id) WHERE recurrence IS NOT NULL AND status IN ('completed', 'dead');
