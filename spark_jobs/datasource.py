@@ -15,8 +15,8 @@ which it needs, so without them even ``count()`` reads all); ``txid`` or ``times
 
 - One position for a whole read. Spark asks for the schema in one process, plans in a second and reads in others; the
   pin is made with the schema and travels pickled with the source.
-- Types come from ``STRICT`` declarations: INTEGER long, TEXT string, REAL double, BLOB binary. Other tables are refused,
-  because any of their rows may hold any type.
+- Types come from ``STRICT`` declarations: INTEGER long, TEXT string, REAL double, BLOB binary. Other tables are
+  refused, because any of their rows may hold any type.
 - Rows are read as Arrow batches by ADBC from the restored file, split by ranges of rowid; a WITHOUT ROWID table is one
   partition. Comparisons with literals run inside SQLite, bound as parameters.
 """
@@ -64,6 +64,7 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 MAX_IN = 500
 
 _log = logging.getLogger("postroom.replicas")
+_INTERNAL = ("sqlite_", "_litestream_")
 _OPTIONS = ("replica", "table", "columns", "txid", "timestamp", "position", "partitions", "cache_dir")
 _TYPES: Mapping[str, DataType] = {
     "INTEGER": LongType(),
@@ -83,6 +84,9 @@ _OPERATORS: Mapping[type[Filter], str] = {
     GreaterThan: ">",
     GreaterThanOrEqual: ">=",
 }
+
+TABLES = "SELECT name, wr, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
+COLUMNS = 'SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid'
 
 
 class OptionInvalid(ConfigInvalid):
@@ -156,18 +160,25 @@ def register(spark: SparkSession) -> None:
 
 def open_replica(
     spark: SparkSession,
-    url: str,
+    replica: str | Pin,
     *,
     txid: str | None = None,
     timestamp: str | datetime | None = None,
     cache_dir: str | Path | None = None,
 ) -> Replica:
-    """Pin a position of the replica at *url* and restore it here, so that every table is read at this one position.
+    """Pin a position of *replica* and restore it here, so that every table is read at this one position.
+
+    Args:
+        replica: its URL, or a pin made before.
+        txid, timestamp: a position of the past, by URL only.
 
     Raises:
         as :func:`spark_jobs.replicas.resolve` and :func:`spark_jobs.replicas.ensure_local`.
     """
-    pin, path = replicas.pinned(url, txid=txid, timestamp=timestamp, cache_dir=cache_dir)
+    if isinstance(replica, Pin):
+        pin, path = replica, replicas.ensure_local(replica, cache_dir)
+    else:
+        pin, path = replicas.pinned(replica, txid=txid, timestamp=timestamp, cache_dir=cache_dir)
     _log.info("replica.pinned txid=%s timestamp=%s", pin.txid, pin.timestamp)
     register(spark)
     return Replica(spark, pin, path, None if cache_dir is None else str(Path(cache_dir).expanduser().absolute()))
@@ -270,7 +281,7 @@ class LitestreamReader(DataSourceReader):
         step = math.ceil(span / min(wished, span))
         return [RowRange(start, min(start + step - 1, high)) for start in range(low, high + 1, step)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches of exactly the promised schema: only what the pushed filters let through."""
         span = cast(RowRange, partition)
         schema = to_arrow_schema(self.columns, timezone="UTC")
@@ -315,22 +326,23 @@ def describe(path: Path, name: str) -> Table:
         OptionInvalid: no such table (says which there are), or one whose types can't be relied upon.
     """
     with _cursor(path) as cursor:
-        cursor.execute("SELECT name, wr, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")
-        tables = {row[0]: (row[1], row[2]) for row in cursor.fetchall() if not row[0].startswith(("sqlite_", "_litestream_"))}
+        cursor.execute(TABLES)
+        tables = {table: kind for table, *kind in cursor.fetchall() if not table.startswith(_INTERNAL)}
         if name not in tables:
             raise OptionInvalid(f"the replica has no table {name!r}; its tables: {', '.join(sorted(tables))}")
         without_rowid, strict = tables[name]
         if not strict:
-            raise OptionInvalid(f"table {name!r} is not STRICT: its rows may hold any type, so it has no schema to rely on")
-        cursor.execute('SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid', (name,))
+            raise OptionInvalid(f"table {name!r} is not STRICT: its rows may hold any type, so it has no schema")
+        cursor.execute(COLUMNS, (name,))
         columns = cursor.fetchall()
     odd = [column for column, declared, _, _ in columns if declared.upper() not in _TYPES]
     if odd:
-        raise OptionInvalid(f"columns of table {name!r} are declared ANY, which Spark has no type for: {', '.join(odd)}")
+        raise OptionInvalid(f"table {name!r} has columns of type ANY, which Spark has no word for: {', '.join(odd)}")
     keys = [(column, declared) for column, declared, _, pk in columns if pk]
     key = keys[0][0] if not without_rowid and len(keys) == 1 and keys[0][1].upper() == "INTEGER" else None
     taken = {column.lower() for column, *_ in columns}
-    rowid = None if without_rowid else next((alias for alias in ("rowid", "_rowid_", "oid") if alias not in taken), None)
+    free = [alias for alias in ("rowid", "_rowid_", "oid") if alias not in taken]
+    rowid = None if without_rowid or not free else free[0]
     # In a STRICT table the columns of a primary key are NOT NULL without saying so: sqlite.org/stricttables.html
     fields = tuple(
         StructField(column, _TYPES[declared.upper()], nullable=not (notnull or pk))

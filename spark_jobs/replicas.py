@@ -211,7 +211,7 @@ def check_url(url: str) -> None:
         raise ReplicaInvalid("the replica's URL can't be read: s3://bucket/prefix?endpoint=http://host:port") from None
     if parts.scheme == "file":
         if parts.netloc or not parts.path.startswith("/") or parts.query:
-            raise ReplicaInvalid("a replica in a folder is file:///absolute/path, with three slashes and nothing behind")
+            raise ReplicaInvalid("a replica in a folder is file:///absolute/path: three slashes, nothing behind")
         return
     if parts.scheme != "s3":
         raise ReplicaInvalid("a replica is s3://bucket/prefix?endpoint=http://host:port or file:///absolute/path")
@@ -224,7 +224,9 @@ def check_url(url: str) -> None:
     if not parts.netloc:
         raise ReplicaInvalid("the replica's URL names no bucket: s3://bucket/prefix")
     if unknown:
-        raise ReplicaInvalid(f"the replica's URL has unknown settings: {', '.join(unknown)}; known: {', '.join(_S3_QUERY)}")
+        raise ReplicaInvalid(
+            f"unknown settings in the replica's URL: {', '.join(unknown)}; known: {', '.join(_S3_QUERY)}"
+        )
     if "endpoint" in query and (endpoint.scheme not in ("http", "https") or not endpoint.hostname):
         raise ReplicaInvalid("the replica's endpoint is an address like http://127.0.0.1:9000")
 
@@ -380,7 +382,9 @@ def _probe(url: str) -> None:
             raise ReplicaUnreachable(f"{_place(url)} is not there: a proxy answers {answer.code} for it") from None
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "reason", None) or problem
-        raise ReplicaUnreachable(f"{_place(url)} does not answer ({reason}): is the address right and the store up?") from None
+        raise ReplicaUnreachable(
+            f"{_place(url)} does not answer ({reason}): is the address right, and the store up?"
+        ) from None
 
 
 def _refusal(url: str, stderr: str) -> PermanentError | RetryableError:

@@ -1,0 +1,245 @@
+"""Daily message volume per channel, from one position of a replica.
+
+Reads: ``messages`` (channel, status, created_at). Writes ``OUT/parquet/day=YYYY-MM-DD/*.parquet`` and, last,
+``OUT/manifest.json``: which position it was, and what was written. Running it again for the same position writes the
+same; other days are left alone.
+
+``messages`` is pruned: what is done leaves it after a day or so. A day that now holds fewer messages than were counted
+before is therefore kept as it was, and the manifest says so. Run it at least daily, soon after midnight.
+
+Exit codes: 0; 64 the command line is wrong; 65 the replica can't be restored; 66 no such replica or position;
+69 the store doesn't answer; 75 another run writes to the same folder.
+"""
+
+import argparse
+import fcntl
+import json
+import logging
+import os
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+ROOT = Path(__file__).resolve().parent.parent
+if not __package__:  # by its path, as spark-submit does: then our folder is on the path, and not what holds it
+    sys.path[0] = str(ROOT)
+
+from pyspark.sql import DataFrame, Row, SparkSession  # noqa: E402
+from pyspark.sql import functions as F  # noqa: E402
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType  # noqa: E402
+
+from shared import clock  # noqa: E402
+from shared.errors import ConfigInvalid, InUse, PostroomError  # noqa: E402
+from spark_jobs.datasource import open_replica  # noqa: E402
+from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing, ReplicaUnreachable, pinned  # noqa: E402
+from spark_jobs.session import session  # noqa: E402
+
+COLUMNS = ("channel", "status", "created_at")
+SCHEMA = StructType(
+    [
+        StructField("day", DateType()),
+        StructField("channel", StringType()),
+        StructField("received", LongType()),
+        StructField("completed", LongType()),
+        StructField("dead", LongType()),
+    ]
+)
+_SHOWN = 40
+
+
+class OutInvalid(ConfigInvalid):
+    """The output folder can't be written, or holds something else."""
+
+
+def message_volume(messages: DataFrame, tz: str = "UTC") -> DataFrame:
+    """One row per (day, channel): day date, channel string, received long, completed long, dead long.
+
+    Args:
+        messages: channel, status, created_at (ms UTC).
+        tz: the IANA zone whose days are meant.
+    """
+    day = F.to_date(F.from_utc_timestamp(F.timestamp_millis("created_at"), tz))
+    return messages.groupBy(day.alias("day"), "channel").agg(
+        F.count("*").alias("received"),
+        F.count_if(F.col("status") == "completed").alias("completed"),
+        F.count_if(F.col("status") == "dead").alias("dead"),
+    )
+
+
+def run(
+    spark: SparkSession,
+    pin: Pin,
+    out: Path,
+    *,
+    tz: str = "UTC",
+    cache_dir: str | None = None,
+) -> tuple[list[Row], dict[str, Any]]:
+    """Do the whole job; returns the rows, by day and channel, and the manifest.
+
+    Raises:
+        InUse: another run writes to *out*.
+        OutInvalid: *out* can't be written, or holds the days of another zone.
+    """
+    with _alone(out):
+        _check_zone(out, tz)
+        replica = open_replica(spark, pin, cache_dir=cache_dir)
+        volume = message_volume(replica.table("messages", columns=COLUMNS), tz)
+        rows = sorted(volume.collect(), key=lambda row: (row.day, row.channel))
+        parquet = out / "parquet"
+        before = _received(spark, parquet)
+        now: dict[date, int] = {}
+        for row in rows:
+            now[row.day] = now.get(row.day, 0) + row.received
+        kept = sorted(day for day, received in now.items() if received < before.get(day, 0))
+        written = sorted(now.keys() - set(kept))
+        fresh = [row for row in rows if row.day not in kept]
+        if fresh:
+            table = spark.createDataFrame(fresh, SCHEMA).coalesce(1)
+            days = table.write.partitionBy("day").option("partitionOverwriteMode", "dynamic")
+            days.parquet(str(parquet), mode="overwrite")
+        manifest = {
+            "job": "message_volume",
+            "replica": pin.url,
+            "txid": pin.txid,
+            "timestamp": pin.timestamp,
+            "tz": tz,
+            "messages": sum(now.values()),
+            "rows": len(fresh),
+            "days_written": [day.isoformat() for day in written],
+            "days_kept": [day.isoformat() for day in kept],
+            "code_version": _version(),
+            "finished_at": datetime.fromtimestamp(clock.now_ms() / 1000, UTC).isoformat(timespec="seconds"),
+        }
+        part = out / "manifest.json.part"
+        part.write_text(json.dumps(manifest, indent=2) + "\n")
+        part.replace(out / "manifest.json")
+    return rows, manifest
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, run, print; the exit codes stand above."""
+    asked = _arguments(argv)
+    logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    logging.getLogger("postroom").setLevel(logging.INFO)
+    os.umask(0o077)
+    try:
+        with _alone(Path(asked.out)):
+            _check_zone(Path(asked.out), asked.tz)
+        # Whatever can be refused is refused before Spark's ten seconds.
+        pin, _ = pinned(asked.replica, txid=asked.txid, timestamp=asked.timestamp, cache_dir=asked.cache_dir)
+        spark = session("message_volume")
+        try:
+            rows, manifest = run(spark, pin, Path(asked.out), tz=asked.tz, cache_dir=asked.cache_dir)
+        finally:
+            spark.stop()
+    except PostroomError as error:
+        sys.stderr.write(f"message_volume: {error}\n")
+        return _exit_code(error)
+    sys.stdout.write(as_text(rows))
+    kept = manifest["days_kept"]
+    told = f"; kept as they were, because messages have been pruned since: {', '.join(kept)}" if kept else ""
+    sys.stdout.write(
+        f"{manifest['messages']} messages at txid {manifest['txid']} ({manifest['timestamp']}); "
+        f"{len(manifest['days_written'])} days written to {asked.out}/parquet{told}\n"
+    )
+    return 0
+
+
+def as_text(rows: Sequence[Row]) -> str:
+    """The latest rows as a table for people."""
+    header = SCHEMA.fieldNames()
+    cells = [[str(value) for value in row] for row in rows[-_SHOWN:]]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+
+    def line(values: Sequence[str]) -> str:
+        left = (value.ljust(width) for value, width in zip(values[:2], widths[:2], strict=True))
+        right = (value.rjust(width) for value, width in zip(values[2:], widths[2:], strict=True))
+        return "  ".join((*left, *right)).rstrip() + "\n"
+
+    earlier = f"... {len(rows) - _SHOWN} earlier rows in the Parquet files\n" if len(rows) > _SHOWN else ""
+    rule = line(["-" * width for width in widths])
+    return line(header) + rule + earlier + "".join(map(line, cells)) + ("" if rows else "no messages yet\n")
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser(prog="message_volume", description="Daily message volume per channel, from a Litestream replica.")
+    parser.add_argument("--replica", required=True, metavar="URL", help="s3://bucket/prefix?endpoint=... or file:///d")
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the Parquet files and manifest.json")
+    position = parser.add_mutually_exclusive_group()
+    position.add_argument("--txid", help="the position to read, as Litestream prints it; the latest otherwise")
+    position.add_argument("--timestamp", help="the last position before this instant, like 2026-03-01T12:00:00Z")
+    parser.add_argument("--tz", type=_zone, default="UTC", help="the zone whose days are meant (default UTC)")
+    parser.add_argument("--cache-dir", metavar="DIR", help="where restored replicas are kept (else the user's cache)")
+    return parser.parse_args(argv)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(64, f"{self.prog}: {message}\n{self.format_usage()}")
+
+
+def _exit_code(error: PostroomError) -> int:
+    if isinstance(error, ConfigInvalid):
+        return 64
+    if isinstance(error, (ReplicaMissing, PositionMissing)):
+        return 66
+    if isinstance(error, ReplicaUnreachable):
+        return 69
+    return 75 if isinstance(error, InUse) else 65
+
+
+def _zone(name: str) -> str:
+    try:
+        return ZoneInfo(name).key
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise argparse.ArgumentTypeError(f"no such time zone: {name!r}; one is written like Europe/Berlin") from None
+
+
+def _check_zone(out: Path, tz: str) -> None:
+    manifest = out / "manifest.json"
+    if manifest.exists() and (stored := json.loads(manifest.read_text())["tz"]) != tz:
+        raise OutInvalid(f"{out} holds days of {stored}: ask for --tz {stored}, or name another folder with --out")
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Make the folder and hold it; whoever dies lets go."""
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(out / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise OutInvalid(f"can't write to {out} ({error.strerror}): name another folder with --out") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUse(f"another run is writing to {out}: wait for it, or name another folder with --out") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _received(spark: SparkSession, parquet: Path) -> dict[date, int]:
+    """What earlier runs counted, by day."""
+    if not any(parquet.glob("day=*/*.parquet")):
+        return {}
+    stored = spark.read.schema(SCHEMA).parquet(str(parquet)).groupBy("day").agg(F.sum("received").alias("received"))
+    return {row.day: row.received for row in stored.collect()}
+
+
+def _version() -> str:
+    try:
+        return metadata.version("postroom")
+    except metadata.PackageNotFoundError:  # run from its sources
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        return f"{project['project']['version']}+source"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
