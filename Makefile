@@ -1,0 +1,43 @@
+# Each target sets up what it needs; nothing but Python 3.11+ must be there.
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+OUT ?= out/message_volume
+
+.PHONY: help run test check long bench analyse format clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+run:  ## start everything on this machine and chat
+	@infra/setup.sh run
+	@$(BIN)/emulator run
+
+test: check  ## all checks and everyday tests
+	$(PYTEST) -q -m "not long"
+
+check:  ## style, types, import rules
+	@infra/setup.sh dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+long:  ## the bounded crash and fuzz runs
+	@infra/setup.sh dev
+	$(PYTEST) -q -m long
+
+bench:  ## speeds beside the raw limit, as ratios
+	@infra/setup.sh dev
+	$(BIN)/python -m tests.benchmarks
+
+analyse:  ## message volume by Spark, from the replica of the running emulator
+	@infra/setup.sh dev
+	@$(BIN)/emulator exec --running -- $(BIN)/python -m spark_jobs.message_volume --out $(OUT)
+
+format:  ## lay out the code
+	@infra/setup.sh dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove what the targets made; the emulator's state stays
+	rm -rf .venv out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
