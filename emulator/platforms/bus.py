@@ -1,0 +1,53 @@
+"""Live news for the chat page and the terminal: what was said, delivered and called, as it happens.
+
+Nothing is kept here. Whoever missed something reads the transcript again; the rows are in :mod:`.store`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+BACKLOG = 1000  # news that a stuck reader may pile up; past that it is cut off and reads the transcript again
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One thing that happened: ``message``, ``delivery``, ``call``, ``typing`` or ``chat``."""
+
+    name: str
+    data: Mapping[str, Any]
+
+
+class Bus:
+    """Hands every piece of news to everybody who listens."""
+
+    def __init__(self) -> None:
+        self._queues: set[asyncio.Queue[News | None]] = set()
+
+    def tell(self, name: str, data: Mapping[str, Any]) -> None:
+        news = News(name, data)
+        for queue in tuple(self._queues):
+            if queue.qsize() >= BACKLOG:
+                self._end(queue)
+            else:
+                queue.put_nowait(news)
+
+    @asynccontextmanager
+    async def listen(self) -> AsyncIterator["asyncio.Queue[News | None]"]:
+        """A queue of everything from now on; None means that there will be no more."""
+        queue: asyncio.Queue[News | None] = asyncio.Queue()
+        self._queues.add(queue)
+        try:
+            yield queue
+        finally:
+            self._queues.discard(queue)
+
+    def close(self) -> None:
+        for queue in tuple(self._queues):
+            self._end(queue)
+
+    def _end(self, queue: "asyncio.Queue[News | None]") -> None:
+        self._queues.discard(queue)
+        queue.put_nowait(None)

@@ -1,0 +1,112 @@
+"""The chat page's server side: the page itself, what it shows, what people say through it, and news as they happen.
+
+It works at ``/chat`` and, behind the gateway, at ``/_emulator/chat``: the page builds its addresses from its own.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from .bus import Bus, News
+from .control import find_chat, optional, platform_of, read_json, text
+from .discord_interactions import Interactions
+from .store import Store
+from .telegram_people import TelegramPeople
+from .view import View
+
+PAGE = Path(__file__).parent.parent / "chat.html"
+PING_S = 15
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:;"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+
+
+class ChatPage:
+    """Serves the page and its data."""
+
+    def __init__(self, store: Store, bus: Bus, people: TelegramPeople, interactions: Interactions, view: View) -> None:
+        self._store, self._bus, self._people, self._interactions, self._view = store, bus, people, interactions, view
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        routes: list[web.AbstractRouteDef] = []
+        for base in ("/chat", "/_emulator/chat"):
+            either = base + "/{platform:telegram|discord}"
+            routes += [
+                web.get(base, self._page),
+                web.get(base + "/", self._page),
+                web.get(base + "/state", self._state),
+                web.get(base + "/events", self._events),
+                web.get(either + "/chats/{chat}", self._transcript),
+                web.post(either + "/say", self._say),
+                web.post(either + "/press", self._press),
+            ]
+        return routes
+
+    async def _page(self, request: web.Request) -> web.Response:
+        """The page, with what it shows first already in it."""
+        boot: dict[str, Any] = {"state": self._view.state(), "transcript": None}
+        platform, chat_id = request.query.get("platform", "telegram"), request.query.get("chat")
+        if platform in ("telegram", "discord"):
+            chats = self._store.chats("telegram" if platform == "telegram" else "discord")
+            chat = next((chat for chat in chats if chat_id in (None, chat.id)), None)
+            if chat is not None:
+                boot["transcript"] = {"platform": platform, **self._view.transcript(chat)}
+        data = json.dumps(boot, ensure_ascii=False).replace("<", "\\u003c")
+        headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}
+        return web.Response(text=_template().replace("{{BOOT}}", data), content_type="text/html", headers=headers)
+
+    async def _state(self, request: web.Request) -> web.Response:
+        return web.json_response(self._view.state())
+
+    async def _transcript(self, request: web.Request) -> web.Response:
+        chat = find_chat(self._store, platform_of(request), request.match_info["chat"])
+        return web.json_response(self._view.transcript(chat))
+
+    async def _say(self, request: web.Request) -> web.Response:
+        """A person writes (Telegram) or uses ``/ask`` (Discord); answered before the delivery is over."""
+        body = await read_json(request)
+        person, said, chat = text(body, "person"), text(body, "text"), optional(body, "chat")
+        if platform_of(request) == "telegram":
+            return web.json_response(self._people.say(person, said, chat_id=chat), status=201)
+        interaction = self._interactions.ask(person, said.removeprefix("/ask "), channel_id=chat)
+        return web.json_response(self._interactions.delivery(interaction), status=201)
+
+    async def _press(self, request: web.Request) -> web.Response:
+        body = await read_json(request)
+        done = self._people.press(text(body, "chat"), text(body, "message"), text(body, "person"), text(body, "data"))
+        return web.json_response(done, status=201)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """Server-sent events: ``message``, ``delivery``, ``call``, ``typing``, ``chat``; a comment every 15 s."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        async with self._bus.listen() as queue:
+            await response.prepare(request)
+            await response.write(b"retry: 1000\n\n")
+            while True:
+                try:
+                    news = await asyncio.wait_for(queue.get(), PING_S)
+                except TimeoutError:
+                    await response.write(b": still here\n\n")
+                    continue
+                if news is None:
+                    return response
+                data = json.dumps(self._full(news), ensure_ascii=False)
+                await response.write(f"event: {news.name}\ndata: {data}\n\n".encode())
+
+    def _full(self, news: News) -> Mapping[str, Any]:
+        """News of a message carry the message, as it is by now."""
+        if news.name != "message":
+            return news.data
+        found = self._view.find(news.data["platform"], news.data["chat"], news.data["id"])
+        return found or news.data
+
+
+@cache
+def _template() -> str:
+    return PAGE.read_text(encoding="utf-8")

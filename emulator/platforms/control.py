@@ -1,0 +1,234 @@
+"""The strings that tests and the emulator pull: make people act, order faults, read what was called and delivered.
+
+Everything is JSON. A request that can't be done is answered 400 or 404 with ``{"error": sentence}``. Requests that a
+page of another site sends are refused (403): whoever browses must not steer the emulator by accident.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from shared.errors import ConfigInvalid
+
+from .bus import Bus
+from .discord import Discord
+from .discord_interactions import Interactions
+from .faults import Fault, Faults
+from .store import Chat, Platform, Store
+from .telegram import Telegram
+from .telegram_people import Impossible, TelegramPeople
+from .view import View
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Control:
+    """The control API over both fakes."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        telegram: Telegram,
+        people: TelegramPeople,
+        discord: Discord,
+        interactions: Interactions,
+        view: View,
+        register: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._store, self._bus, self._telegram, self._people = store, bus, telegram, people
+        self._discord, self._interactions, self._view, self._register_all = discord, interactions, view, register
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        either, telegram, discord = "/control/{platform:telegram|discord}", "/control/telegram", "/control/discord"
+        message = telegram + "/chats/{chat}/messages/{message}"
+        return [
+            web.post("/control/register", self._register),
+            web.get(either + "/calls", self._calls),
+            web.post(either + "/faults", self._add_fault),
+            web.delete(either + "/faults", self._clear_faults),
+            web.get(either + "/chats", self._chats),
+            web.get(either + "/chats/{chat}", self._transcript),
+            web.post(either + "/chats/{chat}/block", self._block),
+            web.post(telegram + "/users/{person}/message", self._say),
+            web.post(telegram + "/updates", self._inject),
+            web.post(telegram + "/updates/{update}/redeliver", self._redeliver),
+            web.get(telegram + "/webhook", self._webhook),
+            web.post(message + "/edit", self._edit),
+            web.post(message + "/press", self._press),
+            web.post(message + "/react", self._react),
+            web.post(discord + "/users/{person}/ask", self._ask),
+            web.get(discord + "/interactions", self._list_interactions),
+            web.post(discord + "/interactions/{interaction}/replay", self._replay),
+        ]
+
+    async def _register(self, request: web.Request) -> web.Response:
+        await self._register_all()
+        return web.json_response({"registered": ["telegram", "discord"]})
+
+    async def _calls(self, request: web.Request) -> web.Response:
+        query = request.query
+        calls = self._store.calls(
+            platform_of(request), chat=query.get("chat"), method=query.get("method"), after=int(query.get("after", "0"))
+        )
+        return web.json_response({"calls": calls})
+
+    async def _add_fault(self, request: web.Request) -> web.Response:
+        self._faults(request).add(Fault.read(await read_json(request)))
+        return web.json_response({"ordered": True}, status=201)
+
+    async def _clear_faults(self, request: web.Request) -> web.Response:
+        self._faults(request).clear()
+        return web.json_response({"cleared": True})
+
+    async def _chats(self, request: web.Request) -> web.Response:
+        return web.json_response({"chats": [self._view.chat(c) for c in self._store.chats(platform_of(request))]})
+
+    async def _transcript(self, request: web.Request) -> web.Response:
+        return web.json_response(self._view.transcript(self._chat(request)))
+
+    async def _block(self, request: web.Request) -> web.Response:
+        is_blocked = (await read_json(request)).get("blocked", True) is True
+        chat = self._chat(request)
+        if chat.platform == "telegram":
+            return web.json_response(self._people.block(chat.id, is_blocked=is_blocked))
+        self._store.note(chat, blocked=is_blocked)
+        self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
+        return web.json_response({"chat": chat.id, "blocked": is_blocked})
+
+    async def _say(self, request: web.Request) -> web.Response:
+        body = await read_json(request)
+        done = self._people.say(
+            request.match_info["person"],
+            text(body, "text"),
+            chat_id=optional(body, "chat"),
+            thread=body.get("thread"),
+            reply_to=optional(body, "reply_to"),
+        )
+        return web.json_response(done, status=201)
+
+    async def _edit(self, request: web.Request) -> web.Response:
+        body = await read_json(request)
+        match = request.match_info
+        return web.json_response(self._people.edit(match["chat"], match["message"], text(body, "text")), status=201)
+
+    async def _press(self, request: web.Request) -> web.Response:
+        body, match = await read_json(request), request.match_info
+        done = self._people.press(match["chat"], match["message"], text(body, "person"), text(body, "data"))
+        return web.json_response(done, status=201)
+
+    async def _react(self, request: web.Request) -> web.Response:
+        body, match = await read_json(request), request.match_info
+        done = self._people.react(match["chat"], match["message"], text(body, "person"), text(body, "emoji"))
+        return web.json_response(done, status=201)
+
+    async def _inject(self, request: web.Request) -> web.Response:
+        return web.json_response(self._people.inject(await read_json(request)), status=201)
+
+    async def _redeliver(self, request: web.Request) -> web.Response:
+        update_id = int(request.match_info["update"])
+        if not self._telegram.updates.redeliver(update_id):
+            raise web.HTTPNotFound(text=f"there is no settled update {update_id}")
+        return web.json_response(self._telegram.updates.delivery(update_id), status=201)
+
+    async def _webhook(self, request: web.Request) -> web.Response:
+        updates = self._telegram.updates
+        webhook = {
+            "url": updates.webhook.url,
+            "max_connections": updates.webhook.max_connections,
+            "allowed_updates": list(updates.webhook.allowed_updates),
+            "pending": updates.pending(),
+        }
+        return web.json_response({**webhook, "deliveries": updates.deliveries(chat=request.query.get("chat"))})
+
+    async def _ask(self, request: web.Request) -> web.Response:
+        """Answers when Discord has: the initial response came, or the 3 s are over."""
+        body = await read_json(request)
+        interaction = self._interactions.ask(
+            request.match_info["person"],
+            text(body, "prompt"),
+            channel_id=optional(body, "channel"),
+            command=optional(body, "command") or "ask",
+        )
+        if body.get("wait", True):
+            interaction = await self._interactions.settled(interaction)
+        return web.json_response(self._interactions.delivery(interaction), status=201)
+
+    async def _list_interactions(self, request: web.Request) -> web.Response:
+        return web.json_response({"interactions": self._interactions.deliveries(channel=request.query.get("channel"))})
+
+    async def _replay(self, request: web.Request) -> web.Response:
+        interaction = self._interactions.replay(request.match_info["interaction"])
+        await self._interactions.settled(interaction)
+        return web.json_response(self._interactions.delivery(interaction), status=201)
+
+    def _faults(self, request: web.Request) -> Faults:
+        return self._telegram.faults if platform_of(request) == "telegram" else self._discord.faults
+
+    def _chat(self, request: web.Request) -> Chat:
+        return find_chat(self._store, platform_of(request), request.match_info["chat"])
+
+
+@web.middleware
+async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refusals of the control API and the chat page as ``{"error": sentence}``; nothing from another site's page."""
+    if request.path.startswith(("/telegram", "/discord")):
+        return await handler(request)
+    if not _is_own_page(request):
+        return web.json_response({"error": "pages of other sites may not use the emulator"}, status=403)
+    try:
+        return await handler(request)
+    except web.HTTPException as refusal:
+        return web.json_response({"error": refusal.text}, status=refusal.status)
+    except ConfigInvalid as problem:
+        return web.json_response({"error": str(problem)}, status=502)
+    except (ValueError, TypeError, RecursionError) as problem:  # Impossible is one
+        return web.json_response({"error": str(problem)}, status=400)
+
+
+def _is_own_page(request: web.Request) -> bool:
+    """Whether no browser sent this, or a page that the emulator served itself."""
+    origin = request.headers.get("Origin")
+    if origin is None:
+        return True
+    parts = urlsplit(origin)
+    return parts.hostname in ("127.0.0.1", "localhost", "::1") or parts.netloc == request.headers.get("Host")
+
+
+def platform_of(request: web.Request) -> Platform:
+    """The platform in the path; the route lets no other word through."""
+    return cast(Platform, request.match_info["platform"])
+
+
+def find_chat(store: Store, platform: Platform, chat_id: str) -> Chat:
+    chat = store.chat(platform, chat_id)
+    if chat is None:
+        raise web.HTTPNotFound(text=f"there is no chat {chat_id} on {platform}")
+    return chat
+
+
+async def read_json(request: web.Request) -> dict[str, Any]:
+    """The JSON object of a request; ValueError with a sentence when it is none."""
+    try:
+        body = json.loads(await request.read() or b"{}")
+        json.dumps(body, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise ValueError("the body must be JSON in UTF-8") from None
+    if not isinstance(body, dict):
+        raise ValueError("the body must be a JSON object")
+    return body
+
+
+def text(body: dict[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise Impossible(f'"{key}" must be there, and be text')
+    return value
+
+
+def optional(body: dict[str, Any], key: str) -> str | None:
+    value = body.get(key)
+    return None if value is None else str(value)

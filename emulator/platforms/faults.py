@@ -1,0 +1,73 @@
+"""Faults on order: the next calls of a method fail in the way that was asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+Kind = Literal["status", "delay", "drop", "accept_then_drop"]
+
+
+@dataclass(slots=True)
+class Fault:
+    """One order.
+
+    ``status`` answers an error without doing anything; ``delay`` does the work after *delay_ms*; ``drop`` closes the
+    connection without doing anything; ``accept_then_drop`` does the work and closes the connection without an answer.
+    *method* None means every method, *chat* None every chat; *times* counts down to nothing.
+    """
+
+    kind: Kind
+    method: str | None
+    chat: str | None
+    status: int
+    description: str | None
+    retry_after: float | None
+    delay_ms: int
+    times: int
+
+    @classmethod
+    def read(cls, order: Mapping[str, Any]) -> "Fault":
+        """Raises ValueError with a sentence when *order* is not one."""
+        kind = order.get("kind")
+        if kind not in get_args(Kind):
+            raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}")
+        unknown = set(order) - {"kind", "method", "chat", "status", "description", "retry_after", "delay_ms", "times"}
+        if unknown:
+            raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+        status, times = int(order.get("status", 500)), int(order.get("times", 1))
+        if not 400 <= status <= 599 or times < 1:
+            raise ValueError("status must be 400 to 599 and times at least 1")
+        method, chat, retry_after = order.get("method"), order.get("chat"), order.get("retry_after")
+        return cls(
+            kind=cast(Kind, kind),
+            method=str(method).lower() if method is not None else None,
+            chat=str(chat) if chat is not None else None,
+            status=status,
+            description=order.get("description"),
+            retry_after=float(retry_after) if retry_after is not None else None,
+            delay_ms=int(order.get("delay_ms", 1000)),
+            times=times,
+        )
+
+
+class Faults:
+    """The orders of one platform, oldest first."""
+
+    def __init__(self) -> None:
+        self._orders: list[Fault] = []
+
+    def add(self, fault: Fault) -> None:
+        self._orders.append(fault)
+
+    def clear(self) -> None:
+        self._orders.clear()
+
+    def take(self, method: str, chat: str | None) -> Fault | None:
+        """The first order that fits this call, used up by one."""
+        for fault in self._orders:
+            if fault.method in (None, method.lower()) and fault.chat in (None, chat):
+                fault.times -= 1
+                if fault.times == 0:
+                    self._orders.remove(fault)
+                return fault
+        return None

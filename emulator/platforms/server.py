@@ -1,0 +1,110 @@
+"""Both fakes, their control API and the chat page, on one socket."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from shared.errors import ConfigInvalid
+
+from .bus import Bus
+from .cast import BOT_USERNAME, discord_app, settle, telegram_bot
+from .chat_page import ChatPage
+from .config import PlatformsConfig
+from .control import Control, plain_errors
+from .discord import MAX_BODY_BYTES, Discord
+from .discord_interactions import Interactions
+from .store import Store
+from .telegram import Telegram
+from .telegram_people import TelegramPeople
+from .view import View
+
+ALLOWED_UPDATES = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+    "my_chat_member",
+    "message_reaction",
+    "stopped_message_generation",
+)
+
+
+class Platforms:
+    """The fake Telegram and the fake Discord, kept in one file of the state folder.
+
+    ``start`` serves them on a socket that somebody else bound; ``register`` tells them where our functions are, once
+    those answer; ``stop`` ends everything and leaves what was not delivered in the file.
+    """
+
+    def __init__(self, config: PlatformsConfig) -> None:
+        self._config = config
+        self._store = Store(config.state / "platforms.db")
+        settle(self._store)
+        self._bot, self._app = telegram_bot(self._store), discord_app(self._store)
+        self._bus = Bus()
+        self._telegram = Telegram(config, self._store, self._bus, self._bot)
+        self._people = TelegramPeople(config, self._store, self._bus, self._telegram)
+        self._discord = Discord(config, self._store, self._bus, self._app)
+        self._interactions = Interactions(config, self._store, self._bus, self._discord)
+        self._runner: web.AppRunner | None = None
+        self.url = ""
+
+    def environment(self) -> dict[str, str]:
+        """What the functions need to find the fakes and to be believed by them. Ask after ``start``."""
+        return {
+            "TELEGRAM_API_BASE": f"{self.url}/telegram",
+            "TELEGRAM_BOT_TOKEN": self._bot.token,
+            "TELEGRAM_BOT_USERNAME": BOT_USERNAME,
+            "TELEGRAM_WEBHOOK_SECRET": self._bot.webhook_secret,
+            "DISCORD_API_BASE": f"{self.url}/discord/api/v10",
+            "DISCORD_APPLICATION_ID": self._app.id,
+            "DISCORD_BOT_TOKEN": self._app.token,
+            "DISCORD_PUBLIC_KEY": self._app.public_key,
+        }
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve on *sock*, which is bound already. Nothing is delivered before ``register``."""
+        host, port = sock.getsockname()[:2]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        view = View(self._store, self._telegram.updates, self._interactions)
+        control = Control(
+            self._store, self._bus, self._telegram, self._people, self._discord, self._interactions, view, self.register
+        )
+        page = ChatPage(self._store, self._bus, self._people, self._interactions, view)
+        app = web.Application(middlewares=[plain_errors], client_max_size=MAX_BODY_BYTES)
+        for part in (self._telegram, self._discord, self._interactions, control, page):
+            app.add_routes(part.routes())
+        # No access log: Telegram's paths carry the token.
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await self._runner.setup()
+        self._telegram.updates.start()
+        self._interactions.start()
+        await web.SockSite(self._runner, sock).start()
+
+    async def register(self) -> None:
+        """Set Telegram's webhook and have Discord check its endpoint. Raises ConfigInvalid with a sentence."""
+        webhook: Mapping[str, object] = {
+            "url": self._config.telegram_webhook_url,
+            "secret_token": self._bot.webhook_secret,
+            "allowed_updates": list(ALLOWED_UPDATES),
+        }
+        answer = await self._telegram.call("setWebhook", webhook)
+        if answer.get("error_code") == 429:
+            await asyncio.sleep(1)
+            answer = await self._telegram.call("setWebhook", webhook)
+        if not answer["ok"]:
+            raise ConfigInvalid(f"Telegram refused {self._config.telegram_webhook_url}: {answer['description']}")
+        await self._interactions.register()
+
+    async def stop(self) -> None:
+        """End all streams and deliveries, stop serving, close the file. Safe to call twice."""
+        self._bus.close()
+        await self._telegram.updates.stop()
+        await self._interactions.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+            self._store.close()

@@ -1,0 +1,341 @@
+"""What the fake platforms remember: ``platforms.db`` in the state folder.
+
+One process opens it. Everything that a person can see again after a restart is a row: who there is, what was said,
+which updates still wait for delivery, which interaction tokens live, and the last calls of the bot.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import apsw
+
+Platform = Literal["telegram", "discord"]
+KEEP_CALLS = 5000
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS people (
+    platform TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, username TEXT NOT NULL,
+    PRIMARY KEY (platform, id)
+) STRICT, WITHOUT ROWID;
+
+-- kind: private, group (Telegram); dm, channel (Discord). facts: JSON, e.g. blocked, started, topics
+CREATE TABLE IF NOT EXISTS chats (
+    platform TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL,
+    members TEXT NOT NULL DEFAULT '[]', facts TEXT NOT NULL DEFAULT '{}', last_message INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (platform, id)
+) STRICT, WITHOUT ROWID;
+
+-- detail: JSON, what only one platform knows of the message (entities, reactions, pings, state ...)
+CREATE TABLE IF NOT EXISTS messages (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    platform TEXT NOT NULL, chat TEXT NOT NULL, id TEXT NOT NULL,
+    author TEXT NOT NULL, is_bot INTEGER NOT NULL, text TEXT NOT NULL, detail TEXT NOT NULL,
+    nonce TEXT, created_ms INTEGER NOT NULL, edited_ms INTEGER, deleted_ms INTEGER,
+    UNIQUE (platform, chat, id)
+) STRICT;
+CREATE INDEX IF NOT EXISTS messages_nonce ON messages (chat, nonce) WHERE nonce IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS calls (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    platform TEXT NOT NULL, at_ms INTEGER NOT NULL, method TEXT NOT NULL, chat TEXT, status INTEGER NOT NULL,
+    params TEXT NOT NULL, answer TEXT NOT NULL, fault TEXT, took_ms REAL NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS calls_chat ON calls (platform, chat, seq);
+
+-- Telegram's updates. queue: what is delivered strictly one after the other.
+CREATE TABLE IF NOT EXISTS updates (
+    update_id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL, queue TEXT NOT NULL, chat TEXT, message TEXT, body TEXT NOT NULL,
+    created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'dropped')),
+    attempts INTEGER NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0, delay_s INTEGER NOT NULL DEFAULT 1,
+    due_ms INTEGER NOT NULL DEFAULT 0, status INTEGER, error TEXT, took_ms REAL, settled_ms INTEGER
+) STRICT;
+CREATE INDEX IF NOT EXISTS updates_pending ON updates (queue, update_id) WHERE state = 'pending';
+CREATE INDEX IF NOT EXISTS updates_message ON updates (chat, message);
+
+-- Discord's interactions. state: waiting for the first answer, deferred, answered, dead.
+CREATE TABLE IF NOT EXISTS interactions (
+    id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, channel TEXT NOT NULL, person TEXT NOT NULL, message TEXT,
+    created_ms INTEGER NOT NULL,
+    state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'deferred', 'answered', 'dead')),
+    original TEXT, flags INTEGER NOT NULL DEFAULT 0, status INTEGER, error TEXT, took_ms REAL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS interactions_message ON interactions (channel, message);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who can speak to the bot."""
+
+    id: str
+    name: str
+    username: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """One conversation place. *members* are people's ids; *facts* is what only its platform knows."""
+
+    platform: Platform
+    id: str
+    kind: str
+    title: str
+    members: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a transcript; *detail* is what only its platform knows."""
+
+    seq: int
+    platform: Platform
+    chat: str
+    id: str
+    author: str
+    is_bot: bool
+    text: str
+    detail: dict[str, Any]
+    created_ms: int
+    edited_ms: int | None
+
+
+_MESSAGE = "seq, platform, chat, id, author, is_bot, text, detail, created_ms, edited_ms"
+
+
+class Store:
+    """The one connection. Every method is short: it runs on the event loop."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.conn = apsw.Connection(str(path))
+        self.conn.set_busy_timeout(2000)
+        self.conn.execute("PRAGMA journal_mode = WAL").fetchall()
+        self.conn.execute("PRAGMA synchronous = NORMAL").fetchall()
+        self.conn.execute(SCHEMA)
+
+    def close(self) -> None:
+        self.conn.close()
+
+    # facts of the whole installation
+
+    def get(self, key: str) -> str | None:
+        row = self.conn.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else None
+
+    def put(self, key: str, value: str) -> None:
+        self.conn.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
+
+    def keep(self, key: str, value: str) -> str:
+        """The value that was kept under *key* first."""
+        self.conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (key, value))
+        return self.get(key) or value
+
+    # people and chats
+
+    def add_person(self, platform: Platform, person: Person) -> None:
+        self.conn.execute(
+            "INSERT OR IGNORE INTO people (platform, id, name, username) VALUES (?, ?, ?, ?)",
+            (platform, person.id, person.name, person.username),
+        )
+
+    def person(self, platform: Platform, person_id: str) -> Person | None:
+        row = self.conn.execute(
+            "SELECT id, name, username FROM people WHERE platform = ? AND id = ?", (platform, person_id)
+        ).fetchone()
+        return Person(*row) if row else None
+
+    def people(self, platform: Platform) -> list[Person]:
+        rows = self.conn.execute("SELECT id, name, username FROM people WHERE platform = ? ORDER BY id", (platform,))
+        return [Person(*row) for row in rows]
+
+    def add_chat(self, chat: Chat) -> None:
+        self.conn.execute(
+            "INSERT OR IGNORE INTO chats (platform, id, kind, title, members, facts) VALUES (?, ?, ?, ?, ?, ?)",
+            (chat.platform, chat.id, chat.kind, chat.title, _dump(chat.members), _dump(chat.facts)),
+        )
+
+    def chat(self, platform: Platform, chat_id: str) -> Chat | None:
+        row = self.conn.execute(
+            "SELECT platform, id, kind, title, members, facts FROM chats WHERE platform = ? AND id = ?",
+            (platform, chat_id),
+        ).fetchone()
+        return _chat(row) if row else None
+
+    def chats(self, platform: Platform) -> list[Chat]:
+        rows = self.conn.execute(
+            "SELECT platform, id, kind, title, members, facts FROM chats WHERE platform = ? ORDER BY kind DESC, id",
+            (platform,),
+        )
+        return [_chat(row) for row in rows]
+
+    def note(self, chat: Chat, **facts: Any) -> None:
+        """Remember *facts* of *chat*, beside those that it has."""
+        self.conn.execute(
+            "UPDATE chats SET facts = json_patch(facts, ?) WHERE platform = ? AND id = ?",
+            (_dump(facts), chat.platform, chat.id),
+        )
+
+    def join(self, chat: Chat, person_id: str) -> None:
+        if person_id not in chat.members:
+            self.conn.execute(
+                "UPDATE chats SET members = ? WHERE platform = ? AND id = ?",
+                (_dump((*chat.members, person_id)), chat.platform, chat.id),
+            )
+
+    def next_message_id(self, chat: Chat) -> int:
+        """Telegram counts messages per chat."""
+        rows: list[tuple[Any, ...]] = self.conn.execute(
+            "UPDATE chats SET last_message = last_message + 1 WHERE platform = ? AND id = ? RETURNING last_message",
+            (chat.platform, chat.id),
+        ).fetchall()
+        return int(rows[0][0])
+
+    # what was said
+
+    def add_message(
+        self,
+        chat: Chat,
+        message_id: str,
+        *,
+        author: str,
+        is_bot: bool,
+        text: str,
+        detail: Mapping[str, Any],
+        now_ms: int,
+        nonce: str | None = None,
+    ) -> Message:
+        rows = self.conn.execute(
+            "INSERT INTO messages (platform, chat, id, author, is_bot, text, detail, nonce, created_ms)"  # noqa: S608
+            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_MESSAGE}",
+            (chat.platform, chat.id, message_id, author, int(is_bot), text, _dump(detail), nonce, now_ms),
+        ).fetchall()
+        return _message(rows[0])
+
+    def message(self, chat: Chat, message_id: str) -> Message | None:
+        row = self.conn.execute(
+            f"SELECT {_MESSAGE} FROM messages"  # noqa: S608
+            " WHERE platform = ? AND chat = ? AND id = ? AND deleted_ms IS NULL",
+            (chat.platform, chat.id, message_id),
+        ).fetchone()
+        return _message(row) if row else None
+
+    def message_with_nonce(self, chat: Chat, nonce: str, *, since_ms: int) -> Message | None:
+        row = self.conn.execute(
+            f"SELECT {_MESSAGE} FROM messages"  # noqa: S608
+            " WHERE platform = ? AND chat = ? AND nonce = ? AND created_ms >= ? AND deleted_ms IS NULL",
+            (chat.platform, chat.id, nonce, since_ms),
+        ).fetchone()
+        return _message(row) if row else None
+
+    def change(
+        self,
+        message: Message,
+        *,
+        text: str | None = None,
+        detail: Mapping[str, Any] | None = None,
+        edited_ms: int | None,
+    ) -> Message:
+        """The message with another *text* or *detail*; None keeps what it has."""
+        rows = self.conn.execute(
+            "UPDATE messages SET text = coalesce(?, text), detail = coalesce(?, detail),"  # noqa: S608
+            f" edited_ms = coalesce(?, edited_ms) WHERE seq = ? RETURNING {_MESSAGE}",
+            (text, _dump(detail) if detail is not None else None, edited_ms, message.seq),
+        ).fetchall()
+        return _message(rows[0])
+
+    def delete(self, message: Message, *, now_ms: int) -> None:
+        self.conn.execute("UPDATE messages SET deleted_ms = ? WHERE seq = ?", (now_ms, message.seq))
+
+    def transcript(self, chat: Chat, *, limit: int = 500) -> list[Message]:
+        """The last *limit* messages, oldest first."""
+        rows = self.conn.execute(
+            f"SELECT {_MESSAGE} FROM messages"  # noqa: S608
+            " WHERE platform = ? AND chat = ? AND deleted_ms IS NULL ORDER BY seq DESC LIMIT ?",
+            (chat.platform, chat.id, limit),
+        ).fetchall()
+        return [_message(row) for row in reversed(rows)]
+
+    def last_message(self, chat: Chat) -> Message | None:
+        found = self.transcript(chat, limit=1)
+        return found[0] if found else None
+
+    # what the bot asked for
+
+    def add_call(
+        self,
+        platform: Platform,
+        *,
+        at_ms: int,
+        method: str,
+        chat: str | None,
+        status: int,
+        params: Mapping[str, Any],
+        answer: Any,
+        fault: str | None,
+        took_ms: float,
+    ) -> dict[str, Any]:
+        """Log one call, and forget those of long ago. *params* must carry no token."""
+        rows: list[tuple[Any, ...]] = self.conn.execute(
+            "INSERT INTO calls (platform, at_ms, method, chat, status, params, answer, fault, took_ms)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
+            (platform, at_ms, method, chat, status, _dump(params), _dump(answer), fault, took_ms),
+        ).fetchall()
+        seq = int(rows[0][0])
+        if seq % 500 == 0:
+            self.conn.execute("DELETE FROM calls WHERE seq <= ?", (seq - KEEP_CALLS,))
+        return {
+            "seq": seq,
+            "platform": platform,
+            "at_ms": at_ms,
+            "method": method,
+            "chat": chat,
+            "status": status,
+            "params": params,
+            "answer": answer,
+            "fault": fault,
+            "took_ms": took_ms,
+        }
+
+    def calls(
+        self,
+        platform: Platform,
+        *,
+        chat: str | None = None,
+        method: str | None = None,
+        after: int = 0,
+        limit: int = 1000,
+    ) -> list[dict[str, Any]]:
+        """The last *limit* calls after number *after*, oldest first."""
+        names = ("seq", "platform", "at_ms", "method", "chat", "status", "params", "answer", "fault", "took_ms")
+        rows = self.conn.execute(
+            "SELECT seq, platform, at_ms, method, chat, status, params, answer, fault, took_ms FROM calls"
+            " WHERE platform = ?1 AND seq > ?2 AND (?3 IS NULL OR chat = ?3)"
+            " AND (?4 IS NULL OR method = ?4 COLLATE NOCASE) ORDER BY seq DESC LIMIT ?5",
+            (platform, after, chat, method, limit),
+        ).fetchall()
+        found = [dict(zip(names, row, strict=True)) for row in reversed(rows)]
+        return [{**call, "params": json.loads(call["params"]), "answer": json.loads(call["answer"])} for call in found]
+
+
+def _dump(value: Mapping[str, Any] | Iterable[str] | Any) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+def _chat(row: tuple[Any, ...]) -> Chat:
+    platform, chat_id, kind, title, members, facts = row
+    return Chat(platform, chat_id, kind, title, tuple(json.loads(members)), json.loads(facts))
+
+
+def _message(row: tuple[Any, ...]) -> Message:
+    seq, platform, chat, message_id, author, is_bot, text, detail, created_ms, edited_ms = row
+    return Message(
+        seq, platform, chat, message_id, author, bool(is_bot), text, json.loads(detail), created_ms, edited_ms
+    )

@@ -1,0 +1,460 @@
+"""Telegram's side of a webhook: updates queue up, are delivered in order, and are tried again for a day.
+
+What decides, after the open source of the Bot API server (``WebhookActor.cpp``):
+
+* messages and edits of one chat share a queue, button presses queue per person, every other kind per kind and chat;
+  a queue is strictly serial, and its head holds back the rest;
+* only 200 to 299 is success; the first failure is tried again at once, then after 2, 4, 8 … s, capped at a random
+  60 to 120 s; an integer ``Retry-After`` of 1 to 3600 is obeyed instead;
+* an update is dropped when the next try would come after it expired; 410 for more than 23 h removes the webhook.
+
+An update is a row until it is delivered, so a restart loses none; one whose answer was not seen is delivered again.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+import aiohttp
+
+from shared import logs
+
+from .bus import Bus
+from .config import PlatformsConfig
+from .store import Store
+
+DAY_MS = 86_400_000
+GONE_MS = 23 * 3_600_000
+MAX_ANSWER_BYTES = 1 << 20
+CAP_S = 60
+KINDS = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "business_connection",
+    "business_message",
+    "edited_business_message",
+    "deleted_business_messages",
+    "guest_message",
+    "message_reaction",
+    "message_reaction_count",
+    "inline_query",
+    "chosen_inline_result",
+    "callback_query",
+    "shipping_query",
+    "pre_checkout_query",
+    "purchased_paid_media",
+    "poll",
+    "poll_answer",
+    "my_chat_member",
+    "chat_member",
+    "chat_join_request",
+    "chat_boost",
+    "removed_chat_boost",
+    "managed_bot",
+    "subscription",
+    "stopped_message_generation",
+)
+NOT_BY_DEFAULT = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
+_LIFE_MS = {
+    "callback_query": 150_000,
+    "shipping_query": 150_000,
+    "pre_checkout_query": 150_000,
+    "inline_query": 30_000,
+    "chosen_inline_result": 600_000,
+}
+_PER_CHAT = frozenset({"message", "edited_message", "channel_post", "edited_channel_post"})
+_PER_PERSON = frozenset(
+    {"callback_query", "inline_query", "chosen_inline_result", "shipping_query", "pre_checkout_query"}
+)
+
+Execute = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """What setWebhook keeps."""
+
+    url: str = ""
+    secret_token: str = ""
+    max_connections: int = 40
+    allowed_updates: tuple[str, ...] = ()
+
+    def wants(self, kind: str) -> bool:
+        """Whether updates of *kind* are queued at all; an empty list is the default selection."""
+        return kind in self.allowed_updates if self.allowed_updates else kind not in NOT_BY_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    update_id: int
+    kind: str
+    chat: str | None
+    message: str | None
+    body: str
+    expires_ms: int
+    attempts: int
+    failures: int
+    delay_s: int
+    due_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """How one try ended: a status, or None with the reason that there is none."""
+
+    status: int | None
+    error: str | None
+    retry_after_s: int
+    body: bytes = b""
+    content_type: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        return self.status is not None and 200 <= self.status <= 299 and self.error is None
+
+
+class Updates:
+    """The queues, and one worker per queue that holds something."""
+
+    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, execute: Execute) -> None:
+        self._config, self._store, self._bus, self._execute = config, store, bus, execute
+        self._clock = config.clock
+        self._session: aiohttp.ClientSession | None = None
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._replies: set[asyncio.Task[None]] = set()
+        self._connections = asyncio.Semaphore(40)
+        self._gone_since_ms: int | None = None
+        kept = store.get("telegram.webhook")
+        self.webhook = _read_webhook(kept) if kept else Webhook()
+
+    def start(self) -> None:
+        """Every waiting update is due again, as after a restart of the real server."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=self._config.answer_timeout_ms / 1000, sock_connect=10)
+        self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=True)
+        self._store.conn.execute("UPDATE updates SET due_ms = 0, failures = 0, delay_s = 1 WHERE state = 'pending'")
+
+    async def stop(self) -> None:
+        await self._stop_workers()
+        for task in tuple(self._replies):
+            task.cancel()
+        await asyncio.gather(*self._replies, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+    async def set_webhook(self, webhook: Webhook, *, drop_pending: bool) -> bool:
+        """Keep *webhook* and begin to deliver to it; False when it was set already."""
+        if drop_pending:
+            self.drop_pending()
+        same = webhook == self.webhook
+        if not same:
+            self.webhook = webhook
+            self._store.put("telegram.webhook", json.dumps(asdict(webhook)))
+            self._gone_since_ms = None
+            await self._stop_workers()
+            self._connections = asyncio.Semaphore(webhook.max_connections)
+            self._store.conn.execute("UPDATE updates SET due_ms = 0, failures = 0, delay_s = 1 WHERE state = 'pending'")
+        self._start_workers()
+        return not same
+
+    def push(
+        self, kind: str, body: Mapping[str, Any], *, chat: str | None, person: str | None, message: str | None = None
+    ) -> int | None:
+        """Queue an update; its id, or None when the webhook does not ask for this kind."""
+        if not self.webhook.wants(kind):
+            return None
+        now_ms = self._clock.now_ms()
+        update_id = int(self._store.keep("telegram.next_update", "730000001"))
+        self._store.put("telegram.next_update", str(update_id + 1))
+        self.push_raw(
+            update_id,
+            kind,
+            {"update_id": update_id, kind: body},
+            chat=chat,
+            person=person,
+            message=message,
+            now_ms=now_ms,
+        )
+        return update_id
+
+    def push_raw(
+        self,
+        update_id: int,
+        kind: str,
+        update: Mapping[str, Any],
+        *,
+        chat: str | None,
+        person: str | None,
+        message: str | None,
+        now_ms: int,
+    ) -> None:
+        """Queue *update* as it stands; one with the same id is delivered once more."""
+        queue = f"chat:{chat}" if kind in _PER_CHAT else f"person:{person}" if kind in _PER_PERSON else f"{kind}:{chat}"
+        self._store.conn.execute(
+            "INSERT OR REPLACE INTO updates (update_id, kind, queue, chat, message, body, created_ms, expires_ms)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                update_id,
+                kind,
+                queue,
+                chat,
+                message,
+                json.dumps(update, ensure_ascii=False, separators=(",", ":")),
+                now_ms,
+                now_ms + _LIFE_MS.get(kind, DAY_MS),
+            ),
+        )
+        self._store.conn.execute("DELETE FROM updates WHERE state != 'pending' AND update_id < ?", (update_id - 5000,))
+        self._tell(update_id)
+        self._start_worker(queue)
+
+    def redeliver(self, update_id: int) -> bool:
+        """Deliver a delivered update again, as when its 2xx was lost on the way."""
+        rows: list[tuple[Any, ...]] = self._store.conn.execute(
+            "UPDATE updates SET state = 'pending', due_ms = 0, failures = 0, delay_s = 1, expires_ms = ?"
+            " WHERE update_id = ? AND state != 'pending' RETURNING queue",
+            (self._clock.now_ms() + DAY_MS, update_id),
+        ).fetchall()
+        for (queue,) in rows:
+            self._tell(update_id)
+            self._start_worker(queue)
+        return bool(rows)
+
+    def take(self, *, offset: int | None, limit: int) -> list[dict[str, Any]]:
+        """What getUpdates gives; everything before *offset* counts as received."""
+        conn = self._store.conn
+        if offset is not None and offset > 0:
+            conn.execute(
+                "UPDATE updates SET state = 'delivered', settled_ms = ? WHERE state = 'pending' AND update_id < ?",
+                (self._clock.now_ms(), offset),
+            )
+        rows: list[tuple[Any, ...]] = conn.execute(
+            "SELECT body FROM updates WHERE state = 'pending' ORDER BY update_id LIMIT ?", (limit,)
+        ).fetchall()
+        return [json.loads(body) for (body,) in rows]
+
+    def pending(self) -> int:
+        row = self._store.conn.execute("SELECT count(*) FROM updates WHERE state = 'pending'").fetchone()
+        return int(row[0]) if row else 0
+
+    def drop_pending(self) -> None:
+        self._store.conn.execute(
+            "UPDATE updates SET state = 'dropped', error = 'pending updates were dropped', settled_ms = ?"
+            " WHERE state = 'pending'",
+            (self._clock.now_ms(),),
+        )
+
+    def deliveries(self, *, chat: str | None = None, limit: int = 500) -> list[dict[str, Any]]:
+        """How the last updates fared, oldest first."""
+        rows = self._store.conn.execute(
+            "SELECT update_id FROM updates WHERE (?1 IS NULL OR chat = ?1) ORDER BY update_id DESC LIMIT ?2",
+            (chat, limit),
+        ).fetchall()
+        return [self.delivery(update_id) for (update_id,) in reversed(rows)]
+
+    def delivery(self, update_id: int) -> dict[str, Any]:
+        """How one update fares: state, attempts, the last status or error, and when the next try is."""
+        names = (
+            "update_id",
+            "kind",
+            "chat",
+            "message",
+            "state",
+            "attempts",
+            "status",
+            "error",
+            "took_ms",
+            "created_ms",
+            "due_ms",
+            "settled_ms",
+        )
+        row = self._store.conn.execute(
+            "SELECT update_id, kind, chat, message, state, attempts, status, error, took_ms, created_ms, due_ms,"
+            " settled_ms FROM updates WHERE update_id = ?",
+            (update_id,),
+        ).fetchone()
+        return {"platform": "telegram", **dict(zip(names, row or (), strict=True))}
+
+    def last_error(self) -> tuple[int, str] | None:
+        """When (ms) the last failed try was, and why."""
+        kept = self._store.get("telegram.last_error")
+        if kept is None:
+            return None
+        at_ms, reason = json.loads(kept)
+        return int(at_ms), str(reason)
+
+    # the workers
+
+    def _start_workers(self) -> None:
+        rows: list[tuple[Any, ...]] = self._store.conn.execute(
+            "SELECT DISTINCT queue FROM updates WHERE state = 'pending'"
+        ).fetchall()
+        for (queue,) in rows:
+            self._start_worker(queue)
+
+    def _start_worker(self, queue: str) -> None:
+        if self.webhook.url and self._session is not None and queue not in self._workers:
+            self._workers[queue] = asyncio.create_task(self._work(queue), name=f"telegram {queue}")
+
+    async def _stop_workers(self) -> None:
+        workers = [task for task in self._workers.values() if task is not asyncio.current_task()]
+        self._workers.clear()
+        for task in workers:
+            task.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self, queue: str) -> None:
+        """Deliver until *queue* is empty. There is no await between the last look and leaving the table."""
+        try:
+            while (head := self._head(queue)) is not None and self.webhook.url:
+                wait_ms = head.due_ms - self._clock.now_ms()
+                if wait_ms > 0:
+                    await self._clock.sleep(wait_ms)
+                    continue
+                async with self._connections:
+                    started = time.perf_counter()
+                    answer = await self._post(head)
+                    took_ms = (time.perf_counter() - started) * 1000
+                await self._settle(head, answer, took_ms)
+        finally:
+            if self._workers.get(queue) is asyncio.current_task():
+                del self._workers[queue]
+
+    def _head(self, queue: str) -> _Head | None:
+        row = self._store.conn.execute(
+            "SELECT update_id, kind, chat, message, body, expires_ms, attempts, failures, delay_s, due_ms FROM updates"
+            " WHERE queue = ? AND state = 'pending' ORDER BY update_id LIMIT 1",
+            (queue,),
+        ).fetchone()
+        return _Head(*row) if row else None
+
+    async def _post(self, head: _Head) -> _Answer:
+        if self._session is None:
+            raise RuntimeError("start() comes first")
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip, deflate"}
+        if self.webhook.secret_token:
+            headers["X-Telegram-Bot-Api-Secret-Token"] = self.webhook.secret_token
+        try:
+            async with self._session.post(
+                self.webhook.url, data=head.body.encode(), headers=headers, allow_redirects=False
+            ) as response:
+                body = await response.content.read(MAX_ANSWER_BYTES + 1)
+                while not response.content.at_eof() and len(body) <= MAX_ANSWER_BYTES:
+                    body += await response.content.read(MAX_ANSWER_BYTES + 1)
+                error = "Wrong response from the webhook: too big" if len(body) > MAX_ANSWER_BYTES else None
+                if not 200 <= response.status <= 299:
+                    error = f"Wrong response from the webhook: {response.status} {response.reason}"
+                wait = response.headers.get("Retry-After", "")
+                retry_after_s = int(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else 0
+                return _Answer(
+                    response.status,
+                    error,
+                    retry_after_s if 1 <= retry_after_s <= 3600 else 0,
+                    body,
+                    response.content_type,
+                )
+        except TimeoutError:
+            return _Answer(None, "Read timeout expired", 0)
+        except (aiohttp.ClientError, OSError) as problem:
+            reason = "Connection refused" if isinstance(problem, aiohttp.ClientConnectorError) else "Connection closed"
+            return _Answer(None, reason, 0)
+
+    async def _settle(self, head: _Head, answer: _Answer, took_ms: float) -> None:
+        now_ms = self._clock.now_ms()
+        if answer.is_success:
+            self._gone_since_ms = None
+            self._store.conn.execute(
+                "UPDATE updates SET state = 'delivered', attempts = attempts + 1, status = ?, error = NULL,"
+                " took_ms = ?, settled_ms = ? WHERE update_id = ?",
+                (answer.status, took_ms, now_ms, head.update_id),
+            )
+            self._tell(head.update_id)
+            self._carry_out(answer)
+            return
+        self._store.put("telegram.last_error", json.dumps([now_ms, answer.error]))
+        delay_s, wait_ms = self._next(head, answer)
+        is_over = now_ms + wait_ms > head.expires_ms
+        self._store.conn.execute(
+            "UPDATE updates SET state = ?, attempts = attempts + 1, failures = failures + 1, delay_s = ?, due_ms = ?,"
+            " status = ?, error = ?, took_ms = ?, settled_ms = ? WHERE update_id = ?",
+            (
+                "dropped" if is_over else "pending",
+                delay_s,
+                now_ms + wait_ms,
+                answer.status,
+                answer.error,
+                took_ms,
+                now_ms if is_over else None,
+                head.update_id,
+            ),
+        )
+        self._tell(head.update_id)
+        if not await self._is_gone(answer, now_ms):
+            # Even a retry "at once" goes through the loop once, so that a server that always fails can't starve it.
+            await asyncio.sleep(0)
+
+    def _next(self, head: _Head, answer: _Answer) -> tuple[int, int]:
+        """The next step of the schedule (s) and the wait until then (ms)."""
+        if answer.retry_after_s:
+            return head.delay_s, int(answer.retry_after_s * 1000 * self._config.retry_scale)
+        if head.failures == 0:
+            return head.delay_s, 0
+        delay_s = min(head.delay_s * 2, random.randint(CAP_S, 2 * CAP_S))  # noqa: S311
+        return delay_s, int(delay_s * 1000 * self._config.retry_scale)
+
+    async def _is_gone(self, answer: _Answer, now_ms: int) -> bool:
+        """410 for more than 23 h: the webhook is removed. True when that happened just now."""
+        if answer.status != 410:
+            self._gone_since_ms = None
+            return False
+        self._gone_since_ms = self._gone_since_ms or now_ms
+        if now_ms - self._gone_since_ms <= GONE_MS:
+            return False
+        logs.get().warning("telegram.webhook_removed", reason="410 Gone for 23 h")
+        await self.set_webhook(Webhook(allowed_updates=self.webhook.allowed_updates), drop_pending=False)
+        return True
+
+    def _carry_out(self, answer: _Answer) -> None:
+        """An answer that names a method is a call of the API; its result is seen by nobody."""
+        if not answer.body.strip():
+            return
+        call = _read_call(answer)
+        if call is not None:
+            task = asyncio.create_task(self._execute_safely(*call))
+            self._replies.add(task)
+            task.add_done_callback(self._replies.discard)
+
+    async def _execute_safely(self, method: str, params: Mapping[str, Any]) -> None:
+        with suppress(asyncio.CancelledError):
+            await self._execute(method, params)
+
+    def _tell(self, update_id: int) -> None:
+        self._bus.tell("delivery", self.delivery(update_id))
+
+
+def _read_webhook(kept: str) -> Webhook:
+    fields = json.loads(kept)
+    return Webhook(**{**fields, "allowed_updates": tuple(fields["allowed_updates"])})
+
+
+def _read_call(answer: _Answer) -> tuple[str, dict[str, Any]] | None:
+    """The method and parameters in a webhook's answer, or None when there are none that may be called so."""
+    params: Any = None
+    if answer.content_type == "application/x-www-form-urlencoded":
+        params = dict(parse_qsl(answer.body.decode("utf-8", "replace")))
+    else:
+        with suppress(ValueError, RecursionError):
+            params = json.loads(answer.body)
+    if not isinstance(params, dict) or not isinstance(params.get("method"), str):
+        return None
+    method = params.pop("method")
+    if method.lower() in ("setwebhook", "deletewebhook", "close", "logout") or method.lower().startswith("get"):
+        return None
+    return method, params
