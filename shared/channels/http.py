@@ -1,12 +1,12 @@
-"""One call to a platform, its failures told apart by whether it can have happened. No address gets into an error."""
+"""One call to a platform, and what its answer means. No address gets into an error: Telegram's hold the bot's token."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import msgspec
 
-from shared.errors import OutcomeUnknown, RetryableError
+from shared.errors import OutcomeUnknown, PermanentError, PostroomError, RateLimited, RetryableError
 
 _NEVER_LEFT = (
     httpx.ConnectError,
@@ -46,3 +46,35 @@ async def call(
     except (ValueError, RecursionError):
         payload = None
     return Answer(response.status_code, payload if isinstance(payload, dict) else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a platform's answer means for a send.
+
+    Attributes:
+        outcome: ``give_way`` asks to try once more without what *reason* names in *step*, a word of the channel's own.
+        reason: fit for an operator's eyes.
+        message_id: the platform's id of what was sent.
+        retry_after_ms: the wait that was asked for, or None for the usual backoff.
+        new_chat_id: where the conversation has moved to.
+    """
+
+    outcome: Literal["sent", "wait", "retry", "unknown", "permanent", "give_way"]
+    reason: str = ""
+    step: str = ""
+    message_id: str | None = None
+    retry_after_ms: int | None = None
+    new_chat_id: int | None = None
+
+
+def failure(verdict: Verdict) -> PostroomError:
+    """The error that ``Channel.send`` promises for a verdict that is not ``sent``."""
+    match verdict.outcome:
+        case "wait":
+            return RateLimited(verdict.reason, verdict.retry_after_ms)
+        case "retry":
+            return RetryableError(verdict.reason, verdict.retry_after_ms)
+        case "unknown":
+            return OutcomeUnknown(verdict.reason)
+    return PermanentError(verdict.reason)

@@ -11,8 +11,8 @@ import hmac
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import replace
+from typing import Any, Self
 
 import httpx
 import msgspec
@@ -21,15 +21,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.channels import http, markdown, sanitize
 from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
-from shared.errors import (
-    ConfigInvalid,
-    OutcomeUnknown,
-    PayloadInvalid,
-    PermanentError,
-    RateLimited,
-    RetryableError,
-    SignatureInvalid,
-)
+from shared.channels.http import Verdict
+from shared.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
 from shared.settings import explain
 
 SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
@@ -409,25 +402,17 @@ class Telegram:
         Telegram has no idempotency key: a send without an answer may have happened.
         """
         body = message_body(part, to)
+        verdict = Verdict("permanent", "Telegram takes this message in no form")
         for _ in range(4):
             answer = await http.call(client, "Telegram", "POST", self._send_url, body, {})
             verdict = classify(answer.status, answer.payload)
-            match verdict.outcome:
-                case "sent":
-                    return verdict.message_id
-                case "wait":
-                    raise RateLimited(verdict.reason, verdict.retry_after_ms)
-                case "retry":
-                    raise RetryableError(verdict.reason, verdict.retry_after_ms)
-                case "unknown":
-                    raise OutcomeUnknown(verdict.reason)
-                case "permanent":
-                    raise PermanentError(verdict.reason)
+            if verdict.outcome == "sent":
+                return verdict.message_id
             simpler = simplify(body, verdict, part)
             if simpler == body:
                 break
             body = simpler
-        raise PermanentError(verdict.reason)
+        raise http.failure(verdict)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -684,19 +669,6 @@ def _number(value: str) -> int | str:
     return int(value) if re.fullmatch(r"-?[0-9]{1,19}", value) else value
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What an answer of Telegram means for this send."""
-
-    outcome: Literal[
-        "sent", "wait", "retry", "unknown", "permanent", "send_plain", "drop_thread", "drop_reply", "rename"
-    ]
-    reason: str = ""
-    message_id: str | None = None
-    retry_after_ms: int | None = None
-    new_chat_id: int | None = None
-
-
 def classify(status: int, payload: dict[str, Any]) -> Verdict:
     """Decide, without doing anything, what *status* and the JSON *payload* of ``sendMessage`` ask for."""
     description = str(payload.get("description", ""))
@@ -710,12 +682,10 @@ def classify(status: int, payload: dict[str, Any]) -> Verdict:
         case 429:
             return Verdict("wait", reason, retry_after_ms=_retry_after_ms(payload))
         case 400 | 403 if _migrated_to(payload) is not None:
-            return Verdict("rename", reason, new_chat_id=_migrated_to(payload))
+            return Verdict("give_way", reason, "rename", new_chat_id=_migrated_to(payload))
         case 400:
-            return next(
-                (Verdict(outcome, reason) for word, outcome in _BAD_REQUESTS if word in said),
-                Verdict("permanent", reason),
-            )
+            step = next((step for words, step in _MINDED.items() if words in said), "")
+            return Verdict("give_way" if step else "permanent", reason, step)
         case 401 | 404:
             hint = "check TELEGRAM_BOT_TOKEN and TELEGRAM_API_BASE"
             return Verdict("retry", f"{reason}; {hint}", retry_after_ms=REFUSED_TOKEN_WAIT_MS)
@@ -726,16 +696,16 @@ def classify(status: int, payload: dict[str, Any]) -> Verdict:
     return Verdict("unknown", reason)
 
 
-_BAD_REQUESTS: tuple[tuple[str, Literal["send_plain", "drop_thread", "drop_reply"]], ...] = (
-    ("can't parse entities", "send_plain"),
-    ("entity url", "send_plain"),
-    ("unsupported start tag", "send_plain"),
-    ("text is too long", "send_plain"),
-    ("message to be replied not found", "drop_reply"),
-    ("message thread not found", "drop_thread"),
-    ("topic_closed", "drop_thread"),
-    ("topic_deleted", "drop_thread"),
-)
+_MINDED = {
+    "can't parse entities": "plain",
+    "entity url": "plain",
+    "unsupported start tag": "plain",
+    "text is too long": "plain",
+    "message to be replied not found": "no_reply",
+    "message thread not found": "no_thread",
+    "topic_closed": "no_thread",
+    "topic_deleted": "no_thread",
+}
 
 
 def _sent(payload: dict[str, Any]) -> Verdict:
@@ -764,13 +734,13 @@ def _migrated_to(payload: dict[str, Any]) -> int | None:
 def simplify(body: dict[str, Any], verdict: Verdict, part: Part) -> dict[str, Any]:
     """*body* without what Telegram minded; the same body where there is nothing left to give up."""
     simpler = dict(body)
-    match verdict.outcome:
-        case "send_plain":
+    match verdict.step:
+        case "plain":
             simpler["text"] = part.text
             simpler.pop("parse_mode", None)
-        case "drop_thread":
+        case "no_thread":
             simpler.pop("message_thread_id", None)
-        case "drop_reply":
+        case "no_reply":
             simpler.pop("reply_parameters", None)
         case "rename":
             simpler["chat_id"] = verdict.new_chat_id
