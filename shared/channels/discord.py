@@ -1,7 +1,7 @@
 """Discord: signed interactions and webhook events in, the interaction's own messages out.
 
 Every request is verified over its raw bytes before anything else; Discord keeps sending forged ones to see that they
-are refused. ``/ask`` is answered "thinking" at once and edited later; whatever this bot can't do is said there and then.
+are refused. ``/ask`` is answered "thinking" at once and edited later; what this bot can't do is said there and then.
 The token that allows the edit is stored sealed with a key made from the bot's token, and lives for 15 minutes.
 
 Source: https://docs.discord.com/developers/interactions/receiving-and-responding,
@@ -97,7 +97,7 @@ def channel() -> "Discord":
     return Discord(DiscordSettings.load())
 
 
-# -- what Discord sends: only what is read, everything else ignored -----------------------------------------------------
+# -- what Discord sends: only what is read, everything else ignored ---------------------------------------------------
 
 
 class _User(msgspec.Struct):
@@ -283,12 +283,12 @@ class Discord:
         return tuple(Part(piece) for piece in markdown.split_source(source, PART_UNITS))
 
     async def send(self, part: Part, to: Outgoing, client: httpx.AsyncClient, *, now_ms: int) -> str | None:
-        """Edit the "thinking" of an interaction, or follow it up; as the bot once its token is dead. See ``Channel.send``."""
+        """Edit an interaction's "thinking" or follow it up; its token dead, as the bot. See ``Channel.send``."""
         age_ms = now_ms - to.asked_at_ms
         token = self.unseal(to.context.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
         routes = self._routes(to, token)
-        route: Route | None = routes["original" if to.is_first else "follow_up"] if token else routes["channel"]
-        verdict = Verdict("permanent", "the interaction is over, and the bot is not in this conversation")
+        route = routes.pop(("original" if to.is_first else "follow_up") if token else "channel", None)
+        verdict = _OVER
         while route:
             verdict = await self._try(route, part, to, client)
             if verdict.outcome == "sent":
@@ -296,24 +296,22 @@ class Discord:
             if verdict.step in ("expired", "gone") and token and age_ms < RACE_MS:
                 raise RetryableError(f"{verdict.reason}; Discord may not know of it yet", _race_wait_ms(age_ms))
             route = routes.pop(_NEXT.get(verdict.step, ""), None)
+            if route is None and verdict.step == "expired":
+                verdict = _OVER
         raise http.failure(verdict)
 
-    def _routes(self, to: Outgoing, token: str | None) -> dict[str, "Route | None"]:
-        """Every way to this conversation, by name; None where the bot may not go it."""
-        webhook = f"{self._base}/webhooks/{self._application_id}/{quote(token or '', safe='')}"
-        is_there = to.context.get("bot_is_there", True)
-        channels = {"channel": to.thread_id or to.platform_id, "parent": to.platform_id}
-        return {
-            "original": Route("PATCH", f"{webhook}/messages/@original", is_repeatable=True),
-            "follow_up": Route("POST", webhook, is_repeatable=False),
-        } | {
-            name: Route(
-                "POST", f"{self._base}/channels/{quote(number, safe='')}/messages", is_repeatable=True, is_bot=True
-            )
-            if is_there
-            else None
-            for name, number in channels.items()
-        }
+    def _routes(self, to: Outgoing, token: str | None) -> "dict[str, Route]":
+        """Every way that leads to this conversation now."""
+        routes = {}
+        if token:
+            webhook = f"{self._base}/webhooks/{self._application_id}/{quote(token, safe='')}"
+            routes["original"] = Route("PATCH", f"{webhook}/messages/@original", is_repeatable=True)
+            routes["follow_up"] = Route("POST", webhook, is_repeatable=False)
+        if to.context.get("bot_is_there", True):
+            for name, channel_id in (("channel", to.thread_id or to.platform_id), ("parent", to.platform_id)):
+                url = f"{self._base}/channels/{quote(channel_id, safe='')}/messages"
+                routes[name] = Route("POST", url, is_repeatable=True, is_bot=True)
+        return routes
 
     async def _try(self, route: "Route", part: Part, to: Outgoing, client: httpx.AsyncClient) -> Verdict:
         body: dict[str, Any] = {"content": part.text, "allowed_mentions": NO_PINGS}
@@ -326,9 +324,7 @@ class Discord:
             verdict = classify(answer.status, answer.payload)
         except OutcomeUnknown as error:
             verdict = Verdict("unknown", str(error))
-        if (
-            verdict.outcome == "unknown" and route.is_repeatable
-        ):  # doing it again gives the same message, not a second one
+        if verdict.outcome == "unknown" and route.is_repeatable:  # again is the same message, not a second
             return replace(verdict, outcome="retry")
         return verdict
 
@@ -343,6 +339,7 @@ class Route:
     is_bot: bool = False
 
 
+_OVER = Verdict("permanent", "the interaction's 15 minutes are over, and the bot itself is not in that conversation")
 _NEXT = {"expired": "channel", "gone": "follow_up", "archived": "parent"}
 
 
@@ -356,7 +353,8 @@ _ANSWERED: dict[Kind, dict[str, Any]] = {
 _SUBCOMMANDS = (1, 2)
 _USER_COMMAND = 2
 _MESSAGE_COMMAND = 3
-_FILE_OPTION = 11
+_STRING = 3
+_FILE = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,18 +376,15 @@ def _command(interaction: _Interaction, application_id: str) -> _Said:
     if data.get("type") == _MESSAGE_COMMAND:
         target = msgspec.convert(_resolved(data, "messages", data.get("target_id")) or {}, _Message)
         files = tuple(map(_file, target.attachments))
-        return _Said(
-            target.content, files, _quoted(target, application_id), f"{name}", {"target_message_id": target.id}
-        )
-    found = (
-        _resolved(data, "attachments", option.get("value")) for option in options if option.get("type") == _FILE_OPTION
-    )
+        facts = {"target_message_id": target.id}
+        return _Said(target.content, files, _quoted(target, application_id), name, facts)
+    found = (_resolved(data, "attachments", option.get("value")) for option in options if option.get("type") == _FILE)
     files = tuple(_file(msgspec.convert(file, _Attachment)) for file in found if file)
-    values = {str(option.get("name")): option.get("value") for option in options if option.get("type") != _FILE_OPTION}
-    scalars = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
-    prompt = scalars.pop("prompt", "")
-    facts = {"options": scalars} if scalars else {}
-    return _Said(prompt if isinstance(prompt, str) else "", files, command=name, facts=facts)
+    values = {str(option.get("name")): option.get("value") for option in options if option.get("type") != _FILE}
+    values = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
+    words = [str(option.get("name")) for option in options if option.get("type") == _STRING]
+    text = values.pop(next((key for key in ("prompt", *words) if key in values), ""), "")
+    return _Said(str(text), files, command=name, facts={"options": values} if values else {})
 
 
 def _path(data: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
@@ -438,7 +433,7 @@ def _callback(interaction: _Interaction, application_id: str) -> _Said:
 
 def _autocomplete(interaction: _Interaction, application_id: str) -> _Said:
     name, options = _path(interaction.data)
-    focused = next((option for option in options if option.get("focused")), {})
+    focused: dict[str, Any] = next((option for option in options if option.get("focused")), {})
     facts = {"focused": focused.get("name"), "value": focused.get("value")}
     return _Said(command=name, facts=facts)
 
