@@ -17,7 +17,7 @@ from shared.kick import Listener
 log = logs.get()
 
 _ERROR_PAUSE_S = 1.0
-_STOP_PATIENCE_S = 1.5
+_STOP_PATIENCE_S = 1.0  # the runner gives the whole stop less than 3 s
 
 
 class Worker:
