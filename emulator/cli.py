@@ -76,14 +76,13 @@ def run(
                     await _first_of(supervisor.wait(), signalled)
             finally:
                 begun = time.monotonic()
-                out.say("\nStopping: functions, replica, S3 …", event="emulator.stopping")
+                if supervisor.has_state:
+                    out.say("\nStopping: functions, replica, S3 …", event="emulator.stopping")
                 await supervisor.stop()
-                kept = f"state kept in {state}" if not ephemeral else "state thrown away"
-                out.say(
-                    f"Stopped in {time.monotonic() - begun:.1f} s. {kept}.",
-                    event="emulator.stopped",
-                    ms=round((time.monotonic() - begun) * 1000),
-                )
+                if supervisor.has_state:
+                    kept = f"state kept in {state}" if not ephemeral else "state thrown away"
+                    ms = (time.monotonic() - begun) * 1000
+                    out.say(f"Stopped in {ms / 1000:.1f} s, {kept}.", event="emulator.stopped", ms=round(ms))
         return 0
 
     _exit(serve)
@@ -101,11 +100,9 @@ def execute(
     template: Template = _TEMPLATE,
     host: Host = "127.0.0.1",
 ) -> None:
-    """Run `-- CMD …` against a ready emulator (the running one of the state folder, else its own) and pass its exit code."""
+    """Run `-- CMD …` against a ready emulator (the running one, else its own) and pass its exit code."""
     _only_loopback(host)
-    command = [argument for argument in context.args if argument != "--"][:1] and context.args
-    if command and command[0] == "--":
-        command = command[1:]
+    command = context.args[1:] if context.args[:1] == ["--"] else context.args
     if not command:
         _fail("exec needs a command: emulator exec -- pytest -q", USAGE)
     folder = _state(state, ephemeral)
@@ -229,7 +226,7 @@ async def _against_own(folder: StateFolder, command: list[str], *, port: int, te
     folder.prepare()
     begun = time.monotonic()
     path = folder.logs / "exec.log"
-    with path.open("w") as log:  # noqa: ASYNC230 - a log file, written line by line
+    with path.open("w") as log:
         options = Options(Path.cwd(), template, folder, port, watch=False, is_kept=is_kept)
         supervisor = Supervisor(options, Console("json", log))
         code = 0
@@ -248,9 +245,8 @@ async def _against_own(folder: StateFolder, command: list[str], *, port: int, te
                 stopping = time.monotonic()
                 await supervisor.stop()
     kept = f"state kept in {folder.path}" if is_kept else "state thrown away"
-    _say(
-        f"emulator: ready in {ready_s:.1f} s; command exited {code}; stopped in {time.monotonic() - stopping:.1f} s; {kept}"
-    )
+    stop_s = time.monotonic() - stopping
+    _say(f"emulator: ready in {ready_s:.1f} s; command exited {code}; stopped in {stop_s:.1f} s; {kept}")
     return code
 
 
@@ -287,8 +283,8 @@ async def _run_command(command: list[str], environment: dict[str, str], signalle
     except PermissionError:
         _say(f"emulator: {command[0]}: not executable")
         return 126
-    ended = asyncio.ensure_future(process.wait())
-    await asyncio.wait({ended, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    ended: asyncio.Future[int] = asyncio.ensure_future(process.wait())
+    await asyncio.wait([ended, signalled], return_when=asyncio.FIRST_COMPLETED)
     if not ended.done():
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signalled.result())
@@ -319,8 +315,8 @@ async def _until_signalled() -> Any:
 
 async def _first_of(work: Coroutine[Any, Any, None], signalled: "asyncio.Future[int]") -> bool:
     """Do the work unless a signal comes first; True when it was done."""
-    task = asyncio.ensure_future(work)
-    await asyncio.wait({task, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    task: asyncio.Future[Any] = asyncio.ensure_future(work)
+    await asyncio.wait([task, signalled], return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         task.result()
         return True
@@ -352,8 +348,8 @@ def _state(state: Path, ephemeral: bool) -> StateFolder:
 def _only_loopback(host: str) -> None:
     if host not in ("127.0.0.1", "localhost"):
         _fail(
-            f"the emulator listens on 127.0.0.1 only, not on {host}: it has no passwords. To show it to somebody, put a "
-            f"tunnel in front of the gateway; to serve people, deploy (infra/README.md)",
+            f"the emulator listens on 127.0.0.1 only, not on {host}: it has no passwords. To show it to somebody, put "
+            f"a tunnel in front of the gateway; to serve people, deploy (infra/README.md)",
             failures.Refused.exit_code,
         )
 
@@ -377,7 +373,8 @@ def _print_status(facts: dict[str, Any]) -> None:
 
 
 def _status_lines(facts: dict[str, Any]) -> Iterator[str]:
-    yield f"emulator[{facts['pid']}] {'ready' if facts['ready'] else 'NOT READY'}, up {facts['uptime_s']:.0f} s, state {facts['state']}"
+    ready = "ready" if facts["ready"] else "NOT READY"
+    yield f"emulator[{facts['pid']}] {ready}, up {facts['uptime_s']:.0f} s, state {facts['state']}"
     for name, url in facts["urls"].items():
         yield f"  {name:<11} {url}"
     for function in facts["functions"]:

@@ -1,9 +1,9 @@
 """What child processes may know of this machine: almost nothing, and only what is written down.
 
 A developer's shell holds proxies, cloud profiles, certificate bundles (``AWS_CA_BUNDLE`` makes Litestream 0.5.17 refuse
-to start) and real tokens. None of it reaches a child. Functions get, later ones winning: the template's Environment, its
-``Metadata.Emulator.Environment``, ``.env``, ``.env.local``, and then the emulator's own names, which nobody overrides:
-they are what keeps a local run local.
+to start) and real tokens. None of it reaches a child. Functions get, later ones winning: the template's Environment,
+its ``Metadata.Emulator.Environment``, ``.env``, ``.env.local``, and then the emulator's own names, which nobody
+overrides: they are what keeps a local run local.
 """
 
 import re

@@ -6,7 +6,7 @@ connection which its function was just closing (it reloads) is sent once more; n
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -99,6 +99,16 @@ class Gateway:
         app.router.add_route("*", f"{_PREFIX}/chat{{rest:.*}}", self._answer_chat)
         app.router.add_route("*", "/{path:.*}", self._answer)
         return app
+
+    async def post(self, url: str, headers: Mapping[str, str], *, limit_s: float) -> int:
+        """An empty POST of our own, such as a tick; returns the status.
+
+        Raises:
+            aiohttp.ClientError, TimeoutError: nobody answered.
+        """
+        limit = aiohttp.ClientTimeout(limit_s)
+        async with self._client_session.post(url, headers=headers, timeout=limit) as response:
+            return response.status
 
     async def _client(self, _: web.Application) -> Any:
         trace = aiohttp.TraceConfig()
@@ -218,7 +228,8 @@ async def _stream_back(request: web.Request, upstream: aiohttp.ClientResponse) -
 
 
 async def _remember_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __: Any) -> None:
-    context.trace_request_ctx.reused = True
+    if context.trace_request_ctx is not None:
+        context.trace_request_ctx.reused = True
 
 
 def _request_headers(request: web.Request) -> CIMultiDict[str]:

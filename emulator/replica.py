@@ -24,7 +24,6 @@ PREFIX = "db"
 RESTORE_LIMIT_S = 120.0
 STOP_LIMIT_S = 5.0
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.2, 10.0
-_QUIET = ("compaction complete", "snapshot complete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +202,21 @@ class Litestream:
     def _said(self, line: str) -> None:
         """Warnings and errors are worth a line; its housekeeping is not."""
         try:
-            facts = json.loads(line)
+            # Compaction lines have "level" twice: the first is the log's, the second the compaction's.
+            facts = json.loads(line, object_pairs_hook=lambda pairs: dict(reversed(pairs)))
         except ValueError:
             self._on_line(line)
             return
-        level = str(facts.get("level", "")).lower()
-        if level in ("info", "debug") or facts.get("msg") in _QUIET:
+        level = str(facts.pop("level", "")).lower()
+        if level in ("info", "debug"):
             return
-        facts = {key: value for key, value in facts.items() if key not in ("time", "msg", "level")}
-        self._on_line(json.dumps({"event": "litestream.said", "level": _level(level), "said": _message(line), **facts}))
+        facts.pop("time", None)
+        said = {
+            "event": "litestream.said",
+            "level": {"warn": "warning"}.get(level, level),
+            "said": facts.pop("msg", ""),
+        }
+        self._on_line(json.dumps(said | facts))
 
     async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, limit_s: float) -> dict[str, Any]:
         try:
@@ -235,11 +240,3 @@ def _position(text: str) -> str:
     with contextlib.suppress(ValueError):
         return str(json.loads(text[text.index("{") : text.rindex("}") + 1]).get("txid", ""))
     return ""
-
-
-def _level(level: str) -> str:
-    return {"warn": "warning"}.get(level, level or "info")
-
-
-def _message(line: str) -> str:
-    return str(json.loads(line).get("msg", ""))

@@ -1,8 +1,8 @@
 """Starts everything that template.yaml names, keeps it up, and leaves nothing behind.
 
-One asyncio process that owns the lock, every listening socket, the gateway, the ticks and the fake platforms; its children
-are the fork server (and through it the functions), S3 and Litestream. What depends on nothing starts at once; the database
-is complete before anything opens it, and a function runs only on a migrated one.
+One asyncio process that owns the lock, every listening socket, the gateway, the ticks and the fake platforms; its
+children are the fork server (and through it the functions), S3 and Litestream. What depends on nothing starts at once;
+the database is complete before anything opens it, and a function runs only on a migrated one.
 """
 
 import asyncio
@@ -27,10 +27,12 @@ from emulator.state import Lock, StateFolder, write_private
 
 if TYPE_CHECKING:
     from infra.template import Deployment
+    from infra.ticker import Tick
 
 API_PORT = 3777  # where TinyAGI's clients look
 S3_PORT = 9100
 _SYNC_LIMIT_S = 3.0
+_TICK_LIMIT_S = 10.0
 # Who uses something stops before it.
 _STOP_ORDER = ("ticks", "gateway", "functions", "platforms", "replica", "s3", "fork server")
 
@@ -73,10 +75,12 @@ class Supervisor:
         self._lock = Lock(self._state)
         self._started = time.monotonic()
         self._ready_s = 0.0
+        self.has_state = False  # ours, once we have the lock
         self._is_ready = False
         self._is_stopping = False
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop_watching = asyncio.Event()
+        self._ticking: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._closers: dict[str, Callable[[], Awaitable[Any]]] = {}
 
@@ -111,6 +115,7 @@ class Supervisor:
         """
         self._state.prepare()
         self._lock.take()
+        self.has_state = True
         self._kept = self._state.kept()
         # The two slow ones first: they load libraries while the rest is read.
         s3 = ports.listen(self._kept["ports"].get("s3") or S3_PORT)
@@ -119,7 +124,7 @@ class Supervisor:
             bucket=replica.BUCKET,
             sock=s3.sock,
             project=self._options.project,
-            environment=self._base,
+            environment=self._base | {"MALLOC_ARENA_MAX": "1"},  # a thread for each connection, 8 MB less without
             on_line=lambda text: self._console.line("s3", text),
             on_trouble=lambda text: self._console.happened("s3", text, level="warning"),
         )
@@ -259,10 +264,13 @@ class Supervisor:
 
     def _greet(self) -> None:
         deployment, options = self._deployment, self._options
+        counts = (
+            f"{len(deployment.functions)} functions, {len(deployment.routes)} routes, {len(deployment.ticks)} ticks"
+        )
         kept = "kept" if options.is_kept else "thrown away at the end"
         self._console.say(
-            f"postroom emulator {_version()}   {options.template.name} ok ({len(deployment.functions)} functions, "
-            f"{len(deployment.routes)} routes, {len(deployment.ticks)} ticks)   state {_short(self._state.path)} ({kept})",
+            f"postroom emulator {_version()}   {options.template.name} ok ({counts})   "
+            f"state {_short(self._state.path)} ({kept})",
             event="emulator.starting",
             pid=os.getpid(),
             state=str(self._state.path),
@@ -427,7 +435,40 @@ class Supervisor:
             step.detail = self.url
 
     def _start_ticks(self) -> None:
-        raise NotImplementedError
+        """Begin the schedules of the template, instead of those that run."""
+        import structlog
+        from infra.ticker import Tick, Ticker
+
+        # What the ticker says goes where everything goes.
+        structlog.configure(
+            processors=[
+                structlog.stdlib.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                structlog.processors.JSONRenderer(default=str),
+            ],
+            logger_factory=lambda *_: _Lines(lambda text: self._console.line("ticker", text)),
+        )
+        if self._ticking is not None:
+            self._ticking.cancel()
+        targets = [
+            Tick(tick.function, tick.every_ms, f"http://127.0.0.1:{self._fleet[tick.function].port}{tick.path}")
+            for tick in self._deployment.ticks
+        ]
+        ticker = Ticker(targets, self._post_tick)
+        self._ticking = asyncio.get_running_loop().create_task(ticker.run())
+        self._closers["ticks"] = self._stop_ticks
+
+    async def _post_tick(self, tick: "Tick") -> int:
+        """One ``POST /tick`` with the secret; the status of the answer."""
+        from infra.ticker import SECRET_HEADER
+
+        headers = {SECRET_HEADER: self._kept["tick_secret"]}
+        return await self._gateway.post(tick.url, headers, limit_s=_TICK_LIMIT_S)
+
+    async def _stop_ticks(self) -> None:
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.gather(self._ticking, return_exceptions=True)
 
     async def _watch(self) -> None:
         """Replace what was saved."""
@@ -512,6 +553,13 @@ class Supervisor:
             ms=round(self._ready_s * 1000),
             urls=urls,
         )
+
+
+class _Lines:
+    """A logger of structlog's that hands each rendered line over."""
+
+    def __init__(self, line: Callable[[str], None]) -> None:
+        self.debug = self.info = self.warning = self.error = self.critical = self.msg = line
 
 
 @dataclass(slots=True)
