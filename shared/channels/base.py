@@ -80,10 +80,16 @@ class WebhookReply:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A verified webhook, read: *events* to store, then *reply* to answer."""
+    """A verified webhook, read: *events* to store, then *reply* to answer.
+
+    Attributes:
+        not_taken: the answer instead of *reply* when routing stored none of the events, for platforms where *reply*
+            promises an answer; None where it makes no difference.
+    """
 
     events: tuple[Event, ...]
     reply: WebhookReply = WebhookReply()
+    not_taken: WebhookReply | None = None
 
 
 @dataclass(frozen=True, slots=True)

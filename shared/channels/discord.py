@@ -48,6 +48,7 @@ EPHEMERAL = 64
 _THREADS = (10, 11, 12)
 _GROUP_DM = 3
 _GROUP_CONTEXT = 2
+_NOT_TAKEN = "Nobody answers here yet: whoever runs this bot has to connect this channel to an agent first."
 _UNAVAILABLE: dict[Kind, str] = {
     "command": "I don't know that command. Use /ask with your question.",
     "modal": "I can't take forms yet, so nothing was done with it. Use /ask with your question.",
@@ -225,9 +226,11 @@ class Discord:
             event = self._event(kind, msgspec.convert(payload, _Interaction))
         except msgspec.ValidationError:
             event = Event("ignore", key, reason="malformed")
+        if event.asks_for_a_turn:
+            return Received((event,), _json({"type": 5}), not_taken=_say(_NOT_TAKEN))
         if event.kind in _ANSWERED:
             return Received((event,), _json(_ANSWERED[event.kind]))
-        return Received((event,), _json({"type": 5}) if event.asks_for_a_turn else _say(event.kind))
+        return Received((event,), _say(_UNAVAILABLE[event.kind]))
 
     def _event(self, kind: Kind, interaction: _Interaction) -> Event:
         place, author = interaction.place, interaction.author
@@ -235,7 +238,9 @@ class Discord:
             return Event("ignore", interaction.id, reason="malformed")
         said = _SAID[kind](interaction, self._application_id)
         is_thread = place.type in _THREADS and place.parent_id is not None
-        is_ask = kind == "command" and said.command == ASK
+        is_ask = (
+            kind == "command" and said.command == ASK and interaction.data.get("type", _SLASH_COMMAND) == _SLASH_COMMAND
+        )
         return Event(
             kind,
             interaction.id,
@@ -351,6 +356,7 @@ _ANSWERED: dict[Kind, dict[str, Any]] = {
     "autocomplete": {"type": 8, "data": {"choices": []}},
 }
 _SUBCOMMANDS = (1, 2)
+_SLASH_COMMAND = 1
 _USER_COMMAND = 2
 _MESSAGE_COMMAND = 3
 _STRING = 3
@@ -402,11 +408,10 @@ def _dicts(values: Any) -> list[dict[str, Any]]:
 
 def _resolved(data: dict[str, Any], table: str, key: Any) -> dict[str, Any] | None:
     """What an id in the options stands for, where Discord sent it along."""
-    match data.get("resolved"):
-        case {**tables} if isinstance(key, str) and isinstance(tables.get(table), dict):
-            entry = tables[table].get(key)
-            return entry if isinstance(entry, dict) else None
-    return None
+    tables = data.get("resolved")
+    entries = tables.get(table) if isinstance(tables, dict) else None
+    entry = entries.get(key) if isinstance(entries, dict) and isinstance(key, str) else None
+    return entry if isinstance(entry, dict) else None
 
 
 def _file(file: _Attachment) -> dict[str, Any]:
@@ -484,9 +489,9 @@ def _json(body: dict[str, Any]) -> WebhookReply:
     return WebhookReply(200, msgspec.json.encode(body), "application/json")
 
 
-def _say(kind: Kind) -> WebhookReply:
+def _say(text: str) -> WebhookReply:
     """An answer at once, that only the person who asked sees."""
-    data = {"content": _UNAVAILABLE[kind], "flags": EPHEMERAL, "allowed_mentions": NO_PINGS}
+    data = {"content": text, "flags": EPHEMERAL, "allowed_mentions": NO_PINGS}
     return _json({"type": 4, "data": data})
 
 

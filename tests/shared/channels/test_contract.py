@@ -1,0 +1,99 @@
+"""What every channel keeps, run over each that is registered."""
+
+import inspect
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.channels import registry
+from shared.channels.base import Outgoing, Part, WebhookReply, WebhookRequest
+from shared.errors import ConfigInvalid, PostroomError, RetryableError, SignatureInvalid, UnknownName
+
+NOW = 1_795_168_000_000
+every_channel = pytest.mark.parametrize("name", registry.NAMES)
+HEADERS = st.dictionaries(
+    st.sampled_from(["x-telegram-bot-api-secret-token", "x-signature-ed25519", "x-signature-timestamp", "host"]),
+    st.text(max_size=140) | st.from_regex(r"[0-9a-f]{128}", fullmatch=True),
+)
+
+
+@every_channel
+def test_is_kept_for_the_process_and_knows_its_name(name):
+    adapter = registry.get(name)
+    assert adapter.name == name
+    assert registry.get(name) is adapter
+    assert isinstance(adapter.unreadable, WebhookReply)
+    assert 200 <= adapter.unreadable.status < 300
+
+
+@every_channel
+@settings(max_examples=100, deadline=None)
+@given(headers=HEADERS, body=st.binary(max_size=200), method=st.sampled_from(["GET", "POST"]))
+def test_refuses_what_its_platform_did_not_sign_whatever_it_is(name, headers, body, method):
+    with pytest.raises(SignatureInvalid):
+        registry.get(name).receive(WebhookRequest(method, {}, headers, body), now_ms=NOW)
+
+
+@every_channel
+@settings(max_examples=50, deadline=None)
+@given(text=st.text())
+def test_renders_any_text_the_same_every_time(name, text):
+    adapter = registry.get(name)
+    parts = adapter.render(text)
+    assert parts == adapter.render(text)
+    assert all(part.text.strip() for part in parts)
+
+
+@every_channel
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_has_no_part_for_nothing(name, text):
+    assert registry.get(name).render(text) == ()
+
+
+@every_channel
+@pytest.mark.parametrize("status", [*range(200, 600, 1)])
+def test_any_status_with_any_body_is_an_id_or_an_error_of_ours(name, status):
+    import asyncio
+
+    adapter = registry.get(name)
+    to = Outgoing(1, 0, "5", None, None, {}, NOW, is_first=True)
+
+    async def go(response):
+        async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response)) as client:
+            return await adapter.send(Part("x", "x"), to, client, now_ms=NOW)
+
+    for response in (httpx.Response(status), httpx.Response(status, json=[1]), httpx.Response(status, json={"id": 1})):
+        try:
+            sent = asyncio.run(go(response))
+        except PostroomError as error:
+            assert str(error)  # noqa: PT017
+            assert isinstance(error, RetryableError) or 400 <= status < 500  # noqa: PT017
+        else:
+            assert sent is None or isinstance(sent, str)
+            assert 200 <= status < 300
+
+
+@every_channel
+def test_sending_is_the_only_thing_that_waits(name):
+    adapter = registry.get(name)
+    assert inspect.iscoroutinefunction(adapter.send)
+    assert not inspect.iscoroutinefunction(adapter.receive)
+    assert not inspect.iscoroutinefunction(adapter.render)
+
+
+@pytest.mark.parametrize("name", ["", "telegrams", "../telegram", "shared.channels.telegram", "Telegram", "os"])
+def test_a_name_from_a_url_selects_only_from_the_list(name):
+    with pytest.raises(UnknownName, match="discord, telegram"):
+        registry.get(name)
+
+
+@every_channel
+def test_a_channel_without_settings_says_which(name, monkeypatch):
+    prefix = name.upper()
+    for variable in ("BOT_TOKEN", "WEBHOOK_SECRET", "PUBLIC_KEY", "APPLICATION_ID"):
+        monkeypatch.delenv(f"{prefix}_{variable}", raising=False)
+    registry.forget()
+    with pytest.raises(ConfigInvalid, match=f"{prefix}_BOT_TOKEN"):
+        registry.get(name)

@@ -1,0 +1,288 @@
+"""``send`` against a function that plays Discord, and what is sent."""
+
+import asyncio
+import json
+import re
+
+import httpx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from shared.channels.base import Outgoing, Part
+from shared.channels.discord import Discord, DiscordSettings, classify
+from shared.channels.markdown import units
+from shared.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
+
+NOW = 1_795_168_000_000
+TOKEN = "aW50ZXJhY3Rpb24-6_x.y"
+BOT = "MTI5MDAwMDAwMDAwMDAwMDAwMQ.Example.ExampleExampleExample"
+BASE = "http://127.0.0.1:1/api/v10"
+WEBHOOK = f"{BASE}/webhooks/1290000000000000001/{TOKEN}"
+MESSAGE = {"id": "4242", "content": "hi"}
+
+
+def ok():
+    return httpx.Response(200, json=MESSAGE)
+
+
+def refusal(status, code, message="no"):
+    return httpx.Response(status, json={"code": code, "message": message})
+
+
+class Platform:
+    """Answers in turn; the last answer stays."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.calls = []
+        self.bodies = []
+        self.requests = []
+
+    def __call__(self, request):
+        self.requests.append(request)
+        self.calls.append(f"{request.method} {request.url}")
+        self.bodies.append(json.loads(request.content))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def send(adapter, platform, *, age_ms=3000, context=None, **changes):
+    usual = {
+        "response_id": 1,
+        "part_index": 0,
+        "platform_id": "200",
+        "thread_id": None,
+        "reply_to": "9",
+        "asked_at_ms": NOW - age_ms,
+        "is_first": True,
+    }
+    context = {"sealed_token": adapter.seal(TOKEN), "bot_is_there": True} if context is None else context
+    to = Outgoing(**{**usual, **changes}, context=context)
+
+    async def go():
+        async with httpx.AsyncClient(transport=httpx.MockTransport(platform)) as client:
+            return await adapter.send(Part("hi @everyone"), to, client, now_ms=NOW)
+
+    return asyncio.run(go())
+
+
+def test_the_first_part_replaces_the_thinking(discord):
+    platform = Platform(ok())
+    assert send(discord, platform) == "4242"
+    assert platform.calls == [f"PATCH {WEBHOOK}/messages/@original"]
+    assert "authorization" not in platform.requests[0].headers
+
+
+def test_later_parts_follow_up(discord):
+    platform = Platform(ok())
+    assert send(discord, platform, part_index=1, is_first=False) == "4242"
+    assert platform.calls == [f"POST {WEBHOOK}"]
+
+
+@pytest.mark.parametrize(("age_ms", "is_bot"), [(869_999, False), (870_000, True), (86_400_000, True)])
+def test_the_bot_takes_over_before_the_token_dies(discord, age_ms, is_bot):
+    platform = Platform(ok())
+    assert send(discord, platform, age_ms=age_ms, thread_id="300") == "4242"
+    (call,) = platform.calls
+    assert call == (f"POST {BASE}/channels/300/messages" if is_bot else f"PATCH {WEBHOOK}/messages/@original")
+
+
+def test_the_bot_sends_a_nonce_that_is_the_same_on_every_retry(discord):
+    """With ``enforce_nonce`` Discord answers a repeated send with the message that is already there."""
+    platform = Platform(ok())
+    for changes in ({}, {}, {"part_index": 1}, {"response_id": 2}, {"age_ms": 900_001}):
+        send(discord, platform, **{"age_ms": 900_000, **changes})
+    nonces = [body["nonce"] for body in platform.bodies]
+    assert nonces[0] == nonces[1]
+    assert len(set(nonces)) == 4
+    assert all(
+        len(nonce) <= 25 and body["enforce_nonce"] is True for nonce, body in zip(nonces, platform.bodies, strict=True)
+    )
+    assert platform.requests[0].headers["authorization"] == f"Bot {BOT}"
+
+
+@pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"age_ms": 900_000}])
+def test_no_call_can_ping_anybody(discord, changes):
+    platform = Platform(ok())
+    send(discord, platform, **changes)
+    assert platform.bodies[0]["content"] == "hi @everyone"
+    assert platform.bodies[0]["allowed_mentions"] == {"parse": [], "replied_user": False}
+    assert platform.requests[0].headers["user-agent"].startswith("DiscordBot (")
+
+
+@pytest.mark.parametrize("code", [10015, 10062, 50027])
+def test_a_dead_token_makes_the_bot_take_over_in_the_same_call(discord, code):
+    platform = Platform(refusal(404, code), ok())
+    assert send(discord, platform) == "4242"
+    assert platform.calls[1] == f"POST {BASE}/channels/200/messages"
+
+
+def test_where_the_bot_is_not_a_late_answer_is_lost_and_says_so(discord):
+    context = {"sealed_token": discord.seal(TOKEN), "bot_is_there": False}
+    platform = Platform(refusal(404, 10015))
+    with pytest.raises(PermanentError, match="15 minutes"):
+        send(discord, platform, context=context)
+    with pytest.raises(PermanentError, match="15 minutes"):
+        send(discord, platform, context=context, age_ms=900_000)
+    assert len(platform.calls) == 1
+
+
+def test_a_proactive_message_goes_as_the_bot(discord):
+    platform = Platform(ok())
+    send(discord, platform, context={})
+    assert platform.calls == [f"POST {BASE}/channels/200/messages"]
+
+
+@pytest.mark.parametrize(("age_ms", "wait_ms"), [(0, 250), (240, 250), (300, 500), (999, 500), (1500, 1000)])
+@pytest.mark.parametrize("code", [10015, 10062, 10008])
+def test_discord_may_not_know_yet_of_what_we_just_answered(discord, age_ms, wait_ms, code):
+    with pytest.raises(RetryableError) as caught:
+        send(discord, Platform(refusal(404, code)), age_ms=age_ms)
+    assert caught.value.retry_after_ms == wait_ms
+
+
+def test_the_waits_of_the_race_stay_below_five_attempts():
+    """Five failures make a response dead; the race must be over before."""
+    from shared.channels.discord import RACE_MS, _race_wait_ms
+
+    age, failures = 0, 0
+    while age < RACE_MS:
+        failures, age = failures + 1, age + _race_wait_ms(age)
+    assert failures < 5
+
+
+def test_an_original_that_is_gone_is_followed_up(discord):
+    platform = Platform(refusal(404, 10008), ok())
+    assert send(discord, platform) == "4242"
+    assert platform.calls[1] == f"POST {WEBHOOK}"
+
+
+def test_an_archived_thread_is_answered_in_its_channel(discord):
+    platform = Platform(refusal(400, 50083), ok())
+    assert send(discord, platform, age_ms=900_000, thread_id="300") == "4242"
+    assert platform.calls == [f"POST {BASE}/channels/300/messages", f"POST {BASE}/channels/200/messages"]
+
+
+@pytest.mark.parametrize(
+    "answer", [httpx.Response(502, text="x"), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("gone")]
+)
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [({}, RetryableError), ({"age_ms": 900_000}, RetryableError), ({"is_first": False}, OutcomeUnknown)],
+    ids=["edit", "bot with nonce", "follow-up"],
+)
+def test_only_a_follow_up_can_be_said_twice(discord, answer, changes, error):
+    """An edit and a nonce make a second send the same message; a follow-up has no such thing."""
+    with pytest.raises(error) as caught:
+        send(discord, Platform(answer), **changes)
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "wait_ms"),
+    [
+        (httpx.Response(429, json={"retry_after": 0.2501, "global": False}), RateLimited, 251),
+        (httpx.Response(429, json={"retry_after": 64.5, "global": True}), RateLimited, 64_500),
+        (httpx.Response(429, text="<html>blocked</html>"), RateLimited, 300_000),
+        (refusal(400, 20028), RateLimited, 5_000),
+        (refusal(401, 0, "401: Unauthorized"), RetryableError, 60_000),
+        (refusal(403, 50001), PermanentError, None),
+        (refusal(400, 50035), PermanentError, None),
+        (refusal(400, 40094), PermanentError, None),
+        (refusal(404, 10003), PermanentError, None),
+        (httpx.ConnectError("refused"), RetryableError, None),
+    ],
+)
+@pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"age_ms": 900_000}])
+def test_failures_are_told_apart_and_never_tell_a_token(discord, answer, error, wait_ms, changes):
+    platform = Platform(answer)
+    with pytest.raises(error) as caught:
+        send(discord, platform, **changes)
+    assert type(caught.value) is error
+    assert getattr(caught.value, "retry_after_ms", None) == wait_ms
+    chain = repr(caught.value) + repr(caught.value.__cause__)
+    assert TOKEN not in chain
+    assert BOT not in chain
+    assert "127.0.0.1" not in chain
+
+
+@pytest.mark.parametrize(
+    ("status", "payload", "outcome", "step"),
+    [
+        (200, MESSAGE, "sent", ""),
+        (204, {}, "sent", ""),
+        (400, {"code": 40060}, "sent", ""),
+        (404, {"code": 10062}, "permanent", "expired"),
+        (403, {"code": 30046}, "permanent", "gone"),
+        (400, {"code": 200000}, "permanent", ""),
+        (429, {"retry_after": "soon"}, "wait", ""),
+        (503, {}, "unknown", ""),
+    ],
+)
+def test_classify(status, payload, outcome, step):
+    verdict = classify(status, payload)
+    assert (verdict.outcome, verdict.step) == (outcome, step)
+
+
+# -- rendering --------------------------------------------------------------------------------------------------------
+
+
+def render(text):
+    return [part.text for part in Discord(DiscordSettings.load()).render(text)]
+
+
+def words_of(pieces):
+    """Every character that shows, without the fences that cutting adds."""
+    lines = [line for piece in pieces for line in piece.split("\n") if not re.match(r"^\s*(>\s*)*(`{3,}|~{3,})", line)]
+    return "".join("".join(lines).split())
+
+
+LINES = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="|-"), max_size=400)
+TEXTS = st.lists(
+    LINES | st.sampled_from(["```", "```py", "~~~", "````", "> ```", "", "# t", "- a", "👩‍👩‍👧‍👦" * 30, "x" * 2500]),
+    min_size=1,
+    max_size=60,
+).map("\n".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS)
+@example("~" * 20000)
+@example("`" * 20000)
+@example("```py\n" + "x" * 9000)
+def test_every_piece_fits_and_nothing_that_shows_is_lost(text):
+    pieces = render(text)
+    assert all(1 <= len(piece) <= units(piece) <= 2000 and piece.strip() for piece in pieces)
+    assert words_of(pieces) == words_of([text])
+
+
+def test_markdown_stays_as_it_is():
+    text = "# Title\n\n**b** _i_ [l](https://e.org) <t:1>\n\n- a\n- b\n\n```py\nx\n```"
+    assert render(text) == [text]
+
+
+def test_an_oversized_code_block_is_reopened_with_its_language():
+    pieces = render("intro\n```py\n" + "print('x')\n" * 500 + "```\nend")
+    assert len(pieces) > 2
+    assert all(piece.count("```") % 2 == 0 for piece in pieces)
+    assert all(piece.startswith("```py\n") for piece in pieces[1:])
+    assert sum(piece.count("print('x')") for piece in pieces) == 500
+
+
+def test_a_table_becomes_a_code_block():
+    assert render("before\n\n| a | b |\n|---|---|\n| 1 | 中 |\n\nafter") == [
+        "before\n\n```\na | b\n--+---\n1 | 中\n```\n\nafter"
+    ]
+
+
+def test_cuts_between_paragraphs_where_it_can():
+    pieces = render("\n\n".join(["word " * 120] * 6))
+    assert all(piece.count("word") % 120 == 0 for piece in pieces)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00"])
+def test_nothing_to_show_is_no_part(text):
+    assert render(text) == []
