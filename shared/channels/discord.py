@@ -299,7 +299,7 @@ class Discord:
             if verdict.outcome == "sent":
                 return verdict.message_id
             if verdict.step in ("expired", "gone") and token and age_ms < RACE_MS:
-                raise RetryableError(f"{verdict.reason}; Discord may not know of it yet", _race_wait_ms(age_ms))
+                raise RetryableError(f"{verdict.reason}; Discord may not know of it yet", race_wait_ms(age_ms))
             route = routes.pop(_NEXT.get(verdict.step, ""), None)
             if route is None and verdict.step == "expired":
                 verdict = _OVER
@@ -504,7 +504,8 @@ def nonce(to: Outgoing) -> str:
     return hashlib.blake2b(named.encode(), digest_size=12).hexdigest()
 
 
-def _race_wait_ms(age_ms: int) -> int:
+def race_wait_ms(age_ms: int) -> int:
+    """Short waits for as long as Discord may not know of the interaction yet; in all fewer than ``max_attempts``."""
     return 250 if age_ms < 250 else 500 if age_ms < 1000 else 1000
 
 

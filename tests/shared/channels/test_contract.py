@@ -1,5 +1,6 @@
 """What every channel keeps, run over each that is registered."""
 
+import asyncio
 import inspect
 
 import httpx
@@ -53,10 +54,10 @@ def test_has_no_part_for_nothing(name, text):
 
 
 @every_channel
-@pytest.mark.parametrize("status", [*range(200, 600, 1)])
+@pytest.mark.parametrize(
+    "status", [200, 201, 204, 301, 302, 400, 401, 403, 404, 408, 409, 413, 418, 429, 500, 502, 503, 504, 529]
+)
 def test_any_status_with_any_body_is_an_id_or_an_error_of_ours(name, status):
-    import asyncio
-
     adapter = registry.get(name)
     to = Outgoing(1, 0, "5", None, None, {}, NOW, is_first=True)
 

@@ -254,7 +254,7 @@ def test_a_captured_request_cannot_be_replayed_later(discord, drift_ms, is_fresh
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(
-        st.sampled_from(["id", "type", "token", "data", "name", "options", "value", "member", "user", "channel", "event",
+        st.sampled_from(["id", "type", "token", "data", "name", "options", "value", "member", "user", "event",
                          "resolved", "messages", "components", "component", "custom_id", "message", "t", "op"]), inner),
 )  # fmt: skip
 

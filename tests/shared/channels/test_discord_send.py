@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.channels.base import Outgoing, Part
-from shared.channels.discord import Discord, DiscordSettings, classify
+from shared.channels.discord import RACE_MS, Discord, DiscordSettings, classify, race_wait_ms
 from shared.channels.markdown import units
 from shared.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 
@@ -146,11 +146,9 @@ def test_discord_may_not_know_yet_of_what_we_just_answered(discord, age_ms, wait
 
 def test_the_waits_of_the_race_stay_below_five_attempts():
     """Five failures make a response dead; the race must be over before."""
-    from shared.channels.discord import RACE_MS, _race_wait_ms
-
     age, failures = 0, 0
     while age < RACE_MS:
-        failures, age = failures + 1, age + _race_wait_ms(age)
+        failures, age = failures + 1, age + race_wait_ms(age)
     assert failures < 5
 
 

@@ -95,7 +95,7 @@ def test_reads_or_refuses_what_may_be_either(telegram, case):
     try:
         receive(telegram, (EVENTS / case["file"]).read_bytes())
     except PayloadInvalid as error:
-        assert str(error)
+        assert str(error)  # noqa: PT017
 
 
 def test_every_recorded_update_is_tested():
@@ -135,7 +135,7 @@ def test_a_missing_secret_is_never_a_skipped_check(monkeypatch, name, value):
 @given(body=st.binary() | st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(
-        st.sampled_from(["update_id", "message", "chat", "id", "from", "text", "entities", "photo", "poll", "x"]), inner),
+        st.sampled_from(["update_id", "message", "chat", "id", "from", "text", "photo", "poll", "x"]), inner),
 ).map(lambda value: json.dumps(value).encode()))  # fmt: skip
 def test_signed_nonsense_is_refused_or_ignored_and_nothing_else(body):
     adapter = Telegram(TelegramSettings.load())
@@ -161,7 +161,7 @@ def test_a_recorded_update_with_one_value_replaced_never_breaks_anything(case, d
     try:
         receive(Telegram(TelegramSettings.load()), json.dumps(update).encode())
     except PayloadInvalid as error:
-        assert str(error)
+        assert str(error)  # noqa: PT017
 
 
 def _paths(node, prefix=()):

@@ -1,5 +1,6 @@
 """``send`` against a function that plays Telegram."""
 
+import asyncio
 import json
 
 import httpx
@@ -59,8 +60,6 @@ async def send(adapter, platform, to=None, part=PART):
 
 @pytest.fixture
 def run():
-    import asyncio
-
     return asyncio.run
 
 
