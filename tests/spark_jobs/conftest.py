@@ -59,11 +59,11 @@ class Primary:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture
-def make_primary(tmp_path: Path) -> Callable[[str], Primary]:
-    def make(url: str, name: str = "primary.db") -> Primary:
-        primary = Primary(tmp_path / name, url)
-        conn = apsw.Connection(str(primary.path))
+@pytest.fixture(scope="session")
+def new_primary() -> Callable[[Path, str], Primary]:
+    def new(path: Path, url: str) -> Primary:
+        primary = Primary(path, url)
+        conn = apsw.Connection(str(path))
         conn.execute("PRAGMA journal_mode = WAL")
         for migration in sorted(MIGRATIONS.glob("*.sql")):
             conn.execute(migration.read_text())
@@ -74,11 +74,16 @@ def make_primary(tmp_path: Path) -> Callable[[str], Primary]:
         )
         return primary
 
-    return make
+    return new
 
 
 @pytest.fixture
-def primary(make_primary: Callable[[str], Primary], tmp_path: Path) -> Primary:
+def make_primary(new_primary: Callable[[Path, str], Primary], tmp_path: Path) -> Callable[..., Primary]:
+    return lambda url, name="primary.db": new_primary(tmp_path / name, url)
+
+
+@pytest.fixture
+def primary(make_primary: Callable[..., Primary], tmp_path: Path) -> Primary:
     return make_primary(f"file://{tmp_path}/replica")
 
 
