@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from infra.durations import parse_ms
 from shared import logs
@@ -35,6 +36,10 @@ class Tick:
     function: str
     every_ms: int
     url: str
+
+    @property
+    def port(self) -> int | None:
+        return urlsplit(self.url).port
 
 
 @dataclass(slots=True)
@@ -75,7 +80,11 @@ def parse(spec: str) -> Tick:
     match = _FORM.fullmatch(spec)
     if match is None or int(match[3]) > 65535:
         raise ValueError(f"{spec!r} is not a tick; write function=every@port, such as dispatch=5s@9002")
-    return Tick(match[1], parse_ms(match[2]), f"http://127.0.0.1:{match[3]}/tick")
+    try:
+        every_ms = parse_ms(match[2])
+    except ValueError as error:
+        raise ValueError(f"the interval of {spec!r}: {error}") from None
+    return Tick(match[1], every_ms, f"http://127.0.0.1:{match[3]}/tick")
 
 
 def monotonic_ms() -> int:
