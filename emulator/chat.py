@@ -1,0 +1,294 @@
+"""The terminal chat: lines go to the agent through a fake platform, replies are printed as they come."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import aiohttp
+
+TIMED_OUT = 75  # EX_TEMPFAIL of sysexits.h
+FAILED = 1
+QUIET_S = 0.7  # after a reply: how long nothing may come before a single question counts as answered
+
+
+class ChatError(Exception):
+    """The chat can't go on; the message is a sentence for the person at the terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Who speaks where: *root* is the chat page's address, the rest are ids on *platform*."""
+
+    root: str
+    platform: str
+    person: str
+    name: str
+    chat: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happened in this chat: a ``reply`` with its text, ``typing``, or ``trouble`` with a reason."""
+
+    kind: str
+    text: str = ""
+    is_final: bool = False
+
+
+def run_chat(platform: str, *, base_url: str, person: str, once: str | None, timeout_s: float) -> int:
+    """Talk to the agent as *person* (a name or an id) until Ctrl-D; with *once*, say that and print the replies.
+
+    Returns 0; 75 when *once* had no reply within *timeout_s*; 1 when the emulator can't be talked to.
+    """
+    try:
+        return asyncio.run(_chat(platform, base_url=base_url, person=person, once=once, timeout_s=timeout_s))
+    except ChatError as problem:
+        _write(f"{problem}\n", sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return 130
+
+
+async def _chat(platform: str, *, base_url: str, person: str, once: str | None, timeout_s: float) -> int:
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        seat = await _take_seat(session, platform, base_url=base_url, person=person)
+        async with _steps(session, seat) as steps:
+            if once is not None:
+                return await _once(session, seat, steps, once, timeout_s)
+            return await _interactive(session, seat, steps, timeout_s)
+
+
+async def _once(
+    session: aiohttp.ClientSession, seat: Seat, steps: "asyncio.Queue[Step | None]", text: str, timeout_s: float
+) -> int:
+    """Say *text*; print replies until it has been quiet for a while."""
+    await _say(session, seat, text)
+    return await _replies(steps, timeout_s)
+
+
+async def _replies(steps: "asyncio.Queue[Step | None]", timeout_s: float) -> int:
+    """Print replies until it has been quiet for a while: 0, or 75 with a sentence when none came."""
+    trouble, replied, is_final = "", False, False
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout_s
+    while True:
+        wait_s = min(QUIET_S, end - loop.time()) if replied else end - loop.time()
+        try:
+            step = await asyncio.wait_for(steps.get(), max(0.0, wait_s))
+        except TimeoutError:
+            break
+        if step is None:
+            raise ChatError("The emulator went away in the middle of the chat.")
+        if step.kind == "reply":
+            _write(f"{step.text}\n", sys.stdout)
+            replied = True
+        elif step.kind == "trouble":
+            trouble, is_final = f" {step.text}", step.is_final
+            if is_final:
+                break
+    if replied:
+        return 0
+    how_long = "" if is_final else f" within {timeout_s:g} s"
+    _write(f"No reply{how_long}.{trouble} Look at the emulator's log for what happened.\n", sys.stderr)
+    return TIMED_OUT
+
+
+async def _interactive(
+    session: aiohttp.ClientSession, seat: Seat, steps: "asyncio.Queue[Step | None]", timeout_s: float
+) -> int:
+    """Lines out, replies in, until the input ends. Input that is no terminal waits for the last reply."""
+    is_terminal = sys.stdin.isatty()
+    if is_terminal:
+        _write(f"You are {seat.name} on {seat.platform}. Enter sends, Ctrl-D ends.\n", sys.stdout)
+    screen = Screen(f"{seat.name}> " if is_terminal else "")
+    printer = asyncio.create_task(screen.follow(steps))
+    try:
+        lines = Lines()
+        screen.show_prompt()
+        while (line := await lines.next(printer)) is not None:
+            if line.strip():
+                await screen.say(session, seat, line.strip())
+            screen.show_prompt()
+    finally:
+        printer.cancel()
+        with suppress(asyncio.CancelledError):
+            await printer
+    if is_terminal:
+        _write("\n", sys.stdout)
+    elif screen.is_waiting:
+        return await _replies(steps, timeout_s)
+    return 0
+
+
+class Screen:
+    """What stands on the terminal: the prompt, and whatever comes above it."""
+
+    def __init__(self, prompt: str) -> None:
+        self.prompt = prompt
+        self.is_waiting = False
+        self._erase = "\r\033[K" if prompt else ""
+
+    def show_prompt(self) -> None:
+        _write(self.prompt, sys.stdout)
+
+    async def say(self, session: aiohttp.ClientSession, seat: Seat, text: str) -> None:
+        try:
+            await _say(session, seat, text)
+            self.is_waiting = True
+        except ChatError as problem:
+            _write(f"  ! {problem}\n", sys.stdout)
+
+    async def follow(self, steps: "asyncio.Queue[Step | None]") -> None:
+        """Print what comes over the prompt, and draw the prompt again."""
+        while (step := await steps.get()) is not None:
+            if step.kind == "reply":
+                self.is_waiting = False
+                _write(f"{self._erase}{_indent(step.text)}\n{self.prompt}", sys.stdout)
+            elif step.kind == "trouble":
+                _write(f"{self._erase}  ! {step.text}\n{self.prompt}", sys.stdout)
+        self.is_waiting = False
+        _write(f"{self._erase}The emulator went away.\n", sys.stderr)
+
+
+class Lines:
+    """Standard input, line by line, without a thread that a blocked read could keep alive."""
+
+    def __init__(self) -> None:
+        self._descriptor = sys.stdin.fileno()
+        self._buffer = b""
+
+    async def next(self, printer: "asyncio.Task[None]") -> str | None:
+        """The next line, None at the end or when *printer* is done: the emulator went away."""
+        while b"\n" not in self._buffer:
+            if not await self._is_readable(printer):
+                return None
+            chunk = os.read(self._descriptor, 4096)
+            if not chunk:
+                rest, self._buffer = self._buffer, b""
+                return rest.decode(errors="replace") or None
+            self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line.decode(errors="replace")
+
+    async def _is_readable(self, printer: "asyncio.Task[None]") -> bool:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        try:
+            loop.add_reader(self._descriptor, lambda: ready.done() or ready.set_result(None))
+        except (OSError, ValueError):  # a plain file can't be waited for, and never blocks
+            return not printer.done()
+        try:
+            waited: set[asyncio.Future[Any]] = {ready, printer}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            loop.remove_reader(self._descriptor)
+        return ready.done()
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+async def _take_seat(session: aiohttp.ClientSession, platform: str, *, base_url: str, person: str) -> Seat:
+    """Find the chat page (straight, or behind the gateway) and *person*'s own conversation with the bot."""
+    if platform not in ("telegram", "discord"):
+        raise ChatError(f"There is no platform {platform!r} here; there are telegram and discord.")
+    for root in (f"{base_url.rstrip('/')}/chat", f"{base_url.rstrip('/')}/_emulator/chat"):
+        try:
+            async with session.get(f"{root}/state") as response:
+                state = await response.json() if response.status == 200 else None
+        except aiohttp.ContentTypeError:
+            state = None
+        except (aiohttp.ClientError, OSError):
+            raise ChatError(f"Nothing answers at {base_url}. Start it with: emulator run") from None
+        if isinstance(state, dict) and platform in state:
+            return _seat(root, platform, state[platform], person)
+    raise ChatError(f"{base_url} answers, but there is no chat page. Is another program on this port?")
+
+
+def _seat(root: str, platform: str, state: Mapping[str, Any], person: str) -> Seat:
+    wanted = person.casefold()
+    for somebody in state["people"]:
+        if wanted in (somebody["name"].casefold(), somebody["username"].casefold(), somebody["id"]):
+            for chat in state["chats"]:
+                if chat["kind"] in ("private", "dm") and somebody["id"] in chat["members"]:
+                    return Seat(root, platform, somebody["id"], somebody["name"], chat["id"])
+    names = ", ".join(somebody["name"] for somebody in state["people"][:10])
+    raise ChatError(f"There is nobody called {person!r} on {platform}; there are {names}.")
+
+
+async def _say(session: aiohttp.ClientSession, seat: Seat, text: str) -> None:
+    body = {"person": seat.person, "chat": seat.chat, "text": text}
+    try:
+        async with session.post(f"{seat.root}/{seat.platform}/say", json=body) as response:
+            if response.status != 201:
+                said = await response.json()
+                raise ChatError(f"That was not sent: {said.get('error', response.status)}")
+    except (aiohttp.ClientError, OSError):
+        raise ChatError("That was not sent: the emulator can't be reached.") from None
+
+
+@asynccontextmanager
+async def _steps(session: aiohttp.ClientSession, seat: Seat) -> AsyncIterator["asyncio.Queue[Step | None]"]:
+    """What happens in this chat from now on; None at the end. It listens before anything is said."""
+    queue: asyncio.Queue[Step | None] = asyncio.Queue()
+    try:
+        response = await session.get(f"{seat.root}/events")
+    except (aiohttp.ClientError, OSError):
+        raise ChatError("The emulator can't be reached.") from None
+    async with response:
+        if response.status != 200:
+            raise ChatError(f"The emulator answered {response.status} when asked for news.")
+        await response.content.readline()  # its first line: from here on nothing is missed
+        reader = asyncio.create_task(_read(response, seat, queue))
+        try:
+            yield queue
+        finally:
+            reader.cancel()
+            with suppress(asyncio.CancelledError):
+                await reader
+
+
+async def _read(response: aiohttp.ClientResponse, seat: Seat, queue: "asyncio.Queue[Step | None]") -> None:
+    name = ""
+    with suppress(aiohttp.ClientError, OSError):
+        async for raw in response.content:
+            line = raw.decode().rstrip("\n")
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                news = json.loads(line.removeprefix("data: "))
+                step = _step(name, news) if _is_here(news, seat) else None
+                if step is not None:
+                    queue.put_nowait(step)
+    queue.put_nowait(None)
+
+
+def _is_here(news: Mapping[str, Any], seat: Seat) -> bool:
+    return news.get("platform") == seat.platform and news.get("chat") == seat.chat
+
+
+def _step(name: str, news: Mapping[str, Any]) -> Step | None:
+    """What one piece of news means to the person at the terminal; None when nothing."""
+    if name == "typing":
+        return Step("typing")
+    if name == "message" and news.get("author", {}).get("is_bot"):
+        return Step("typing") if news.get("state") == "thinking" else Step("reply", str(news["text"]))
+    if name == "delivery" and news.get("error"):
+        if news["state"] == "dropped":
+            notice = news.get("notice") or "The platform gave up"
+            return Step("trouble", f"{notice}: {news['error']}.", is_final=True)
+        return Step("trouble", f"The webhook failed, try {news['attempts']} ({news['error']}); it is tried again.")
+    return None
+
+
+def _write(text: str, stream: TextIO) -> None:
+    with suppress(BrokenPipeError):
+        stream.write(text)
+        stream.flush()
