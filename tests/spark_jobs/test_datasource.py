@@ -98,10 +98,6 @@ def rows_read(reader):
     ]
 
 
-def plain(value):
-    return bytes(value) if isinstance(value, bytearray) else value
-
-
 def tables_of(primary):
     names = [row[0] for row in primary.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     hidden = ("sqlite_", "_litestream_")
@@ -115,7 +111,7 @@ def test_every_table_reads_as_sqlite_reads_it(spark, replica, filled):
     for name in names:
         quoted = '"' + name.replace('"', '""') + '"'
         expected = filled.execute(f"SELECT * FROM {quoted}")
-        got = [tuple(map(plain, row)) for row in replica.table(name).collect()]
+        got = [tuple(row.values()) for row in replica.table(name).toArrow().to_pylist()]
         assert sorted(got, key=repr) == sorted(expected, key=repr), name
 
 
@@ -285,7 +281,12 @@ def test_every_mistake_gets_a_sentence(spark, filled, options, sentence):
 
 
 def test_partitions_that_are_no_number_are_refused(spark, filled):
-    options = {"replica": filled.url, "table": "meta", "partitions": "many", "cache_dir": str(filled.path.parent / "cache")}
+    options = {
+        "replica": filled.url,
+        "table": "meta",
+        "partitions": "many",
+        "cache_dir": str(filled.path.parent / "cache"),
+    }
     with pytest.raises(Exception, match="a whole number from 1 to 10000"):
         spark.read.format("litestream").options(**options).load().collect()
 
