@@ -17,6 +17,7 @@ _WIDTH = 10
 
 _COLOURS = {"ingest": 36, "dispatch": 35, "deliver": 34, "sweep": 33, "recurrence": 32, "api": 96}
 _LEVELS = {"warning": 33, "error": 31, "critical": 31}
+_SAID_BY_US = {"function.ready", "function.stopped"}
 _HIDDEN = {"event", "level", "timestamp", "function", "exception", "logger"}
 
 
@@ -74,7 +75,7 @@ class Console:
                 self._write(json.dumps({"function": name} | facts, default=str))
         elif facts is None:
             self._write(f"{self._now()} {self._name(name)} {self._paint(text, 31 if is_error else 2)}")
-        else:
+        elif facts["event"] not in _SAID_BY_US:
             self._write(self._pretty(name, facts))
 
     def tail(self, name: str) -> str:

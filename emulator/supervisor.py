@@ -215,13 +215,14 @@ class Supervisor:
         self._deployment = self._read_template()
         self._files = environment.read_files(self._options.project)
         self._bind(s3)
-        self._greet()
         self._build()
+        await self._platforms.start(self._sockets.platforms.sock)
+        self._closers["platforms"] = self._platforms.stop
+        self._greet()
         self._closers["functions"] = self._stop_functions
         async with asyncio.TaskGroup() as group:
             s3_up = group.create_task(self._start_s3())
             database = group.create_task(self._start_database(s3_up))
-            group.create_task(self._start_platforms())
             group.create_task(self._start_replica(s3_up, database))
             for function in self._fleet.functions:
                 group.create_task(self._start_function(function, database))
@@ -275,6 +276,8 @@ class Supervisor:
             pid=os.getpid(),
             state=str(self._state.path),
         )
+        for sentence in environment.overruled(self._files, self._own_environment()):
+            self._console.note(sentence)
         named = {"gateway": self._sockets.gateway, "s3": self._sockets.s3, "api": self._sockets.functions["api"]}
         for name, listening in named.items():
             if listening.instead_of is not None:
@@ -397,10 +400,6 @@ class Supervisor:
         if await self._litestream.stop() and synced:
             self._console.happened("replica", "synced")
 
-    async def _start_platforms(self) -> None:
-        await self._platforms.start(self._sockets.platforms.sock)
-        self._closers["platforms"] = self._platforms.stop
-
     async def _start_function(self, function: Function, database: "asyncio.Task[None]") -> None:
         await asyncio.shield(database)
         async with self._step(function.name) as step:
@@ -437,6 +436,7 @@ class Supervisor:
     def _start_ticks(self) -> None:
         """Begin the schedules of the template, instead of those that run."""
         import structlog
+
         from infra.ticker import Tick, Ticker
 
         # What the ticker says goes where everything goes.

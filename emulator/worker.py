@@ -13,11 +13,13 @@ from typing import Any
 
 def serve(options: Mapping[str, Any], ready: int, sockets: Sequence[int]) -> int:
     """Serve one function on the inherited socket. Options: ``name``, ``timeout_ms``."""
-    from infra import runner
+    from infra.runner import serve as serve_function
 
-    sock = socket.socket(fileno=sockets[0])
-    return runner.serve(
-        options["name"], sock=sock, timeout_ms=options["timeout_ms"], on_ready=lambda: _say_ready(ready)
+    return serve_function(
+        options["name"],
+        sock=socket.socket(fileno=sockets[0]),
+        timeout_ms=options["timeout_ms"],
+        on_ready=lambda: _say_ready(ready),
     )
 
 

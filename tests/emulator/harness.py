@@ -1,0 +1,156 @@
+"""A copy of the project to run and to break, and a handle on a running emulator.
+
+The copy is what makes a reload testable: nobody edits the real sources while other tests import them.
+"""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("functions", "shared", "infra", "emulator")
+READY_LIMIT_S = 40.0
+
+
+def wait_until(condition: Callable[[], Any], *, limit_s: float = 15.0, what: str = "it") -> Any:
+    """The first true answer of *condition*; fails with *what* after the limit."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"{what} did not happen within {limit_s} s")
+
+
+@dataclass
+class Emulator:
+    """``emulator run`` in a project folder of its own."""
+
+    project: Path
+    process: "subprocess.Popen[str]"
+    output: Path
+    arguments: list[str] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """What it said so far, as JSON."""
+        return [json.loads(line) for line in self.output.read_text().splitlines() if line.startswith("{")]
+
+    def said(self, part: str) -> bool:
+        return part in self.output.read_text()
+
+    @property
+    def instance(self) -> dict[str, Any]:
+        """``instance.json``."""
+        found: dict[str, Any] = json.loads((self.project / ".emulator" / "instance.json").read_text())
+        return found
+
+    @property
+    def url(self) -> str:
+        return str(self.instance["urls"]["gateway"])
+
+    def get(self, path: str, *, base: str | None = None, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
+        """Status and body."""
+        return fetch((base or self.url) + path, headers=headers)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.get("/_emulator/status")[1])
+        return found
+
+    def wait_ready(self) -> None:
+        wait_until(
+            lambda: self.said('"emulator.ready"') or self.process.poll() is not None,
+            limit_s=READY_LIMIT_S,
+            what="ready",
+        )
+        assert self.process.poll() is None, self.output.read_text()
+
+    def pids(self) -> list[int]:
+        """Its own and those of everything it started."""
+        return descendants(self.process.pid)
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        """Ask it to stop; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(15)
+
+
+def fetch(
+    url: str, *, method: str = "GET", body: bytes | None = None, headers: dict[str, str] | None = None
+) -> tuple[int, bytes]:
+    """One request, without proxies."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=10)
+    try:
+        connection.request(method, f"/{path}", body=body, headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def descendants(pid: int) -> list[int]:
+    """The process and all its children's children."""
+    found = [pid]
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return found
+    for child in children:
+        found += descendants(int(child))
+    return found
+
+
+def clean_environment() -> dict[str, str]:
+    """The tests' own, without what would make the emulator find another project's code."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
+
+
+def copy_project(target: Path) -> Path:
+    """The sources as they are, in a folder of their own."""
+    target.mkdir(parents=True, exist_ok=True)
+    for part in PARTS:
+        shutil.copytree(ROOT / part, target / part, ignore=shutil.ignore_patterns("*.tmp"))
+    shutil.copy(ROOT / "template.yaml", target)
+    return target
+
+
+def command(project: Path, *arguments: str, limit_s: float = 60, **more: Any) -> "subprocess.CompletedProcess[str]":
+    """``emulator ARGUMENTS`` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "emulator.cli", *arguments],
+        cwd=project,
+        env=clean_environment() | more.pop("env", {}),
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+        **more,
+    )
+
+
+def launch(project: Path, *arguments: str) -> Emulator:
+    """``emulator run`` in the background, on any free port."""
+    output = project / "output.txt"
+    with output.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "emulator.cli", "run", "--port", "0", *arguments],
+            cwd=project,
+            env=clean_environment(),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    return Emulator(project, process, output, list(arguments))
