@@ -1,10 +1,14 @@
-"""Series: every occurrence that ended hands over to the next, in the transaction in which it ended, or by the tick."""
+"""Series: every occurrence that ended hands over to the next, in the transaction in which it ended, or by the tick.
+
+A series whose schedule can't be used (any more) ends with an event; it never stands in the way of a settlement.
+"""
 
 from typing import Protocol
 
 import apsw
 
 from shared.db import messages, responses
+from shared.errors import ConfigInvalid
 from shared.schedule import successor
 
 _BATCH = 100
@@ -25,7 +29,10 @@ def advance_messages(conn: apsw.Connection, *, now_ms: int) -> int:
     """Insert the next occurrence of each message series whose last one ended; how many. Safe to call at any time."""
     finished = messages.finished_occurrences(conn, limit=_BATCH)
     for each in finished:
-        messages.hand_on(conn, each, due_ms=_due(each, now_ms), now_ms=now_ms)
+        try:
+            messages.hand_on(conn, each, due_ms=_due(each, now_ms), now_ms=now_ms)
+        except ConfigInvalid as error:
+            messages.end_series(conn, each, str(error), now_ms=now_ms)
     return len(finished)
 
 
@@ -33,7 +40,10 @@ def advance_responses(conn: apsw.Connection, *, now_ms: int) -> int:
     """The same for responses."""
     finished = responses.finished_occurrences(conn, limit=_BATCH)
     for each in finished:
-        responses.hand_on(conn, each, due_ms=_due(each, now_ms), now_ms=now_ms)
+        try:
+            responses.hand_on(conn, each, due_ms=_due(each, now_ms), now_ms=now_ms)
+        except ConfigInvalid as error:
+            responses.end_series(conn, each, str(error), now_ms=now_ms)
     return len(finished)
 
 
