@@ -63,7 +63,7 @@ READY = (
            (SELECT m.id
               FROM messages m
              WHERE m.session_id = s.id AND m.status = 'pending' AND m.trigger = 1
-               AND (m.process_after IS NULL OR m.process_after <= :now OR m.retry_count > 0)
+               AND (m.process_after IS NULL OR m.process_after <= :now OR m.last_error IS NOT NULL)
              ORDER BY m.id
              LIMIT 1) AS head
       FROM open
@@ -88,7 +88,7 @@ DUE = """
     SELECT id, process_after, retry_count, chat_id, thread_id, content ->> '$.own_answer'
       FROM messages
      WHERE session_id = :session AND status = 'pending' AND trigger = 1
-       AND (process_after IS NULL OR process_after <= :now OR retry_count > 0)
+       AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL)
      ORDER BY id
      LIMIT :limit
 """
@@ -501,20 +501,53 @@ def hand_on(conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: i
     conn.execute("UPDATE messages SET recurrence = NULL WHERE id = :id AND recurrence IS NOT NULL", {"id": finished.id})
     if conn.changes() != 1:
         raise ClaimLost(f"message {finished.id} has already handed its series on")
-    conn.execute(
+    ((agent, channel, session_id),) = rows(
+        conn,
         """
         INSERT INTO messages (message_id, kind, channel, chat_id, platform_id, thread_id, sender, sender_id, message,
-                              content, files, agent, from_agent, session_id, msg_type, urgency, trigger, process_after,
-                              recurrence, timezone, misfire, scheduled_at, series_id, created_at, updated_at)
+                              content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
+                              trigger, process_after, recurrence, timezone, misfire, scheduled_at, series_id,
+                              created_at, updated_at)
         SELECT :message_id, kind, channel, chat_id, platform_id, thread_id, sender, sender_id, message,
-               content, files, agent, from_agent, session_id, msg_type, urgency, trigger, :due,
-               :recurrence, timezone, misfire, :due, series_id, :now, :now
+               content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
+               trigger, :due, :recurrence, timezone, misfire, :due, series_id,
+               :now, :now
           FROM messages
          WHERE id = :id
+        RETURNING agent, channel, session_id
         """,
         {"message_id": message_id, "due": due_ms, "recurrence": finished.recurrence, "now": now_ms, "id": finished.id},
     )
+    events.append(
+        conn,
+        "message_received",
+        now_ms=now_ms,
+        message_id=message_id,
+        agent=agent,
+        channel=channel,
+        session_id=session_id,
+        data={"process_after": due_ms},
+    )
     return message_id
+
+
+def end_series(conn: apsw.Connection, finished: Finished, reason: str, *, now_ms: int) -> None:
+    """There is no next occurrence: the finished one gives up the recurrence, and an event says why."""
+    ((message_id, agent, channel, session_id),) = rows(
+        conn,
+        "UPDATE messages SET recurrence = NULL WHERE id = :id RETURNING message_id, agent, channel, session_id",
+        {"id": finished.id},
+    )
+    events.append(
+        conn,
+        "series_ended",
+        now_ms=now_ms,
+        message_id=message_id,
+        agent=agent,
+        channel=channel,
+        session_id=session_id,
+        data={"reason": reason},
+    )
 
 
 def story(conn: apsw.Connection, message_id: str) -> dict[str, Any] | None:
@@ -572,10 +605,10 @@ def counts(conn: apsw.Connection) -> dict[str, int]:
 
 
 def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
-    """Look at up to *limit* rows from before *older_than_ms* that follow *after_id*, and delete the completed ones.
+    """Look at up to *limit* rows that follow *after_id*, and delete those completed before *older_than_ms*.
 
-    Walking by id needs no index on the status of ten million finished rows. The newest row always stays, so that an id
-    is never used twice.
+    Walking by id needs no index on the status of ten million finished rows; it ends where no row looked at is old
+    enough, for ids grow with time. The newest row always stays, so that an id is never used twice.
 
     Returns:
         How many were deleted, and the id to go on after (0: the end was reached, begin again).
@@ -583,14 +616,15 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
     found = rows(
         conn,
         """
-        SELECT id, status = 'completed' AND recurrence IS NULL AND updated_at < :cutoff
+        SELECT id, created_at < :cutoff, status = 'completed' AND recurrence IS NULL AND updated_at < :cutoff
           FROM messages
-         WHERE id > :after AND created_at < :cutoff AND id < (SELECT max(id) FROM messages)
+         WHERE id > :after AND id < (SELECT max(id) FROM messages)
          ORDER BY id
          LIMIT :limit
         """,
         {"after": after_id, "cutoff": older_than_ms, "limit": limit},
     )
-    doomed = [id_ for id_, is_old in found if is_old]
+    doomed = [id_ for id_, _, is_over in found if is_over]
     conn.execute("DELETE FROM messages WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
-    return len(doomed), found[-1][0] if len(found) == limit else 0
+    is_more = len(found) == limit and any(is_old for _, is_old, _ in found)
+    return len(doomed), found[-1][0] if is_more else 0

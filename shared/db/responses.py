@@ -169,6 +169,25 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
     return _response([*found[0], token])
 
 
+def was_answered(conn: apsw.Connection, response: Response) -> bool:
+    """Whether anything was said yet to the event that *response* answers, by this agent or another."""
+    found = scalar(
+        conn,
+        """
+        SELECT EXISTS (SELECT 1
+                         FROM responses r
+                        WHERE r.message_id = :message_id AND r.parts <> '[]')
+            OR EXISTS (SELECT 1
+                         FROM messages mine
+                         JOIN messages m ON m.channel = mine.channel AND m.event_key = mine.event_key
+                         JOIN responses r ON r.message_id = m.message_id
+                        WHERE mine.message_id = :message_id AND r.parts <> '[]')
+        """,
+        {"message_id": response.message_id},
+    )
+    return bool(found)
+
+
 def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, lease_until: int) -> None:
     """One part has reached the platform, under the id at the end of *parts*; the sending of the next one begins.
 
@@ -228,12 +247,14 @@ def fail(conn: apsw.Connection, response: Response, verdict: Verdict, *, now_ms:
     Raises:
         ClaimLost: the lease went to somebody else.
     """
-    conn.execute(
+    changed = rows(
+        conn,
         """
         UPDATE responses
            SET status = :status, retry_count = :retry_count, deliver_after = :deliver_after, last_error = :reason,
                claimed_by = NULL, lease = NULL, part_started = CASE WHEN :unknown THEN part_started END
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        RETURNING part_started
         """,
         {
             "status": "dead" if verdict.dead else "pending",
@@ -248,7 +269,7 @@ def fail(conn: apsw.Connection, response: Response, verdict: Verdict, *, now_ms:
     _check(conn, response)
     data = {"reason": verdict.reason, "retry_count": verdict.retry_count, "deliver_after": verdict.deliver_after}
     if verdict.outcome_unknown:
-        _event(conn, "response_outcome_unknown", response, now_ms=now_ms, data={"part": len(response.parts)})
+        _event(conn, "response_outcome_unknown", response, now_ms=now_ms, data={"part": changed[0][0]})
     _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
 
 
@@ -357,17 +378,18 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
     found = rows(
         conn,
         """
-        SELECT id, status = 'acked' AND recurrence IS NULL AND acked_at < :cutoff
+        SELECT id, created_at < :cutoff, status = 'acked' AND recurrence IS NULL AND acked_at < :cutoff
           FROM responses
-         WHERE id > :after AND created_at < :cutoff AND id < (SELECT max(id) FROM responses)
+         WHERE id > :after AND id < (SELECT max(id) FROM responses)
          ORDER BY id
          LIMIT :limit
         """,
         {"after": after_id, "cutoff": older_than_ms, "limit": limit},
     )
-    doomed = [id_ for id_, is_old in found if is_old]
+    doomed = [id_ for id_, _, is_over in found if is_over]
     conn.execute("DELETE FROM responses WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
-    return len(doomed), found[-1][0] if len(found) == limit else 0
+    is_more = len(found) == limit and any(is_old for _, is_old, _ in found)
+    return len(doomed), found[-1][0] if is_more else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +426,8 @@ def hand_on(conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: i
     )
     if conn.changes() != 1:
         raise ClaimLost(f"response {finished.id} has already handed its series on")
-    conn.execute(
+    ((response_id, message_id, agent, channel),) = rows(
+        conn,
         """
         INSERT INTO responses (message_id, channel, chat_id, platform_id, thread_id, session_id, sender, sender_id,
                                message, original_message, agent, kind, content, files, metadata, deliver_after,
@@ -414,6 +437,7 @@ def hand_on(conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: i
                :recurrence, timezone, misfire, :due, series_id, :now
           FROM responses
          WHERE id = :id
+        RETURNING id, message_id, agent, channel
         """,
         {
             "message_id": ids.new("proactive"),
@@ -422,4 +446,33 @@ def hand_on(conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: i
             "now": now_ms,
             "id": finished.id,
         },
+    )
+    events.append(
+        conn,
+        "response_ready",
+        now_ms=now_ms,
+        message_id=message_id,
+        response_id=response_id,
+        agent=agent,
+        channel=channel,
+        data={"deliver_after": due_ms},
+    )
+
+
+def end_series(conn: apsw.Connection, finished: Finished, reason: str, *, now_ms: int) -> None:
+    """There is no next occurrence: the finished one gives up the recurrence, and an event says why."""
+    ((message_id, agent, channel),) = rows(
+        conn,
+        "UPDATE responses SET recurrence = NULL WHERE id = :id RETURNING message_id, agent, channel",
+        {"id": finished.id},
+    )
+    events.append(
+        conn,
+        "series_ended",
+        now_ms=now_ms,
+        message_id=message_id,
+        response_id=finished.id,
+        agent=agent,
+        channel=channel,
+        data={"reason": reason},
     )
