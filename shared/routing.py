@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import apsw
 
 from shared import ids
-from shared.channels.base import ASKS_FOR_A_TURN, Event
+from shared.channels.base import Event
 from shared.db import agents, chats, dropped, messages, sessions, wirings
 from shared.db.wirings import Wiring
 
@@ -56,12 +56,12 @@ def store(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, 
     """
     reason = _refusal(event)
     if reason is None:
-        chat = _chat(conn, channel, event, new_chats=new_chats, now_ms=now_ms)
-        engaged = engage(event, wirings.of_chat(conn, chat.id)) if chat else []
+        wired = _wirings(conn, channel, event, new_chats=new_chats, now_ms=now_ms)
+        engaged = engage(event, wired)
         if engaged:
             outcomes = [_enqueue(conn, channel, event, each, now_ms=now_ms) for each in engaged]
             return Routed(stored=sum(outcomes), duplicates=outcomes.count(False))
-        reason = "not_addressed" if chat else "not_wired"
+        reason = "not_addressed" if wired else "not_wired"
     word, _, detail = reason.partition(":")
     dropped.record(
         conn,
@@ -78,7 +78,7 @@ def store(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, 
 
 def _refusal(event: Event) -> str | None:
     """Why no agent is asked, whoever is wired; None if one may be."""
-    if event.kind not in ASKS_FOR_A_TURN:
+    if not event.asks_for_a_turn:
         return event.reason or f"unsupported:{event.kind}"
     if event.platform_id is None:
         return "no_chat"
@@ -87,16 +87,17 @@ def _refusal(event: Event) -> str | None:
     return None
 
 
-def _chat(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> chats.Chat | None:
-    """The event's chat; a new one is wired to the default agent, where the operator allows that, or else is None."""
+def _wirings(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> list[Wiring]:
+    """The wirings of the event's chat; one that has none gets the default agent, where the operator allows that."""
     platform_id = event.platform_id or ""
     known = chats.find(conn, channel, platform_id)
-    if known is not None:
-        return known
+    wired = wirings.of_chat(conn, known.id) if known else []
+    if wired or new_chats != "wire" or not (event.is_mention or not event.is_group):
+        return wired
     agent = agents.default(conn)
-    if new_chats != "wire" or agent is None or not (event.is_mention or not event.is_group):
-        return None
-    chat = chats.ensure(
+    if agent is None:
+        return []
+    chat = known or chats.ensure(
         conn,
         channel,
         platform_id,
@@ -105,7 +106,7 @@ def _chat(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, 
         now_ms=now_ms,
     )
     wirings.connect(conn, chat.id, agent.id, session_mode="per-thread" if event.is_group else "shared", now_ms=now_ms)
-    return chat
+    return wirings.of_chat(conn, chat.id)
 
 
 def _enqueue(conn: apsw.Connection, channel: str, event: Event, engagement: Engagement, *, now_ms: int) -> bool:
