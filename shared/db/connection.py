@@ -102,13 +102,9 @@ def transaction(conn: apsw.Connection) -> Iterator[None]:
         conn.execute("BEGIN IMMEDIATE")
         try:
             yield
-        except BaseException:
-            conn.execute("ROLLBACK")
-            raise
-        try:
             conn.execute("COMMIT")
         except BaseException:
-            if conn.in_transaction:
+            if conn.in_transaction:  # a full disk or an I/O error may have ended it already
                 conn.execute("ROLLBACK")
             raise
 

@@ -8,7 +8,7 @@ import apsw
 
 from shared import clock
 from shared.db import agents, meta
-from shared.db.connection import open_connection, transaction
+from shared.db.connection import open_connection, rows, transaction
 from shared.errors import DatabaseTooNew
 
 
@@ -34,7 +34,7 @@ def migrate(path: Path) -> int:
         for version in sorted(pending):
             with transaction(conn):
                 if _version(conn) < version:  # another process may have been quicker
-                    conn.execute(pending[version])
+                    rows(conn, pending[version])
                     meta.put(conn, "schema_version", str(version))
         with transaction(conn):
             meta.ensure_epoch(conn)

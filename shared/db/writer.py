@@ -5,6 +5,7 @@ alone waits for company. Each piece of work runs in a savepoint: one that fails 
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,12 +70,16 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        conn = open_connection(self._path)
-        try:
-            while group := self._next_group():
+        conn: apsw.Connection | None = None
+        while group := self._next_group():
+            try:
+                conn = conn or open_connection(self._path)
                 self._commit(conn, group)
-                _report(group)
-        finally:
+            except Exception as error:  # noqa: BLE001 - handed to whoever asked; nothing of the group was kept
+                for job in group:
+                    job.error = job.error or error
+            _report(group)
+        if conn is not None:
             conn.close()
 
     def _next_group(self) -> list[_Job[Any]]:
@@ -86,19 +91,15 @@ class Writer:
 
     def _commit(self, conn: apsw.Connection, group: list[_Job[Any]]) -> None:
         synchronous = "FULL" if any(job.durable for job in group) else "NORMAL"
-        try:
-            if synchronous != self._synchronous:
-                rows(conn, f"PRAGMA synchronous = {synchronous}")
-                self._synchronous = synchronous
-            with transaction(conn):
-                if len(group) == 1:
-                    group[0].result = group[0].work(conn)
-                else:
-                    for job in group:
-                        _attempt(conn, job)
-        except Exception as error:  # noqa: BLE001 - handed to whoever asked; nothing of the group was kept
-            for job in group:
-                job.error = job.error or error
+        if synchronous != self._synchronous:
+            rows(conn, f"PRAGMA synchronous = {synchronous}")
+            self._synchronous = synchronous
+        with transaction(conn):
+            if len(group) == 1:
+                group[0].result = group[0].work(conn)
+            else:
+                for job in group:
+                    _attempt(conn, job)
 
 
 def _attempt(conn: apsw.Connection, job: _Job[Any]) -> None:
@@ -116,7 +117,7 @@ def _report(group: list[_Job[Any]]) -> None:
     for job in group:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, jobs in by_loop.items():
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(_resolve, jobs)
 
 
