@@ -13,9 +13,9 @@ from shared.errors import ConfigInvalid
 
 
 class Settings(BaseSettings):
-    """Read from the environment: ``POSTROOM_`` and the field's name in capitals. ``_ms`` is milliseconds."""
+    """Read from the environment: ``POSTROOM_`` and the field's name in capitals, ``_ms`` milliseconds. Empty: not set."""
 
-    model_config = SettingsConfigDict(env_prefix="POSTROOM_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="POSTROOM_", env_ignore_empty=True, frozen=True, extra="ignore")
 
     db: Path = Path("postroom.db")
     run_dir: Path | None = None
