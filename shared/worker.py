@@ -44,6 +44,7 @@ class Worker:
         self._repair = repair
         self._step = step
         self._wake = asyncio.Event()
+        self._is_stopping = False
         self._loop_task: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
         self._jobs: set[asyncio.Task[None]] = set()
@@ -71,8 +72,15 @@ class Worker:
         task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Take nothing new, let the jobs end or cancel them, free the lock."""
+        """Take nothing new, let the jobs end or cancel them, free the lock.
+
+        A step under way is let to its end: what it has claimed must get its job, or nobody gives it back.
+        """
+        self._is_stopping = True
+        self._wake.set()
         if self._loop_task is not None:
+            if self._lock.is_held:
+                await asyncio.wait([self._loop_task], timeout=_STOP_PATIENCE_S)
             self._loop_task.cancel()
             await asyncio.gather(self._loop_task, return_exceptions=True)
         if self._listener is not None:
@@ -101,7 +109,7 @@ class Worker:
             log.info("worker.waiting", worker=self._name, reason="another process works on this database")
             await self._lock.acquire()
         is_repaired = False
-        while True:
+        while not self._is_stopping:
             self._wake.clear()
             try:
                 if not is_repaired:
@@ -111,5 +119,6 @@ class Worker:
             except Exception:  # the batch boundary: a full disk or a locked file must not end the loop
                 log.exception("worker.step_failed", worker=self._name)
                 pause = _ERROR_PAUSE_S
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause)
+            if not self._is_stopping:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), pause)
