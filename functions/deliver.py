@@ -3,27 +3,31 @@
 It works on a kick, on its tick (``POST /tick``: 202), and when something becomes due. One deliver works on a database.
 """
 
+import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TypeVar
 
 import apsw
 import functions_framework.aio
 import httpx
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
+from starlette.responses import Response as Reply
 from starlette.types import ASGIApp
 
 from shared import clock, deliveries, logs
 from shared.channels import registry
-from shared.channels.base import Channel, Outgoing
+from shared.channels.base import Channel, Outgoing, Part
 from shared.db import responses
 from shared.db.connection import open_connection
+from shared.db.responses import Response
 from shared.db.writer import Writer
 from shared.deliveries import Policy
-from shared.errors import ClaimLost, ConfigInvalid, PermanentError, PostroomError
+from shared.errors import ClaimLost, ConfigInvalid, OutcomeUnknown, PermanentError, PostroomError
 from shared.kick import Kicker
 from shared.serving import Handled, Held, check_tick, function_app
 from shared.settings import Settings
@@ -31,18 +35,23 @@ from shared.worker import Worker
 
 log = logs.get()
 
+T = TypeVar("T")
+Parts = tuple[str | None, ...]
+
+_LEASE_SHARE = 0.6  # of the lease that one send may take; the rest is for writing down what came of it
+_WRITE_PAUSES_S = (0.1, 0.5, 2.0, 5.0)  # a full disk, or a lock that lasts
 _TIMEOUT = httpx.Timeout(connect=5.0, read=30.0, write=30.0, pool=5.0)
 
 
 class Deliver:
     """What the function holds between requests: the worker loop, the writing thread, one HTTP client for all sends."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.settings = settings
         self.writer = Writer(settings.db)
         self.reader = open_connection(settings.db, readonly=True)
         self.kicker = Kicker(settings.sockets)
-        self.client = httpx.AsyncClient(timeout=_TIMEOUT, follow_redirects=False, trust_env=False)
+        self.client = httpx.AsyncClient(timeout=_TIMEOUT, follow_redirects=False, trust_env=False, transport=transport)
         self.worker = Worker(
             "deliver", db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
         )
@@ -65,51 +74,51 @@ class Deliver:
         dues = []
         for name, channel in self._channels.items():
             if room > 0 and (heads := responses.heads(self.reader, name, now_ms=now_ms)[:room]):
-                for response in await self.writer.run(partial(self._claim, heads=heads, now_ms=now_ms)):
+                for response, is_first in await self.writer.run(partial(self._claim, heads=heads)):
                     room -= 1
-                    self.worker.start(self.deliver(channel, response))
+                    self.worker.start(self.deliver(channel, response, is_first=is_first))
             dues.append(responses.next_due(self.reader, name, now_ms=now_ms))
         soonest = min((due for due in dues if due is not None), default=None)
         return None if soonest is None else max(0.0, (soonest - clock.now_ms()) / 1000)
 
-    def _claim(self, conn: apsw.Connection, heads: list[int], now_ms: int) -> list[responses.Response]:
+    def _claim(self, conn: apsw.Connection, heads: list[int]) -> list[tuple[Response, bool]]:
         token = f"send_{os.getpid()}_{secrets.token_hex(6)}"
+        now_ms = clock.now_ms()  # not before: the lease must not run while we wait for the lock
         lease_ms = self.settings.lease_ms
         claims = (responses.claim(conn, head, token=token, now_ms=now_ms, lease_ms=lease_ms) for head in heads)
-        return [claim for claim in claims if claim is not None]
+        return [(claim, not responses.was_answered(conn, claim)) for claim in claims if claim is not None]
 
-    async def deliver(self, channel: Channel, response: responses.Response) -> None:
-        """Send what is left of one response, part by part, and write down what became of it."""
+    async def deliver(self, channel: Channel, response: Response, *, is_first: bool) -> None:
+        """Send what is left of one response, part by part, and write down what became of it.
+
+        *is_first*: nothing was said yet to the event that it answers.
+        """
         context = {"channel": response.channel, "response_id": response.id, "message_id": response.message_id}
         try:
-            sent = await self._send_parts(channel, response)
+            sent = await self._send_parts(channel, response, is_first=is_first)
         except ClaimLost as error:
             log.warning("deliver.lost", reason=str(error), **context)
             return
+        except apsw.Error:
+            raise  # sent or not, it can't be written down: the lease runs out, and the outcome is unknown
         except Exception as error:  # the batch boundary: the row remembers, the others go on
             if not isinstance(error, PostroomError):
                 log.exception("deliver.failed", **context)
                 error = PermanentError(f"the channel failed: {type(error).__name__}")
-            verdict = await self.writer.run(
-                partial(
-                    deliveries.fail,
-                    response=response,
-                    error=error,
-                    policy=Policy.of(self.settings),
-                    now_ms=clock.now_ms(),
-                )
-            )
+            verdict = await self._write(partial(self._fail, response=response, error=error))
             log.warning("deliver.dead" if verdict.dead else "deliver.retry", reason=verdict.reason, **context)
         else:
             log.info("deliver.sent", parts=sent, **context)
         self.kicker.kick("api")
 
-    async def _send_parts(self, channel: Channel, response: responses.Response) -> int:
+    async def _send_parts(self, channel: Channel, response: Response, *, is_first: bool) -> int:
         parts = channel.render(response.message)
         if not parts:
             raise PermanentError("there is nothing in it that the platform could show")
-        sent = list(response.parts)
+        sent = response.parts
         for index in range(len(sent), len(parts)):
+            if index > len(response.parts):  # the claim began the first of them
+                await self._write(partial(self._part_sent, response=response, sent=sent))
             to = Outgoing(
                 response_id=response.id,
                 part_index=index,
@@ -118,18 +127,39 @@ class Deliver:
                 reply_to=response.content.get("reply_to"),
                 context=response.content.get("context") or {},
                 asked_at_ms=response.content.get("asked_at", response.created_at),
-                is_first=index == 0,
+                is_first=is_first and index == 0,
             )
-            sent.append(await channel.send(parts[index], to, self.client, now_ms=clock.now_ms()))
-            done = tuple(sent)
-            if index + 1 < len(parts):
-                until = clock.now_ms() + self.settings.lease_ms
-                await self.writer.run(partial(responses.part_sent, response=response, parts=done, lease_until=until))
-            else:
-                await self.writer.run(
-                    partial(deliveries.acknowledge, response=response, parts=done, now_ms=clock.now_ms())
-                )
-        return len(parts)
+            sent = (*sent, await self._send(channel, parts[index], to))
+        await self._write(partial(self._acknowledge, response=response, sent=sent))
+        return len(sent)
+
+    async def _send(self, channel: Channel, part: Part, to: Outgoing) -> str | None:
+        """Send one part within its lease: whoever takes the response over must not find us still sending."""
+        limit_s = self.settings.lease_ms / 1000 * _LEASE_SHARE
+        try:
+            async with asyncio.timeout(limit_s):
+                return await channel.send(part, to, self.client, now_ms=clock.now_ms())
+        except TimeoutError:
+            raise OutcomeUnknown(f"no outcome within {limit_s:g} s") from None
+
+    def _part_sent(self, conn: apsw.Connection, response: Response, sent: Parts) -> None:
+        responses.part_sent(conn, response, sent, lease_until=clock.now_ms() + self.settings.lease_ms)
+
+    def _acknowledge(self, conn: apsw.Connection, response: Response, sent: Parts) -> None:
+        deliveries.acknowledge(conn, response, sent, now_ms=clock.now_ms())
+
+    def _fail(self, conn: apsw.Connection, response: Response, error: Exception) -> responses.Verdict:
+        return deliveries.fail(conn, response, error, Policy.of(self.settings), now_ms=clock.now_ms())
+
+    async def _write(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Write, durably; tried again for a while if the database can't be written: what was sent can't be unsent."""
+        for pause in _WRITE_PAUSES_S:
+            try:
+                return await self.writer.run(work)
+            except apsw.Error:
+                log.exception("deliver.not_written", again_in_s=pause)
+                await asyncio.sleep(pause)
+        return await self.writer.run(work)
 
     async def close(self) -> None:
         await self.worker.stop()
@@ -153,7 +183,7 @@ def _configured() -> dict[str, Channel]:
 _held = Held(lambda: Deliver(Settings.load()))
 
 
-async def _tick(request: Request) -> Response:
+async def _tick(request: Request) -> Reply:
     service = _held.get()
     check_tick(request, service.settings.tick_secret)
     service.worker.begin()
@@ -165,7 +195,7 @@ _app = function_app("deliver", [], tick=_tick)
 
 
 @functions_framework.aio.http
-async def deliver(_: Request) -> Response:
+async def deliver(_: Request) -> Reply:
     """The handler: ``/tick`` and ``/healthz``."""
     return Handled(_app)
 
