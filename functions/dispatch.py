@@ -71,7 +71,7 @@ class Dispatch:
                         conn,
                         each.session_id,
                         token=f"turn_{os.getpid()}_{secrets.token_hex(6)}",
-                        now_ms=now_ms,
+                        now_ms=clock.now_ms(),  # not before: the lease must not run while we wait for the lock
                         lease_ms=settings.lease_ms,
                         limit=settings.batch_size,
                     )

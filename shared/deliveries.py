@@ -14,6 +14,7 @@ from shared.errors import OutcomeUnknown, RateLimited, RetryableError
 from shared.settings import Settings
 
 _DEFAULT_WAIT_MS = 1000
+_LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) 
     decided = partial(Verdict, reason=str(error), outcome_unknown=unknown)
     if isinstance(error, RateLimited):
         wait_ms = _DEFAULT_WAIT_MS if error.retry_after_ms is None else error.retry_after_ms
+        wait_ms = min(wait_ms, _LONGEST_WAIT_MS)
         return decided(dead=False, retry_count=response.retry_count, deliver_after=now_ms + wait_ms)
     attempts = response.retry_count + 1
     held = unknown and policy.unknown_sends == "hold"
@@ -57,6 +59,7 @@ def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) 
     delay = error.retry_after_ms
     if delay is None:
         delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
+    delay = min(delay, _LONGEST_WAIT_MS)
     return decided(dead=False, retry_count=attempts, deliver_after=now_ms + delay)
 
 

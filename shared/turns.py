@@ -14,6 +14,9 @@ from shared.settings import Settings
 
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
 
+_SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: one of nothing would go round for ever, at full speed
+_LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -25,7 +28,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a turn failed. *wait_ms*: somebody asked us to wait, which costs no attempt."""
+    """Why a turn failed. *wait_ms*: somebody asked us to wait (at least 1 s, at most a day), which costs no attempt."""
 
     reason: str
     retryable: bool = True
@@ -118,7 +121,8 @@ def _response(claim: Claim, said: Said) -> responses.NewResponse:
 def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> Verdict:
     """Decide, without doing anything: tried again, and from when, or dead."""
     if failure.wait_ms is not None:
-        return Verdict(False, message.retry_count, now_ms + failure.wait_ms, failure.reason)
+        wait_ms = min(max(failure.wait_ms, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
+        return Verdict(False, message.retry_count, now_ms + wait_ms, failure.reason)
     attempts = message.retry_count + 1
     if not failure.retryable or attempts >= policy.max_attempts:
         return Verdict(True, attempts, None, failure.reason)
