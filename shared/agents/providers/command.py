@@ -19,6 +19,7 @@ import asyncio
 import contextlib
 import ctypes
 import json
+import math
 import os
 import signal
 from collections.abc import AsyncGenerator
@@ -104,7 +105,6 @@ async def _converse(process: asyncio.subprocess.Process, turn: Turn) -> AsyncGen
     feeding = asyncio.create_task(_feed(stdin, _question(turn)))
     try:
         plain: list[str] = []
-        ended = False
         size = 0
         try:
             async for line in stdout:
@@ -115,10 +115,12 @@ async def _converse(process: asyncio.subprocess.Process, turn: Turn) -> AsyncGen
                 event = _event(line)
                 if isinstance(event, str):
                     plain.append(event)
-                elif event is not None:
-                    ended = isinstance(event, Result | Failed)
+                    continue
+                if isinstance(event, Result) and (text := "\n".join(plain).strip()):
+                    yield Text(text)
+                if event is not None:
                     yield event
-                if ended:
+                if isinstance(event, Result | Failed):
                     return
         except ValueError:  # asyncio's word for a line beyond the limit
             yield Failed(f"the program wrote a line of more than {_LINE_LIMIT} bytes", retryable=False)
@@ -181,7 +183,7 @@ def _event(line: bytes) -> ProviderEvent | str | None:
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     try:
         found: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     if not isinstance(found, dict) or "type" not in found:
         return text
@@ -191,15 +193,17 @@ def _event(line: bytes) -> ProviderEvent | str | None:
         case "progress":
             return Progress(str(found.get("note", "")))
         case "text":
-            return Text(str(found.get("text", "")), found.get("answers"))
+            answers = found.get("answers")
+            return Text(str(found.get("text", "")), answers if isinstance(answers, str) else None)
         case "result":
-            return Result(found.get("text"))
+            said = found.get("text")
+            return Result(None if said is None else str(said))
         case "error":
             wait = found.get("wait_ms")
             return Failed(
                 str(found.get("message", "the program reported an error")),
                 bool(found.get("retryable", True)),
-                int(wait) if isinstance(wait, int | float) else None,
+                int(wait) if isinstance(wait, int | float) and math.isfinite(wait) else None,
             )
     return None
 

@@ -26,7 +26,8 @@ class Echo:
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """Answer each message that asks, in order; the continuation counts the session's turns."""
-        turns = int(turn.continuation or 0) + 1
+        before = turn.continuation or ""  # another provider's, if the agent had one before
+        turns = int(before) + 1 if before.isdecimal() else 1
         yield Init(str(turns))
         for message in turn.messages:
             if message.is_context:
