@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import hmac
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -39,6 +40,7 @@ _COMMENT_EVERY_S = 15.0  # keeps proxies from closing a silent stream
 _LOOK_EVERY_S = 1.0  # what a lost kick costs a reader
 _STREAM_BATCH = 500
 _LONGEST_WAIT_S = 60.0
+_LATEST_MS = 4_102_444_800_000  # the year 2100
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -55,24 +57,24 @@ class NewMessage(BaseModel):
     senderId: str | None = Field(default=None, max_length=200)
     channel: str = Field(default="api", pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
     messageId: str | None = Field(default=None, min_length=1, max_length=200)
-    processAfter: int | None = Field(default=None, ge=0)
+    processAfter: int | None = Field(default=None, ge=0, le=_LATEST_MS)
     recurrence: str | None = Field(default=None, max_length=200)
     timezone: str = "UTC"
     misfire: Literal["coalesce", "catch_up"] = "coalesce"
 
 
 class AgentChange(BaseModel):
-    """``PUT /api/agents/{id}``: what is not named stays."""
+    """``PUT /api/agents/{id}``: what is not named stays, whatever the defaults here say."""
 
     model_config = ConfigDict(extra="forbid", str_max_length=100_000)
 
-    name: str | None = Field(default=None, min_length=1, max_length=200)
-    provider: str | None = None
+    name: str = Field(default="", min_length=1, max_length=200)
+    provider: str = "echo"
     model: str | None = None
-    instructions: str | None = None
-    config: dict[str, Any] | None = None
-    concurrency: int | None = Field(default=None, ge=1, le=1000)
-    timezone: str | None = None
+    instructions: str = ""
+    config: dict[str, Any] = {}
+    concurrency: int = Field(default=1, ge=1, le=1000)
+    timezone: str = "UTC"
 
 
 class Api:
@@ -295,13 +297,12 @@ async def put_agent(request: Request) -> Response:
     agent_id = request.path_params["id"]
     body = await _parse(request, AgentChange)
     change = body.model_dump(exclude_unset=True)
-    if body.provider is not None and body.provider not in providers.NAMES:
+    if body.provider not in providers.NAMES:
         raise HTTPException(400, f"unknown provider {body.provider!r}; known: {', '.join(sorted(providers.NAMES))}")
-    if body.timezone is not None:
-        try:
-            schedule.validate("* * * * *", body.timezone)
-        except ConfigInvalid as error:
-            raise HTTPException(400, str(error)) from None
+    try:
+        schedule.validate("* * * * *", body.timezone)
+    except ConfigInvalid as error:
+        raise HTTPException(400, str(error)) from None
 
     def work(conn: apsw.Connection) -> agents.Agent:
         known = agents.get(conn, agent_id) or agents.Agent(
@@ -315,7 +316,7 @@ async def put_agent(request: Request) -> Response:
         agent = await service.writer.run(work)
     except apsw.ConstraintError:
         raise HTTPException(
-            400, "an agent's id is 1 to 64 of a-z, 0-9, _ and -, and its required settings can't be null"
+            400, "an agent's id is 1 to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit"
         ) from None
     return JSONResponse({"ok": True, "agent": _shown(agent)})
 
@@ -324,9 +325,10 @@ async def stream(request: Request) -> Response:
     """Server-sent events from the rows: ``Last-Event-ID`` goes on without a gap; without it, from now on."""
     service = _held.get()
     given = request.headers.get("last-event-id") or request.query_params.get("last_event_id")
-    if given is not None and not given.isdecimal():
+    if given is not None and not re.fullmatch("[0-9]{1,18}", given):
         raise HTTPException(400, "Last-Event-ID must be the id of an event")
-    last = events.latest_id(service.reader) if given is None else int(given)
+    latest = events.latest_id(service.reader)
+    last = latest if given is None else min(int(given), latest)  # after a restore, ids begin again further back
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_events(service, last), media_type="text/event-stream", headers=headers)
 
