@@ -165,10 +165,9 @@ def test_failures_are_told_apart_and_never_tell_the_token(telegram, run, answer,
     with pytest.raises(error) as caught:
         run(send(telegram, platform))
     assert type(caught.value) is error
-    chain = repr(caught.value) + str(caught.value) + repr(caught.value.__cause__)
-    assert TOKEN not in chain
-    assert "127.0.0.1" not in chain
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert TOKEN not in repr(caught.value)
+    assert "127.0.0.1" not in repr(caught.value)
+    assert caught.value.__cause__ is None, "httpx errors carry the request, and its address the token"
     assert len(platform.bodies) == 1
 
 
