@@ -123,6 +123,9 @@ def s3() -> Iterator[str]:
 def spark() -> Iterator[Any]:
     from spark_jobs.session import session
 
-    spark = session("tests")
-    yield spark
-    spark.stop()
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a short life: Java compiles half as much
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", quick)
+        spark = session("tests")
+        yield spark
+        spark.stop()

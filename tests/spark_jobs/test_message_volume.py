@@ -171,9 +171,6 @@ def test_it_runs_under_spark_submit_from_s3(spark, make_primary, s3, tmp_path):
     primary.replicate()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"PYSPARK_PYTHON": sys.executable, "AWS_CA_BUNDLE": "/etc/ssl/certs/ca-certificates.crt"}
-    environment["JDK_JAVA_OPTIONS"] = (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a short life: a third less to compile
-    )
     submit = Path(sys.executable).with_name("spark-submit")
     command = [submit, "spark_jobs/message_volume.py", "--replica", primary.url, "--out", str(tmp_path / "out")]
     command += ["--cache-dir", str(tmp_path / "cache")]
