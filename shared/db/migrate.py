@@ -52,6 +52,7 @@ def _migrations() -> dict[int, str]:
 
 
 def _version(conn: apsw.Connection) -> int:
-    if not conn.table_exists(None, "meta"):
+    # Not conn.table_exists: that asks the cached schema, which another process may have changed since.
+    if not rows(conn, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'meta'"):
         return 0
     return int(meta.get(conn, "schema_version") or 0)

@@ -1,0 +1,38 @@
+import shutil
+
+import pytest
+
+from shared.db.connection import open_connection
+from shared.db.migrate import migrate
+
+
+@pytest.fixture(scope="session")
+def fresh_database(tmp_path_factory):
+    """A migrated file, made once: the tests work on copies."""
+    path = tmp_path_factory.mktemp("fresh") / "fresh.db"
+    migrate(path)
+    return path
+
+
+@pytest.fixture
+def db(fresh_database, tmp_path):
+    """The path of a migrated database of the test's own."""
+    path = tmp_path / "p.db"
+    shutil.copy(fresh_database, path)
+    return path
+
+
+@pytest.fixture
+def conn(db):
+    """A connection to ``db`` that can write."""
+    connection = open_connection(db)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def other(db):
+    """A second connection to ``db``."""
+    connection = open_connection(db)
+    yield connection
+    connection.close()

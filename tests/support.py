@@ -1,0 +1,132 @@
+"""What the tests of rows have in common: a literal instant, and rows made with one call."""
+
+import itertools
+from typing import Any
+
+import apsw
+
+from shared.db import agents, chats, messages, responses, sessions, wirings
+from shared.db.connection import rows, transaction
+from shared.db.messages import Claim, NewMessage
+from shared.db.responses import NewResponse
+
+NOW = 1_800_000_000_000  # 2027-01-15T08:00:00Z
+LEASE = 30_000
+_numbers = itertools.count(1)
+
+
+def make_agent(conn: apsw.Connection, agent: str, **settings: Any) -> str:
+    """An agent with the echo provider, but for *settings*."""
+    fields = {"provider": "echo", "model": None, "folder": None, "instructions": "", "config": {}, "concurrency": 1}
+    fields |= {"timezone": "UTC", "is_default": False, **settings}
+    with transaction(conn):
+        agents.save(conn, agents.Agent(id=agent, name=agent.title(), **fields), now_ms=NOW)
+    return agent
+
+
+def make_chat(conn: apsw.Connection, chat: str = "100", channel: str = "telegram", *, is_group: bool = False) -> int:
+    """The id of the chat, new or not."""
+    with transaction(conn):
+        return chats.ensure(conn, channel, chat, is_group=is_group, now_ms=NOW).id
+
+
+def make_session(
+    conn: apsw.Connection, agent: str = "assistant", chat: str = "100", thread: str | None = None
+) -> tuple[int, int]:
+    """The ids of the chat and of its session with *agent*."""
+    chat_id = make_chat(conn, chat)
+    with transaction(conn):
+        return chat_id, sessions.ensure(conn, agent, chat_id, thread, now_ms=NOW)
+
+
+def wire(conn: apsw.Connection, chat_id: int, agent: str = "assistant", *, policy: str = "drop", **values: Any) -> None:
+    """Let *agent* answer in the chat."""
+    with transaction(conn):
+        wirings.connect(conn, chat_id, agent, now_ms=NOW, **values)
+        rows(
+            conn,
+            "UPDATE wirings SET ignored_message_policy = :policy WHERE chat_id = :chat AND agent = :agent",
+            {"policy": policy, "chat": chat_id, "agent": agent},
+        )
+
+
+def put(
+    conn: apsw.Connection,
+    text: str = "hello",
+    *,
+    agent: str = "assistant",
+    chat: str = "100",
+    thread: str | None = None,
+    now_ms: int = NOW,
+    **fields: Any,
+) -> int | None:
+    """Enqueue a message into the session of *agent* in *chat*; the row's id."""
+    chat_id, session = make_session(conn, agent, chat, thread)
+    values = {"message_id": f"telegram_{next(_numbers):08d}", "sender": "Ana", "sender_id": "5", **fields}
+    with transaction(conn):
+        return messages.enqueue(
+            conn,
+            NewMessage(
+                channel="telegram",
+                chat_id=chat_id,
+                platform_id=chat,
+                thread_id=thread,
+                message=text,
+                agent=agent,
+                session_id=session,
+                **values,
+            ),
+            now_ms=now_ms,
+        )
+
+
+def take(
+    conn: apsw.Connection, *, chat: str = "100", token: str = "turn_a", now_ms: int = NOW, limit: int = 10, **key: Any
+) -> Claim | None:
+    """Claim the session's turn."""
+    _, session = make_session(conn, chat=chat, **key)
+    with transaction(conn):
+        return messages.claim(conn, session, token=token, now_ms=now_ms, lease_ms=LEASE, limit=limit)
+
+
+def texts(claim: Claim | None) -> list[str]:
+    """What the batch says."""
+    return [message.message for message in claim.batch] if claim else []
+
+
+def answer(conn: apsw.Connection, text: str = "hi", *, chat: str = "100", channel: str = "telegram", **fields: Any) -> int:
+    """Enqueue a response; its id."""
+    chat_id = make_chat(conn, chat, channel)
+    values = {"message_id": f"proactive_{next(_numbers):08d}", "sender": "Ana", **fields}
+    now_ms = values.pop("now_ms", NOW)
+    with transaction(conn):
+        return responses.enqueue(
+            conn,
+            NewResponse(channel=channel, chat_id=chat_id, platform_id=chat, message=text, **values),
+            now_ms=now_ms,
+        )
+
+
+def row(conn: apsw.Connection, table: str, id_: int | None = None) -> dict[str, Any]:
+    """One row by its id, or the newest."""
+    cursor = conn.execute(f"SELECT * FROM {table} WHERE id = ifnull(?, (SELECT max(id) FROM {table}))", (id_,))
+    values = cursor.fetchone()
+    names = [column[0] for column in cursor.get_description()]
+    cursor.close()
+    return dict(zip(names, values, strict=True))
+
+
+def column(conn: apsw.Connection, sql: str, **parameters: Any) -> list[Any]:
+    """The first column of all rows."""
+    return [found[0] for found in rows(conn, sql, parameters)]
+
+
+def plan(conn: apsw.Connection, sql: str, **parameters: Any) -> list[str]:
+    """The lines of the query plan."""
+    return [found[3] for found in rows(conn, f"EXPLAIN QUERY PLAN {sql}", parameters)]
+
+
+def dump(conn: apsw.Connection) -> dict[str, list[tuple[Any, ...]]]:
+    """Everything that stands in the database, to see that nothing has changed."""
+    tables = column(conn, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    return {table: rows(conn, f"SELECT * FROM {table} ORDER BY 1") for table in tables}
