@@ -1,0 +1,138 @@
+"""The whole system on real processes: a running emulator, and what a test needs to talk to it and to break it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+import pytest
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).parents[2]
+
+
+def until(what: str, look: Callable[[], T | None], timeout_s: float = 20.0) -> T:
+    """What *look* finds, as soon as it finds something true; fails by name after *timeout_s*."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.02)
+    pytest.fail(f"waited {timeout_s:g} s in vain for: {what}")
+
+
+class System:
+    """One emulator in its own state folder."""
+
+    def __init__(self, state: Path, environment: dict[str, str] | None = None) -> None:
+        self.state = state
+        self._environment = {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = state.with_suffix(".log")
+
+    def start(self) -> None:
+        """Return when every part is up."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "emulator.cli", "run", "--state", self.state, "--port", "0", "--log", "json"],
+                cwd=ROOT,
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+            )
+        process = self._process
+
+        def ready() -> bool:
+            if process.poll() is not None:
+                pytest.fail(f"the emulator ended with {process.returncode}:\n{self.log.read_text()[-3000:]}")
+            try:
+                return self.get("/_emulator/ready")[0] == 200
+            except (OSError, KeyError, ValueError):
+                return False
+
+        until("the emulator", ready, 60)
+
+    def stop(self) -> int:
+        """Ctrl-C; the exit code."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(signal.SIGINT)
+        code = self._process.wait(20)
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """kill -9 of the supervisor; the rest has to end by itself."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Of the parts."""
+        urls: dict[str, str] = json.loads((self.state / "instance.json").read_text())["urls"]
+        return urls
+
+    def get(self, path: str, base: str = "gateway") -> tuple[int, Any]:
+        """Status and JSON."""
+        return self._request(self.urls[base] + path)
+
+    def post(
+        self, path: str, body: Any, base: str = "gateway", headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Status and JSON (or text) of a POST; *body* is sent as JSON unless it is bytes."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self._request(self.urls[base] + path, data, headers)
+
+    def _request(self, url: str, data: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json", **(headers or {})})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                status, text = answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            status, text = error.code, error.read().decode()
+        try:
+            return status, json.loads(text)
+        except ValueError:
+            return status, text
+
+    def pids(self) -> dict[str, int]:
+        """Of the functions."""
+        return {each["name"]: each["pid"] for each in self.get("/_emulator/status")[1]["functions"]}
+
+    def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Rows of the live database."""
+        conn = apsw.Connection(str(self.state / "postroom.db"), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            conn.set_busy_timeout(5000)
+            return conn.execute(sql, parameters).fetchall()
+        finally:
+            conn.close()
+
+    def api_message(self, text: str) -> str:
+        """Post a message; its id."""
+        status, body = self.post("/api/message", {"message": text})
+        assert status == 200, body
+        return str(body["messageId"])
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    """A fresh system with short retries, up when the test begins."""
+    running = System(tmp_path / "state")
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()

@@ -1,0 +1,203 @@
+"""From a person's message to the analyst's table, and what happens when something on the way breaks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from tests.e2e.conftest import ROOT, System, until
+
+pytestmark = pytest.mark.e2e
+
+ANA, BEN = "5000000001", "5000000002"
+ANA_ON_DISCORD = "80000000000000001"
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """A system for all the tests that leave it whole."""
+    running = System(tmp_path_factory.mktemp("e2e") / "state")
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def say(system: System, text: str, person: str = ANA) -> None:
+    """A person writes to the bot, at Telegram."""
+    status, body = system.post(f"/control/telegram/users/{person}/message", {"text": text}, "platforms")
+    assert status in (200, 201), body
+
+
+def sent(system: System, text: str) -> list[dict[str, Any]]:
+    """The calls of sendMessage, answered with success, whose text is *text*."""
+    calls = system.get("/control/telegram/calls?method=sendMessage", "platforms")[1]["calls"]
+    return [call for call in calls if call["params"].get("text") == text and call["status"] == 200]
+
+
+def restored(system: System, folder: Path) -> Path:
+    """The database as the replica has it now."""
+    target = folder / "restored.db"
+    target.unlink(missing_ok=True)
+    url = system.urls["replica"]
+    environment = {**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
+    environment.pop("AWS_CA_BUNDLE", None)
+    litestream = Path(sys.executable).with_name("litestream")
+    done = subprocess.run([litestream, "restore", "-o", target, url], env=environment, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    return target
+
+
+def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    """Of a restored copy."""
+    import apsw
+
+    return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY).execute(sql).fetchall()
+
+
+def test_a_telegram_message_is_answered_replicated_and_counted_by_spark(lasting: System, tmp_path: Path) -> None:
+    say(lasting, "first light")
+
+    until("the answer at Telegram", lambda: sent(lasting, "You said: first light"))
+    until(
+        "the acknowledged row in the replica",
+        lambda: rows(
+            restored(lasting, tmp_path),
+            "SELECT 1 FROM responses WHERE message = 'You said: first light' AND status = 'acked'",
+        ),
+    )
+    received = lasting.query("SELECT count(*) FROM messages WHERE channel = 'telegram'")[0][0]
+    job = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "spark_jobs.message_volume",
+            "--replica",
+            lasting.urls["replica"],
+            "--out",
+            tmp_path / "out",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert job.returncode == 0, job.stderr
+    table = parquet.read_table(tmp_path / "out").to_pylist()
+    assert sum(row["received"] for row in table if row["channel"] == "telegram") == received
+    assert "telegram" in job.stdout
+
+
+def test_a_discord_command_is_deferred_and_answered_by_editing(lasting: System) -> None:
+    status, body = lasting.post(
+        f"/control/discord/users/{ANA_ON_DISCORD}/ask", {"prompt": "hello from Discord"}, "platforms"
+    )
+    assert status in (200, 201), body
+
+    def edits() -> list[dict[str, Any]]:
+        calls = lasting.get("/control/discord/calls", "platforms")[1]["calls"]
+        return [
+            call for call in calls if "hello from Discord" in json.dumps(call["params"]) and call["status"] == 200
+        ]
+
+    (edit,) = until("the edit of the deferred answer", edits)
+    assert edit["params"]["body"]["content"] == "You said: hello from Discord"
+    assert edit["params"]["body"]["allowed_mentions"] == {"parse": [], "replied_user": False}
+
+
+def test_the_same_update_twice_is_one_message_and_one_reply(lasting: System) -> None:
+    say(lasting, "only once")
+    until("the answer", lambda: sent(lasting, "You said: only once"))
+    deliveries = lasting.get("/control/telegram/webhook", "platforms")[1]["deliveries"]
+    update = deliveries[-1]["update_id"]
+
+    status, body = lasting.post(f"/control/telegram/updates/{update}/redeliver", {}, "platforms")
+    assert status in (200, 201, 202), body
+    say(lasting, "after it")
+    until("the next answer", lambda: sent(lasting, "You said: after it"))
+
+    assert lasting.query("SELECT count(*) FROM messages WHERE message = 'only once'") == [(1,)]
+    assert len(sent(lasting, "You said: only once")) == 1
+
+
+def test_a_wrong_secret_is_refused_and_leaves_nothing(lasting: System) -> None:
+    before = lasting.query("SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM dropped)")
+    update = {
+        "update_id": 1,
+        "message": {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "private"}, "text": "x"},
+    }
+
+    wrong = lasting.post("/webhooks/telegram", update, headers={"X-Telegram-Bot-Api-Secret-Token": "guess"})
+    missing = lasting.post("/webhooks/telegram", update)
+
+    assert (wrong[0], missing[0]) == (401, 401)
+    assert lasting.query("SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM dropped)") == before
+
+
+def test_a_signed_body_that_cannot_be_read_is_accepted_and_kept_as_dropped(lasting: System) -> None:
+    environment = json.loads((lasting.state / "instance.json").read_text())["environment"]
+    headers = {"X-Telegram-Bot-Api-Secret-Token": environment["TELEGRAM_WEBHOOK_SECRET"]}
+
+    answers = [lasting.post("/webhooks/telegram", b'{"update_id": 5, "mess', headers=headers) for _ in range(2)]
+
+    assert answers == [(200, "")] * 2  # so that Telegram does not hold back the chat for a day
+    assert lasting.query("SELECT reason FROM dropped WHERE channel = 'telegram' AND reason = 'payload'") == [
+        ("payload",)
+    ]
+
+
+def test_dispatch_killed_in_mid_turn_answers_once(lasting: System) -> None:
+    say(lasting, "!slow 1 survived", BEN)
+    until("the turn to run", lambda: lasting.query("SELECT 1 FROM messages WHERE status = 'processing'"))
+
+    os.kill(lasting.pids()["dispatch"], signal.SIGKILL)
+
+    until("the answer, by another process", lambda: sent(lasting, "survived"), 30)
+    assert lasting.query("SELECT status, retry_count FROM messages WHERE message = '!slow 1 survived'") == [
+        ("completed", 1)
+    ]
+    say(lasting, "and after", BEN)
+    until("the next answer", lambda: sent(lasting, "You said: and after"))
+    assert len(sent(lasting, "survived")) == 1
+
+
+def test_s3_away_for_a_while_loses_nothing_and_catches_up(system: System, tmp_path: Path) -> None:
+    s3 = system.get("/_emulator/status")[1]["s3"]["pid"]
+    os.kill(s3, signal.SIGSTOP)
+    try:
+        for number in range(20):
+            say(system, f"while away {number}")
+        until("the last answer", lambda: sent(system, "You said: while away 19"), 30)
+    finally:
+        os.kill(s3, signal.SIGCONT)
+
+    def caught_up() -> bool:
+        copy = restored(system, tmp_path)
+        return rows(copy, "SELECT count(*) FROM messages WHERE message LIKE 'while away %'") == [(20,)]
+
+    until("all rows in the replica", caught_up, 60)
+    assert system.query("SELECT count(*) FROM messages WHERE message LIKE 'while away %'") == [(20,)]
+
+
+def test_without_its_file_it_restores_itself_and_the_conversation_goes_on(system: System) -> None:
+    say(system, "!count")
+    until("the first answer", lambda: sent(system, "This is turn 1 of our session."))
+    epoch = system.query("SELECT value FROM meta WHERE key = 'epoch'")
+    assert system.stop() == 0
+    for path in system.state.glob("postroom.db*"):
+        path.unlink()
+
+    system.start()
+    say(system, "!count")
+
+    until("the second answer", lambda: sent(system, "This is turn 2 of our session."))
+    assert system.query("SELECT value FROM meta WHERE key = 'epoch'") != epoch
