@@ -119,20 +119,20 @@ def execute(
 @app.command()
 def chat(
     platform: Annotated[str, typer.Argument(help="telegram or discord")],
-    name: Annotated[str, typer.Option("--as", help="Who speaks.")] = "Ada",
+    name: Annotated[str, typer.Option("--as", help="Who speaks.")] = "Ana",
     once: Annotated[str | None, typer.Option(help="Say this, print the answer, end.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 30.0,
     state: State = _STATE,
 ) -> None:
     """Talk to your agent in this terminal, through the fake platform."""
-    from emulator.chat import main as talk
+    from emulator.chat import run_chat
 
     if platform not in ("telegram", "discord"):
         _fail(f"no such platform {platform!r}; there are telegram and discord", USAGE)
     who = running(StateFolder(state.resolve()))
     if not who:
         _fail(f"no emulator is running in {state}: start it with `emulator run`, in another terminal", 69)
-    code = talk(platform, url=who["urls"]["chat"], name=name, once=once, timeout_s=timeout)
+    code = run_chat(platform, base_url=who["urls"]["gateway"], person=name, once=once, timeout_s=timeout)
     raise typer.Exit(code)
 
 

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator import environment, ports, replica
+from emulator import environment, ownlogs, ports, replica
 from emulator.console import Console
 from emulator.failures import EmulatorError, Misconfigured, NotReady
 from emulator.fleet import Fleet, Function, affected, forget_compiled
@@ -116,6 +116,7 @@ class Supervisor:
         self._state.prepare()
         self._lock.take()
         self.has_state = True
+        ownlogs.send_to(self._console)
         self._kept = self._state.kept()
         # The two slow ones first: they load libraries while the rest is read.
         s3 = ports.listen(self._kept["ports"].get("s3") or S3_PORT)
@@ -435,19 +436,8 @@ class Supervisor:
 
     def _start_ticks(self) -> None:
         """Begin the schedules of the template, instead of those that run."""
-        import structlog
-
         from infra.ticker import Tick, Ticker
 
-        # What the ticker says goes where everything goes.
-        structlog.configure(
-            processors=[
-                structlog.stdlib.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                structlog.processors.JSONRenderer(default=str),
-            ],
-            logger_factory=lambda *_: _Lines(lambda text: self._console.line("ticker", text)),
-        )
         if self._ticking is not None:
             self._ticking.cancel()
         targets = [
@@ -553,13 +543,6 @@ class Supervisor:
             ms=round(self._ready_s * 1000),
             urls=urls,
         )
-
-
-class _Lines:
-    """A logger of structlog's that hands each rendered line over."""
-
-    def __init__(self, line: Callable[[str], None]) -> None:
-        self.debug = self.info = self.warning = self.error = self.critical = self.msg = line
 
 
 @dataclass(slots=True)

@@ -1,0 +1,275 @@
+"""The whole emulator on real processes."""
+
+import http.client
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from emulator.processes import is_alive
+from tests.emulator.harness import Emulator, command, descendants, launch, wait_until
+
+pytestmark = pytest.mark.e2e
+
+Start = Callable[..., Emulator]
+STOP_LIMIT_S = 3.0
+
+
+def test_everything_is_up_when_it_says_so(running: Emulator) -> None:
+    status = running.status
+
+    assert status["ready"]
+    assert {function["name"] for function in status["functions"]} == {
+        "ingest", "dispatch", "deliver", "sweep", "recurrence", "api",
+    }  # fmt: skip
+    assert all(function["up"] for function in status["functions"])
+    assert running.get("/_emulator/ready")[0] == 200
+    assert running.get("/_emulator/health")[0] == 200
+    assert running.get("/api/queue/status")[0] == 200
+    assert running.get("/api/queue/status", base=running.instance["urls"]["api"])[0] == 200
+    assert running.get("/_emulator/chat")[0] == 200
+
+
+def test_ticks_arrive(running: Emulator) -> None:
+    wait_until(
+        lambda: any(line.get("event") == "sweep.done" for line in running.lines), what="the first tick of the sweep"
+    )
+
+
+def test_every_step_is_a_line_with_its_time(running: Emulator) -> None:
+    steps = [line["step"] for line in running.lines if line["event"] == "step.done"]
+
+    assert set(steps) == {
+        "s3", "db", "replica", "ingest", "dispatch", "deliver", "sweep", "recurrence", "api", "gateway", "platforms",
+    }  # fmt: skip
+    assert all(line["ms"] >= 0 for line in running.lines if line["event"] == "step.done")
+
+
+def test_a_second_start_in_the_folder_is_refused_and_harms_nothing(running: Emulator) -> None:
+    second = command(running.project, "run", "--port", "0")
+
+    assert second.returncode == 73
+    assert f"emulator[{running.process.pid}]" in second.stderr
+    assert running.url in second.stderr
+    assert running.status["ready"]
+
+
+def test_data_reset_is_refused_while_it_runs(running: Emulator) -> None:
+    refused = command(running.project, "data", "reset", "--yes")
+
+    assert refused.returncode == 73
+    assert "while it runs" in refused.stderr
+    assert running.status["ready"]
+
+
+def test_status_tells_people_and_machines(running: Emulator) -> None:
+    for_people, for_machines = command(running.project, "status"), command(running.project, "status", "--json")
+
+    assert for_people.returncode == 0
+    assert f"emulator[{running.process.pid}] ready" in for_people.stdout
+    assert json.loads(for_machines.stdout)["urls"] == running.instance["urls"]
+
+
+def test_functions_know_nothing_of_the_shell(running: Emulator) -> None:
+    pids = {function["pid"] for function in running.status["functions"]}
+    assert pids
+
+    # A fork keeps the zygote's first environment in /proc, so look at what every process was started with.
+    for pid in descendants(running.process.pid)[1:]:
+        environ = Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")
+        names = {entry.partition("=")[0] for entry in environ.split("\0")}
+        assert not names & {
+            "AWS_CA_BUNDLE",
+            "AWS_PROFILE",
+            "HTTPS_PROXY",
+            "https_proxy",
+            "SSL_CERT_FILE",
+            "VIRTUAL_ENV",
+        }
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 63])
+def test_exec_against_the_running_one_passes_the_code(running: Emulator, code: int) -> None:
+    script = f'test "$EMULATOR_URL" = {running.url} && test -n "$EMULATOR_REPLICA_URL" && exit {code} || exit 99'
+
+    done = command(running.project, "exec", "--", "sh", "-c", script)
+
+    assert done.returncode == code
+    assert done.stderr.count("\n") == 1
+    assert running.status["ready"]
+
+
+def test_exec_says_128_and_the_signal(running: Emulator) -> None:
+    assert command(running.project, "exec", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
+
+
+def test_exec_of_an_unknown_command_is_127(running: Emulator) -> None:
+    done = command(running.project, "exec", "--", "no-such-command-anywhere")
+
+    assert done.returncode == 127
+    assert "command not found" in done.stderr
+
+
+def test_a_save_replaces_only_that_function_and_a_broken_one_keeps_the_old(emulator: Start, project: Path) -> None:
+    running = emulator()
+    source = project / "functions" / "sweep.py"
+    code = source.read_text()
+    before = {function["name"]: function["pid"] for function in running.status["functions"]}
+
+    source.write_text(code + "\n# saved\n")
+    wait_until(lambda: running.said("sweep reloaded in"), what="the reload")
+    after = {function["name"]: function["pid"] for function in running.status["functions"]}
+    assert {name for name in before if before[name] != after[name]} == {"sweep"}
+
+    source.write_text("def broken(:\n")
+    wait_until(lambda: running.said("sweep kept at generation 2"), what="the refusal of the broken code")
+    status = next(function for function in running.status["functions"] if function["name"] == "sweep")
+    assert (status["pid"], status["up"]) == (after["sweep"], True)
+    assert "does not load" in status["stale"]
+    assert running.said("SyntaxError")
+
+    source.write_text(code)
+    wait_until(lambda: running.said('"generation": 3'), what="the reload after the repair")
+    assert running.status["ready"]
+    assert running.stop() == 0
+
+
+def test_no_request_fails_while_functions_are_replaced(emulator: Start, project: Path) -> None:
+    running = emulator()
+    url, shared = running.url, project / "shared" / "clock.py"
+    statuses, until = [], time.monotonic() + 20
+
+    os.utime(shared)
+    while not running.said("api reloaded in") and time.monotonic() < until:
+        statuses.append(running.get("/healthz", base=url + "/api")[0])
+    statuses += [running.get("/api/queue/status", base=url)[0] for _ in range(20)]
+
+    assert running.said("api reloaded in")
+    assert not [status for status in statuses if status >= 500]
+
+
+def test_what_crashes_is_started_again(emulator: Start) -> None:
+    running = emulator("--no-watch")
+    status = running.status
+    dispatch = next(function["pid"] for function in status["functions"] if function["name"] == "dispatch")
+    for pid in (dispatch, status["replica"]["pid"], status["s3"]["pid"]):
+        os.kill(pid, signal.SIGKILL)
+
+    wait_until(lambda: running.said("is up again"), what="dispatch")
+    wait_until(lambda: running.said("litestream started again"), what="litestream")
+    wait_until(lambda: running.get("/_emulator/ready")[0] == 200, what="readiness")
+    assert running.said("was killed by SIGKILL")
+    assert running.stop() == 0
+
+
+def test_a_killed_supervisor_leaves_no_process_and_no_lock(emulator: Start) -> None:
+    running = emulator("--no-watch")
+    pids = running.pids()
+    assert len(pids) >= 10
+
+    running.process.kill()
+    running.process.wait(5)
+
+    wait_until(lambda: not [pid for pid in pids if is_alive(pid)], limit_s=3, what="the end of every child")
+    again = emulator("--no-watch")
+    assert again.status["ready"]
+
+
+def test_it_stops_in_time_with_an_open_event_stream(emulator: Start) -> None:
+    running = emulator("--no-watch")
+    pids = running.pids()
+    connection = http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=10)
+    connection.request("GET", "/api/events/stream")
+    assert connection.getresponse().status == 200
+
+    begun = time.monotonic()
+    code = running.stop(signal.SIGTERM)
+
+    assert code == 0
+    assert time.monotonic() - begun <= STOP_LIMIT_S
+    assert not [pid for pid in pids if is_alive(pid)]
+    assert running.said("synced")
+    connection.close()
+
+
+def test_a_lost_database_comes_back_from_the_bucket(emulator: Start, project: Path) -> None:
+    running = emulator("--no-watch")
+    said = command(project, "exec", "--", "sh", "-c", 'exec python3 -c "pass"')
+    assert said.returncode == 0
+    status, body = _send(running, "remember me")
+    assert status in (200, 202), body
+    s3_port = running.instance["urls"]["s3"]
+    assert running.stop() == 0
+    for file in (project / ".emulator").glob("postroom.db*"):
+        file.unlink()
+
+    running = emulator("--no-watch")
+
+    assert running.said("restored 1 messages from the replica")
+    assert running.instance["urls"]["s3"] == s3_port  # the printed replica URL stays good
+    assert running.stop() == 0
+
+
+def _send(running: Emulator, text: str) -> tuple[int, bytes]:
+    """One message through the REST interface; it is in the queue when this returns."""
+    connection = http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=10)
+    body = json.dumps({"message": text, "channel": "api", "sender": "tester"})
+    connection.request("POST", "/api/message", body=body, headers={"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def test_a_taken_port_is_said_and_the_next_one_used(emulator: Start, tmp_path: Path) -> None:
+    first = emulator("--no-watch")
+    port = first.url.rpartition(":")[2]
+    from tests.emulator.harness import copy_project
+
+    second = emulator("--no-watch", "--port", port, at=copy_project(tmp_path / "second"))
+
+    assert second.url != first.url
+    assert second.said(f"port {port} is used by python")
+    assert second.stop() == 0
+
+
+def test_exec_starts_its_own_and_leaves_nothing(project: Path) -> None:
+    done = command(project, "exec", "--ephemeral", "--port", "0", "--", "sh", "-c", "test -d $EMULATOR_STATE; exit 5")
+
+    assert done.returncode == 5, done.stderr
+    assert "command exited 5" in done.stderr
+    assert "thrown away" in done.stderr
+    assert not (project / ".emulator").exists()
+
+
+def test_a_function_that_does_not_load_is_shown_with_its_last_lines(project: Path) -> None:
+    (project / "functions" / "sweep.py").write_text("raise RuntimeError('this is why')\n")
+
+    refused = command(project, "run", "--port", "0", "--no-watch")
+
+    assert refused.returncode == 69
+    assert "sweep did not become ready" in refused.stderr
+    assert "this is why" in refused.stderr
+
+
+def test_a_live_token_in_the_project_is_refused(project: Path) -> None:
+    (project / ".env").write_text("TELEGRAM_BOT_TOKEN=8123456789:AAFdEXAMPLEexampleEXAMPLEexample_-0\n")
+
+    refused = command(project, "run", "--port", "0")
+
+    assert refused.returncode == 77
+    assert ".env:1" in refused.stderr
+    assert "AAFd" not in refused.stderr + refused.stdout
+
+
+def test_ctrl_c_while_it_starts_ends_it_cleanly(project: Path) -> None:
+    starting = launch(project)
+    wait_until(lambda: starting.said("emulator.starting"), what="the first line")
+    pids = starting.pids()
+
+    assert starting.stop() == 0
+    assert not [pid for pid in pids if is_alive(pid)]
