@@ -94,7 +94,9 @@ def texts(claim: Claim | None) -> list[str]:
     return [message.message for message in claim.batch] if claim else []
 
 
-def answer(conn: apsw.Connection, text: str = "hi", *, chat: str = "100", channel: str = "telegram", **fields: Any) -> int:
+def answer(
+    conn: apsw.Connection, text: str = "hi", *, chat: str = "100", channel: str = "telegram", **fields: Any
+) -> int:
     """Enqueue a response; its id."""
     chat_id = make_chat(conn, chat, channel)
     values = {"message_id": f"proactive_{next(_numbers):08d}", "sender": "Ana", **fields}

@@ -36,15 +36,18 @@ HEADS = """
           FROM open
          WHERE open.chat_id IS NOT NULL
     )
-    SELECT (SELECT r.id
-              FROM responses r
-             WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'pending'
-               AND (r.deliver_after IS NULL OR r.deliver_after <= :now OR r.retry_count > 0)
-             ORDER BY r.id
-             LIMIT 1) AS head
+    SELECT head.id
       FROM open
       JOIN chats c ON c.id = open.chat_id
+      JOIN responses head
+        ON head.id = (SELECT r.id
+                        FROM responses r
+                       WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'pending'
+                         AND (r.deliver_after IS NULL OR r.deliver_after <= :now OR r.last_error IS NOT NULL)
+                       ORDER BY r.id
+                       LIMIT 1)
      WHERE ifnull(c.not_before, 0) <= :now
+       AND (head.deliver_after IS NULL OR head.deliver_after <= :now)
        AND NOT EXISTS (SELECT 1
                          FROM responses r
                         WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'delivering')
@@ -145,7 +148,7 @@ def enqueue(conn: apsw.Connection, new: NewResponse, *, now_ms: int) -> int:
 def heads(conn: apsw.Connection, channel: str, *, now_ms: int) -> list[int]:
     """The oldest response of each chat of *channel* that may go out now, oldest first."""
     found = rows(conn, HEADS, {"channel": channel, "now": now_ms})
-    return sorted(head for (head,) in found if head is not None)
+    return sorted(head for (head,) in found)
 
 
 def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Response | None:

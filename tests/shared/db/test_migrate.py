@@ -19,7 +19,9 @@ def test_a_fresh_file_gets_the_schema_an_epoch_and_the_echo_agent(tmp_path):
     conn = open_connection(path)
     assert meta.get(conn, "schema_version") == str(version)
     assert meta.get(conn, "epoch").startswith("epoch_")
-    assert [(agent.id, agent.provider, agent.is_default) for agent in agents.every(conn)] == [("assistant", "echo", True)]
+    assert [(agent.id, agent.provider, agent.is_default) for agent in agents.every(conn)] == [
+        ("assistant", "echo", True)
+    ]
 
 
 def test_a_second_time_changes_nothing(db, conn):
@@ -86,7 +88,9 @@ ILLEGAL = {
     "acked without an instant": RESPONSE.format(", status", ", 'acked'"),
     "an instant without acked": RESPONSE.format(", acked_at", ", 1"),
     "a recurring response without a series": RESPONSE.format(", recurrence", ", '* * * * *'"),
-    "a second default agent": "INSERT INTO agents (id, name, is_default, created_at, updated_at) VALUES ('b', 'B', 1, 1, 1)",
+    "a second default agent": (
+        "INSERT INTO agents (id, name, is_default, created_at, updated_at) VALUES ('b', 'B', 1, 1, 1)"
+    ),
     "an agent's id with a slash": "INSERT INTO agents (id, name, created_at, updated_at) VALUES ('../b', 'B', 1, 1)",
     "an agent's id in capitals": "INSERT INTO agents (id, name, created_at, updated_at) VALUES ('Bob', 'B', 1, 1)",
     "an agent's id of 65": f"INSERT INTO agents (id, name, created_at, updated_at) VALUES ('{'b' * 65}', 'B', 1, 1)",

@@ -1,0 +1,230 @@
+import pytest
+
+from shared.db import chats, responses
+from shared.db.connection import rows, transaction
+from shared.db.responses import Verdict
+from shared.errors import ClaimLost
+from tests.support import LEASE, NOW, answer, column, dump, make_agent, make_chat, plan, put, row
+
+RETRY = Verdict(dead=False, retry_count=1, deliver_after=NOW + 5000, reason="broken")
+UNKNOWN = Verdict(dead=False, retry_count=1, deliver_after=NOW + 5000, reason="no answer", outcome_unknown=True)
+
+
+def heads(conn, channel="telegram", now_ms=NOW):
+    return responses.heads(conn, channel, now_ms=now_ms)
+
+
+def take(conn, id_, *, token="send_a", now_ms=NOW):
+    with transaction(conn):
+        return responses.claim(conn, id_, token=token, now_ms=now_ms, lease_ms=LEASE)
+
+
+def fail(conn, response, verdict=RETRY):
+    with transaction(conn):
+        responses.fail(conn, response, verdict, now_ms=NOW)
+
+
+def ack(conn, response, parts=("m1",), now_ms=NOW):
+    with transaction(conn):
+        responses.ack(conn, response, parts, now_ms=now_ms)
+
+
+def test_only_the_oldest_response_of_each_chat_may_go_out(conn):
+    first, _, other = answer(conn, chat="1"), answer(conn, chat="1"), answer(conn, chat="2")
+    answer(conn, channel="discord", chat="1")
+    assert heads(conn) == [first, other]
+
+
+def test_a_chat_with_a_send_under_way_has_no_head(conn):
+    first, second = answer(conn), answer(conn)
+    ack(conn, response := take(conn, first))
+    assert response.message == "hi"
+    assert heads(conn) == [second]
+    take(conn, second)
+    answer(conn)
+    assert heads(conn) == []
+
+
+def test_a_failing_head_holds_back_its_own_chat_until_it_is_sent_or_dead(conn):
+    first, second, other = answer(conn, chat="1"), answer(conn, chat="1"), answer(conn, chat="2")
+    fail(conn, take(conn, first))
+    assert take(conn, first, now_ms=NOW + 4999) is None
+    assert heads(conn) == [other]
+    later = NOW + 5000
+    fail(conn, take(conn, first, now_ms=later), Verdict(True, 5, None, "no"))
+    assert heads(conn, now_ms=later) == [second, other]
+
+
+def test_a_chat_that_was_asked_for_silence_waits(conn):
+    held, other = answer(conn, chat="1"), answer(conn, chat="2")
+    chat = make_chat(conn, "1")
+    with transaction(conn):
+        chats.hold(conn, chat, until_ms=NOW + 1000)
+    assert heads(conn) == [other]
+    assert heads(conn, now_ms=NOW + 1000) == [held, other]
+
+
+def test_a_response_for_later_waits_and_holds_nobody(conn):
+    later, now = answer(conn, deliver_after=NOW + 1000), answer(conn)
+    assert heads(conn) == [now]
+    assert take(conn, later) is None
+    assert responses.next_due(conn, "telegram", now_ms=NOW) == NOW + 1000
+    assert responses.next_due(conn, "discord", now_ms=NOW) is None
+    ack(conn, take(conn, now))
+    assert heads(conn, now_ms=NOW + 1000) == [later]
+
+
+def test_a_claim_notes_that_sending_begins_before_it_does(conn):
+    """If the answer never comes, the row says which part may have been sent."""
+    response = take(conn, answer(conn))
+    assert row(conn, "responses")["part_started"] == 0
+    with transaction(conn):
+        responses.part_sent(conn, response, ("m1",), lease_until=NOW + 99_000)
+    found = row(conn, "responses")
+    assert (found["parts"], found["part_started"], found["lease"]) == ('["m1"]', 1, NOW + 99_000)
+
+
+def test_acknowledging_keeps_the_platforms_ids_and_clears_the_claim(conn):
+    ack(conn, take(conn, answer(conn)), ("m1", None, "m3"), now_ms=NOW + 7)
+    found = row(conn, "responses")
+    names = ("status", "parts", "platform_message_id", "acked_at", "part_started", "claimed_by", "lease")
+    assert [found[name] for name in names] == ["acked", '["m1", null, "m3"]', "m1", NOW + 7, None, None, None]
+    assert row(conn, "events")["type"] == "response_acked"
+
+
+def test_a_failure_with_unknown_outcome_says_which_part_and_goes_on_after_the_sent_ones(conn):
+    response = take(conn, answer(conn))
+    with transaction(conn):
+        responses.part_sent(conn, response, ("m1",), lease_until=NOW + LEASE)
+    fail(conn, response, UNKNOWN)
+    found = row(conn, "responses")
+    assert (found["status"], found["part_started"], found["last_error"]) == ("pending", 1, "no answer")
+    assert rows(conn, "SELECT type, data ->> 'part' FROM events ORDER BY id DESC LIMIT 2") == [
+        ("response_retry", None),
+        ("response_outcome_unknown", 1),
+    ]
+    assert take(conn, response.id, now_ms=NOW + 5000).parts == ("m1",)
+
+
+def test_a_failure_that_is_known_not_to_have_happened_leaves_no_doubt_behind(conn):
+    fail(conn, take(conn, answer(conn)))
+    assert row(conn, "responses")["part_started"] is None
+
+
+FENCED = {
+    "part_sent": lambda conn, response: responses.part_sent(conn, response, ("x",), lease_until=NOW + 1),
+    "ack": lambda conn, response: responses.ack(conn, response, ("x",), now_ms=NOW),
+    "fail": lambda conn, response: responses.fail(conn, response, RETRY, now_ms=NOW),
+}
+
+
+@pytest.mark.parametrize("verb", FENCED.values(), ids=FENCED)
+@pytest.mark.parametrize("taken_over", [True, False], ids=["by another sender", "and nobody has it"])
+def test_whoever_lost_the_claim_changes_nothing(conn, verb, taken_over):
+    lost = take(conn, answer(conn))
+    fail(conn, lost)
+    if taken_over:
+        take(conn, lost.id, token="send_b", now_ms=NOW + 5000)
+    before = dump(conn)
+    with pytest.raises(ClaimLost), transaction(conn):
+        verb(conn, lost)
+    assert dump(conn) == before
+
+
+def test_delivering_tells_the_sends_of_one_channel_with_their_leases(conn):
+    response = take(conn, answer(conn))
+    take(conn, answer(conn, channel="discord"))
+    assert responses.delivering(conn, "telegram") == [(response, NOW + LEASE)]
+
+
+def test_an_event_counts_as_answered_once_any_agent_said_something_to_it(conn):
+    """Two agents may answer one Discord command: the second must not overwrite the first's answer."""
+    make_agent(conn, "second")
+    put(conn, message_id="discord_1", event_key="77")
+    put(conn, message_id="discord_2", event_key="77", agent="second")
+    put(conn, message_id="discord_3", event_key="78", chat="200")
+    first, second = answer(conn, message_id="discord_1"), answer(conn, message_id="discord_2")
+    other = answer(conn, message_id="discord_3", chat="200")
+    claimed = take(conn, first)
+    assert not responses.was_answered(conn, claimed)
+    ack(conn, claimed)
+    assert responses.was_answered(conn, take(conn, second))
+    assert not responses.was_answered(conn, take(conn, other))
+
+
+def test_a_second_response_to_the_same_message_finds_it_answered(conn):
+    first, second = answer(conn, message_id="discord_1"), answer(conn, message_id="discord_1")
+    ack(conn, take(conn, first))
+    assert responses.was_answered(conn, take(conn, second))
+
+
+def test_prune_deletes_what_was_acked_long_ago_and_keeps_the_dead_and_the_newest(conn):
+    acked, dead, waiting, newest = (answer(conn, chat=str(chat), now_ms=NOW - 9) for chat in range(4))
+    ack(conn, take(conn, acked), now_ms=NOW - 5)
+    fail(conn, take(conn, dead), Verdict(True, 5, None, "no"))
+    ack(conn, take(conn, newest), now_ms=NOW - 5)
+    with transaction(conn):
+        assert responses.prune(conn, after_id=0, older_than_ms=NOW - 5, limit=100) == (0, 0)
+        assert responses.prune(conn, after_id=0, older_than_ms=NOW - 4, limit=100) == (1, 0)
+    assert column(conn, "SELECT id FROM responses") == [dead, waiting, newest]
+
+
+def test_an_occurrence_hands_its_series_on_once(conn):
+    answer(conn)
+    with transaction(conn):
+        rows(
+            conn,
+            "UPDATE responses SET recurrence = '0 9 * * *', timezone = 'UTC', series_id = 's', scheduled_at = :now",
+            {"now": NOW},
+        )
+    ack(conn, take(conn, 1))
+    (finished,) = responses.finished_occurrences(conn, limit=9)
+    with transaction(conn):
+        responses.hand_on(conn, finished, due_ms=NOW + 1000, now_ms=NOW)
+    successor = row(conn, "responses")
+    assert [successor[name] for name in ("status", "deliver_after", "scheduled_at", "parts")] == [
+        *("pending", NOW + 1000, NOW + 1000, "[]")
+    ]
+    assert successor["message_id"].startswith("proactive_")
+    assert row(conn, "events")["type"] == "response_ready"
+    assert responses.finished_occurrences(conn, limit=9) == []
+    with pytest.raises(ClaimLost), transaction(conn):
+        responses.hand_on(conn, finished, due_ms=NOW + 1000, now_ms=NOW)
+
+
+def test_what_the_api_shows(conn):
+    answer(conn, "one", message_id="api_1")
+    answer(conn, "two", message_id="api_2")
+    assert [shown["message"] for shown in responses.recent(conn, limit=1)] == ["two"]
+    assert [shown["message"] for shown in responses.of_message(conn, "api_1")] == ["one"]
+    assert responses.open_count(conn) == 2
+
+
+PLANS = {
+    "HEADS": (responses.HEADS, {"channel": "telegram", "now": NOW}),
+    "of a message": ("SELECT id FROM responses WHERE message_id = 'x' ORDER BY id", {}),
+    "next due": (
+        "SELECT min(deliver_after) FROM responses"
+        " WHERE channel = :channel AND status = 'pending' AND deliver_after > :now",
+        {"channel": "telegram", "now": NOW},
+    ),
+    "delivering": ("SELECT id FROM responses WHERE channel = 'telegram' AND status = 'delivering' ORDER BY id", {}),
+}
+
+
+@pytest.mark.parametrize(("sql", "parameters"), PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize("analysed", [False, True], ids=["without statistics", "with statistics"])
+def test_no_hot_query_reads_the_whole_table(conn, sql, parameters, analysed):
+    if analysed:
+        with transaction(conn):
+            conn.executemany(
+                "INSERT INTO responses (message_id, channel, sender, message, created_at, status, acked_at)"
+                " VALUES (?, 'telegram', 'A', 't', 1, 'acked', 1)",
+                ((f"m{number}",) for number in range(300)),
+            )
+        for number in range(3):
+            answer(conn, chat=str(number))
+        rows(conn, "ANALYZE")
+    lines = plan(conn, sql, **parameters)
+    assert lines
+    assert [line for line in lines if line.startswith("SCAN r") and "USING" not in line] == []
