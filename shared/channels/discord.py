@@ -41,7 +41,7 @@ RACE_MS = 2_000  # how long Discord may take to know of an interaction that we h
 DEFAULT_WAIT_MS = 5_000
 REFUSED_TOKEN_WAIT_MS = 60_000
 BLOCKED_WAIT_MS = 5 * 60_000  # a 429 that is no JSON comes from Cloudflare, which blocks for minutes
-USER_AGENT = "DiscordBot (https://github.com/postroom/postroom, 0.1.0)"  # without one, Cloudflare may refuse the call
+USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # without one, Cloudflare may refuse the call
 NO_PINGS = {"parse": [], "replied_user": False}
 EPHEMERAL = 64
 
