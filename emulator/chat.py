@@ -180,7 +180,7 @@ class Lines:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
         try:
-            loop.add_reader(self._descriptor, lambda: ready.done() or ready.set_result(None))
+            loop.add_reader(self._descriptor, _finish, ready)
         except (OSError, ValueError):  # a plain file can't be waited for, and never blocks
             return not printer.done()
         try:
@@ -189,6 +189,11 @@ class Lines:
         finally:
             loop.remove_reader(self._descriptor)
         return ready.done()
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _indent(text: str) -> str:

@@ -466,7 +466,7 @@ async def _read_json(request: web.Request) -> Any:
         if request.content_type == "multipart/form-data":
             form = await request.post()
             payload = form.get("payload_json")
-            body = json.loads(payload) if isinstance(payload, str) else {}
+            body = json.loads(payload) if isinstance(payload, str | bytes | bytearray) else {}
         elif request.content_type == "application/json":
             body = json.loads(await request.read())
         else:

@@ -1,6 +1,5 @@
 """Both fakes, their control API and the chat page, on one socket."""
 
-import asyncio
 import socket
 from collections.abc import Mapping
 
@@ -93,7 +92,7 @@ class Platforms:
         }
         answer = await self._telegram.call("setWebhook", webhook)
         if answer.get("error_code") == 429:
-            await asyncio.sleep(1)
+            await self._config.clock.sleep(1000)
             answer = await self._telegram.call("setWebhook", webhook)
         if not answer["ok"]:
             raise ConfigInvalid(f"Telegram refused {self._config.telegram_webhook_url}: {answer['description']}")

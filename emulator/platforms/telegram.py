@@ -567,12 +567,15 @@ async def _read_params(request: web.Request) -> dict[str, Any]:
     if request.method == "POST" and request.body_exists:
         try:
             if request.content_type == "application/json":
-                body = json.loads(await request.read() or b"{}")
+                raw = await request.read()
+                if len(raw) > MAX_BODY_BYTES:
+                    raise ApiError(413, "Request Entity Too Large")
+                body = json.loads(raw or b"{}")
                 if not isinstance(body, dict):
                     raise ValueError("not an object")
                 params.update(body)
             else:
-                params.update({key: value for key, value in (await request.post()).items() if isinstance(value, str)})
+                params.update({key: _plain(value) for key, value in (await request.post()).items()})
         except web.HTTPRequestEntityTooLarge:
             raise ApiError(413, "Request Entity Too Large") from None
         except (ValueError, RecursionError):
@@ -582,6 +585,13 @@ async def _read_params(request: web.Request) -> dict[str, Any]:
     except UnicodeEncodeError:
         raise ApiError(400, "Bad Request: strings must be encoded in UTF-8") from None
     return params
+
+
+def _plain(value: object) -> str:
+    """A field of a form as text; a file is not kept, only its name."""
+    if isinstance(value, str | bytes | bytearray):
+        return value if isinstance(value, str) else value.decode()
+    return f"attach://{getattr(value, 'filename', '')}"
 
 
 def _failed(fault: Fault) -> dict[str, Any]:

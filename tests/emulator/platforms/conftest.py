@@ -1,0 +1,261 @@
+"""A world for the fakes: a loopback port, a scripted endpoint that plays our functions, a clock moved by hand."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from nacl.exceptions import BadSignatureError
+from nacl.signing import VerifyKey
+
+from emulator.platforms import Platforms, PlatformsConfig
+
+NOW = 1_795_168_000_000
+ANA, BEN, GROUP = "5000000001", "5000000002", "-4001002003"
+DISCORD_ANA, DISCORD_DM, DISCORD_CHANNEL = "80000000000000001", "1290000000000000400", "1290000000000000200"
+AGENT = {"User-Agent": "DiscordBot (https://example.com, 1)"}
+
+
+class ManualClock:
+    """Stands still until it is moved. With *runs* it jumps over every sleep, and notes how long that was."""
+
+    def __init__(self, now_ms: int = NOW, *, runs: bool = False) -> None:
+        self.now, self.runs = now_ms, runs
+        self.waits: list[int] = []
+        self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
+        self._asleep = asyncio.Event()
+
+    def now_ms(self) -> int:
+        return self.now
+
+    async def sleep(self, ms: int) -> None:
+        self.waits.append(ms)
+        if self.runs:
+            self.now += ms
+            await asyncio.sleep(0)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self.now + ms, future))
+        self._asleep.set()
+        await future
+
+    async def asleep(self) -> int:
+        """Wait until somebody sleeps; for how long yet."""
+        await self._asleep.wait()
+        return min(due for due, _ in self._sleepers) - self.now
+
+    def advance(self, ms: int) -> None:
+        self.now += ms
+        for sleeper in [one for one in self._sleepers if one[0] <= self.now]:
+            self._sleepers.remove(sleeper)
+            if not sleeper[1].done():
+                sleeper[1].set_result(None)
+        if not self._sleepers:
+            self._asleep.clear()
+
+
+@dataclass
+class Got:
+    """A request that the endpoint got."""
+
+    body: Any
+    raw: bytes
+    headers: dict[str, str]
+
+
+Answer = Callable[[Got], Awaitable[web.StreamResponse] | web.StreamResponse]
+
+
+@dataclass
+class Endpoint:
+    """Plays our functions: every request is kept, and answered as the script says."""
+
+    app_key: str = ""
+    telegram: Answer = field(default=lambda got: web.Response())
+    discord: Answer = field(default=lambda got: web.json_response({"type": 5}))
+    got: list[Got] = field(default_factory=list)
+    checks_signatures: bool = True
+    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def on_telegram(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, self.telegram)
+
+    async def on_discord(self, request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        signed = request.headers["X-Signature-Timestamp"].encode() + raw
+        try:
+            VerifyKey(bytes.fromhex(self.app_key)).verify(signed, bytes.fromhex(request.headers["X-Signature-Ed25519"]))
+        except BadSignatureError:
+            if self.checks_signatures:
+                return web.Response(status=401)
+        if json.loads(raw)["type"] == 1:
+            return web.json_response({"type": 1})
+        return await self._answer(request, self.discord)
+
+    async def _answer(self, request: web.Request, script: Answer) -> web.StreamResponse:
+        raw = await request.read()
+        got = Got(json.loads(raw), raw, dict(request.headers))
+        async with self._news:
+            self.got.append(got)
+            self._news.notify_all()
+        answer = script(got)
+        return answer if isinstance(answer, web.StreamResponse) else await answer
+
+    async def wait(self, count: int) -> list[Got]:
+        """Until *count* requests came."""
+        async with self._news:
+            await self._news.wait_for(lambda: len(self.got) >= count)
+        return self.got
+
+
+class World:
+    """Everything that a scenario touches."""
+
+    def __init__(self, state: Path, clock: ManualClock, options: dict[str, Any]) -> None:
+        self.clock, self.endpoint = clock, Endpoint()
+        self._state, self._options = state, options
+        self._runner: web.AppRunner | None = None
+        self.session: aiohttp.ClientSession = None
+        self.platforms: Platforms = None
+        self.config: PlatformsConfig = None
+
+    async def open(self) -> None:
+        self.session = aiohttp.ClientSession()
+        app = web.Application()
+        app.router.add_post("/telegram", self.endpoint.on_telegram)
+        app.router.add_post("/discord", self.endpoint.on_discord)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        sock = bound()
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        await web.SockSite(self._runner, sock).start()
+        self.config = PlatformsConfig(
+            state=self._state,
+            telegram_webhook_url=f"{url}/telegram",
+            discord_interactions_url=f"{url}/discord",
+            clock=self.clock,
+            **self._options,
+        )
+        await self.start()
+
+    async def start(self, **changes: Any) -> None:
+        self.platforms = Platforms(replace(self.config, **changes))
+        await self.platforms.start(bound())
+        self.env = self.platforms.environment()
+        self.endpoint.app_key = self.env["DISCORD_PUBLIC_KEY"]
+
+    async def restart(self, **changes: Any) -> None:
+        await self.platforms.stop()
+        await self.start(**changes)
+
+    async def close(self) -> None:
+        await self.platforms.stop()
+        await self._runner.cleanup()
+        await self.session.close()
+
+    async def bot(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call Telegram's API with JSON; the envelope."""
+        url = f"{self.env['TELEGRAM_API_BASE']}/bot{self.env['TELEGRAM_BOT_TOKEN']}/{method}"
+        async with self.session.post(url, json=params) as response:
+            envelope = await response.json()
+            assert response.status == envelope.get("error_code", 200)
+            return {**envelope, "headers": response.headers}
+
+    async def discord(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        """Call Discord's API without the bot's token; status and body."""
+        async with self.session.request(
+            method, self.env["DISCORD_API_BASE"] + path, json=body, headers={**AGENT, **headers}
+        ) as response:
+            raw = await response.read()
+            return response.status, json.loads(raw) if raw else None
+
+    async def as_bot(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Call Discord's API with the bot's token."""
+        return await self.discord(method, path, body, Authorization=f"Bot {self.env['DISCORD_BOT_TOKEN']}")
+
+    async def do(self, path: str, body: Any = None) -> dict[str, Any]:
+        """POST to the control API or the chat page."""
+        async with self.session.post(self.platforms.url + path, json=body if body is not None else {}) as response:
+            answer = await response.json()
+            assert response.status in (200, 201), answer
+            return answer
+
+    async def see(self, path: str) -> dict[str, Any]:
+        """GET from the control API or the chat page."""
+        async with self.session.get(self.platforms.url + path) as response:
+            assert response.status == 200, await response.text()
+            return await response.json()
+
+    async def say(self, text: str, person: str = ANA, **more: Any) -> dict[str, Any]:
+        return await self.do(f"/control/telegram/users/{person}/message", {"text": text, **more})
+
+    async def ask(self, prompt: str, **more: Any) -> dict[str, Any]:
+        return await self.do(f"/control/discord/users/{DISCORD_ANA}/ask", {"prompt": prompt, **more})
+
+    async def delivery(self, update_id: int) -> dict[str, Any]:
+        rows = (await self.see("/control/telegram/webhook"))["deliveries"]
+        return next(row for row in rows if row["update_id"] == update_id)
+
+    async def texts(self, platform: str = "telegram", chat: str = ANA) -> list[str]:
+        return [m["text"] for m in (await self.see(f"/control/{platform}/chats/{chat}"))["messages"]]
+
+    async def news(self) -> "News":
+        return News(await self.session.get(self.platforms.url + "/chat/events"))
+
+
+class News:
+    """The chat page's stream."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+
+    async def until(self, name: str, **facts: Any) -> dict[str, Any]:
+        """The next piece of news called *name* with these *facts*."""
+        seen = ""
+        async for raw in self._response.content:
+            line = raw.decode().strip()
+            if line.startswith("event: "):
+                seen = line.removeprefix("event: ")
+            elif line.startswith("data: ") and seen == name:
+                data = json.loads(line.removeprefix("data: "))
+                if all(data.get(key) == value for key, value in facts.items()):
+                    return data
+        raise AssertionError(f"the stream ended before {name} {facts}")
+
+    async def end(self) -> None:
+        async for _ in self._response.content:
+            pass
+
+
+def bound() -> socket.socket:
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    return sock
+
+
+Scenario = Callable[[World], Awaitable[None]]
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Play a scenario in a fresh world; it has 20 s before the test counts as stuck."""
+
+    def run(scenario: Scenario, *, runs: bool = False, **options: Any) -> None:
+        async def main() -> None:
+            world = World(tmp_path, ManualClock(runs=runs), options)
+            await world.open()
+            try:
+                async with asyncio.timeout(20):
+                    await scenario(world)
+            finally:
+                await world.close()
+
+        asyncio.run(main())
+
+    return run

@@ -1,0 +1,157 @@
+"""The chat page's server side, and the terminal chat over it."""
+
+import asyncio
+import json
+import re
+
+import pytest
+from aiohttp import web
+
+from emulator import chat
+
+ANA, DM = "5000000001", "1290000000000000400"
+
+
+def replying(world, text):
+    """The endpoint answers every update by sending *text* to the chat that it came from."""
+
+    def answer(got):
+        body = {"method": "sendMessage", "chat_id": got.body["message"]["chat"]["id"], "text": text}
+        return web.json_response(body)
+
+    world.endpoint.telegram = answer
+
+
+@pytest.mark.parametrize("path", ["/chat", "/chat/", "/_emulator/chat", "/_emulator/chat/"])
+def test_the_page_comes_with_its_first_conversation_and_no_markup_of_people(play, path):
+    async def scenario(world):
+        await world.say("</script><script>alert(1)</script>")
+        async with world.session.get(world.platforms.url + path) as response:
+            page, policy = await response.text(), response.headers["Content-Security-Policy"]
+        boot = re.search(r'<script type="application/json" id="boot">(.*?)</script>', page, re.DOTALL)[1]
+        shown = json.loads(boot)["transcript"]["messages"]
+        assert [message["text"] for message in shown] == ["</script><script>alert(1)</script>"]
+        assert policy.startswith("default-src 'none'")
+        assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", page)  # one file, nothing from elsewhere
+
+    play(scenario)
+
+
+def test_the_stream_tells_message_delivery_call_and_typing(play):
+    async def scenario(world):
+        replying(world, "pong")
+        await world.platforms.register()
+        news = await world.news()
+        await world.do("/_emulator/chat/telegram/say", {"person": ANA, "chat": ANA, "text": "ping"})
+        assert (await news.until("message"))["text"] == "ping"
+        assert (await news.until("delivery", state="delivered"))["message"] == "1"
+        reply = await news.until("message")
+        assert (reply["text"], reply["author"]["name"], reply["author"]["is_bot"]) == ("pong", "Postroom", True)
+        assert (await news.until("call"))["method"] == "sendMessage"
+
+    play(scenario)
+
+
+def test_stopping_ends_open_streams(play):
+    async def scenario(world):
+        news = await world.news()
+        await world.platforms.stop()
+        await news.end()
+        await world.start()
+
+    play(scenario)
+
+
+def test_pages_of_other_sites_may_not_steer(play):
+    async def scenario(world):
+        said = {"person": ANA, "text": "x"}
+        for origin, status in (("https://evil.example", 403), ("null", 403), ("http://127.0.0.1:8081", 201)):
+            async with world.session.post(
+                world.platforms.url + "/chat/telegram/say", json=said, headers={"Origin": origin}
+            ) as response:
+                assert response.status == status
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "why"),
+    [
+        ("/chat/telegram/say", {"person": ANA}, 400, '"text" must be there'),
+        ("/chat/telegram/say", {"person": ANA, "text": " "}, 400, "the text is empty"),
+        ("/chat/telegram/say", {"person": "Ana", "text": "x"}, 400, "a person's id is a positive number"),
+        ("/chat/telegram/say", {"person": ANA, "chat": "5000000002", "text": "x"}, 400, "Ana can't write in chat"),
+        ("/chat/telegram/say", {"person": ANA, "text": "x" * 4097}, 400, "at most 4096"),
+        ("/chat/discord/say", {"person": "1", "text": "x"}, 400, "there is nobody with the id 1"),
+        ("/control/telegram/chats/77/block", {}, 404, "there is no chat 77"),
+        ("/control/telegram/updates", {"rumour": {}}, 400, "exactly one known kind"),
+        ("/control/discord/interactions/5/replay", {}, 400, "there is no interaction 5"),
+        ("/control/nowhere", {}, 404, "Not Found"),
+    ],
+)
+def test_what_cannot_be_done_is_said(play, path, body, status, why):
+    async def scenario(world):
+        async with world.session.post(world.platforms.url + path, json=body) as response:
+            answer = await response.json()
+            assert response.status == status
+            assert why in answer["error"]
+
+    play(scenario)
+
+
+def terminal(world, platform="telegram", **more):
+    options = {"base_url": world.platforms.url, "person": "ana", "once": "hello", "timeout_s": 5.0, **more}
+    return asyncio.to_thread(chat.run_chat, platform, **options)
+
+
+def test_once_prints_the_reply(play, capsys, monkeypatch):
+    monkeypatch.setattr(chat, "QUIET_S", 0.05)
+
+    async def scenario(world):
+        replying(world, "pong")
+        await world.platforms.register()
+        assert await terminal(world) == 0
+        assert capsys.readouterr().out == "pong\n"
+
+    play(scenario)
+
+
+def test_once_prints_a_deferred_answer_when_it_is_there(play, capsys, monkeypatch):
+    monkeypatch.setattr(chat, "QUIET_S", 0.05)
+
+    async def scenario(world):
+        await world.platforms.register()
+        talk = asyncio.create_task(terminal(world, "discord"))
+        (got,) = await world.endpoint.wait(1)
+        news = await world.news()
+        if not (await world.see(f"/control/discord/chats/{DM}"))["messages"][1:]:
+            await news.until("message", state="thinking")
+        path = f"/webhooks/{got.body['application_id']}/{got.body['token']}/messages/@original"
+        assert (await world.discord("PATCH", path, {"content": "pong"}))[0] == 200
+        assert await talk == 0
+        assert capsys.readouterr().out == "pong\n"
+
+    play(scenario)
+
+
+def test_once_without_a_reply_says_why_and_ends_with_75(play, capsys):
+    async def scenario(world):
+        await world.platforms.register()
+        assert await terminal(world, timeout_s=0.1) == 75
+        assert capsys.readouterr().err.startswith("No reply within 0.1 s.")
+        world.endpoint.discord = lambda got: web.Response(status=500)
+        assert await terminal(world, "discord") == 75
+        assert "The application did not respond: the endpoint answered 500." in capsys.readouterr().err
+
+    play(scenario)
+
+
+def test_who_is_not_there_and_what_does_not_answer_is_said(play, capsys):
+    async def scenario(world):
+        assert await terminal(world, person="Zoe") == 1
+        assert "there are Ana, Ben." in capsys.readouterr().err
+        assert await terminal(world, base_url="http://127.0.0.1:9") == 1
+        assert "Start it with: emulator run" in capsys.readouterr().err
+        assert await terminal(world, "pigeon") == 1
+
+    play(scenario)
