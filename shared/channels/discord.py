@@ -48,7 +48,9 @@ EPHEMERAL = 64
 _THREADS = (10, 11, 12)
 _GROUP_DM = 3
 _GROUP_CONTEXT = 2
-_NOT_TAKEN = "Nobody answers here yet: whoever runs this bot has to connect this channel to an agent first."
+_NOT_TAKEN = (
+    "I can't answer this: it was empty, or whoever runs this bot has not connected this channel to an agent yet."
+)
 _UNAVAILABLE: dict[Kind, str] = {
     "command": "I don't know that command. Use /ask with your question.",
     "modal": "I can't take forms yet, so nothing was done with it. Use /ask with your question.",

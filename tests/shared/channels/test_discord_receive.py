@@ -99,6 +99,10 @@ def test_reads_a_recorded_interaction(discord, case):
     assert {name: actual[name] for name in expected} == expected
     assert event.asks_for_a_turn == (event.command == "ask" and event.kind == "command")
     assert event.asks_for_a_turn or event.kind == "membership" or event.reason
+    assert (received.not_taken is not None) == event.asks_for_a_turn
+    if event.asks_for_a_turn:  # the "thinking" would stay for ever where routing finds nobody to ask
+        refusal = json.loads(received.not_taken.body)
+        assert (refusal["type"], refusal["data"]["flags"]) == (4, 64)
     if told_at_once:
         assert reply["data"]["flags"] == 64
         assert reply["data"]["allowed_mentions"] == {"parse": [], "replied_user": False}
