@@ -132,9 +132,9 @@ def test_markup_becomes_entities_with_utf16_offsets(play):
 
 @pytest.mark.skipif(markup.tdlib() is None, reason="tdjson is not installed")
 def test_our_own_html_parser_refuses_and_reads_what_telegrams_does():
-    pieces = """<b>|</b>|<i>|</i>|</>|<foo>|<a href="http://e.com/x">|<a href='q'>|</a>|<pre>|</pre>|<code>|</code>|é|😀|
-|x|y z| |<code class="language-py">|&lt;|&amp;|&bogus;|&#65;|&#x1F600;|<|<b|< b>|</b|<b x=1>|<b x=é>|<b x='1'>|<b x='1|
-<span>|<span class="tg-spoiler">|</span>|<blockquote expandable>|</blockquote>|</i >|<B>|<a>|<b =>"""
+    pieces = """<b>|</b>|<i>|</i>|</>|<foo>|<a href="http://e.com/x">|<a href='q'>|</a>|<pre>|</pre>|<code>|</code>|é|
+|😀|x|y z| |<code class="language-py">|&lt;|&amp;|&bogus;|&#65;|&#x1F600;|<|<b|< b>|</b|<b x=1>|<b x=é>|<b x='1'>|
+|<b x='1|<span>|<span class="tg-spoiler">|</span>|<blockquote expandable>|</blockquote>|</i >|<B>|<a>|<b =>"""
     pieces = pieces.split("|")
     choose = random.Random(7)
     for _ in range(5000):
