@@ -142,10 +142,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _exit_code(error)
     sys.stdout.write(as_text(rows))
     kept = manifest["days_kept"]
-    told = f"; kept as they were, because messages have been pruned since: {', '.join(kept)}" if kept else ""
+    told = f"; kept, for an earlier run counted more: {', '.join(kept)}" if kept else ""
     sys.stdout.write(
         f"{manifest['messages']} messages at txid {manifest['txid']} ({manifest['timestamp']}); "
-        f"{len(manifest['days_written'])} days written to {asked.out}/parquet{told}\n"
+        f"days written to {asked.out}/parquet: {len(manifest['days_written'])}{told}\n"
     )
     return 0
 
