@@ -102,14 +102,11 @@ class Dispatch:
             return
         finally:
             renewal.cancel()
-        failure = outcome if isinstance(outcome, Failure) else None
-        log.info(
-            "turn.failed" if failure else "turn.done",
-            ms=clock.now_ms() - started_ms,
-            batch=len(claim.batch),
-            reason=failure.reason if failure else None,
-            **context,
-        )
+        facts = {"ms": clock.now_ms() - started_ms, "batch": len(claim.batch), **context}
+        if isinstance(outcome, Failure):
+            log.warning("turn.failed", reason=outcome.reason, **facts)
+        else:
+            log.info("turn.done", **facts)
 
     async def _renew(self, claim: Claim, lost: Callable[[], object]) -> None:
         """Hold the lease while the turn lives; end the turn if the lease is gone."""

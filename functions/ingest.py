@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from shared import clock, logs, routing
 from shared.channels import registry
-from shared.channels.base import Event, WebhookRequest
+from shared.channels.base import Channel, Received, WebhookReply, WebhookRequest
 from shared.db import dropped
 from shared.db.writer import Writer
 from shared.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid, UnknownName
@@ -38,37 +38,37 @@ class Ingest:
         self.writer = Writer(settings.db)
         self.kicker = Kicker(settings.sockets)
 
-    async def store(self, channel: str, events: tuple[Event, ...], *, now_ms: int) -> None:
-        """Store what one webhook brought, in one transaction that others may share, and wake dispatch."""
+    async def store(self, channel: str, received: Received, *, now_ms: int) -> WebhookReply:
+        """Store what one webhook brought, in one transaction that others may share; what the platform is answered."""
         policy = self.settings.new_chats
-        news = [event for event in events if event.kind != "ping"]
+        news = [event for event in received.events if event.kind != "ping"]
         if not news:
-            return
+            return received.reply
 
         def work(conn: apsw.Connection) -> list[routing.Routed]:
             return [routing.store(conn, channel, event, new_chats=policy, now_ms=now_ms) for event in news]
 
         routed = await self.writer.run(work)
         stored = sum(each.stored for each in routed)
+        duplicates = sum(each.duplicates for each in routed)
+        reasons = [each.dropped for each in routed if each.dropped]
         if stored:
             self.kicker.kick("dispatch")
-        self.kicker.kick("api")
-        log.info(
-            "ingest.stored",
-            channel=channel,
-            stored=stored,
-            duplicates=sum(each.duplicates for each in routed),
-            dropped=[each.dropped for each in routed if each.dropped],
-        )
+            self.kicker.kick("api")
+        facts = {"dropped": reasons} if reasons else {"duplicates": duplicates} if duplicates else {}
+        log.info("ingest.stored", channel=channel, stored=stored, **facts)
+        is_taken = stored or duplicates
+        return received.reply if is_taken else received.not_taken or received.reply
 
-    async def keep_unreadable(self, channel: str, body: bytes, reason: str, *, now_ms: int) -> None:
+    async def keep_unreadable(self, channel: Channel, body: bytes, reason: str, *, now_ms: int) -> WebhookReply:
         """A signed body that can't be read: the reason is kept once, however often it comes; the body is not."""
         key = hashlib.sha256(body).hexdigest()[:32]
         await self.writer.run(
             lambda conn: dropped.record(
-                conn, channel=channel, reason="payload", detail=reason, event_key=f"body:{key}", now_ms=now_ms
+                conn, channel=channel.name, reason="payload", detail=reason, event_key=f"body:{key}", now_ms=now_ms
             )
         )
+        return channel.unreadable
 
     def close(self) -> None:
         self.writer.close()
@@ -97,13 +97,11 @@ async def _webhook(request: Request) -> Response:
         return JSONResponse({"error": "the signature is missing or wrong"}, status_code=401)
     except PayloadInvalid as error:
         log.warning("ingest.unreadable", channel=name, reason=str(error), size_bytes=len(body))
-        work = service.keep_unreadable(name, body, str(error), now_ms=now_ms)
-        reply = channel.unreadable
+        work = service.keep_unreadable(channel, body, str(error), now_ms=now_ms)
     else:
-        work = service.store(name, received.events, now_ms=now_ms)
-        reply = received.reply
+        work = service.store(name, received, now_ms=now_ms)
     try:
-        await work
+        reply = await work
     except apsw.Error as error:
         log.exception("ingest.not_stored", channel=name)
         return _later(f"not stored: {type(error).__name__}")

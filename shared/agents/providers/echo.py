@@ -13,11 +13,12 @@ Commands, at the start of a message::
 """
 
 import asyncio
+import textwrap
 from collections.abc import AsyncGenerator
 
 from shared.agents.base import Failed, Init, Provider, ProviderEvent, Result, Text, Turn, TurnMessage
 
-_HELP = __doc__.split("::", 1)[1].strip("\n")
+_HELP = textwrap.dedent(__doc__.split("::", 1)[1]).strip("\n")
 _LONGEST_WAIT_S = 600.0
 
 
