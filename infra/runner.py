@@ -13,6 +13,7 @@ import asyncio
 import errno
 import faulthandler
 import importlib
+import logging
 import os
 import pkgutil
 import signal
@@ -158,9 +159,16 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._guard = guard
         self._on_ready = on_ready
+        self._starting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        self._starting = asyncio.ensure_future(super().startup(sockets))
+        try:
+            await self._starting
+        except asyncio.CancelledError:
+            if not self.should_exit:
+                raise
+            log.info("function.stopped", reason="before it was ready")
         if self.started and not self.should_exit:
             log.info("function.ready")
             if self._on_ready is not None:
@@ -183,6 +191,9 @@ class Server(uvicorn.Server):
             # Never called off, because what follows (executors, threads) can hang as well.
             faulthandler.dump_traceback_later(STOP_LIMIT_S, exit=True, file=sys.__stderr__ or sys.stderr)
         self.should_exit = True
+        if self._starting is not None and not self._starting.done():
+            logging.getLogger("uvicorn.error").disabled = True  # it would report the lifespan's end as a failure
+            self._starting.get_loop().call_soon_threadsafe(self._starting.cancel)
 
 
 class Guard:

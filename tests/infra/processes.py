@@ -1,0 +1,101 @@
+"""Real processes for tests: started, listened to line by line, and gone at the end whatever happened."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 20.0
+
+
+class Process:
+    """A child whose lines are kept as they come."""
+
+    def __init__(self, *argv, environment, pass_fds=(), cwd=ROOT):
+        self._popen = subprocess.Popen(
+            [str(word) for word in argv],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=cwd,
+            env={"PATH": os.environ["PATH"], **environment},
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+        self.out: list[str] = []
+        self.err: list[str] = []
+        self._news = threading.Condition()
+        self._readers = [
+            threading.Thread(target=self._read, args=(self._popen.stdout, self.out)),
+            threading.Thread(target=self._read, args=(self._popen.stderr, self.err)),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream, lines):
+        for line in stream:
+            with self._news:
+                lines.append(line.rstrip("\n"))
+                self._news.notify_all()
+        with self._news:
+            self._news.notify_all()
+
+    def events(self, name):
+        """The log lines of this event, so far."""
+        found = [json.loads(line) for line in self.out]
+        return [line for line in found if line["event"] == name]
+
+    def wait_for(self, name, count=1):
+        """Wait until the event was logged *count* times; returns them."""
+        with self._news:
+            found = self._news.wait_for(
+                lambda: (
+                    len(self.events(name)) >= count
+                    or not any(
+                        reader.is_alive() for reader in self._readers if reader is not threading.current_thread()
+                    )
+                ),
+                PATIENCE_S,
+            )
+        events = self.events(name)
+        assert found, f"no {name} in {PATIENCE_S} s: {self.out} {self.err}"
+        assert len(events) >= count, f"no {name}: {self.out} {self.err}"
+        return events
+
+    def signal(self, number):
+        self._popen.send_signal(number)
+
+    def end(self):
+        """Wait for its end; returns the exit code."""
+        code = self._popen.wait(PATIENCE_S)
+        for reader in self._readers:
+            reader.join()
+        return code
+
+    def stop(self, number):
+        """Send the signal and wait; returns the exit code and the seconds that it took."""
+        begun = time.monotonic()
+        self.signal(number)
+        return self.end(), time.monotonic() - begun
+
+    def close(self):
+        if self._popen.poll() is None:
+            os.killpg(self._popen.pid, signal.SIGKILL)  # with whatever it started: it leads its own group
+        self.end()
+        self._popen.stdout.close()
+        self._popen.stderr.close()
+
+
+def python(*argv, **options):
+    return Process(sys.executable, *argv, **options)
+
+
+def listening_socket():
+    sock = socket.create_server(("127.0.0.1", 0))
+    return sock, sock.getsockname()[1]

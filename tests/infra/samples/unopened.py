@@ -1,0 +1,13 @@
+"""Can't open what it needs."""
+
+from contextlib import asynccontextmanager
+
+from tests.infra.samples.sample import sample as unopened
+
+__all__ = ["lifespan", "unopened"]
+
+
+@asynccontextmanager
+async def lifespan(_):
+    raise OSError("the sample's disk is full")
+    yield
