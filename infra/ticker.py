@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 from infra.durations import parse_ms
 from shared import logs
 from shared.errors import PostroomError
-from shared.settings import Settings
 
 SECRET_HEADER = "X-Postroom-Tick"  # noqa: S105 - the header's name, not its value
 ANSWER_TIMEOUT_S = 10.0
@@ -200,6 +199,8 @@ def main(arguments: Sequence[str]) -> int:
         return USAGE
     logs.configure("ticker")
     try:
+        from shared.settings import Settings  # not above, like httpx below
+
         secret = Settings.load().tick_secret
     except PostroomError as error:
         sys.stderr.write(f"ticker: {error}\n")
