@@ -103,13 +103,15 @@ class Writer:
 
 
 def _attempt(conn: apsw.Connection, job: _Job[Any]) -> None:
+    conn.execute("SAVEPOINT job")
     try:
-        with conn:  # a savepoint, inside the transaction
-            job.result = job.work(conn)
+        job.result = job.work(conn)
     except Exception as error:
         if not conn.in_transaction:
             raise  # SQLite gave up the whole transaction (disk full, I/O error): so must the group
+        conn.execute("ROLLBACK TO job")
         job.error = error
+    conn.execute("RELEASE job")
 
 
 def _report(group: list[_Job[Any]]) -> None:

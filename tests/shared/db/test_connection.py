@@ -1,0 +1,108 @@
+import multiprocessing
+import subprocess
+import sys
+
+import apsw
+import pytest
+
+from shared.db import meta
+from shared.db.connection import open_connection, rows, scalar, transaction
+from tests.support import column
+
+_PROCESSES, _TRANSACTIONS = 4, 200
+
+
+def test_a_connection_is_durable_and_checks_foreign_keys(db, conn):
+    pragmas = ("journal_mode", "synchronous", "foreign_keys")
+    assert [scalar(conn, f"PRAGMA {name}") for name in pragmas] == ["wal", 2, 1]
+
+
+def test_a_reading_connection_can_not_write(db, conn):
+    reader = open_connection(db, readonly=True)
+    with pytest.raises(apsw.ReadOnlyError):
+        rows(reader, "UPDATE meta SET value = '1'")
+
+
+def test_an_exception_takes_everything_back(conn):
+    def half():
+        with transaction(conn):
+            meta.put(conn, "half", "done")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        half()
+    assert not conn.in_transaction
+    assert meta.get(conn, "half") is None
+
+
+def test_a_commit_that_fails_takes_everything_back_and_the_next_works(conn):
+    def dangling():
+        with transaction(conn):
+            rows(conn, "PRAGMA defer_foreign_keys = ON")
+            rows(conn, "INSERT INTO wirings (chat_id, agent, created_at) VALUES (999, 'assistant', 1)")
+
+    with pytest.raises(apsw.ConstraintError):
+        dangling()
+    with transaction(conn):
+        meta.put(conn, "after", "works")
+    assert column(conn, "SELECT count(*) FROM wirings") == [0]
+    assert meta.get(conn, "after") == "works"
+
+
+def test_what_ended_the_transaction_is_what_is_told(conn):
+    """A full disk makes SQLite roll back by itself: 'cannot rollback' must not hide it."""
+
+    def full():
+        with transaction(conn):
+            rows(conn, "ROLLBACK")
+            raise apsw.FullError("database or disk is full")
+
+    with pytest.raises(apsw.FullError):
+        full()
+
+
+def _write(path, name):
+    conn = open_connection(path)
+    for number in range(_TRANSACTIONS):
+        with transaction(conn):
+            rows(
+                conn,
+                "INSERT INTO events (type, data, created_at) VALUES (:name, :data, 1)",
+                {"name": name, "data": number},
+            )
+            count = int(meta.get(conn, "count") or 0)
+            meta.put(conn, "count", str(count + 1))
+
+
+def test_four_processes_write_at_once_and_none_is_turned_away(db, conn):
+    """Each reads and writes in one transaction: a lost update would show in the count."""
+    fork = multiprocessing.get_context("spawn")
+    running = [fork.Process(target=_write, args=(db, f"p{number}")) for number in range(_PROCESSES)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join(60)
+    assert [process.exitcode for process in running] == [0] * _PROCESSES
+    assert meta.get(conn, "count") == str(_PROCESSES * _TRANSACTIONS)
+    assert column(conn, "SELECT count(*) FROM events GROUP BY type") == [_TRANSACTIONS] * _PROCESSES
+
+
+_HOLD = """
+import sys, time
+from pathlib import Path
+from shared.db.connection import open_connection, rows, transaction
+conn = open_connection(Path(sys.argv[1]))
+with transaction(conn):
+    rows(conn, "INSERT INTO meta (key, value) VALUES ('half', 'done')")
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_writer_that_is_killed_in_its_transaction_frees_the_way_and_leaves_nothing(db, conn):
+    holder = subprocess.Popen([sys.executable, "-c", _HOLD, str(db)], stdout=subprocess.PIPE, text=True)
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        holder.kill()
+        with transaction(conn):
+            assert meta.get(conn, "half") is None

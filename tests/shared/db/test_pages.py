@@ -1,0 +1,177 @@
+"""How many pages of the WAL each step writes: exact, so that no index or column makes every message dearer unseen.
+
+A page is counted each time a transaction writes it. Which b-trees they belong to is told by ``dbstat``.
+"""
+
+import collections
+import hashlib
+import struct
+from pathlib import Path
+
+import pytest
+
+from shared import turns
+from shared.db import messages
+from shared.db.connection import rows, transaction
+from shared.turns import Said
+from tests.support import LEASE, NOW, make_session
+
+MESSAGES = 200
+_HEADER, _FRAME = 32, 24 + 4096
+
+
+class Wal:
+    """The frames of a database's WAL, which nothing checkpoints meanwhile."""
+
+    def __init__(self, conn, db):
+        self._conn, self._path = conn, Path(f"{db}-wal")
+        rows(conn, "PRAGMA wal_autocheckpoint = 0")
+        conn.set_wal_hook(self._committed)
+        self._frames = 0
+
+    def _committed(self, _conn, _name, frames):
+        self._frames = frames
+        return 0
+
+    def pages(self, work):
+        """Pages written per message by *work*, for each b-tree; those that only grew the file are left out."""
+        before = self._frames
+        work()
+        data = self._path.read_bytes()
+        numbers = [struct.unpack_from(">I", data, _HEADER + frame * _FRAME)[0] for frame in range(before, self._frames)]
+        names = dict(rows(self._conn, "SELECT pageno, name FROM dbstat"))
+        counted = collections.Counter(names[number] for number in numbers)
+        return {name: round(count / MESSAGES, 2) for name, count in sorted(counted.items()) if count >= MESSAGES * 0.04}
+
+
+@pytest.fixture
+def wal(conn, db):
+    return Wal(conn, db)
+
+
+def enqueue(conn, *, per_transaction=1, event_keys=True):
+    """In one session, with ids as scattered as nanoid's."""
+    chat, session = make_session(conn)
+
+    def store(number):
+        messages.enqueue(
+            conn,
+            messages.NewMessage(
+                message_id="telegram_" + hashlib.sha256(str(number).encode()).hexdigest()[:8],
+                channel="telegram",
+                chat_id=chat,
+                platform_id="100",
+                platform_message_id=str(number),
+                event_key=str(730_000_000 + number) if event_keys else None,
+                sender="Ana Ruiz",
+                sender_id="5000000001",
+                message="Hello, can you summarise yesterday?",
+                content={"context": {"chat_type": "private"}},
+                agent="assistant",
+                session_id=session,
+            ),
+            now_ms=NOW,
+        )
+
+    for first in range(0, MESSAGES, per_transaction):
+        with transaction(conn):
+            for number in range(first, first + per_transaction):
+                store(number)
+
+
+def claim(conn, limit):
+    _, session = make_session(conn)
+    with transaction(conn):
+        return messages.claim(conn, session, token="turn_1234_0123456789ab", now_ms=NOW, lease_ms=LEASE, limit=limit)
+
+
+def settle(conn, claimed, *, now_ms):
+    with transaction(conn):
+        said = [Said(f"You said: {message.message}", message) for message in claimed.asked]
+        turns.settle(conn, claimed, said, str(now_ms), now_ms=now_ms)
+
+
+def check(measured, *, expected):
+    """Exactly these b-trees, each within a few per cent: what is more is a page split or a first row."""
+    print({"total": round(sum(measured.values()), 2), **measured})
+    assert measured.keys() == expected.keys()
+    assert {name: pages for name, pages in measured.items() if abs(pages - expected[name]) > 0.06} == {}
+
+
+def test_enqueue_one_by_one(conn, wal):
+    """6.2: the row and its three indexes (id, open, platform event), the event, and AUTOINCREMENT's counter."""
+    check(
+        wal.pages(lambda: enqueue(conn)),
+        expected={
+            "messages": 1.06,
+            "sqlite_autoindex_messages_1": 1.01,
+            "messages_open": 1.0,
+            "messages_event": 1.02,
+            "events": 1.02,
+            "sqlite_sequence": 1.0,
+            "sqlite_schema": 0.07,  # the first page, when the file grows
+        },
+    )
+
+
+def test_a_message_without_a_platform_event_is_a_page_less(conn, wal):
+    assert "messages_event" not in wal.pages(lambda: enqueue(conn, event_keys=False))
+
+
+def test_enqueue_a_hundred_at_once(conn, wal):
+    """0.2: what group commit makes of it."""
+    assert sum(wal.pages(lambda: enqueue(conn, per_transaction=100)).values()) <= 0.25
+
+
+def test_claim_and_complete_one_by_one(conn, wal):
+    """6.1: the row and its place among the open ones, twice, is 4.05; the claim's event with its counter 2 more."""
+
+    def work():
+        for _ in range(MESSAGES):
+            claimed = claim(conn, 1)
+            with transaction(conn):
+                messages.complete(conn, claimed, now_ms=NOW)
+
+    enqueue(conn)
+    check(wal.pages(work), expected={"messages": 2.05, "messages_open": 2.0, "events": 1.03, "sqlite_sequence": 1.0})
+
+
+def test_claim_and_settle_one_by_one(conn, wal):
+    """14.6: beyond claim and complete, the response with its two indexes, two lines of history with their index, the
+    session, and three events in the two transactions.
+    """
+
+    def work():
+        for number in range(MESSAGES):
+            settle(conn, claim(conn, 1), now_ms=NOW + number)
+
+    enqueue(conn)
+    check(
+        wal.pages(work),
+        expected={
+            "messages": 2.05,
+            "messages_open": 2.0,
+            "events": 2.12,
+            "sqlite_sequence": 2.0,
+            "responses": 1.07,
+            "responses_open": 1.01,
+            "responses_of_message": 1.01,
+            "agent_messages": 1.07,
+            "agent_messages_of_agent": 1.04,
+            "sessions": 1.0,
+            "sqlite_schema": 0.2,
+        },
+    )
+
+
+def test_claim_and_settle_in_batches_of_twenty(conn, wal):
+    """1.3 with everything; the messages themselves, claimed and completed, are 0.4 of it."""
+
+    def work():
+        for number in range(MESSAGES // 20):
+            settle(conn, claim(conn, 20), now_ms=NOW + number)
+
+    enqueue(conn)
+    measured = wal.pages(work)
+    assert sum(measured.values()) <= 1.4
+    assert measured["messages"] + measured["messages_open"] <= 0.42
