@@ -1,0 +1,255 @@
+import asyncio
+import signal
+
+import httpx
+import pytest
+
+from infra.ticker import Tick, Ticker, parse
+from tests.infra.conftest import SECRET
+from tests.infra.processes import listening_socket
+
+START = 1_000_000
+
+
+class Clock:
+    """Goes forward only when somebody sleeps on it; ends the run at *until*."""
+
+    def __init__(self, until=None):
+        self.now = START
+        self.until = until
+
+    def now_ms(self):
+        return self.now
+
+    async def sleep_ms(self, ms):
+        for _ in range(5):
+            await asyncio.sleep(0)  # let the posts get on
+        self.now += ms
+        if self.until is not None and self.now > self.until:
+            raise asyncio.CancelledError
+
+
+class Posts:
+    """The function's side: remembers when it was called, answers what it is told to."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.seen = []
+        self.answers = {}
+        self.holding = {}
+
+    async def __call__(self, tick):
+        self.seen.append((tick.function, self.clock.now - START))
+        if tick.function in self.holding:
+            await self.holding[tick.function].wait()
+        answer = self.answers.get(tick.function, 202)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def of(self, function):
+        return [at for name, at in self.seen if name == function]
+
+
+@pytest.fixture
+def reports():
+    return []
+
+
+def make(clock, posts, reports, *ticks):
+    return Ticker(
+        [Tick(name, every_ms, f"http://127.0.0.1/{name}") for name, every_ms in ticks],
+        posts,
+        now_ms=clock.now_ms,
+        sleep_ms=clock.sleep_ms,
+        report=lambda event, tick, reason: reports.append((event, tick.function, reason)),
+    )
+
+
+def run(ticker):
+    async def until_cancelled():
+        with pytest.raises(asyncio.CancelledError):
+            await ticker.run()
+
+    asyncio.run(until_cancelled())
+
+
+async def settle():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_each_function_is_ticked_at_once_and_then_on_its_own_grid(reports):
+    clock = Clock(until=START + 10_000)
+    posts = Posts(clock)
+    ticker = make(clock, posts, reports, ("dispatch", 5000), ("deliver", 1000))
+
+    run(ticker)
+
+    assert posts.of("dispatch") == [0, 5000, 10_000]
+    assert posts.of("deliver") == list(range(0, 10_001, 1000))
+    assert ticker.counts["deliver"].sent == 11
+    assert reports == []
+
+
+def test_the_grid_does_not_drift_and_missed_points_are_counted_not_made_up_for(reports):
+    clock = Clock()
+    posts = Posts(clock)
+
+    async def steps():
+        ticker = make(clock, posts, reports, ("deliver", 1000))
+        following = []
+        for now in (0, 1007, 4500, 5000):
+            clock.now = START + now
+            following.append(ticker.step(clock.now) - START)
+            await settle()
+        return ticker, following
+
+    ticker, following = asyncio.run(steps())
+
+    assert following == [1000, 2000, 5000, 6000]
+    assert posts.of("deliver") == [0, 1007, 4500, 5000]
+    assert ticker.counts["deliver"].late == 2  # 2000 was sent at 4500; 3000 and 4000 never
+
+
+def test_a_tick_that_meets_its_predecessor_is_skipped_counted_and_told_once(reports):
+    clock = Clock()
+    posts = Posts(clock)
+
+    async def steps():
+        ticker = make(clock, posts, reports, ("sweep", 1000), ("deliver", 1000))
+        posts.holding["sweep"] = asyncio.Event()
+        for now in (0, 1000, 2000, 3000):
+            clock.now = START + now
+            ticker.step(clock.now)
+            await settle()
+        posts.holding["sweep"].set()
+        await settle()
+        clock.now = START + 4000
+        ticker.step(clock.now)
+        await settle()
+        return ticker
+
+    ticker = asyncio.run(steps())
+
+    assert posts.of("sweep") == [0, 4000]
+    assert posts.of("deliver") == [0, 1000, 2000, 3000, 4000]
+    assert (ticker.counts["sweep"].sent, ticker.counts["sweep"].skipped) == (2, 3)
+    assert reports == [("tick.skipped", "sweep", "the one before is still running")]
+
+
+def test_an_absent_function_costs_one_report_when_it_goes_and_one_when_it_is_back(reports):
+    clock = Clock()
+    posts = Posts(clock)
+
+    async def steps():
+        ticker = make(clock, posts, reports, ("deliver", 1000))
+        refused = httpx.ConnectError("nobody there")
+        for now, answer in enumerate((202, refused, refused, refused, 401, 401, 202, 202)):
+            posts.answers["deliver"] = answer
+            ticker.step(START + now * 1000)
+            await settle()
+        return ticker
+
+    ticker = asyncio.run(steps())
+
+    assert reports == [
+        ("tick.away", "deliver", "ConnectError"),
+        ("tick.away", "deliver", "status 401"),
+        ("tick.back", "deliver", None),
+    ]
+    assert (ticker.counts["deliver"].sent, ticker.counts["deliver"].failed) == (3, 5)
+
+
+def test_stopping_gives_up_the_posts_under_way(reports):
+    clock = Clock(until=START + 2000)
+    posts = Posts(clock)
+    left = []
+
+    async def post(tick):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.append(tick.function)
+
+    ticker = Ticker(
+        [Tick("sweep", 1000, "http://127.0.0.1/x")],
+        post,
+        now_ms=clock.now_ms,
+        sleep_ms=clock.sleep_ms,
+        report=lambda *_: None,
+    )
+
+    run(ticker)
+
+    assert left == ["sweep"]
+    assert posts.seen == []
+
+
+@pytest.mark.parametrize(
+    ("text", "every_ms"), [("dispatch=5s@9002", 5000), ("dispatch=250ms@9002", 250), ("dispatch=1m@9002", 60_000)]
+)
+def test_a_tick_is_written_as_function_every_and_port(text, every_ms):
+    assert parse(text) == Tick("dispatch", every_ms, "http://127.0.0.1:9002/tick")
+    assert parse(text).port == 9002
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dispatch",
+        "dispatch=5s",
+        "dispatch=5@9002",
+        "dispatch=0s@9002",
+        "=5s@9002",
+        "dispatch=5s@0",
+        "dispatch=5s@65536",
+        "dispatch=5s@9002/x",
+        "Dispatch=5s@9002",
+    ],
+)
+def test_a_tick_that_is_not_one_is_refused_with_the_form(text):
+    with pytest.raises(ValueError, match=r"such as (dispatch=5s@9002|500ms or 10s)"):
+        parse(text)
+
+
+# -- the program -------------------------------------------------------------------------------------------------------
+
+
+def test_the_program_ticks_a_real_function_with_the_secret_and_survives_its_absence(start, environment):
+    sock, port = listening_socket()
+    sock.close()
+    ticker = start("-m", "infra.ticker", f"recurrence=100ms@{port}", environment=environment)
+    ticker.wait_for("tick.away")
+
+    function = start("-m", "infra.runner", "recurrence", "--port", port, environment=environment)
+    function.wait_for("function.ready")
+    ticker.wait_for("tick.back")
+    function.stop(signal.SIGTERM)
+    ticker.wait_for("tick.away", count=2)
+    code, took_s = ticker.stop(signal.SIGTERM)
+
+    assert code == 0
+    assert took_s < 3
+    assert ticker.err == []
+    assert SECRET not in "".join(ticker.out)
+    assert {line["target"] for line in ticker.events("tick.away")} == {"recurrence"}
+
+
+def test_the_program_refuses_what_it_cant_read_all_at_once(start, environment):
+    process = start("-m", "infra.ticker", "dispatch=5s", "deliver=1s@9003", "sweep=1h@9004", environment=environment)
+
+    assert process.end() == 64
+    assert process.err == [
+        "ticker: 'dispatch=5s' is not a tick; write function=every@port, such as dispatch=5s@9002",
+        "ticker: the interval of 'sweep=1h@9004': '1h' is not a duration; write a whole number and ms, s or m, "
+        "such as 500ms or 10s",
+    ]
+
+
+def test_the_program_refuses_to_run_without_a_secret(start, environment):
+    del environment["POSTROOM_TICK_SECRET"]
+    process = start("-m", "infra.ticker", "deliver=1s@9003", environment=environment)
+
+    assert process.end() == 78
+    assert process.err == ["ticker: POSTROOM_TICK_SECRET is not set; give the functions and the ticker the same one"]
