@@ -92,7 +92,7 @@ def test_a_telegram_message_is_answered_replicated_and_counted_by_spark(lasting:
     )
 
     assert job.returncode == 0, job.stderr
-    table = parquet.read_table(tmp_path / "out").to_pylist()
+    table = parquet.read_table(tmp_path / "out" / "parquet").to_pylist()
     assert sum(row["received"] for row in table if row["channel"] == "telegram") == received
     assert "telegram" in job.stdout
 
