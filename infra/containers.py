@@ -41,7 +41,7 @@ class Task:
         self.containers: dict[str, Container] = {}
         self._check_volumes(resource)
         self._read_containers(resource)
-        self._functions = {item.spec.name: item for item in self.containers.values() if item.spec}
+        self._functions = {name: item for name, item in self.containers.items() if item.spec}
         if not self._functions:
             reading.problem(resource.place, f"no container runs a function; one would have the Command {RUNNER_FORM}")
 
@@ -109,15 +109,15 @@ class Task:
 
     def _function(self, name: str, place: Node, node: Node, words: list[str], nodes: list[Node]) -> Container:
         function = words[3] if len(words) > 3 else ""
-        options = self._options(name, words[4:], nodes[4:])
+        options = self._options(name, node["Command"] or node, words[4:], nodes[4:])
         if function != name:
             at = nodes[3] if len(nodes) > 3 else nodes[-1]
             self._reading.problem(at, f"container {name!r} runs the function {function!r}: name them alike")
         elif self._root and not (self._root / "functions" / f"{name}.py").is_file():
             existing = sorted(path.stem for path in (self._root / "functions").glob("[!_]*.py"))
             self._reading.problem(nodes[3], f"functions/{name}.py does not exist{did_you_mean(name, existing)}")
-        port = self._option(options, "--port", _port, name, node)
-        timeout_ms = self._option(options, "--timeout", parse_ms, name, node)
+        port = self._option(options, "--port", _port, name)
+        timeout_ms = self._option(options, "--timeout", parse_ms, name)
         environment, secrets = self._variables(name, node)
         spec = FunctionSpec(
             name=function,
@@ -132,10 +132,13 @@ class Task:
         host = options["--host"][0] if "--host" in options else "127.0.0.1"
         return Container(name, place, node, words, spec, host)
 
-    def _options(self, container: str, words: list[str], nodes: list[Node]) -> dict[str, tuple[str, Node]]:
+    def _options(
+        self, container: str, command: Node, words: list[str], nodes: list[Node]
+    ) -> dict[str, tuple[str, Node]]:
         """``--name value`` pairs, with the place of each value."""
         known = ("--port", "--timeout", "--host")
         found = {}
+        noted = len(self._reading.problems)
         for index in range(0, len(words), 2):
             option = words[index]
             if option not in known:
@@ -147,21 +150,16 @@ class Task:
                 self._reading.problem(nodes[index], f"container {container!r}: {option} has no value")
             else:
                 found[option] = (words[index + 1], nodes[index + 1])
+        for option in ("--port", "--timeout"):
+            if option not in found and len(self._reading.problems) == noted:
+                message = f"container {container!r} has no {option}; the Command should be {RUNNER_FORM}"
+                self._reading.problem(command, message)
         return found
 
     def _option(
-        self,
-        options: dict[str, tuple[str, Node]],
-        option: str,
-        read: Callable[[str], int],
-        container: str,
-        node: Node,
+        self, options: dict[str, tuple[str, Node]], option: str, read: Callable[[str], int], container: str
     ) -> int | None:
         if option not in options:
-            command = node["Command"] or node
-            self._reading.problem(
-                command, f"container {container!r} has no {option}; the Command should be {RUNNER_FORM}"
-            )
             return None
         text, place = options[option]
         try:
