@@ -3,10 +3,9 @@
 import itertools
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-
-import apsw
 
 from shared.db import agents, chats, messages, sessions
 from shared.db.connection import open_connection, transaction
@@ -62,7 +61,7 @@ class Ours:
                 token="t",
                 now_ms=NOW,
                 lease_ms=30_000,
-                limit=limit,  # noqa: S106
+                limit=limit,
             )
         if claim is None:
             return 0
@@ -114,49 +113,33 @@ def _peers(folder: Path) -> dict[str, Callable[[], int]]:
     }
 
 
-def run() -> list[tuple[str, str, dict[str, Rate]]]:
+def _level(folder: Path, synchronous: str) -> Iterator[tuple[str, dict[str, Rate]]]:
+    """(what, rates) for each line at one level of durability."""
+    raw, ours = Raw(folder / "raw.db", synchronous), Ours(folder / "ours.db", synchronous)
+    one: dict[str, Callable[[], int]] = {
+        "raw": _one(lambda: raw.insert(TEXT, NOW)),
+        "postroom": _one(lambda: _ours_one(ours, key=False)),
+        "postroom, event key": _one(lambda: _ours_one(ours, key=True)),
+    }
+    if synchronous == "NORMAL":
+        one |= _peers(folder)
+    yield "enqueue, one per transaction", rates(one, reference="raw")
+    many = {"raw": lambda: _raw_many(raw), "postroom": lambda: _ours_many(ours)}
+    yield "enqueue, 100 per transaction", rates(many, reference="raw")
+    for size in (1, 20):
+        turn = {
+            "raw": partial(raw.claim_and_settle, size, NOW),
+            "postroom": partial(ours.claim_and_settle, size),
+        }
+        yield f"claim + settle, batch of {size} (response, history, events)", rates(turn, reference="raw")
+
+
+def run() -> Iterator[tuple[str, str, dict[str, Rate]]]:
     """(what, synchronous, rates) for each line of the table."""
-    lines = []
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for synchronous in ("NORMAL", "FULL"):
             folder = Path(name) / synchronous
             folder.mkdir()
-            raw, ours = Raw(folder / "raw.db", synchronous), Ours(folder / "ours.db", synchronous)
-            inserts: dict[str, Callable[[], int]] = {
-                "raw": _one(lambda raw=raw: raw.insert(TEXT, NOW)),
-                "postroom": _one(lambda ours=ours: _ours_one(ours, key=False)),
-                "postroom, event key": _one(lambda ours=ours: _ours_one(ours, key=True)),
-            }
-            if synchronous == "NORMAL":
-                inserts |= _peers(folder)
-            lines.append(("enqueue, one per transaction", synchronous, rates(inserts, reference="raw")))
-            lines.append(
-                (
-                    "enqueue, 100 per transaction",
-                    synchronous,
-                    rates(
-                        {"raw": lambda raw=raw: _raw_many(raw), "postroom": lambda ours=ours: _ours_many(ours)},
-                        reference="raw",
-                    ),
-                )
-            )
-            for size in (1, 20):
-                lines.append(
-                    (
-                        f"claim + settle, batch of {size} (response, history, events)",
-                        synchronous,
-                        rates(
-                            {
-                                "raw": lambda raw=raw, size=size: raw.claim_and_settle(size, NOW),
-                                "postroom": lambda ours=ours, size=size: ours.claim_and_settle(size),
-                            },
-                            reference="raw",
-                        ),
-                    )
-                )
-    return lines
-
-
-def sqlite_version() -> str:
-    return apsw.sqlite_lib_version()
+            for what, found in _level(folder, synchronous):
+                yield what, synchronous, found

@@ -1,4 +1,4 @@
-"""The reference: the smallest correct hand-written apsw program on the same file settings, with the same durable work."""
+"""The reference: the smallest correct hand-written apsw program, with the same file settings and durable work."""
 
 from pathlib import Path
 

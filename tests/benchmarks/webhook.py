@@ -35,7 +35,7 @@ _CONCURRENCY = 32
 def _function(name: str, environment: dict[str, str], package: str = "functions") -> Iterator[str]:
     """The function in a process of its own; its URL, once it is healthy."""
     sock = socket.create_server(("127.0.0.1", 0), backlog=512)
-    url = "http://127.0.0.1:%d" % sock.getsockname()[1]
+    url = f"http://127.0.0.1:{sock.getsockname()[1]}"
     process = subprocess.Popen(
         [sys.executable, "-c", _SERVE, name, package, str(sock.fileno())],
         env=environment,
@@ -139,7 +139,7 @@ async def _measure(folder: Path) -> list[str]:
     await runner.setup()
     sock = socket.create_server(("127.0.0.1", 0))
     await web.SockSite(runner, sock).start()
-    environment = _environment(folder, "http://127.0.0.1:%d" % sock.getsockname()[1])
+    environment = _environment(folder, f"http://127.0.0.1:{sock.getsockname()[1]}")
     try:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=64)) as session:
             with (
@@ -174,7 +174,7 @@ def _reply_lines(latencies: list[float]) -> list[str]:
 
 def _ingest_lines(rounds: list[tuple[float, float, float]]) -> list[str]:
     rate, ratio, p99 = (statistics.median(column) for column in zip(*rounds, strict=True))
-    spread = f"{min(each[1] for each in rounds):.2f}–{max(each[1] for each in rounds):.2f}"
+    spread = f"{min(each[1] for each in rounds):.2f} to {max(each[1] for each in rounds):.2f}"
     return [
         f"| ingest, 32 at a time, FULL: rate / the same without storing | {rate:,.0f}/s, {ratio:.2f} ({spread})"
         f" | ≥ 0.60 | {ratio / 0.60:.2f} |",

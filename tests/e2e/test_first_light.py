@@ -105,9 +105,7 @@ def test_a_discord_command_is_deferred_and_answered_by_editing(lasting: System) 
 
     def edits() -> list[dict[str, Any]]:
         calls = lasting.get("/control/discord/calls", "platforms")[1]["calls"]
-        return [
-            call for call in calls if "hello from Discord" in json.dumps(call["params"]) and call["status"] == 200
-        ]
+        return [call for call in calls if "hello from Discord" in json.dumps(call["params"]) and call["status"] == 200]
 
     (edit,) = until("the edit of the deferred answer", edits)
     assert edit["params"]["body"]["content"] == "You said: hello from Discord"
