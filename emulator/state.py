@@ -60,6 +60,10 @@ class StateFolder:
         """Make the folders, for this user only, and keep them out of git."""
         for folder in (self.path, self.s3, self.agents, self.logs, self.run):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.run.stat().st_uid != os.getuid():
+            raise Taken(
+                f"{self.run}, the folder for sockets, belongs to somebody else: use --state with a shorter path"
+            )
         ignore = self.path / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
@@ -78,10 +82,12 @@ class StateFolder:
 
     def remove(self) -> None:
         """Delete everything."""
-        run = self.run
+        self.tidy()
         shutil.rmtree(self.path, ignore_errors=True)
-        if run.exists():
-            shutil.rmtree(run, ignore_errors=True)
+
+    def tidy(self) -> None:
+        """Delete what only a running instance needs: the sockets."""
+        shutil.rmtree(self.run, ignore_errors=True)
 
 
 def write_private(path: Path, text: str) -> None:

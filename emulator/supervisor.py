@@ -163,6 +163,8 @@ class Supervisor:
                 self._console.happened(name, f"did not stop cleanly: {error}", level="warning")
         if hasattr(self, "_sockets"):
             self._sockets.close()
+        if self.has_state:
+            self._state.tidy()
         self._lock.release()
         if not self._options.is_kept:
             self._state.remove()
@@ -357,7 +359,7 @@ class Supervisor:
             self._console.note(f"restored {count} messages from the replica (position {restored.txid})")
 
     async def _prepare_database(self, *, is_restored: bool) -> dict[str, Any]:
-        await self._forks.wait_loaded()
+        await self._forks.renew()
         said: list[str] = []
 
         def listen(text: str, _: bool) -> None:
@@ -478,6 +480,8 @@ class Supervisor:
     async def _code_changed(self, saved: set[Path]) -> None:
         forget_compiled(path for path in saved if path.suffix == ".py")
         names = affected(saved, self._options.project, self._fleet.functions)
+        if len(names) == len(self._fleet.functions):
+            await self._forks.renew()
         because = ", ".join(sorted(_short(path, self._options.project) for path in saved)[:3])
         await self._fleet.reload(names, because=because)
 

@@ -1,6 +1,6 @@
 """What the fork server runs in a child: a function, or the step that prepares the database.
 
-Loaded after the fork, together with everything else of ours, so that a reload sees what was saved.
+Loaded after the fork; what it needs of ours is in the fork server's second stage, or is loaded here.
 """
 
 import json

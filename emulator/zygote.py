@@ -1,14 +1,19 @@
 """The fork server: loads the libraries once, and forks a ready-made process for each function.
 
-It loads what others wrote and never what we wrote, so a fork always sees the code as it is on disk now: that is the
-whole of hot reload. It has no threads, because a fork copies only one; and it is the parent of every function, so it
-alone sends them signals and hears of their end.
+It comes in two stages. The first loads what others wrote and lives as long as the emulator. The second is a fork of it
+that has loaded what our functions share, ``shared`` and ``infra``, as it was on disk at that moment; when that changes,
+a new second stage takes its place. A function is a fork of the second stage and loads its own file only: that is the
+whole of hot reload.
+
+A stage has no threads, because a fork copies only one; and it is the parent of its forks, so it alone sends them
+signals and hears of their end.
 
 Spoken over one socket (``SOCK_SEQPACKET``: a message is a message), JSON, with file descriptors beside it:
 
 ========== ======================================================= =========================================
 to it      ``{"fork": id, "name", "entry", "options", "env"}``      fds: stdin-free stdout, stderr, ready, *more*
            ``{"kill": id, "signal", "group"}``
+           ``{"stage": id}``                                        fds: the new stage's own end of a socket
 from it    ``{"loaded": ms}``, ``{"forked": id, "pid"}``,
            ``{"exited": id, "code"}`` (negative: a signal)
 ========== ======================================================= =========================================
@@ -22,6 +27,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -58,6 +64,7 @@ PRELOADED = (
     "zoneinfo",
 )
 OURS = ("shared", "functions", "infra", "spark_jobs")
+SHARED = ("shared", "infra.runner")  # packages with all that is in them, and modules
 MAX_MESSAGE = 1 << 18  # bytes: an environment and a name fit many times
 MAX_FDS = 16
 
@@ -69,6 +76,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the supervisor decides
     name_process("zygote")
     started = time.monotonic()
+    # structlog loads rich when it is there, for a console that no function has; where it is deployed there is none.
+    sys.modules["rich"] = None  # type: ignore[assignment]
     for module in PRELOADED:
         importlib.import_module(module)
     ours = sorted(name for name in sys.modules if name.partition(".")[0] in OURS)
@@ -79,6 +88,17 @@ def main() -> int:
     gc.freeze()
     channel.send(json.dumps({"loaded": round((time.monotonic() - started) * 1000)}).encode())
     return Zygote(channel).run()
+
+
+def load_shared() -> None:
+    """Load what our functions share. A module that does not load is left for the functions that need it to say so."""
+    importlib.invalidate_caches()
+    for name in SHARED:
+        with contextlib.suppress(Exception):
+            module = importlib.import_module(name)
+            for found in pkgutil.walk_packages(getattr(module, "__path__", []), f"{name}.", onerror=lambda _: None):
+                with contextlib.suppress(Exception):
+                    importlib.import_module(found.name)
 
 
 class Zygote:
@@ -116,6 +136,8 @@ class Zygote:
         message = json.loads(data)
         if "fork" in message:
             self._fork(message, fds)
+        elif "stage" in message:
+            self._stage(message, fds)
         elif "kill" in message:
             self._kill(message)
         return True
@@ -129,6 +151,14 @@ class Zygote:
             os.close(fd)
         self._children[pid] = message["fork"]
         self._tell({"forked": message["fork"], "pid": pid})
+
+    def _stage(self, message: Mapping[str, Any], fds: Sequence[int]) -> None:
+        zygote = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _become_stage(fds[0], zygote=zygote, inherited=(self._channel, self._wakeup_in, self._wakeup_out))
+        os.close(fds[0])
+        self._children[pid] = message["stage"]
 
     def _kill(self, message: Mapping[str, Any]) -> None:
         # Only children that we have not reaped: their ids can't have gone to somebody else.
@@ -162,19 +192,44 @@ class Zygote:
             kill_group(pid)
 
 
+def _become_stage(fd: int, *, zygote: int, inherited: Sequence[socket.socket | int]) -> None:
+    """In the child: load what is shared, and take commands on the new socket. Never returns."""
+    code = 1
+    try:
+        _leave(zygote, inherited)
+        name_process("zygote-shared")
+        started = time.monotonic()
+        channel = socket.socket(fileno=fd)
+        load_shared()
+        gc.collect()
+        gc.freeze()
+        channel.send(json.dumps({"loaded": round((time.monotonic() - started) * 1000)}).encode())
+        code = Zygote(channel).run()
+    except BaseException:  # noqa: BLE001 - the process ends here, and says why
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _leave(zygote: int, inherited: Sequence[socket.socket | int]) -> None:
+    """In a child: be on its own, tied to the life of *zygote*, without what is the zygote's."""
+    os.setpgid(0, 0)
+    die_with_parent(zygote)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    for thing in inherited:
+        thing.close() if isinstance(thing, socket.socket) else os.close(thing)
+
+
 def _become(
     message: Mapping[str, Any], fds: Sequence[int], *, zygote: int, inherited: Sequence[socket.socket | int]
 ) -> None:
     """In the child: drop what is the zygote's, take on the environment, run the entry, exit. Never returns."""
     code = 1
     try:
-        os.setpgid(0, 0)
-        die_with_parent(zygote)
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        for thing in inherited:
-            thing.close() if isinstance(thing, socket.socket) else os.close(thing)
+        _leave(zygote, inherited)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         out, err, ready, *more = fds
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (out, 1), (err, 2)):

@@ -49,6 +49,11 @@ def facts(options, ready_fd, sockets):
     print(len(os.listdir("/proc/self/fd")), flush=True)
     return 0
 
+def fact(options, ready_fd, sockets):
+    import shared.fact
+    print(shared.fact.FACT, flush=True)
+    return 0
+
 def version(options, ready_fd, sockets):
     import changing
     print(changing.VERSION, flush=True)
@@ -87,7 +92,7 @@ def fork(forks: Forks, entry: str, said: list[str] | None = None, **more: object
     )
 
 
-def test_nothing_of_ours_is_loaded_before_the_fork() -> None:
+def test_the_first_stage_loads_nothing_of_ours() -> None:
     """Else a reload would run the old code."""
     assert not [name for name in PRELOADED if name.partition(".")[0] in OURS]
 
@@ -165,5 +170,60 @@ def test_the_end_of_the_fork_server_is_the_end_of_its_children(tmp_path: Path) -
 
         assert await process.wait_ended(5) == -signal.SIGKILL
         wait_until(lambda: not is_alive(process.pid), what="the end of the child")
+
+    with_forks(tmp_path, scenario)
+
+
+def test_what_is_shared_is_loaded_once_and_again_when_told(tmp_path: Path) -> None:
+    """A fork has the shared code of the last renewal; its own file it loads itself."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "__init__.py").write_text("")
+
+    def save(text: str) -> None:
+        (tmp_path / "shared" / "fact.py").write_text(text)
+
+    async def scenario(forks: Forks) -> None:
+        said: list[str] = []
+
+        async def ask() -> str:
+            assert await fork(forks, "fact", said).wait_ended(5) == 0
+            return said[-1]
+
+        save("FACT = 'one'")
+        await forks.renew()
+        assert await ask() == "out:one"
+        save("FACT = 'second'")
+        assert await ask() == "out:one"
+        await forks.renew()
+        assert await ask() == "out:second"
+
+    with_forks(tmp_path, scenario)
+
+
+def test_forks_of_an_earlier_stage_go_on_after_a_renewal_and_can_be_stopped(tmp_path: Path) -> None:
+    async def scenario(forks: Forks) -> None:
+        await forks.renew()
+        process = fork(forks, "ready")
+        assert await process.wait_ready(5)
+
+        await forks.renew()
+
+        assert is_alive(process.pid)
+        assert await forks.stop_fork(process, 2)
+
+    with_forks(tmp_path, scenario)
+
+
+def test_shared_code_that_does_not_load_is_said_by_who_needs_it(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "__init__.py").write_text("")
+    (tmp_path / "shared" / "fact.py").write_text("def broken(:")
+
+    async def scenario(forks: Forks) -> None:
+        said: list[str] = []
+        await forks.renew()
+        assert await fork(forks, "fact", said).wait_ended(5) == 1
+        assert "err:SyntaxError: invalid syntax" in said
+        assert await fork(forks, "ends", code=0).wait_ended(5) == 0
 
     with_forks(tmp_path, scenario)

@@ -138,6 +138,36 @@ def test_a_save_replaces_only_that_function_and_a_broken_one_keeps_the_old(emula
     assert running.stop() == 0
 
 
+def test_a_saved_shared_module_reaches_every_function(emulator: Start, project: Path) -> None:
+    running = emulator()
+    before = {function["name"]: function["pid"] for function in running.status["functions"]}
+    serving = project / "shared" / "serving.py"
+
+    serving.write_text(serving.read_text().replace('{"ok": True, ', '{"ok": True, "edited": True, '))
+    wait_until(lambda: running.output.read_text().count(" reloaded in ") == 6, what="six reloads")
+
+    for function in running.status["functions"]:
+        assert function["pid"] != before[function["name"]]
+        # The replaced process may take one more connection before it hears that it is to end.
+        wait_until(lambda url=function["url"]: "edited" in json.loads(running.get("/healthz", base=url)[1]), limit_s=2)
+    assert running.stop() == 0
+
+
+def test_a_changed_route_is_taken_over_and_a_broken_template_is_not(emulator: Start, project: Path) -> None:
+    running = emulator()
+    template = project / "template.yaml"
+    good = template.read_text()
+
+    template.write_text("Resources: [\n")
+    wait_until(lambda: running.said("template.yaml:"), what="the problem with its place")
+    assert running.get("/api/queue/status")[0] == 200
+
+    template.write_text(good + "\n# saved\n")
+    wait_until(lambda: running.output.read_text().count(" reloaded in ") == 6, what="six reloads")
+    assert running.status["ready"]
+    assert running.stop() == 0
+
+
 def test_no_request_fails_while_functions_are_replaced(emulator: Start, project: Path) -> None:
     running = emulator()
     url, shared = running.url, project / "shared" / "clock.py"
