@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -149,8 +150,12 @@ def test_a_saved_shared_module_reaches_every_function(emulator: Start, project: 
     for function in running.status["functions"]:
         assert function["pid"] != before[function["name"]]
         # The replaced process may take one more connection before it hears that it is to end.
-        wait_until(lambda url=function["url"]: "edited" in json.loads(running.get("/healthz", base=url)[1]), limit_s=2)
+        wait_until(partial(_is_edited, running, function["url"]), limit_s=2, what="the new code")
     assert running.stop() == 0
+
+
+def _is_edited(running: Emulator, url: str) -> bool:
+    return "edited" in json.loads(running.get("/healthz", base=url)[1])
 
 
 def test_a_changed_route_is_taken_over_and_a_broken_template_is_not(emulator: Start, project: Path) -> None:
