@@ -188,8 +188,12 @@ class Zygote:
             self._channel.send(json.dumps(message).encode())
 
     def _end(self) -> None:
+        """End every child and take its exit code, or it would stay a zombie where process 1 does not reap."""
         for pid in self._children:
             kill_group(pid)
+        for pid in self._children:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
 
 def _become_stage(fd: int, *, zygote: int, inherited: Sequence[socket.socket | int]) -> None:
