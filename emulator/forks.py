@@ -242,7 +242,10 @@ class Forks:
             if stage is not None:
                 stage.close()
         if self._process is not None:
-            await stop(self._process, timeout_s=2)
+            # It ends with its socket, after it has reaped its children: a signal would leave them as zombies.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), 2)
+            await stop(self._process, timeout_s=1)
             await self._noise
             self._process = None
 
