@@ -55,7 +55,11 @@ def function_app(
     common = [Route("/healthz", healthz, methods=["GET"])]
     if tick is not None:
         common.append(Route("/tick", tick, methods=["POST"]))
-    return Starlette(routes=[*common, *routes], exception_handlers={HTTPException: _refused})
+
+    async def broken(_: Request, __: Exception) -> Response:
+        return JSONResponse({"error": f"{name} failed on this; its log says why"}, status_code=500)
+
+    return Starlette(routes=[*common, *routes], exception_handlers={HTTPException: _refused, Exception: broken})
 
 
 async def _refused(_: Request, error: Exception) -> Response:
