@@ -13,7 +13,10 @@ from shared.errors import ConfigInvalid
 
 
 class Settings(BaseSettings):
-    """Read from the environment: ``POSTROOM_`` and the field's name in capitals. ``_ms``: milliseconds. Empty: unset."""
+    """Read from the environment: ``POSTROOM_`` and the field's name in capitals.
+
+    What is empty is not set. ``_ms`` is milliseconds.
+    """
 
     model_config = SettingsConfigDict(env_prefix="POSTROOM_", env_ignore_empty=True, frozen=True, extra="ignore")
 
