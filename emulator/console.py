@@ -30,6 +30,7 @@ class Console:
         self._quiet = quiet
         self._colour = stream.isatty() if colour is None else colour
         self._tails: dict[str, deque[str]] = {}
+        self.is_calm = False  # true: eyes see only the processes' errors; a step sums up the rest, which it caused
 
     @property
     def is_pretty(self) -> bool:
@@ -75,7 +76,7 @@ class Console:
                 self._write(json.dumps({"function": name} | facts, default=str))
         elif facts is None:
             self._write(f"{self._now()} {self._name(name)} {self._paint(text, 31 if is_error else 2)}")
-        elif facts["event"] not in _SAID_BY_US:
+        elif facts["event"] not in _SAID_BY_US and not (self.is_calm and facts.get("level") != "error"):
             self._write(self._pretty(name, facts))
 
     def tail(self, name: str) -> str:

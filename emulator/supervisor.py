@@ -231,8 +231,9 @@ class Supervisor:
                 group.create_task(self._start_function(function, database))
         await self._start_gateway()
         async with self._step("platforms") as step:
+            self._console.is_calm = True
             await self._platforms.register()
-            step.detail = f"telegram, discord     {self._platforms.url}    webhooks → {self.url} (signed)"
+            step.detail = "telegram, discord   webhooks signed; forged ones are refused (tried)"
         self._start_ticks()
         if self._options.watch:
             self._in_background(self._watch())
@@ -547,6 +548,7 @@ class Supervisor:
             ms=round(self._ready_s * 1000),
             urls=urls,
         )
+        self._console.is_calm = False
 
 
 @dataclass(slots=True)
