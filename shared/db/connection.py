@@ -96,8 +96,11 @@ def scalar(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | None
 def transaction(conn: apsw.Connection) -> Iterator[None]:
     """One write transaction: all or nothing, after waiting for its turn. Keep it short; nothing remote inside.
 
-    IMMEDIATE, because a read that turns into a write fails at once when somebody else wrote in between.
+    IMMEDIATE, because a read that turns into a write fails at once when somebody else wrote in between. Never inside
+    another one: the gate would wait for itself.
     """
+    if conn.in_transaction:
+        raise RuntimeError("a transaction inside a transaction: the caller owns it already")
     with _gate(conn)():
         conn.execute("BEGIN IMMEDIATE")
         try:

@@ -61,6 +61,16 @@ def test_what_ended_the_transaction_is_what_is_told(conn):
         full()
 
 
+def test_a_transaction_inside_a_transaction_is_refused_and_does_not_hang(conn):
+    def nested():
+        with transaction(conn), transaction(conn):
+            pass
+
+    with pytest.raises(RuntimeError, match="inside a transaction"):
+        nested()
+    assert not conn.in_transaction
+
+
 def _write(path, name):
     conn = open_connection(path)
     for number in range(_TRANSACTIONS):
