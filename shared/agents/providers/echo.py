@@ -4,11 +4,11 @@ Commands, at the start of a message::
 
     !say one | two | three    several answers
     !slow 3 text              answers after 3 seconds
-    !fail                     fails every time, until the message is dead
+    !fail                     fails until the message is dead
     !fail 2 text              fails twice, then answers
     !reject                   fails in a way that no retry mends
-    !silent                   says nothing, which counts as a failure
-    !count                    how many turns this session has had: its memory
+    !silent                   says nothing: a failure too
+    !count                    how many turns we have had
     !help                     this list
 """
 
