@@ -1,0 +1,315 @@
+import asyncio
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from shared.agents import registry
+from shared.agents.base import Failed, Init, Progress, Result, Text, Turn, TurnMessage
+from shared.errors import UnknownName
+
+AT = 1_800_000_000_000
+
+
+def turn(*texts, attempt=1, config=None, continuation=None, folder=Path(), prompt="the prompt"):
+    messages = tuple(
+        TurnMessage(f"m{number}", "chat", "Ana", text.removeprefix("~"), AT, None, text.startswith("~"))
+        for number, text in enumerate(texts or ("hello",))
+    )
+    return Turn(
+        agent="helper",
+        model=None,
+        instructions="be kind",
+        config=config or {},
+        folder=folder,
+        session="session_1",
+        continuation=continuation,
+        prompt=prompt,
+        messages=messages,
+        attempt=attempt,
+    )
+
+
+def run(name, what, timeout_s=20):
+    """Everything that the provider yields for the turn."""
+
+    async def collect():
+        async with asyncio.timeout(timeout_s), contextlib.aclosing(registry.get(name).run(what)) as events:
+            return [event async for event in events]
+
+    return asyncio.run(collect())
+
+
+def test_only_listed_providers_exist():
+    with pytest.raises(UnknownName, match="unknown provider 'os'; known: command, echo"):
+        registry.get("os")
+
+
+# -- echo
+
+ECHO = {
+    "plain words": ("hello", 1, [Text("You said: hello", "m0")]),
+    "several things": ("!say one | two |  | three", 1, [Text("one", "m0"), Text("two", "m0"), Text("three", "m0")]),
+    "slow": ("!slow 0 done", 1, [Text("done", "m0")]),
+    "slow without words": ("!slow 0", 1, [Text("That took 0 s.", "m0")]),
+    "slow into the past": ("!slow -5", 1, [Text("That took 0 s.", "m0")]),
+    "slow by no number": ("!slow nan", 1, [Text("That took 0 s.", "m0")]),
+    "fail twice, the second time": ("!fail 2 fine", 2, [Failed("told to fail (attempt 2)")]),
+    "fail twice, the third time": ("!fail 2 fine", 3, [Text("fine", "m0")]),
+    "fail twice, wordless": ("!fail 2", 3, [Text("Attempt 3 worked.", "m0")]),
+    "fail for ever": ("!fail", 99, [Failed("told to fail (attempt 99)")]),
+    "reject": ("!reject", 1, [Failed("told to reject", retryable=False)]),
+    "silent": ("!silent", 1, []),
+    "an unknown command is words": ("!dance", 1, [Text("You said: !dance", "m0")]),
+    "a command in the middle is words": ("say !fail", 1, [Text("You said: say !fail", "m0")]),
+}
+
+
+@pytest.mark.parametrize(("text", "attempt", "expected"), ECHO.values(), ids=ECHO)
+def test_echo(text, attempt, expected):
+    events = run("echo", turn(text, attempt=attempt))
+    assert events[0] == Init("1")
+    ended = [] if isinstance(events[-1], Failed) else [Result()]
+    assert events[1:] == expected + ended
+
+
+def test_echo_answers_each_message_that_asks_and_no_context():
+    events = run("echo", turn("~background", "one", "two"))
+    assert events[1:] == [Text("You said: one", "m1"), Text("You said: two", "m2"), Result()]
+
+
+def test_echo_counts_its_turns_through_the_continuation():
+    events = run("echo", turn("!count", continuation="4"))
+    assert events[:2] == [Init("5"), Text("This is turn 5 of our session.", "m0")]
+
+
+def test_echo_begins_anew_after_another_provider():
+    assert run("echo", turn(continuation="thread_abc"))[0] == Init("1")
+
+
+def test_echo_knows_every_command_that_it_lists():
+    (text,) = [event.text for event in run("echo", turn("!help")) if isinstance(event, Text)]
+    listed = [line.split()[0] for line in text.splitlines() if line.startswith("!")]
+    assert len(listed) == 8
+    for command in listed:
+        answer = run("echo", turn(f"{command} 0", attempt=9))
+        assert Text(f"You said: {command} 0", "m0") not in answer
+
+
+# -- command
+
+
+@pytest.fixture
+def script(tmp_path):
+    """A turn of the command provider that runs a small Python program."""
+
+    def make(source, *texts, env=None, arguments=(), **fields):
+        program = tmp_path / "agent.py"
+        program.write_text(source)
+        config = {"command": [sys.executable, "-I", str(program), *arguments]}
+        return turn(*texts, config={**config, **({"env": env} if env else {})}, folder=tmp_path, **fields)
+
+    return make
+
+
+LINES = {
+    "plain text is one answer": ('print("hello"); print(); print("there")', [Result("hello\n\nthere")]),
+    "no output is no answer": ("", [Result(None)]),
+    "text and result": (
+        """print('{"type": "text", "text": "one", "answers": "m0"}'); print('{"type": "result", "text": "two"}')""",
+        [Text("one", "m0"), Result("two")],
+    ),
+    "init and progress": (
+        """print('{"type": "init", "continuation": "c1"}\\n{"type": "progress", "note": "n"}'); print("done")""",
+        [Init("c1"), Progress("n"), Result("done")],
+    ),
+    "an error that may pass": (
+        """print('{"type": "error", "message": "busy", "wait_ms": 1500}')""",
+        [Failed("busy", True, 1500)],
+    ),
+    "an error that will not": (
+        """print('{"type": "error", "message": "no key", "retryable": false}')""",
+        [Failed("no key", False, None)],
+    ),
+    "a wait that is no number": (
+        """print('{"type": "error", "wait_ms": NaN}')""",
+        [Failed("the program reported an error")],
+    ),
+    "plain text is said before the result": (
+        """print("words"); print('{"type": "result"}')""",
+        [Text("words"), Result()],
+    ),
+    "nothing counts after the result": ("""print('{"type": "result", "text": "a"}'); print("b")""", [Result("a")]),
+    "numbers for words": (
+        """print('{"type": "text", "text": 5, "answers": [1]}'); print('{"type": "result", "text": 6}')""",
+        [Text("5"), Result("6")],
+    ),
+    "an unknown type is passed over": ("""print('{"type": "cost", "usd": 1}'); print("x")""", [Result("x")]),
+    "JSON that is no event is text": ("""print('{"a": 1}'); print("[1]"); print("7")""", [Result('{"a": 1}\n[1]\n7')]),
+    "JSON too deep to read is text": ("""print("[" * 5000)""", [Result("[" * 5000)]),
+    "bytes that are no UTF-8": (r"""import sys; sys.stdout.buffer.write(b"caf\xe9")""", [Result("caf\ufffd")]),
+    "windows line ends": (
+        r"""import sys; sys.stdout.buffer.write(b'{"type": "result", "text": "a"}\r\n')""",
+        [Result("a")],
+    ),
+    "the end without a line end": (
+        """import sys; sys.stdout.write('{"type": "result", "text": "a"}')""",
+        [Result("a")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "expected"), LINES.values(), ids=LINES)
+def test_output(script, source, expected):
+    assert run("command", script(source)) == expected
+
+
+def test_the_question_goes_over_standard_input(script):
+    source = "import sys, json; q = json.load(sys.stdin); print(json.dumps(q))"
+    (result,) = run("command", script(source, "hello", "~before", continuation="c1"))
+    question = json.loads(result.text)
+    assert question == {
+        "agent": "helper",
+        "session": "session_1",
+        "continuation": "c1",
+        "instructions": "be kind",
+        "model": None,
+        "attempt": 1,
+        "prompt": "the prompt",
+        "messages": [
+            {"id": "m0", "kind": "chat", "sender": "Ana", "text": "hello", "time": AT, "is_context": False},
+            {"id": "m1", "kind": "chat", "sender": "Ana", "text": "before", "time": AT, "is_context": True},
+        ],
+    }
+
+
+def test_what_a_person_wrote_is_never_an_argument(script):
+    (result,) = run("command", script("import sys; print(sys.argv[1:])", "--help; rm -rf /", arguments=["--own"]))
+    assert result.text == "['--own']"
+
+
+def test_a_failing_program_tells_its_code_and_the_end_of_its_errors(script):
+    source = 'import sys; print("half"); sys.stderr.write("x" * 9000 + "the reason"); sys.exit(3)'
+    (failed,) = run("command", script(source))
+    assert failed.retryable
+    assert failed.reason.startswith("the program ended with code 3: ")
+    assert failed.reason.endswith("the reason")
+    assert len(failed.reason) < 600
+
+
+def test_a_program_that_is_killed_tells_the_signal(script):
+    (failed,) = run("command", script("import os; os.kill(os.getpid(), 9)"))
+    assert failed == Failed("the program was ended by signal 9: nothing on standard error")
+
+
+def test_a_program_that_does_not_read_its_input_is_no_failure(script):
+    assert run("command", script('import os; os.close(0); print("fine")', "x" * 1_000_000)) == [Result("fine")]
+
+
+def test_one_line_without_end_is_cut_off(script):
+    (failed,) = run("command", script('import sys\nwhile True: sys.stdout.write("x" * 65536)'))
+    assert (failed.reason, failed.retryable) == ("the program wrote a line of more than 1048576 bytes", False)
+
+
+def test_output_without_end_is_cut_off(script):
+    *_, failed = run("command", script('while True: print("x" * 65536)'))
+    assert (failed.reason, failed.retryable) == ("the program wrote more than 8388608 bytes", False)
+
+
+CONFIGS = {
+    "nothing": ({}, "agent 'helper': config for provider 'command' is wrong: command: Field required"),
+    "an empty command": ({"command": []}, "command: List should have at least 1 item"),
+    "a shell line": ({"command": "rm -rf /"}, "command: Input should be a valid list"),
+    "a misspelt key": ({"command": ["true"], "environment": {}}, "environment: Extra inputs are not permitted"),
+    "a missing program": (
+        {"command": ["/no/such/program"]},
+        "can't start '/no/such/program': No such file or directory",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "sentence"), CONFIGS.values(), ids=CONFIGS)
+def test_a_wrong_config_fails_for_good_with_a_sentence(tmp_path, config, sentence):
+    (failed,) = run("command", turn(config=config or {"env": {}}, folder=tmp_path))
+    assert not failed.retryable
+    assert sentence in failed.reason
+
+
+def test_the_environment_holds_nothing_of_ours(script, monkeypatch, tmp_path):
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "hunter2")
+    monkeypatch.setenv("POSTROOM_TICK_SECRET", "hunter2")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    source = "import os, json; print(json.dumps([dict(os.environ), os.getcwd()]))"
+    (result,) = run("command", script(source, env={"OWN": "value"}))
+    environment, folder = json.loads(result.text)
+    assert "hunter2" not in str(environment)
+    assert set(environment) <= {"PATH", "HOME", "LANG", "TMPDIR", "TZ", "OWN", "POSTROOM_AGENT_ID", "LC_CTYPE"}
+    assert (environment["OWN"], environment["POSTROOM_AGENT_ID"]) == ("value", "helper")
+    assert Path(folder) == tmp_path
+
+
+FAMILY = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+print('{"type": "init", "continuation": "%d,%d"}' % (os.getpid(), child.pid), flush=True)
+time.sleep(300)
+"""
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def gone(pids):
+    async with asyncio.timeout(10):
+        while any(map(is_alive, pids)):  # noqa: ASYNC110 - processes tell nobody that they are gone
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "closed"])
+def test_a_turn_that_ends_early_leaves_no_process_behind_nor_a_grandchild(script, how):
+    what = script(FAMILY)
+
+    async def begin():
+        begun = asyncio.get_running_loop().create_future()
+
+        async def listen():
+            async with contextlib.aclosing(registry.get("command").run(what)) as events:
+                async for event in events:
+                    begun.set_result([int(pid) for pid in event.continuation.split(",")])
+                    if how == "closed":
+                        return
+
+        task = asyncio.create_task(listen())
+        pids = await asyncio.wait_for(begun, 10)
+        if how == "cancelled":
+            assert all(map(is_alive, pids))
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await gone(pids)
+        return pids
+
+    pids = asyncio.run(begin())
+    assert len(pids) == 2
+    assert not any(map(is_alive, pids))
+
+
+def test_a_grandchild_that_keeps_the_output_open_does_not_keep_the_turn(script):
+    source = FAMILY.replace("time.sleep(300)\n", "") + """print('{"type": "result", "text": "done"}', flush=True)\n"""
+    init, result = run("command", script(source), timeout_s=10)
+    assert result == Result("done")
+    asyncio.run(gone([int(pid) for pid in init.continuation.split(",")]))
+
+
+def test_no_descriptor_stays_open(script):
+    what, descriptors = script("print('x')"), Path("/proc/self/fd")
+    run("command", what)
+    before = len(list(descriptors.iterdir()))
+    for _ in range(5):
+        run("command", what)
+    assert len(list(descriptors.iterdir())) <= before
