@@ -1,0 +1,215 @@
+import asyncio
+import json
+import select
+import time
+from pathlib import Path
+
+import pytest
+from nacl.signing import SigningKey
+
+from functions import ingest
+from shared.db import connection
+from shared.db.connection import rows
+from shared.kick import Listener
+from tests.support import column, dump, row
+
+EVENTS = Path(__file__).parents[1] / "events"
+PRIVATE = (EVENTS / "telegram/001_private_text.json").read_bytes()
+SECRET = {"x-telegram-bot-api-secret-token": "a-Secret_that-telegram-repeats"}
+KEY = SigningKey(bytes.fromhex(json.loads((EVENTS / "discord/signatures.json").read_text())["test_private_seed"]))
+
+
+def discord(body, at=None):
+    """A signed call of Discord's: its headers and body."""
+    timestamp = str(int(time.time()) if at is None else at)
+    signature = KEY.sign(timestamp.encode() + body).signature.hex()
+    return {"headers": {"x-signature-ed25519": signature, "x-signature-timestamp": timestamp}, "content": body}
+
+
+def post(serving, *calls, path="/webhooks/telegram"):
+    """The answers to *calls*, all under way at once."""
+
+    async def go():
+        async with serving(ingest) as client:
+            return await asyncio.gather(*(client.request(**{"method": "POST", "url": path, **call}) for call in calls))
+
+    return asyncio.run(go())
+
+
+def telegram(body=PRIVATE, **fields):
+    return {"content": body, "headers": SECRET, **fields}
+
+
+def test_a_message_is_stored_and_answered_with_an_empty_200(serving, conn):
+    (answer,) = post(serving, telegram())
+    assert (answer.status_code, answer.content) == (200, b"")
+    found = row(conn, "messages")
+    names = ("channel", "platform_id", "sender", "sender_id", "message", "status", "agent")
+    assert [found[name] for name in names] == [
+        *("telegram", "5000000001", "Ana Ruiz", "5000000001", "Hello, can you summarise yesterday?"),
+        *("pending", "assistant"),
+    ]
+
+
+REFUSED = {
+    "no secret": ({"content": PRIVATE}, 401),
+    "a wrong secret": ({"content": PRIVATE, "headers": {"x-telegram-bot-api-secret-token": "guess"}}, 401),
+    "a secret that is no ASCII": ({"content": PRIVATE, "headers": {b"x-telegram-bot-api-secret-token": b"\xe9"}}, 401),
+    "a GET without a secret": ({"method": "GET"}, 401),
+    "an unknown channel": (telegram(url="/webhooks/whatsapp"), 404),
+    "a channel that is a path": (telegram(url="/webhooks/..%2f..%2fetc"), 404),
+    "another path": (telegram(url="/elsewhere"), 404),
+    "another method": (telegram(method="PUT"), 405),
+    "too large": (telegram(b"x" * (1024 * 1024 + 1)), 413),
+    "Discord without a signature": ({"url": "/webhooks/discord", "content": b'{"type": 1}'}, 401),
+}
+
+
+@pytest.mark.parametrize(("call", "status"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_says_why_and_stores_nothing(serving, conn, call, status):
+    before = dump(conn)
+    (answer,) = post(serving, call)
+    assert answer.status_code == status
+    assert answer.json()["error"]
+    assert dump(conn) == before
+
+
+UNREADABLE = {
+    "no JSON": b"{",
+    "no UTF-8": b'{"update_id": "\xff"}',
+    "no update": b"[]",
+    "nothing": b"",
+    "deep": b"[" * 99_999,
+}
+
+
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_unreadable_body_is_taken_and_its_reason_kept_once(serving, conn, body):
+    """An error would make Telegram send it again for a day, and hold back what follows."""
+    answers = post(serving, telegram(body), telegram(body))
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert rows(conn, "SELECT channel, reason FROM dropped") == [("telegram", "payload")]
+    assert column(conn, "SELECT id FROM messages") == []
+
+
+def test_what_comes_again_is_one_row_also_when_it_comes_twenty_times_at_once(serving, conn):
+    answers = post(serving, *[telegram()] * 20)
+    assert {answer.status_code for answer in answers} == {200}
+    assert column(conn, "SELECT count(*) FROM messages") == [1]
+    post(serving, telegram())
+    assert column(conn, "SELECT count(*) FROM messages") == [1]
+    assert column(conn, "SELECT count(*) FROM sessions") == [1]
+    assert column(conn, "SELECT count(*) FROM wirings") == [1]
+
+
+def test_dispatch_is_kicked_for_what_is_new_and_only_for_that(serving, environment):
+    listener = Listener(environment, "dispatch")
+    kicks = []
+
+    async def go():
+        async with serving(ingest) as client:
+            for _ in range(2):
+                await client.post("/webhooks/telegram", **telegram())
+                kicks.append(_drained(listener))
+
+    asyncio.run(go())
+    listener.close()
+    assert kicks == [True, False]
+
+
+def _drained(listener):
+    is_kicked = bool(select.select([listener.fileno()], [], [], 0)[0])
+    listener.drain()
+    return is_kicked
+
+
+def test_a_locked_database_is_a_503_with_retry_after_and_nothing_is_stored(serving, conn, monkeypatch):
+    monkeypatch.setattr(connection, "_BUSY_LIMIT_S", 0.02)
+    rows(conn, "BEGIN IMMEDIATE")
+    (answer,) = post(serving, telegram())
+    rows(conn, "ROLLBACK")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.json() == {"error": "not stored: BusyError"}
+    assert column(conn, "SELECT id FROM messages") == []
+    (answer,) = post(serving, telegram())
+    assert answer.status_code == 200
+    assert column(conn, "SELECT count(*) FROM messages") == [1]
+
+
+def test_a_full_disk_is_a_503_and_the_redelivery_is_stored_when_there_is_room(serving, conn):
+    async def go():
+        async with serving(ingest) as client:
+            writer = ingest._held.get().writer
+
+            def limit(pages):
+                return writer.run(lambda own: rows(own, f"PRAGMA max_page_count = {pages}") and None)
+
+            await limit(1)
+            long = json.loads(PRIVATE)
+            long["message"]["text"] = "x" * 200_000
+            full = await client.post("/webhooks/telegram", **telegram(json.dumps(long).encode()))
+            nothing = dump(conn)["messages"], dump(conn)["dropped"]
+            await limit(1_000_000)
+            again = await client.post("/webhooks/telegram", **telegram(json.dumps(long).encode()))
+            return full, nothing, again
+
+    full, nothing, again = asyncio.run(go())
+    assert (full.status_code, full.json()) == (503, {"error": "not stored: FullError"})
+    assert nothing == ([], [])
+    assert again.status_code == 200
+    assert column(conn, "SELECT length(message) FROM messages") == [200_000]
+
+
+def test_a_channel_without_its_settings_asks_the_platform_to_come_again(serving, conn, monkeypatch):
+    monkeypatch.delenv("TELEGRAM_BOT_TOKEN")
+    (answer,) = post(serving, telegram())
+    assert answer.status_code == 503
+    assert "not configured" in answer.json()["error"]
+
+
+def test_discords_ping_is_answered_and_stores_nothing(serving, conn):
+    before = dump(conn)
+    body = (EVENTS / "discord/001_ping.json").read_bytes()
+    (answer,) = post(serving, {"url": "/webhooks/discord", **discord(body)})
+    assert (answer.status_code, answer.json()) == (200, {"type": 1})
+    assert dump(conn) == before
+
+
+def ask(name="011_slash_dm.json"):
+    return {"url": "/webhooks/discord", **discord((EVENTS / "discord" / name).read_bytes())}
+
+
+def test_a_slash_command_is_deferred_and_stored_without_its_token(serving, conn):
+    body = json.loads((EVENTS / "discord/011_slash_dm.json").read_text())
+    (answer,) = post(serving, ask())
+    assert answer.json() == {"type": 5}
+    assert row(conn, "messages")["channel"] == "discord"
+    assert column(conn, "SELECT content ->> '$.own_answer' FROM messages") == [1]
+    assert body["token"] not in str(dump(conn))
+
+
+def test_a_command_that_the_bot_does_not_know_asks_no_agent(serving, conn):
+    """The person is told so at once, and must not get an answer besides."""
+    (answer,) = post(serving, ask("027_slash_unknown_command.json"))
+    assert answer.json()["type"] == 4
+    assert column(conn, "SELECT id FROM messages") == []
+    assert column(conn, "SELECT reason FROM dropped") == ["unsupported"]
+
+
+def test_a_deferral_is_not_promised_where_nobody_answers(serving, conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_NEW_CHATS", "refuse")
+    (answer,) = post(serving, ask())
+    assert answer.json()["type"] == 4
+    assert column(conn, "SELECT reason FROM dropped") == ["not_wired"]
+
+
+def test_a_captured_request_is_of_no_use_later(serving, conn):
+    body = (EVENTS / "discord/011_slash_dm.json").read_bytes()
+    (answer,) = post(serving, {"url": "/webhooks/discord", **discord(body, at=1_795_168_000)})
+    assert answer.status_code == 401
+    assert column(conn, "SELECT id FROM messages") == []
+
+
+def test_health_needs_no_secret(serving):
+    (answer,) = post(serving, {"method": "GET", "url": "/healthz"})
+    assert answer.json() == {"ok": True, "function": "ingest"}
