@@ -1,0 +1,112 @@
+"""kill -9 at random instants, of every process and of all at once, while people go on writing."""
+
+import os
+import random
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import System, until
+from tests.e2e.test_first_light import restored, rows, say
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
+
+PEOPLE = [str(5000000100 + number) for number in range(6)]
+MESSAGES_EACH = 120
+PACE_S = 0.03  # so that the writing lasts as long as the killing
+KILLS = 36
+VICTIMS = ("ingest", "dispatch", "deliver", "dispatch", "deliver", "litestream", "s3")
+
+
+@pytest.fixture
+def seed() -> int:
+    """From the environment to replay a failure, else a new one; pytest prints it when the test fails."""
+    chosen = int(os.environ.get("CRASH_SEED") or random.randrange(2**32))
+    print(f"replay with CRASH_SEED={chosen}")
+    return chosen
+
+
+def write_all(system: System, done: threading.Event) -> None:
+    """Everybody writes, in turn. The platform keeps what the system can't take, and delivers it again."""
+    for number in range(MESSAGES_EACH):
+        for person in PEOPLE:
+            while True:
+                try:
+                    say(system, f"!slow 0.02 {person} {number:03}", person)
+                    break
+                except (OSError, KeyError, ValueError):
+                    time.sleep(0.1)  # the fake platform itself is away: then nobody has written yet
+            time.sleep(PACE_S)
+    done.set()
+
+
+def kill_one(system: System, victim: str) -> None:
+    """The process may be gone already, or the status away; then nothing is killed."""
+    try:
+        status = system.get("/_emulator/status")[1]
+    except (OSError, KeyError, ValueError):
+        return
+    pids = {each["name"]: each["pid"] for each in status["functions"]}
+    pids |= {"s3": status["s3"]["pid"], "litestream": status["replica"]["pid"]}
+    if pids.get(victim):
+        os.kill(pids[victim], signal.SIGKILL)
+
+
+def test_nothing_accepted_is_lost_and_every_double_send_is_explained(system: System, seed: int, tmp_path: Path) -> None:
+    dice = random.Random(seed)
+    done = threading.Event()
+    writer = threading.Thread(target=write_all, args=(system, done), daemon=True)
+    writer.start()
+
+    for kill in range(KILLS):
+        time.sleep(dice.uniform(0.2, 1.2))
+        if kill == KILLS // 2:
+            system.kill()  # all at once
+            system.start()
+        else:
+            kill_one(system, dice.choice(VICTIMS))
+    until("everybody to have written", done.is_set, 120)
+    expected = {f"{person} {number:03}" for person in PEOPLE for number in range(MESSAGES_EACH)}
+
+    def settled() -> bool:
+        waiting = "SELECT count(*) FROM responses WHERE status <> 'acked'"
+        return system.query("SELECT count(*) FROM messages WHERE status = 'completed'") == [
+            (len(expected),)
+        ] and system.query(waiting) == [(0,)]
+
+    until("all answers to be out", settled, 240)
+
+    # Stored once, answered once each.
+    asked = system.query("SELECT substr(message, 12), count(*) FROM messages GROUP BY message")
+    assert {text for text, _ in asked} == expected
+    assert all(count == 1 for _, count in asked)
+    assert {text for (text,) in system.query("SELECT message FROM responses")} == expected
+    # Sent in order, and twice only where the row says that the first outcome was unknown.
+    calls = system.get("/control/telegram/calls?method=sendMessage", "platforms")[1]["calls"]
+    texts = [call["params"]["text"] for call in calls if call["status"] == 200]
+    sends = Counter(texts)
+    unknown = Counter(
+        dict(
+            system.query(
+                "SELECT r.message, count(*) FROM events e JOIN responses r ON r.id = e.response_id"
+                " WHERE e.type = 'response_outcome_unknown' GROUP BY r.id"
+            )
+        )
+    )
+    # What was kept of the calls is only the newest; nothing there may be unexpected, unexplained or out of order.
+    assert set(sends) <= expected
+    assert not {text: count for text, count in sends.items() if count > 1 + unknown[text]}
+    for person in PEOPLE:
+        numbers = [int(match[1]) for text in dict.fromkeys(texts) if (match := re.match(rf"{person} (\d+)", text))]
+        assert numbers == sorted(numbers)
+    struck = dict(system.query("SELECT type, count(*) FROM events GROUP BY type"))
+    print(f"turns tried again: {struck.get('message_retry', 0)}, sends of unknown outcome: {sum(unknown.values())}")
+    # The file is sound, and the replica has all of it.
+    assert system.query("PRAGMA integrity_check") == [("ok",)]
+    counted = "SELECT count(*) FROM responses WHERE status = 'acked'"
+    until("the replica to catch up", lambda: rows(restored(system, tmp_path), counted) == [(len(expected),)], 60)
