@@ -1,5 +1,7 @@
 -- The thin path: who may be talked to, what came in, what goes out, what happened.
 -- All instants are INTEGER milliseconds UTC. Ids that people see are nanoid with a prefix.
+-- Checks say a = 'x' OR a = 'y', not a IN ('x', 'y'): for a list, SQLite fills a table at every insert, which takes as
+-- long as the insert itself.
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,            -- 'epoch' (new after every restore), 'heartbeat_at', ...
@@ -16,7 +18,7 @@ CREATE TABLE agents (
     config       TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(config)),   -- what only this provider reads
     concurrency  INTEGER NOT NULL DEFAULT 1 CHECK (concurrency BETWEEN 1 AND 1000),
     timezone     TEXT NOT NULL DEFAULT 'UTC',
-    is_default   INTEGER NOT NULL DEFAULT 0 CHECK (is_default IN (0, 1)),
+    is_default   INTEGER NOT NULL DEFAULT 0 CHECK (is_default = 0 OR is_default = 1),
     created_at   INTEGER NOT NULL,
     updated_at   INTEGER NOT NULL
 ) STRICT;
@@ -27,8 +29,8 @@ CREATE TABLE chats (                   -- one conversation place on one platform
     channel     TEXT NOT NULL,
     platform_id TEXT NOT NULL,
     name        TEXT,
-    is_group    INTEGER NOT NULL DEFAULT 0 CHECK (is_group IN (0, 1)),
-    status      TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'inactive')),
+    is_group    INTEGER NOT NULL DEFAULT 0 CHECK (is_group = 0 OR is_group = 1),
+    status      TEXT NOT NULL DEFAULT 'active' CHECK (status = 'active' OR status = 'inactive'),
     not_before  INTEGER,               -- the platform asked for silence until then
     created_at  INTEGER NOT NULL,
     updated_at  INTEGER NOT NULL,
@@ -39,11 +41,16 @@ CREATE TABLE wirings (                 -- which agent answers in which chat, and
     id                     INTEGER PRIMARY KEY,
     chat_id                INTEGER NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
     agent                  TEXT NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    engage_mode            TEXT NOT NULL DEFAULT 'mention' CHECK (engage_mode IN ('pattern', 'mention', 'mention-sticky')),
+    engage_mode            TEXT NOT NULL DEFAULT 'mention'
+                            CHECK (engage_mode = 'pattern' OR engage_mode = 'mention'
+                                   OR engage_mode = 'mention-sticky'),
     engage_pattern         TEXT CHECK (engage_mode <> 'pattern' OR engage_pattern IS NOT NULL),
-    sender_scope           TEXT NOT NULL DEFAULT 'all' CHECK (sender_scope IN ('all', 'known')),
-    ignored_message_policy TEXT NOT NULL DEFAULT 'drop' CHECK (ignored_message_policy IN ('drop', 'accumulate')),
-    session_mode           TEXT NOT NULL DEFAULT 'shared' CHECK (session_mode IN ('shared', 'per-thread', 'agent-shared')),
+    sender_scope           TEXT NOT NULL DEFAULT 'all' CHECK (sender_scope = 'all' OR sender_scope = 'known'),
+    ignored_message_policy TEXT NOT NULL DEFAULT 'drop'
+                            CHECK (ignored_message_policy = 'drop' OR ignored_message_policy = 'accumulate'),
+    session_mode           TEXT NOT NULL DEFAULT 'shared'
+                            CHECK (session_mode = 'shared' OR session_mode = 'per-thread'
+                                   OR session_mode = 'agent-shared'),
     priority               INTEGER NOT NULL DEFAULT 0,
     created_at             INTEGER NOT NULL,
     UNIQUE (chat_id, agent)
@@ -55,17 +62,20 @@ CREATE TABLE sessions (                -- one agent's continuing context in one 
     agent        TEXT NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
     chat_id      INTEGER REFERENCES chats (id) ON DELETE CASCADE,        -- NULL: agent-shared
     thread_id    TEXT,
-    status       TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'closed')),
+    status       TEXT NOT NULL DEFAULT 'active' CHECK (status = 'active' OR status = 'closed'),
     continuation TEXT,                 -- the provider's own token for going on
     created_at   INTEGER NOT NULL,
     last_active  INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX sessions_one_active ON sessions (agent, ifnull(chat_id, 0), ifnull(thread_id, '')) WHERE status = 'active';
+CREATE UNIQUE INDEX sessions_one_active ON sessions (agent, ifnull(chat_id, 0), ifnull(thread_id, ''))
+    WHERE status = 'active';
 
 CREATE TABLE messages (                -- in
-    id                  INTEGER PRIMARY KEY,   -- no AUTOINCREMENT (a quarter slower); prune never deletes the newest row
+    id                  INTEGER PRIMARY KEY,   -- no AUTOINCREMENT (slower): prune never deletes the newest row
     message_id          TEXT NOT NULL UNIQUE,
-    kind                TEXT NOT NULL DEFAULT 'chat' CHECK (kind IN ('chat', 'chat-sdk', 'task', 'webhook', 'system')),
+    kind                TEXT NOT NULL DEFAULT 'chat'
+                        CHECK (kind = 'chat' OR kind = 'chat-sdk' OR kind = 'task' OR kind = 'webhook'
+                               OR kind = 'system'),
     channel             TEXT NOT NULL,
     chat_id             INTEGER REFERENCES chats (id),
     platform_id         TEXT,
@@ -81,13 +91,16 @@ CREATE TABLE messages (                -- in
     from_agent          TEXT,
     session_id          INTEGER NOT NULL REFERENCES sessions (id),
     conversation_id     TEXT,
-    msg_type            TEXT NOT NULL DEFAULT 'message' CHECK (msg_type IN ('message', 'task', 'status', 'nudge')),
-    urgency             TEXT NOT NULL DEFAULT 'normal' CHECK (urgency IN ('normal', 'urgent')),
+    msg_type            TEXT NOT NULL DEFAULT 'message'
+                        CHECK (msg_type = 'message' OR msg_type = 'task' OR msg_type = 'status' OR msg_type = 'nudge'),
+    urgency             TEXT NOT NULL DEFAULT 'normal' CHECK (urgency = 'normal' OR urgency = 'urgent'),
     reply_to            INTEGER,               -- messages.id; that row may be pruned
     thread_root         INTEGER,               -- messages.id; that row may be pruned
-    trigger             INTEGER NOT NULL DEFAULT 1 CHECK (trigger IN (0, 1)),   -- 0: context only, asks for no turn
+    trigger             INTEGER NOT NULL DEFAULT 1
+                        CHECK (trigger = 0 OR trigger = 1),   -- 0: context only, asks for no turn
     status              TEXT NOT NULL DEFAULT 'pending'
-                        CHECK (status IN ('pending', 'processing', 'completed', 'dead', 'paused', 'cancelled')),
+                        CHECK (status = 'pending' OR status = 'processing' OR status = 'completed'
+                               OR status = 'dead' OR status = 'paused' OR status = 'cancelled'),
     retry_count         INTEGER NOT NULL DEFAULT 0,
     last_error          TEXT,
     claimed_by          TEXT,                  -- the token of the turn that holds it
@@ -95,7 +108,7 @@ CREATE TABLE messages (                -- in
     process_after       INTEGER,               -- NULL: at once
     recurrence          TEXT,                  -- cron expression; handed on to the next occurrence
     timezone            TEXT,
-    misfire             TEXT NOT NULL DEFAULT 'coalesce' CHECK (misfire IN ('coalesce', 'catch_up')),
+    misfire             TEXT NOT NULL DEFAULT 'coalesce' CHECK (misfire = 'coalesce' OR misfire = 'catch_up'),
     scheduled_at        INTEGER,               -- the instant on the grid this occurrence stands for
     series_id           TEXT,
     created_at          INTEGER NOT NULL,
@@ -106,12 +119,14 @@ CREATE TABLE messages (                -- in
 -- P2: one row per platform event and agent.
 CREATE UNIQUE INDEX messages_event ON messages (channel, event_key, agent) WHERE event_key IS NOT NULL;
 -- What is open in a session: claim, order, rescue. OR and not IN, so that either term alone lets the planner use it.
-CREATE INDEX messages_open ON messages (trigger, session_id, status, id) WHERE status = 'pending' OR status = 'processing';
+CREATE INDEX messages_open ON messages (trigger, session_id, status, id)
+    WHERE status = 'pending' OR status = 'processing';
 CREATE INDEX messages_delayed ON messages (process_after) WHERE status = 'pending' AND process_after IS NOT NULL;
 CREATE INDEX messages_dead ON messages (updated_at) WHERE status = 'dead';
 CREATE INDEX messages_resting ON messages (id) WHERE status = 'paused' OR status = 'cancelled';
 -- One live occurrence per series, and what waits for its successor.
-CREATE UNIQUE INDEX messages_one_live ON messages (series_id) WHERE recurrence IS NOT NULL AND status IN ('pending', 'processing', 'paused');
+CREATE UNIQUE INDEX messages_one_live ON messages (series_id)
+    WHERE recurrence IS NOT NULL AND status IN ('pending', 'processing', 'paused');
 CREATE INDEX messages_recurring ON messages (id) WHERE recurrence IS NOT NULL AND status IN ('completed', 'dead');
 
 CREATE TABLE responses (               -- out
@@ -128,11 +143,14 @@ CREATE TABLE responses (               -- out
     message             TEXT NOT NULL,
     original_message    TEXT NOT NULL DEFAULT '',
     agent               TEXT,
-    kind                TEXT NOT NULL DEFAULT 'chat' CHECK (kind IN ('chat', 'chat-sdk', 'task', 'webhook', 'system')),
+    kind                TEXT NOT NULL DEFAULT 'chat'
+                        CHECK (kind = 'chat' OR kind = 'chat-sdk' OR kind = 'task' OR kind = 'webhook'
+                               OR kind = 'system'),
     content             TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(content)),
     files               TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(files)),
     metadata            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata)),
-    status              TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivering', 'acked', 'dead')),
+    status              TEXT NOT NULL DEFAULT 'pending'
+                        CHECK (status = 'pending' OR status = 'delivering' OR status = 'acked' OR status = 'dead'),
     retry_count         INTEGER NOT NULL DEFAULT 0,
     last_error          TEXT,
     claimed_by          TEXT,
@@ -140,10 +158,11 @@ CREATE TABLE responses (               -- out
     deliver_after       INTEGER,
     recurrence          TEXT,
     timezone            TEXT,
-    misfire             TEXT NOT NULL DEFAULT 'coalesce' CHECK (misfire IN ('coalesce', 'catch_up')),
+    misfire             TEXT NOT NULL DEFAULT 'coalesce' CHECK (misfire = 'coalesce' OR misfire = 'catch_up'),
     scheduled_at        INTEGER,
     series_id           TEXT,
-    parts               TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(parts)),   -- platform ids of the parts already sent
+    parts               TEXT NOT NULL DEFAULT '[]'
+                        CHECK (json_valid(parts)),   -- platform ids of the parts already sent
     part_started        INTEGER,               -- the part whose sending began and has no known outcome
     platform_message_id TEXT,                  -- of the first part
     created_at          INTEGER NOT NULL,
@@ -152,16 +171,18 @@ CREATE TABLE responses (               -- out
     CHECK ((status = 'acked') = (acked_at IS NOT NULL)),
     CHECK (recurrence IS NULL OR (series_id IS NOT NULL AND timezone IS NOT NULL AND scheduled_at IS NOT NULL))
 ) STRICT;
-CREATE INDEX responses_open ON responses (channel, chat_id, status, id) WHERE status = 'pending' OR status = 'delivering';
+CREATE INDEX responses_open ON responses (channel, chat_id, status, id)
+    WHERE status = 'pending' OR status = 'delivering';
 CREATE INDEX responses_of_message ON responses (message_id);
 CREATE INDEX responses_dead ON responses (id) WHERE status = 'dead';
-CREATE UNIQUE INDEX responses_one_live ON responses (series_id) WHERE recurrence IS NOT NULL AND status IN ('pending', 'delivering');
+CREATE UNIQUE INDEX responses_one_live ON responses (series_id)
+    WHERE recurrence IS NOT NULL AND status IN ('pending', 'delivering');
 CREATE INDEX responses_recurring ON responses (id) WHERE recurrence IS NOT NULL AND status IN ('acked', 'dead');
 
 CREATE TABLE agent_messages (          -- every agent's history; append-only
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     agent_id   TEXT NOT NULL,
-    role       TEXT NOT NULL CHECK (role IN ('user', 'assistant')),
+    role       TEXT NOT NULL CHECK (role = 'user' OR role = 'assistant'),
     channel    TEXT NOT NULL,
     sender     TEXT NOT NULL,
     message_id TEXT NOT NULL,
