@@ -12,6 +12,7 @@ from shared.db.responses import NewResponse
 
 NOW = 1_800_000_000_000  # 2027-01-15T08:00:00Z
 LEASE = 30_000
+TICK = {"x-postroom-tick": "tick-secret"}
 _numbers = itertools.count(1)
 
 

@@ -11,8 +11,6 @@ from starlette.routing import Route
 from shared.channels import registry
 from shared.settings import Settings
 
-TICK = {"x-postroom-tick": "tick-secret"}
-
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, db, tmp_path):

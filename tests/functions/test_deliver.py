@@ -1,0 +1,353 @@
+import asyncio
+import json
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from functions import deliver
+from functions.deliver import Deliver
+from shared.channels import registry
+from shared.db.connection import rows, transaction
+from shared.settings import Settings
+from tests.support import TICK, answer, column, put, row
+
+TOKEN = "7100200300:AAExample"
+LONG = "\n\n".join(f"Paragraph {number}: " + "word " * 180 for number in range(6))
+
+
+class Platform:
+    """Telegram's and Discord's end of the line: answers by *script*, the last of it for ever."""
+
+    def __init__(self, *script):
+        self.requests = []
+        self._script = list(script) or [sent]
+
+    async def __call__(self, request):
+        self.requests.append((request.method, request.url.path, json.loads(request.content)))
+        act = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+        made = act(len(self.requests))
+        return await made if asyncio.iscoroutine(made) else made
+
+    @property
+    def texts(self):
+        return [body.get("text") or body.get("content") for _, _, body in self.requests]
+
+
+def sent(number):
+    return httpx.Response(200, json={"ok": True, "result": {"message_id": 9000 + number}, "id": str(9000 + number)})
+
+
+def refuse(status, **fields):
+    body = {"ok": False, "error_code": status, "description": "no", **fields}
+    return lambda _: httpx.Response(status, json=body)
+
+
+def unreachable(_):
+    raise httpx.ConnectError("refused")
+
+
+def silent(_):
+    raise httpx.ReadTimeout("nothing came")
+
+
+async def hang(_):
+    await asyncio.sleep(300)
+
+
+def service_of(platform):
+    return Deliver(Settings.load(), httpx.MockTransport(platform))
+
+
+async def worked(service):
+    await service.claim_and_start()
+    while service.worker.running:  # noqa: ASYNC110 - the worker tells only its own loop
+        await asyncio.sleep(0.001)
+
+
+def step(platform, count=1):
+    async def go():
+        service = service_of(platform)
+        for _ in range(count):
+            await worked(service)
+            await asyncio.sleep(0.003)  # the backoff of a test is at most 2 ms
+        await service.close()
+
+    asyncio.run(go())
+    return platform
+
+
+def held(conn):
+    """No chat waits any longer."""
+    with transaction(conn):
+        rows(conn, "UPDATE chats SET not_before = NULL")
+        rows(conn, "UPDATE responses SET deliver_after = NULL")
+
+
+def test_a_response_goes_out_and_is_acknowledged(conn):
+    answer(conn, "hello", chat="5000000001")
+    platform = step(Platform())
+    ((method, path, body),) = platform.requests
+    assert (method, path, body["chat_id"]) == ("POST", f"/bot{TOKEN}/sendMessage", 5000000001)
+    found = row(conn, "responses")
+    assert (found["status"], found["platform_message_id"], found["parts"]) == ("acked", "9001", '["9001"]')
+
+
+def test_chats_go_out_beside_each_other_and_each_in_order(conn):
+    for chat in ("1", "2", "1", "2"):
+        answer(conn, f"to {chat}", chat=chat)
+    platform = step(Platform(), 2)
+    assert sorted(platform.texts[:2]) == ["to 1", "to 2"]
+    assert column(conn, "SELECT status FROM responses") == ["acked"] * 4
+
+
+def test_a_long_response_goes_out_in_parts_one_after_the_other(conn):
+    answer(conn, LONG)
+    parts = registry.get("telegram").render(LONG)
+    assert len(parts) == 2
+    platform = step(Platform())
+    assert len(platform.requests) == 2
+    assert json.loads(row(conn, "responses")["parts"]) == ["9001", "9002"]
+
+
+def test_a_crash_between_two_parts_sends_the_first_no_second_time(conn):
+    answer(conn, LONG)
+    first = Platform(sent, hang)
+
+    async def crash():
+        service = service_of(first)
+        await service.claim_and_start()
+        while len(first.requests) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await service.close()  # the job is cancelled; the row says what was under way
+
+    asyncio.run(crash())
+    found = row(conn, "responses")
+    assert (found["status"], found["parts"], found["part_started"]) == ("delivering", '["9001"]', 1)
+    second = Platform()
+
+    async def resume():
+        service = service_of(second)
+        await service.repair()
+        await asyncio.sleep(0.003)
+        await worked(service)
+        await service.close()
+
+    asyncio.run(resume())
+    assert second.texts == first.texts[1:]
+    found = row(conn, "responses")
+    assert (found["status"], found["retry_count"], json.loads(found["parts"])) == ("acked", 1, ["9001", "9001"])
+
+
+KILLED = """
+import asyncio, sys, httpx
+from functions.deliver import Deliver
+from shared.settings import Settings
+
+async def platform(request):
+    print("asked", flush=True)
+    await asyncio.sleep(300)
+
+async def main():
+    service = Deliver(Settings.load(), httpx.MockTransport(platform))
+    service.worker.begin()
+    await asyncio.sleep(300)
+
+asyncio.run(main())
+"""
+UNKNOWN = {"resend": ("acked", 1), "hold": ("dead", 0)}
+
+
+@pytest.mark.parametrize(("policy", "expected"), UNKNOWN.items())
+def test_policy_decides_about_what_a_killed_process_was_sending(conn, monkeypatch, policy, expected):
+    monkeypatch.setenv("POSTROOM_UNKNOWN_SENDS", policy)
+    answer(conn, "hello")
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True) as process:
+        lines = iter(process.stdout.readline, "")
+        assert "asked\n" in lines
+        process.kill()
+    platform = Platform()
+
+    async def go():
+        service = service_of(platform)
+        await service.repair()
+        await asyncio.sleep(0.003)
+        await worked(service)
+        await service.close()
+
+    asyncio.run(go())
+    found = row(conn, "responses")
+    assert (found["status"], len(platform.requests)) == expected
+    assert column(conn, "SELECT data ->> 'part' FROM events WHERE type = 'response_outcome_unknown'") == [0]
+
+
+def test_a_429_holds_the_chat_and_no_other_and_costs_no_attempt(conn):
+    answer(conn, "one", chat="1")
+    answer(conn, "two", chat="1")
+    answer(conn, "other", chat="2")
+    platform = step(Platform(refuse(429, parameters={"retry_after": 60}), sent), 3)
+    assert sorted(platform.texts) == ["one", "other"]
+    found = row(conn, "responses", 1)
+    assert (found["status"], found["retry_count"], found["part_started"]) == ("pending", 0, None)
+    assert 50_000 < row(conn, "chats", 1)["not_before"] - time.time() * 1000 <= 60_000
+    held(conn)
+    assert step(Platform(), 2).texts == ["one", "two"]
+
+
+def test_what_will_never_work_is_dead_at_once_and_frees_its_chat(conn):
+    answer(conn, "one")
+    answer(conn, "two")
+    step(Platform(refuse(403, description="Forbidden: bot was blocked by the user"), sent), 2)
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["dead", "acked"]
+    assert "blocked" in row(conn, "responses", 1)["last_error"]
+
+
+def test_a_failing_head_is_tried_again_before_what_is_behind_it(conn):
+    answer(conn, "one")
+    answer(conn, "two")
+    platform = step(Platform(unreachable, unreachable, sent), 4)
+    assert platform.texts == ["one", "one", "one", "two"]
+    assert row(conn, "responses", 1)["retry_count"] == 2
+
+
+def test_it_is_dead_after_the_fifth_try(conn):
+    answer(conn, "one")
+    platform = step(Platform(unreachable), 8)
+    assert len(platform.requests) == 5
+    found = row(conn, "responses")
+    assert (found["status"], found["retry_count"]) == ("dead", 5)
+    assert TOKEN not in found["last_error"]
+
+
+SILENT = {"resend": (["one", "one"], "acked"), "hold": (["one"], "dead")}
+
+
+@pytest.mark.parametrize(("policy", "expected"), SILENT.items())
+def test_a_send_without_an_answer_is_unknown_and_policy_decides(conn, monkeypatch, policy, expected):
+    monkeypatch.setenv("POSTROOM_UNKNOWN_SENDS", policy)
+    answer(conn, "one")
+    platform = step(Platform(silent, sent), 2)
+    assert (platform.texts, row(conn, "responses")["status"]) == expected
+    assert column(conn, "SELECT type FROM events WHERE type = 'response_outcome_unknown'") != []
+
+
+def test_a_send_ends_before_its_lease_does(conn, monkeypatch):
+    """Whoever rescues the response must not find its first sender still sending."""
+    monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
+    monkeypatch.setenv("POSTROOM_UNKNOWN_SENDS", "hold")
+    answer(conn)
+    began = time.monotonic()
+    step(Platform(hang))
+    assert time.monotonic() - began < 1.0
+    found = row(conn, "responses")
+    assert (found["status"], found["last_error"]) == ("dead", "no outcome within 0.6 s")
+
+
+def test_an_acknowledgement_waits_for_the_database_and_nothing_is_sent_again(conn):
+    """A message that was sent must not be dead because the disk was full for a moment."""
+    answer(conn)
+
+    def full(number):
+        rows(conn, "CREATE TRIGGER full BEFORE UPDATE ON responses BEGIN SELECT raise(ABORT, 'full'); END")
+        return sent(number)
+
+    platform = Platform(full)
+
+    async def go():
+        service = service_of(platform)
+        await service.claim_and_start()
+        while not platform.requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        rows(conn, "DROP TRIGGER full")
+        while service.worker.running:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        await service.close()
+
+    asyncio.run(go())
+    assert (row(conn, "responses")["status"], len(platform.requests)) == ("acked", 1)
+
+
+def test_nothing_to_show_is_dead_with_its_reason(conn):
+    answer(conn, "  \n ")
+    step(Platform())
+    assert row(conn, "responses")["last_error"] == "there is nothing in it that the platform could show"
+
+
+def test_what_was_sent_in_more_parts_than_there_now_are_is_acknowledged(conn):
+    """The limits of a part may change with a release, between a crash and the resumption."""
+    answer(conn, "short")
+    with transaction(conn):
+        rows(conn, 'UPDATE responses SET parts = \'["1", "2"]\'')
+    platform = step(Platform())
+    assert (row(conn, "responses")["status"], platform.requests) == ("acked", [])
+
+
+def test_a_bug_in_a_channel_is_dead_with_the_kind_of_error_only(conn):
+    answer(conn, "one", chat="not a number")
+    put(conn)
+
+    def broken(_):
+        raise ZeroDivisionError("a person's text")
+
+    step(Platform(broken))
+    assert row(conn, "responses")["last_error"] == "the channel failed: ZeroDivisionError"
+
+
+def discord_answer(conn, text):
+    channel = registry.get("discord")
+    context = {
+        "interaction_id": "1",
+        "application_id": "1290000000000000001",
+        "sealed_token": channel.seal("interaction-token"),
+        "bot_is_there": True,
+    }
+    content = {"context": context, "asked_at": int(time.time() * 1000)}
+    return answer(conn, text, channel="discord", message_id="discord_1", content=content)
+
+
+def test_the_first_answer_to_a_command_takes_the_place_shown_for_it_and_the_second_follows(conn):
+    discord_answer(conn, "one")
+    discord_answer(conn, "two")
+    platform = step(Platform(), 2)
+    webhook = "/api/v10/webhooks/1290000000000000001/interaction-token"
+    assert [(method, path) for method, path, _ in platform.requests] == [
+        ("PATCH", f"{webhook}/messages/@original"),
+        ("POST", webhook),
+    ]
+    assert platform.texts == ["one", "two"]
+    assert all(body["allowed_mentions"]["parse"] == [] for _, _, body in platform.requests)
+
+
+def test_failing_chats_take_no_room_from_others(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_MAX_CONCURRENT_SENDS", "2")
+    monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
+    for chat in "123":
+        answer(conn, f"to {chat}", chat=chat)
+    platform = step(Platform(unreachable, unreachable, sent), 2)
+    assert sorted(platform.texts) == ["to 1", "to 2", "to 3"]
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["pending", "pending", "acked"]
+
+
+def test_a_channel_without_its_settings_waits_and_hinders_no_other(conn, monkeypatch):
+    monkeypatch.delenv("DISCORD_PUBLIC_KEY")
+    answer(conn, channel="discord")
+    answer(conn)
+    step(Platform())
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["pending", "acked"]
+
+
+def test_the_tick_finds_what_nobody_kicked_for(serving, conn, until, monkeypatch):
+    monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
+
+    async def go():
+        async with serving(deliver) as client:
+            await until(lambda: deliver._held.get().worker._lock.is_held)
+            answer(conn)
+            answers = [await client.post("/tick"), await client.post("/tick", headers=TICK)]
+            await until(lambda: row(conn, "responses")["retry_count"] == 1)  # nobody listens at TELEGRAM_API_BASE
+            return answers
+
+    assert [each.status_code for each in asyncio.run(go())] == [401, 202]

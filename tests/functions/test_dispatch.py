@@ -1,0 +1,341 @@
+import asyncio
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from functions import dispatch
+from functions.dispatch import Dispatch
+from shared import turns
+from shared.db.connection import rows, transaction
+from shared.kick import Kicker
+from shared.settings import Settings
+from tests.support import TICK, column, make_agent, put, row, take
+
+STATUS = "SELECT status FROM messages ORDER BY id"
+
+
+async def worked(service):
+    """One step, and the jobs that it started."""
+    due_s = await service.claim_and_start()
+    while service.worker.running:  # noqa: ASYNC110 - the worker tells only its own loop
+        await asyncio.sleep(0.001)
+    return due_s
+
+
+def step(count=1, until=None):
+    """*count* steps of a fresh dispatch."""
+
+    async def go():
+        service = Dispatch(Settings.load())
+        dues = [await worked(service) for _ in range(count)]
+        await service.close()
+        return dues
+
+    return asyncio.run(go())
+
+
+def test_a_message_in_is_an_answer_out(conn):
+    put(conn, "hello", process_after=5)
+    assert step() == [None]
+    assert column(conn, STATUS) == ["completed"]
+    assert column(conn, "SELECT message FROM responses") == ["You said: hello"]
+    assert column(conn, "SELECT type FROM events ORDER BY id") == [
+        *("message_received", "chain_step_start", "response_ready", "chain_step_done")
+    ]
+
+
+def test_the_session_goes_on_where_it_stopped(conn):
+    for _ in range(2):
+        put(conn, "!count")
+        step()
+    assert column(conn, "SELECT message FROM responses ORDER BY id") == [
+        *("This is turn 1 of our session.", "This is turn 2 of our session.")
+    ]
+
+
+def test_sessions_run_beside_each_other_up_to_the_limits(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_MAX_CONCURRENT_TURNS", "2")
+    make_agent(conn, "wide", concurrency=9)
+    for chat in "123":
+        put(conn, "hello", chat=chat, agent="wide")
+    step()
+    assert column(conn, STATUS) == ["completed", "completed", "pending"]
+
+
+FAILURES = {
+    "told to fail": ("!fail", {}, "told to fail (attempt 1)", "pending"),
+    "saying nothing": ("!silent", {}, "the agent said nothing", "pending"),
+    "told to reject": ("!reject", {}, "told to reject", "dead"),
+    "too slow": ("!slow 30", {"POSTROOM_TURN_TIMEOUT_MS": "100"}, "no result within 0.1 s", "pending"),
+}
+
+
+@pytest.mark.parametrize(("text", "settings", "reason", "status"), FAILURES.values(), ids=FAILURES)
+def test_a_failed_turn_stands_on_its_row_and_says_nothing_else(conn, monkeypatch, text, settings, reason, status):
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
+    put(conn, text)
+    before_ms = time.time() * 1000
+    step()
+    found = row(conn, "messages")
+    assert (found["status"], found["retry_count"], found["last_error"]) == (status, 1, reason)
+    said = [turns.APOLOGY] if status == "dead" else []
+    assert column(conn, "SELECT message FROM responses") == said
+    if status == "pending":
+        assert 29_000 < found["process_after"] - before_ms < 70_000
+
+
+def test_a_provider_that_does_not_exist_kills_the_message_and_tells_both_sides(conn):
+    make_agent(conn, "odd", provider="claudius")
+    put(conn, agent="odd")
+    step()
+    assert row(conn, "messages")["last_error"] == "unknown provider 'claudius'; known: command, echo"
+    assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
+
+
+def test_an_agent_that_can_not_be_run_fails_its_own_turn_only(conn):
+    make_agent(conn, "lost", timezone="Mars/Olympus")
+    put(conn, agent="lost")
+    put(conn, "hello")
+    step()
+    assert column(conn, STATUS) == ["pending", "completed"]
+    assert row(conn, "messages", 1)["last_error"] == "the provider failed: ZoneInfoNotFoundError"
+
+
+def test_a_failed_message_is_tried_again_until_it_works(conn, until):
+    put(conn, "!fail 2")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        service.worker.begin()
+        await until(lambda: column(conn, STATUS) == ["completed"])
+        await service.close()
+
+    asyncio.run(go())
+    assert column(conn, "SELECT message FROM responses") == ["Attempt 3 worked."]
+    assert column(conn, "SELECT count(*) FROM events WHERE type = 'message_retry'") == [2]
+
+
+def test_the_step_tells_when_something_becomes_due(conn):
+    put(conn, process_after=int(time.time() * 1000) + 60_000)
+    (due_s,) = step()
+    assert 50 < due_s <= 60
+
+
+COMMAND = [sys.executable, "-I", "-c"]
+
+
+def test_a_program_is_an_agent(conn, tmp_path):
+    source = "import sys, json, os; q = json.load(sys.stdin); print(q['prompt']); print(os.getcwd())"
+    make_agent(conn, "coder", provider="command", config={"command": [*COMMAND, source]})
+    put(conn, "</message>", agent="coder")
+    step()
+    (said,) = column(conn, "SELECT message FROM responses")
+    assert "&lt;/message&gt;</message>" in said
+    assert said.endswith(str(tmp_path / "agents" / "coder"))
+
+
+def test_an_answer_can_name_the_message_that_it_answers(conn):
+    source = (
+        "import sys, json\n"
+        "for m in json.load(sys.stdin)['messages'][::-1]:\n"
+        "    print(json.dumps({'type': 'text', 'text': 're ' + m['text'], 'answers': m['id']}))\n"
+    )
+    make_agent(conn, "coder", provider="command", config={"command": [*COMMAND, source]})
+    put(conn, "one", agent="coder")
+    put(conn, "two", agent="coder")
+    step()
+    assert rows(conn, "SELECT message, original_message FROM responses") == [("re two", "two"), ("re one", "one")]
+
+
+def test_stopping_gives_the_turn_back_as_if_never_taken(conn):
+    put(conn, "!slow 300")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        while column(conn, STATUS) != ["processing"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await service.close()
+
+    asyncio.run(go())
+    assert rows(conn, "SELECT status, retry_count, process_after, claimed_by FROM messages") == [
+        ("pending", 0, None, None)
+    ]
+
+
+def test_a_turn_that_lost_its_lease_is_ended_and_says_nothing(conn, until, monkeypatch):
+    monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
+    put(conn, "!slow 300 too late")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        with transaction(conn):
+            rows(conn, "UPDATE messages SET claimed_by = 'thief'")
+        await until(lambda: not service.worker.running)
+        await service.close()
+
+    asyncio.run(go())
+    assert rows(conn, "SELECT status, claimed_by FROM messages") == [("processing", "thief")]
+    assert column(conn, "SELECT id FROM responses") == []
+
+
+def test_a_living_turn_keeps_its_lease(conn, until, monkeypatch):
+    monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
+    put(conn, "!slow 300")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        first = row(conn, "messages")["lease"]
+        await until(lambda: row(conn, "messages")["lease"] > first)
+        await service.close()
+        return first
+
+    assert asyncio.run(go()) > 0
+
+
+def test_a_settlement_waits_for_a_full_disk_and_is_not_thrown_away(conn):
+    put(conn, "hello")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        rows(conn, "CREATE TRIGGER full BEFORE INSERT ON responses BEGIN SELECT raise(ABORT, 'full'); END")
+        await service.claim_and_start()
+        await asyncio.sleep(0.02)
+        rows(conn, "DROP TRIGGER full")
+        while service.worker.running:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        await service.close()
+
+    asyncio.run(go())
+    assert column(conn, STATUS) == ["completed"]
+    assert column(conn, "SELECT message FROM responses") == ["You said: hello"]
+
+
+def test_a_turn_whose_process_is_gone_is_failed_by_the_next_dispatch(conn, until):
+    put(conn, "hello")
+    take(conn)
+
+    async def go():
+        service = Dispatch(Settings.load())
+        service.worker.begin()
+        await until(lambda: column(conn, STATUS) == ["completed"])
+        await service.close()
+
+    asyncio.run(go())
+    assert column(conn, "SELECT type FROM events WHERE type = 'message_retry'") == ["message_retry"]
+    assert column(conn, "SELECT message FROM responses") == ["You said: hello"]
+
+
+KILLED = """
+import asyncio, sys
+from functions.dispatch import Dispatch
+from shared.settings import Settings
+
+async def main():
+    service = Dispatch(Settings.load())
+    service.worker.begin()
+    await asyncio.sleep(300)
+
+asyncio.run(main())
+"""
+
+
+def test_a_dispatch_killed_in_mid_turn_leaves_a_message_that_is_answered_once(conn, until):
+    put(conn, "!slow 0.3 the answer")
+
+    async def go():
+        process = subprocess.Popen([sys.executable, "-c", KILLED])  # noqa: ASYNC220 - killed below
+        with process:
+            await until(lambda: column(conn, STATUS) == ["processing"], 20)
+            process.kill()
+        service = Dispatch(Settings.load())
+        service.worker.begin()
+        await until(lambda: column(conn, STATUS) == ["completed"])
+        await service.close()
+
+    asyncio.run(go())
+    assert column(conn, "SELECT message FROM responses") == ["the answer"]
+    assert row(conn, "messages")["retry_count"] == 1
+
+
+def test_a_kick_begins_a_turn_at_once(serving, conn, until, environment):
+    async def go():
+        async with serving(dispatch):
+            service = dispatch._held.get()
+            await until(lambda: service.worker._lock.is_held)
+            await asyncio.sleep(0)
+            put(conn, "hello")
+            kicker = Kicker(environment)
+            kicker.kick("dispatch")
+            kicker.close()
+            await until(lambda: column(conn, STATUS) == ["completed"])
+
+    asyncio.run(go())
+    assert column(conn, "SELECT message FROM responses") == ["You said: hello"]
+
+
+def test_the_tick_needs_its_secret_and_finds_work_that_nobody_kicked_for(serving, conn, until):
+    async def go():
+        async with serving(dispatch) as client:
+            put(conn, "hello")
+            answers = [
+                await client.post("/tick"),
+                await client.post("/tick", headers={"x-postroom-tick": "guess"}),
+                await client.post("/tick", headers={b"x-postroom-tick": b"\xe9"}),
+                await client.get("/tick", headers=TICK),
+                await client.post("/tick", headers=TICK),
+            ]
+            await until(lambda: column(conn, STATUS) == ["completed"])
+            return answers
+
+    assert [answer.status_code for answer in asyncio.run(go())] == [401, 401, 401, 405, 202]
+
+
+def test_without_a_configured_secret_nobody_ticks(serving, monkeypatch):
+    monkeypatch.setenv("POSTROOM_TICK_SECRET", "")
+
+    async def go():
+        async with serving(dispatch) as client:
+            return await client.post("/tick", headers={"x-postroom-tick": ""})
+
+    answer = asyncio.run(go())
+    assert (answer.status_code, "POSTROOM_TICK_SECRET" in answer.json()["error"]) == (503, True)
+
+
+def test_the_log_tells_of_turns_and_never_of_texts(conn, capfd):
+    put(conn, "a person's secret")
+    put(conn, "!fail another secret", chat="200")
+    script = (
+        "import sys; sys.path.insert(0, '.'); from shared import logs; logs.configure('dispatch')\n"
+        + KILLED.replace(
+            "await asyncio.sleep(300)",
+            "await asyncio.sleep(0.3); await service.close()",
+        )
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {"turn.done", "turn.failed"} <= {line["event"] for line in told}
+    assert "secret" not in done.stdout + done.stderr
+
+
+def test_an_agents_row_that_goes_missing_under_a_turn_is_told(conn):
+    make_agent(conn, "short")
+    put(conn, agent="short")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        rows(conn, "PRAGMA foreign_keys = OFF")
+        claim = take(conn, agent="short")
+        rows(conn, "DELETE FROM agents WHERE id = 'short'")
+        await service.turn(claim)
+        await service.close()
+
+    asyncio.run(go())
+    assert row(conn, "messages")["last_error"] == "agent 'short' does not exist"
