@@ -47,6 +47,7 @@ class Dispatch:
         self.worker = Worker(
             "dispatch", db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
         )
+        self._sessions: dict[int, str] = {}  # of the turns that run here, and their agents
 
     async def repair(self) -> None:
         """We hold the lock, so whoever held a turn is gone: fail those turns, to be tried again."""
@@ -63,7 +64,7 @@ class Dispatch:
         settings = self.settings
         room = settings.max_concurrent_turns - self.worker.running
         now_ms = clock.now_ms()
-        if room > 0 and (ready := messages.ready(self.reader, now_ms=now_ms)[:room]):
+        if room > 0 and (ready := messages.ready(self.reader, now_ms=now_ms, held=self._sessions)[:room]):
 
             def work(conn: apsw.Connection) -> list[Claim]:
                 claims = (
@@ -80,6 +81,7 @@ class Dispatch:
                 return [claim for claim in claims if claim is not None]
 
             for claim in await self.writer.run(work, durable=False):
+                self._sessions[claim.session_id] = claim.agent
                 self.worker.start(self.turn(claim))
             self.kicker.kick("api")
         due = messages.next_due(self.reader, now_ms=now_ms)
@@ -102,6 +104,8 @@ class Dispatch:
             return
         finally:
             renewal.cancel()
+            # Not before: a turn that lost its lease (the machine slept) runs on until its renewal tells it.
+            del self._sessions[claim.session_id]
         facts = {"ms": clock.now_ms() - started_ms, "batch": len(claim.batch), **context}
         if isinstance(outcome, Failure):
             log.warning("turn.failed", reason=outcome.reason, **facts)

@@ -12,7 +12,8 @@ true when it writes.
 """
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -274,15 +275,20 @@ class Ready:
     head: int
 
 
-def ready(conn: apsw.Connection, *, now_ms: int) -> list[Ready]:
-    """The sessions whose turn it is, oldest message first; no more of an agent than its free concurrency."""
+def ready(conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None) -> list[Ready]:
+    """The sessions whose turn it is, oldest message first; no more of an agent than its free concurrency.
+
+    Args:
+        held: session to agent of the turns that still run in this process, whatever has become of their leases.
+    """
+    held = held or {}
     found = rows(conn, READY, {"now": now_ms})
-    running: dict[str, int] = {}
-    for _, agent, _, is_busy, _ in found:
-        running[agent] = running.get(agent, 0) + is_busy
+    running = Counter(held.values())
+    for session_id, agent, _, is_busy, _ in found:
+        running[agent] += is_busy and session_id not in held
     chosen = []
     for session_id, agent, concurrency, is_busy, head in sorted(found, key=lambda row: row[4] or 0):
-        if is_busy or head is None or running[agent] >= concurrency:
+        if is_busy or session_id in held or head is None or running[agent] >= concurrency:
             continue
         if not _due(conn, session_id, now_ms=now_ms, limit=1):
             continue  # its oldest message waits for another try, and holds the session

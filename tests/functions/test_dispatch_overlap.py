@@ -1,0 +1,80 @@
+"""A turn whose lease was lost (the machine slept, its clock jumped) runs on until its next renewal."""
+
+import asyncio
+
+from functions.dispatch import Dispatch
+from shared import clock, turns
+from shared.db import messages
+from shared.db.connection import transaction
+from shared.settings import Settings
+from shared.turns import RetryPolicy
+from tests.support import NOW, column, make_agent, put
+
+
+def rescue(conn):
+    """What the sweep does when all leases seem to have run out."""
+    policy = RetryPolicy(max_attempts=5, base_ms=1, cap_ms=1, jitter=0.0)
+    with transaction(conn):
+        assert turns.rescue(conn, policy, now_ms=clock.now_ms() - 1000, everything=True)
+
+
+def test_no_second_turn_of_a_session_beside_one_that_was_rescued_but_still_runs(conn):
+    put(conn, "!slow 30")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        rescue(conn)
+        await service.claim_and_start()
+        beside = service.worker.running
+        await service.close()
+        return beside
+
+    assert asyncio.run(go()) == 1
+
+
+def test_nor_of_its_agent_beyond_its_concurrency(conn):
+    put(conn, "!slow 30", chat="1")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        rescue(conn)
+        put(conn, "hello", chat="2")
+        await service.claim_and_start()
+        beside = service.worker.running
+        await service.close()
+        return beside
+
+    assert asyncio.run(go()) == 1
+
+
+def test_the_session_goes_on_when_that_turn_has_noticed(conn, until, monkeypatch):
+    monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
+    put(conn, "!slow 1.5 done")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        service.worker.begin()
+        await until(lambda: column(conn, "SELECT status FROM messages") == ["processing"])
+        rescue(conn)
+        await until(lambda: column(conn, "SELECT status FROM messages") == ["completed"])
+        await service.close()
+
+    asyncio.run(go())
+    assert column(conn, "SELECT message FROM responses") == ["done"]
+
+
+def test_turns_that_still_run_count_whatever_the_rows_say(conn):
+    make_agent(conn, "two", concurrency=2)
+    for chat in "123":
+        put(conn, agent="two", chat=chat)
+    (first, second, third) = column(conn, "SELECT session_id FROM messages ORDER BY id")
+
+    def ready(held):
+        return [each.session_id for each in messages.ready(conn, now_ms=NOW, held=held)]
+
+    assert ready({}) == [first, second]
+    assert ready({first: "two"}) == [second]
+    assert ready({99: "two"}) == [first]
+    assert ready({98: "two", 99: "two"}) == []
