@@ -105,7 +105,7 @@ class Dispatch:
         finally:
             renewal.cancel()
             # Not before: a turn that lost its lease (the machine slept) runs on until its renewal tells it.
-            del self._sessions[claim.session_id]
+            self._sessions.pop(claim.session_id, None)
         facts = {"ms": clock.now_ms() - started_ms, "batch": len(claim.batch), **context}
         if isinstance(outcome, Failure):
             log.warning("turn.failed", reason=outcome.reason, **facts)

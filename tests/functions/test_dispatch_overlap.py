@@ -69,7 +69,7 @@ def test_turns_that_still_run_count_whatever_the_rows_say(conn):
     make_agent(conn, "two", concurrency=2)
     for chat in "123":
         put(conn, agent="two", chat=chat)
-    (first, second, third) = column(conn, "SELECT session_id FROM messages ORDER BY id")
+    (first, second, _) = column(conn, "SELECT session_id FROM messages ORDER BY id")
 
     def ready(held):
         return [each.session_id for each in messages.ready(conn, now_ms=NOW, held=held)]
