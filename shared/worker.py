@@ -104,14 +104,17 @@ class Worker:
             log.error("worker.job_failed", worker=self._name, exc_info=error)
         self._wake.set()
 
-    async def _loop(self) -> None:
+    async def _take_lock(self) -> None:
         if not self._lock.try_acquire():
             log.info("worker.waiting", worker=self._name, reason="another process works on this database")
             await self._lock.acquire()
+
+    async def _loop(self) -> None:
         is_repaired = False
         while not self._is_stopping:
             self._wake.clear()
             try:
+                await self._take_lock()
                 if not is_repaired:
                     await self._repair()
                     is_repaired = True
