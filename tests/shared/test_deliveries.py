@@ -54,6 +54,7 @@ def test_a_platform_that_asks_for_silence_gets_it_in_the_whole_chat_and_in_no_ot
     response = take(conn, limited)
     with transaction(conn):
         deliveries.fail(conn, response, RateLimited("429", 7000), POLICY, now_ms=NOW)
+    assert column(conn, "SELECT not_before FROM chats ORDER BY id") == [NOW + 7000, None]
     assert responses.heads(conn, "telegram", now_ms=NOW + 6999) == [other]
     assert responses.heads(conn, "telegram", now_ms=NOW + 7000) == [limited, other]
 

@@ -1,6 +1,8 @@
+import fcntl
 import multiprocessing
 import subprocess
 import sys
+import threading
 
 import apsw
 import pytest
@@ -95,6 +97,30 @@ def test_four_processes_write_at_once_and_none_is_turned_away(db, conn):
     assert [process.exitcode for process in running] == [0] * _PROCESSES
     assert meta.get(conn, "count") == str(_PROCESSES * _TRANSACTIONS)
     assert column(conn, "SELECT count(*) FROM events GROUP BY type") == [_TRANSACTIONS] * _PROCESSES
+
+
+def test_writers_queue_at_the_gate_in_front_of_the_database(db):
+    """SQLite's own lock has no queue: the unlucky starve."""
+    conn = open_connection(db)
+    waited, done = threading.Event(), threading.Event()
+
+    def write():
+        own = open_connection(db)
+        waited.set()
+        with transaction(own):
+            meta.put(own, "a", "x")
+        done.set()
+
+    with open(f"{db}-gate", "w") as gate:  # noqa: PTH123
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert waited.wait(10)
+        assert not done.wait(0.05)
+        assert meta.get(conn, "a") is None
+    assert done.wait(10)
+    thread.join()
+    assert meta.get(conn, "a") == "x"
 
 
 _HOLD = """

@@ -154,6 +154,13 @@ def test_what_has_failed_goes_alone_next_time(conn):
     assert texts(take(conn, now_ms=later)) == ["b"]
 
 
+def test_what_has_failed_waits_for_its_own_turn_behind_an_older_one(conn):
+    put(conn, "late", process_after=NOW + 4000)
+    put(conn, "failed")
+    fail(conn, take(conn))
+    assert texts(take(conn, now_ms=NOW + 5000)) == ["late"]
+
+
 # -- claim: what waits
 
 

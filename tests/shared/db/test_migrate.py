@@ -1,5 +1,8 @@
+import fcntl
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import apsw
 import pytest
@@ -30,14 +33,21 @@ def test_a_second_time_changes_nothing(db, conn):
     assert dump(conn) == before
 
 
+def is_at(process, gate):
+    """Whether the process has come to the gate: all that it read of the file, it has read before."""
+    return any(fd.readlink() == gate for fd in Path(f"/proc/{process.pid}/fd").iterdir() if fd.is_symlink())
+
+
 def test_eight_processes_at_once_agree(tmp_path):
-    path = tmp_path / "p.db"
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", MIGRATE, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(8)
-    ]
+    path, gate = tmp_path / "p.db", tmp_path / "p.db-gate"
+    command = [sys.executable, "-c", MIGRATE, str(path)]
+    with gate.open("w") as closed:
+        fcntl.flock(closed, fcntl.LOCK_EX)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        running = [subprocess.Popen(command, **pipes) for _ in range(8)]
+        deadline = time.monotonic() + 30
+        while not all(is_at(process, gate) for process in running) and time.monotonic() < deadline:
+            time.sleep(0.01)
     ended = [(*process.communicate(timeout=60), process.returncode) for process in running]
     assert [(error, code) for _, error, code in ended] == [("", 0)] * 8
     assert len({out for out, _, _ in ended}) == 1
