@@ -15,6 +15,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -22,10 +23,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
 _SUFFIX = ".object"
+_BUCKET = re.compile(r"[a-z0-9]([a-z0-9-]|\.(?!\.))*")  # stricter than moto: each is a folder
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,12 @@ class ObjectFolder:
 
     def add_bucket(self, bucket: str) -> None:
         """Make the bucket exist."""
-        (self._root / bucket).mkdir(exist_ok=True, mode=0o700)
+        self._bucket(bucket).mkdir(exist_ok=True, mode=0o700)
         _sync_folder(self._root)
 
     def remove_bucket(self, bucket: str) -> None:
         """Forget the (empty) bucket; one that is not there is no error."""
-        folder = self._root / bucket
+        folder = self._bucket(bucket)
         if folder.is_dir():
             for leftover in folder.iterdir():
                 leftover.unlink()
@@ -83,7 +86,7 @@ class ObjectFolder:
 
     def load(self, bucket: str) -> Iterable[StoredObject]:
         """Every object of the bucket; half-written leftovers of a crash are removed on the way."""
-        for path in sorted((self._root / bucket).iterdir()):
+        for path in sorted(self._bucket(bucket).iterdir()):
             if path.suffix != _SUFFIX:
                 path.unlink()
                 continue
@@ -95,7 +98,12 @@ class ObjectFolder:
         name = quote(key, safe="")
         if len(name) > _MAX_NAME:
             name = "sha256-" + hashlib.sha256(key.encode()).hexdigest()
-        return self._root / bucket / (name + _SUFFIX)
+        return self._bucket(bucket) / (name + _SUFFIX)
+
+    def _bucket(self, name: str) -> Path:
+        if not _BUCKET.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a bucket")
+        return self._root / name
 
 
 def _sync_folder(folder: Path) -> None:
@@ -129,6 +137,9 @@ class WriteThrough:
         return len(self._kept)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if _is_stranger(environ):
+            start_response("403 Forbidden", [("Content-Type", "text/plain")])
+            return [b"this S3 is for programs of this machine: call it at 127.0.0.1, and not from a page\n"]
         if environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
             return self._application(environ, start_response)
         bucket, _, key = environ.get("PATH_INFO", "/").lstrip("/").encode("latin-1").decode().partition("/")
@@ -183,6 +194,16 @@ class WriteThrough:
         metadata = {str(field): str(value) for field, value in key.metadata.items()}
         self._folder.put(bucket, StoredObject(name, key.value, metadata, key.etag.strip('"'), modified_at))
         self._kept[bucket, name] = id(key)
+
+
+def _is_stranger(environ: dict[str, Any]) -> bool:
+    """A page in this machine's browser, under whatever name; and moto's own API, which forgets everything when asked.
+
+    Nobody signs in here, and moto lets every page read the answers.
+    """
+    host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname
+    is_page = "HTTP_ORIGIN" in environ or host not in _LOCAL_HOSTS
+    return is_page or environ.get("PATH_INFO", "").lstrip("/").startswith("moto-api")
 
 
 def main() -> int:
