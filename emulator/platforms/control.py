@@ -190,12 +190,13 @@ async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResp
 
 
 def _is_own_page(request: web.Request) -> bool:
-    """Whether no browser sent this, or a page that the emulator served itself."""
+    """Whether no browser sent this, or a page that the emulator served itself; under no name but this machine's."""
     origin = request.headers.get("Origin")
-    if origin is None:
-        return True
-    parts = urlsplit(origin)
-    return parts.hostname in ("127.0.0.1", "localhost", "::1") or parts.netloc == request.headers.get("Host")
+    addresses = [f"//{request.host}"] if origin is None else [f"//{request.host}", origin]
+    try:
+        return all(urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1") for address in addresses)
+    except ValueError:  # no address at all
+        return False
 
 
 def platform_of(request: web.Request) -> Platform:
