@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 
@@ -56,16 +57,16 @@ async def restore_if_missing(
 ) -> Restored | None:
     """Bring back the newest state when the file is gone; None when it is there, or when there is nothing to bring back.
 
+    The file appears whole or not at all, and with it a mark (:func:`mark`) that its epoch is still to be begun.
+
     Raises:
-        NotReady: the replica exists and can't be restored. Nothing is overwritten and nothing is started empty.
+        NotReady: the replica holds something, and can't be restored. Nothing is changed and nothing is started empty.
     """
-    if database.exists():  # noqa: ASYNC240 - nothing else runs yet
-        return None
-    # Leftovers of the lost file would be applied to the restored one, which has another history.
-    for suffix in ("-wal", "-shm"):
-        database.with_name(database.name + suffix).unlink(missing_ok=True)
-    shutil.rmtree(database.with_name(f".{database.name}-litestream"), ignore_errors=True)
-    options = ["-if-replica-exists", "-integrity-check", "quick", "-json", "-o", str(database)]
+    if not is_missing(database):
+        return Restored(_position(mark(database).read_text())) if mark(database).exists() else None
+    fresh = database.with_name(database.name + ".restoring")
+    _remove(fresh)
+    options = ["-if-replica-exists", "-integrity-check", "quick", "-json", "-o", str(fresh)]
     process = await spawn([binary(), "restore", *options, replica], environment=environment)
     try:
         output, _ = await asyncio.wait_for(process.communicate(), limit_s)
@@ -76,14 +77,49 @@ async def restore_if_missing(
             f"Start again, or `emulator data reset` to begin with an empty database"
         ) from None
     text = output.decode("utf-8", "replace").strip()
-    if process.returncode != 0:
-        raise NotReady(
-            f"{database.name} is missing and can't be restored from {replica}:\n    {text}\n"
-            f"Nothing was changed. `emulator data reset` begins with an empty database"
-        )
-    if not database.exists():  # noqa: ASYNC240
-        return None
-    return Restored(_position(text))
+    if process.returncode == 0 and not fresh.exists() and await _holds_something(replica):
+        text = "Litestream finds no state in what is there; its beginning is missing"
+    elif process.returncode == 0:
+        # Leftovers of the lost file would be applied to the restored one, which has another history.
+        _remove(database)
+        if not fresh.exists():
+            return None
+        mark(database).write_text(text)
+        fresh.replace(database)
+        return Restored(_position(text))
+    raise NotReady(
+        f"{database.name} is missing and can't be restored from {replica}:\n    {text}\n"
+        f"Nothing was changed. `emulator data reset` begins with an empty database"
+    )
+
+
+def is_missing(database: Path) -> bool:
+    """Whether there is no database; a file without a byte is none, whatever left it there."""
+    return not database.exists() or database.stat().st_size == 0
+
+
+def mark(database: Path) -> Path:
+    """Stands beside a restored database until its new epoch is committed, over however many starts."""
+    return database.with_name(database.name + ".restored")
+
+
+def _remove(database: Path) -> None:
+    """The file and what SQLite and Litestream keep beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
+    shutil.rmtree(database.with_name(f".{database.name}-litestream"), ignore_errors=True)
+
+
+async def _holds_something(replica: str) -> bool:
+    """Whether there is an object under the replica's prefix."""
+    place = urlsplit(replica)
+    query = {"list-type": "2", "max-keys": "1", "prefix": place.path.lstrip("/") + "/"}
+    address = f"{parse_qs(place.query)['endpoint'][0]}/{place.netloc}"
+    try:
+        async with aiohttp.ClientSession() as session, session.get(address, params=query) as response:
+            return response.status != 200 or "<Key>" in await response.text()
+    except aiohttp.ClientError:
+        return True
 
 
 class Litestream:

@@ -346,20 +346,19 @@ class Supervisor:
             step.detail = f"{self._objects.url}   bucket {replica.BUCKET}, {objects} objects"
 
     async def _start_database(self, s3_up: "asyncio.Task[None]") -> None:
-        restored = None
-        if not self._state.database.exists():
+        if replica.is_missing(self._state.database):
             await asyncio.shield(s3_up)
-            restored = await replica.restore_if_missing(
-                self._state.database, self.replica_url, self._base | environment.DUMMY_AWS
-            )
+        restored = await replica.restore_if_missing(
+            self._state.database, self.replica_url, self._base | environment.DUMMY_AWS
+        )
         async with self._step("db") as step:
-            facts = await self._prepare_database(is_restored=restored is not None)
+            facts = await self._prepare_database()
             count = f"{facts['messages']:,}".replace(",", " ")
             step.detail = f"{_short(self._state.database)}     WAL, schema {facts['schema']}, {count} messages"
         if restored is not None:
             self._console.note(f"restored {count} messages from the replica (position {restored.txid})")
 
-    async def _prepare_database(self, *, is_restored: bool) -> dict[str, Any]:
+    async def _prepare_database(self) -> dict[str, Any]:
         await self._forks.renew()
         said: list[str] = []
 
@@ -369,7 +368,7 @@ class Supervisor:
         fork = self._forks.fork(
             "db",
             "emulator.worker:prepare_database",
-            {"db": str(self._state.database), "restored": is_restored},
+            {"db": str(self._state.database), "restored": str(replica.mark(self._state.database))},
             self._base | self._own_environment(),
             on_line=listen,
         )

@@ -26,8 +26,8 @@ def serve(options: Mapping[str, Any], ready: int, sockets: Sequence[int]) -> int
 def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -> int:
     """Create or migrate the database and print what is in it as one line of JSON.
 
-    Options: ``db``; ``restored``: true begins a new epoch, because ids that were handed out after the restored
-    position will be handed out again.
+    Options: ``db``; ``restored``: a file whose presence asks for a new epoch, because ids that were handed out after
+    the restored position will be handed out again; removed when that is committed.
     """
     from shared.db import connection, meta, migrate
 
@@ -36,9 +36,11 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
     conn = connection.open_connection(path)
     epoch = None
     try:
-        if options.get("restored"):
+        restored = Path(options["restored"])
+        if restored.exists():
             with connection.transaction(conn):
                 epoch = meta.new_epoch(conn)
+            restored.unlink()
         messages = conn.execute("SELECT count(*) FROM messages").get
     finally:
         conn.close()
