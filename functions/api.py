@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -126,33 +127,54 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def _guarded(endpoint: Endpoint) -> Endpoint:
-    """Let in whoever has the token. Where none is set: only who calls this machine by its loopback names.
+    """Let in whoever has the token. Where none is set: only this machine, and only under its loopback names.
 
-    That, and the check of the origin, keeps other sites' pages in a person's browser from reading or writing here.
+    The names keep other sites' pages in a person's browser from reading or writing here; who has the token is no page
+    that a browser was lured to.
     """
 
     async def guarded(request: Request) -> Response:
         token = _held.get().settings.api_token
-        given = request.headers.get("authorization", "").encode("utf-8", "replace")
         if token is None:
-            _check_loopback(f"//{request.headers.get('host', '')}", "the host")
-        elif not hmac.compare_digest(given, f"Bearer {token.get_secret_value()}".encode()):
-            raise HTTPException(401, "send the header 'Authorization: Bearer' with the value of POSTROOM_API_TOKEN")
-        origin = request.headers.get("origin")
-        if origin and request.method != "GET":
-            _check_loopback(origin, "the origin")
+            _check_local(request)
+        else:
+            given = request.headers.get("authorization", "").encode("utf-8", "replace")
+            if not hmac.compare_digest(given, f"Bearer {token.get_secret_value()}".encode()):
+                raise HTTPException(401, "send the header 'Authorization: Bearer' with the value of POSTROOM_API_TOKEN")
         return await endpoint(request)
 
     return guarded
 
 
-def _check_loopback(url: str, what: str) -> None:
+def _check_local(request: Request) -> None:
+    """Whose connection it is decides first: a Host header says whatever its sender likes."""
+    if request.client is not None and not _is_loopback(request.client.host):
+        raise _refused("a call from another machine")
+    _check_name(f"//{request.headers.get('host', '')}", "the host")
+    origin = request.headers.get("origin")
+    if origin and request.method != "GET":
+        _check_name(origin, "the origin")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return False
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
+
+
+def _check_name(url: str, what: str) -> None:
     try:
         host = urlsplit(url).hostname
     except ValueError:
         host = None
     if host not in _LOOPBACK:
-        raise HTTPException(403, f"{what} {host} is refused: call 127.0.0.1, or set POSTROOM_API_TOKEN and send it")
+        raise _refused(f"{what} {host}")
+
+
+def _refused(what: str) -> HTTPException:
+    return HTTPException(403, f"{what} is refused: call 127.0.0.1, or set POSTROOM_API_TOKEN and send it")
 
 
 async def _parse(request: Request, model: type[Body]) -> Body:

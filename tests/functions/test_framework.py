@@ -37,7 +37,7 @@ from starlette.testclient import TestClient
 name, method, path = sys.argv[1:4]
 headers = json.loads(sys.argv[4])
 app = functions_framework.aio.create_asgi_app(target=name, source=f"functions/{name}.py")
-with TestClient(app, base_url="http://127.0.0.1:9000") as client:
+with TestClient(app, base_url="http://127.0.0.1:9000", client=("127.0.0.1", 50000)) as client:
     healthy = client.get("/healthz").json()
     answer = client.request(method, path, headers=headers, content=sys.argv[5].encode() or None)
     print(json.dumps([healthy, answer.status_code, answer.text]))
