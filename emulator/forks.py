@@ -136,10 +136,18 @@ def _end(fork: Fork, code: int) -> None:
 class Forks:
     """Starts the fork server and speaks with its stages."""
 
-    def __init__(self, project: Path, environment: Mapping[str, str], on_noise: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        project: Path,
+        environment: Mapping[str, str],
+        on_noise: Callable[[str], None],
+        on_lost: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """*on_lost* is told the exit code of a fork server that ended unasked, and took all its forks along."""
         self._project = project
         self._environment = environment
         self._on_noise = on_noise
+        self._on_lost = on_lost
         self._numbers = itertools.count(1)
         self._process: asyncio.subprocess.Process | None = None
         self._first: _Stage | None = None
@@ -238,6 +246,7 @@ class Forks:
 
     async def stop(self) -> None:
         """End the fork server, and with it every process that it still has."""
+        self._on_lost = lambda _: None
         for stage in (self._second, self._first):
             if stage is not None:
                 stage.close()
@@ -253,6 +262,7 @@ class Forks:
         stream = process.stdout
         while stream is not None and (raw := await stream.readline()):
             self._on_noise(raw.decode("utf-8", "replace").rstrip())
+        self._on_lost(await process.wait())
 
 
 class _Lines(asyncio.Protocol):

@@ -129,7 +129,9 @@ class Supervisor:
             on_line=lambda text: self._console.line("s3", text),
             on_trouble=lambda text: self._console.happened("s3", text, level="warning"),
         )
-        self._forks = Forks(self._options.project, self._base, lambda text: self._console.line("zygote", text, True))
+        self._forks = Forks(
+            self._options.project, self._base, lambda text: self._console.line("zygote", text, True), self._lost_forks
+        )
         await self._forks.start()
         self._closers["fork server"] = self._forks.stop
         await self._objects.start()
@@ -508,6 +510,13 @@ class Supervisor:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._finished)
+
+    def _lost_forks(self, code: int) -> None:
+        if not self._broken.done():
+            self._broken.set_exception(
+                NotReady(f"the fork server ended with code {code}, and all functions with it; start again")
+            )
+            self._broken.exception()  # a start that failed tells its own reason
 
     def _finished(self, task: "asyncio.Task[None]") -> None:
         self._background.discard(task)
