@@ -32,6 +32,7 @@ from shared.agents.base import Failed, Init, Progress, Provider, ProviderEvent, 
 
 _LINE_LIMIT = 1024 * 1024  # bytes of one line
 _OUTPUT_LIMIT = 8 * 1024 * 1024  # bytes of a whole run
+_LAST_WORDS_S = 1.0  # what a program wrote before it ended is in the pipe, and read at once
 _STDERR_TAIL = 500  # characters kept for the operator
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
 _PR_SET_PDEATHSIG = 1
@@ -64,11 +65,14 @@ class Command:
         except OSError as error:
             yield Failed(f"can't start {config.command[0]!r}: {error.strerror}", retryable=False)
             return
+        tidying = asyncio.create_task(_tidy(process))
         try:
             async for event in _converse(process, turn):
                 yield event
         finally:
+            tidying.cancel()
             _kill_group(process)
+            _close(process)
             await process.wait()
 
 
@@ -95,6 +99,35 @@ def _die_with_parent() -> None:
 def _kill_group(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _tidy(process: asyncio.subprocess.Process) -> None:
+    """The program's end is the end of what it started, and of its output, whoever else may hold that open."""
+    await _ended(process.pid)
+    _kill_group(process)
+    await asyncio.sleep(_LAST_WORDS_S)
+    _close(process)
+
+
+async def _ended(pid: int) -> None:
+    """Return when our child *pid* has ended. ``Process.wait`` of Python 3.11 also waits until its pipes are closed."""
+    loop = asyncio.get_running_loop()
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:  # ended, and its exit code is taken
+        return
+    try:
+        over = asyncio.Event()
+        loop.add_reader(fd, over.set)
+        await over.wait()
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+
+
+def _close(process: asyncio.subprocess.Process) -> None:
+    """Close our ends of the pipes: a grandchild in a session of its own is out of reach, and may keep its ends."""
+    process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _converse(process: asyncio.subprocess.Process, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:

@@ -1,0 +1,66 @@
+"""A program that ends but leaves somebody behind who keeps its pipes open."""
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from shared.agents.base import Failed, Result, Turn
+from shared.agents.providers.command import Command
+
+LEAVES = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(15)"], start_new_session={apart})
+print(child.pid)
+sys.exit("oops" if {fails} else 0)
+"""
+
+
+def run(source, runner, times=1):
+    """Its events, and how many descriptors are open more than before."""
+    config = {"command": [sys.executable, "-I", "-c", source]}
+    turn = Turn("a", None, "", config, Path(), "s", None, "the prompt", (), 1)
+
+    def descriptors():
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    async def go():
+        before = descriptors()
+        for _ in range(times):
+            async with asyncio.timeout(10), contextlib.aclosing(Command().run(turn)) as events:
+                found = [event async for event in events]
+        await asyncio.sleep(0.05)
+        return found, descriptors() - before
+
+    return runner(go())
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def runner(request):
+    return request.param
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_its_answer_counts_when_it_ends(runner, apart):
+    (result,), _ = run(LEAVES.format(apart=apart, fails=False), runner)
+    assert isinstance(result, Result)
+    assert result.text
+
+
+def test_its_failure_is_told_when_it_ends(runner):
+    (failed,), _ = run(LEAVES.format(apart=True, fails=True), runner)
+    assert isinstance(failed, Failed)
+    assert failed.reason == "the program ended with code 1: oops"
+
+
+def test_no_descriptor_stays_open(runner):
+    _, more = run(LEAVES.format(apart=True, fails=False), runner, times=2)
+    assert more <= 1  # uvloop and asyncio keep one of their own for child processes
+
+
+def test_all_of_a_long_last_word_is_heard(runner):
+    (result,), _ = run("print('x' * 900_000)\n" * 3, runner)
+    assert len(result.text) == 2_700_002
