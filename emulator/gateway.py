@@ -130,7 +130,7 @@ class Gateway:
         upstream = await self._wait_for(function)
         if upstream.problem:
             return _sentence(502, f"{function} is down: {upstream.problem}")
-        url = URL(f"http://127.0.0.1:{upstream.port}{request.raw_path}", encoded=True)
+        url = URL(f"http://127.0.0.1:{upstream.port}{request.rel_url.raw_path_qs}", encoded=True)
         return await self._pass_on(request, url, function)
 
     async def _answer_chat(self, request: web.Request) -> web.StreamResponse:
@@ -139,7 +139,7 @@ class Gateway:
             return _sentence(403, "the chat page is for this machine only: open it at http://127.0.0.1")
         if base is None:
             return _sentence(503, "the fake platforms are not up (yet); see the emulator's log")
-        rest = request.raw_path.removeprefix(f"{_PREFIX}/chat")
+        rest = request.rel_url.raw_path_qs.removeprefix(f"{_PREFIX}/chat")
         return await self._pass_on(request, URL(f"{base}/chat{rest}", encoded=True), "the fake platforms")
 
     async def _answer_ready(self, _: web.Request) -> web.Response:
@@ -234,8 +234,9 @@ async def _remember_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __
 
 def _request_headers(request: web.Request) -> CIMultiDict[str]:
     headers: CIMultiDict[str] = CIMultiDict()
+    named = {name.strip().lower() for value in request.headers.getall("Connection", ()) for name in value.split(",")}
     for name, value in request.headers.items():
-        if name.lower() not in _HOP_BY_HOP:
+        if name.lower() not in _HOP_BY_HOP | (named - {"host"}):  # who was called decides who may
             headers.add(name, value)
     headers["X-Forwarded-For"] = request.remote or "127.0.0.1"
     headers["X-Forwarded-Proto"] = request.scheme
