@@ -25,6 +25,7 @@ PREFIX = "db"
 RESTORE_LIMIT_S = 120.0
 STOP_LIMIT_S = 5.0
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.2, 10.0
+_LOOK_EVERY_S, _LOOK_LIMIT_S = 10.0, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,9 @@ class Litestream:
         self._on_trouble = on_trouble
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._stopping = False
+        self.is_behind = False  # it runs, and yet what is committed does not reach the bucket
 
     @property
     def pid(self) -> int | None:
@@ -165,6 +168,7 @@ class Litestream:
                 while self.pid is not None:
                     try:
                         await self.sync(limit_s)
+                        self._watch = asyncio.create_task(self._look())
                         return
                     except NotReady as error:
                         problem = str(error)
@@ -185,6 +189,8 @@ class Litestream:
     async def stop(self) -> bool:
         """Stop after a last sync, which Litestream makes at SIGTERM. True when it said that it was done."""
         self._stopping = True
+        if self._watch is not None:
+            self._watch.cancel()
         done = True
         if self._process is not None:
             done = await stop(self._process, timeout_s=STOP_LIMIT_S) and self._process.returncode == 0
@@ -192,6 +198,25 @@ class Litestream:
             await self._keeper
         self.socket.unlink(missing_ok=True)
         return done
+
+    async def look(self, limit_s: float = _LOOK_LIMIT_S) -> None:
+        """Find out whether replication really goes on, and say when that changes: a process that runs is no proof."""
+        was_behind = self.is_behind
+        try:
+            await self.sync(limit_s)
+            self.is_behind = False
+        except NotReady as error:
+            self.is_behind = True
+            reason = str(error) or "no answer"
+        if self.is_behind and not was_behind:
+            self._on_trouble(f"replication is behind: {reason}. Nothing is lost on this disk; it goes on by itself")
+        elif was_behind and not self.is_behind:
+            self._on_trouble("replication has caught up")
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            await self.look()
 
     def _configuration(self) -> dict[str, Any]:
         """As infra/litestream.yml, but quick: someone is watching, and the bucket is on this machine."""

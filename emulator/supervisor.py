@@ -187,7 +187,11 @@ class Supervisor:
                 for tick in self._deployment.ticks
             ],
             "s3": {"pid": self._objects.pid, "url": self._objects.url},
-            "replica": {"pid": self._litestream.pid, "url": self.replica_url},
+            "replica": {
+                "pid": self._litestream.pid,
+                "url": self.replica_url,
+                "behind": self._litestream.is_behind,
+            },
         }
 
     def urls(self) -> dict[str, str]:

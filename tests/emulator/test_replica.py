@@ -1,0 +1,58 @@
+"""Replication that has stopped is said, and so is its end; a process that runs proves nothing."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import apsw
+import pytest
+
+from emulator import ports, replica
+from emulator.environment import DUMMY_AWS
+from emulator.objects import ObjectStore
+from shared.db.migrate import migrate
+from tests.emulator.harness import ROOT
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]} | DUMMY_AWS
+
+
+@pytest.mark.e2e
+def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    async def scenario() -> None:
+        sock = ports.listen(0).sock
+        store = ObjectStore(
+            folder=tmp_path / "s3", bucket=replica.BUCKET, sock=sock, project=ROOT, environment=ENVIRONMENT,
+            on_line=lambda _: None, on_trouble=said.append,
+        )  # fmt: skip
+        await store.start()
+        await store.wait_ready()
+        database = tmp_path / "postroom.db"
+        migrate(database)
+        url = replica.url(sock.getsockname()[1])
+        litestream = replica.Litestream(
+            database=database, replica=url, run=tmp_path, environment=ENVIRONMENT,
+            on_line=lambda _: None, on_trouble=said.append,
+        )  # fmt: skip
+        try:
+            await litestream.start()
+            await litestream.look()
+            assert (said, litestream.is_behind) == ([], False)
+
+            os.kill(store.pid or 0, signal.SIGSTOP)
+            apsw.Connection(str(database)).execute("INSERT INTO meta VALUES ('written', 'meanwhile')")
+            await litestream.look(1.0)
+            await litestream.look(1.0)
+            assert litestream.is_behind
+            assert [text.partition(":")[0] for text in said] == ["replication is behind"]
+
+            os.kill(store.pid or 0, signal.SIGCONT)
+            await litestream.look(20.0)
+            assert said[1:] == ["replication has caught up"]
+        finally:
+            await litestream.stop()
+            await store.stop()
+
+    asyncio.run(scenario())
