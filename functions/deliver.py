@@ -56,6 +56,7 @@ class Deliver:
             "deliver", db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
         )
         self._channels = _configured()
+        self._chats: set[int] = set()  # to which a send is under way here
 
     async def repair(self) -> None:
         """We hold the lock, so whoever was sending is gone: nobody knows what came of it, and policy decides."""
@@ -73,9 +74,10 @@ class Deliver:
         room = self.settings.max_concurrent_sends - self.worker.running
         dues = []
         for name, channel in self._channels.items():
-            if room > 0 and (heads := responses.heads(self.reader, name, now_ms=now_ms)[:room]):
+            if room > 0 and (heads := responses.heads(self.reader, name, now_ms=now_ms, held=self._chats)[:room]):
                 for response, is_first in await self.writer.run(partial(self._claim, heads=heads)):
                     room -= 1
+                    self._chats.add(response.chat_id)
                     self.worker.start(self.deliver(channel, response, is_first=is_first))
             dues.append(responses.next_due(self.reader, name, now_ms=now_ms))
         soonest = min((due for due in dues if due is not None), default=None)
@@ -109,6 +111,9 @@ class Deliver:
             log.warning("deliver.dead" if verdict.dead else "deliver.retry", reason=verdict.reason, **context)
         else:
             log.info("deliver.sent", parts=sent, **context)
+        finally:
+            # Not before: a send that lost its lease (the machine slept) is under way until it ends.
+            self._chats.discard(response.chat_id)
         self.kicker.kick("api")
 
     async def _send_parts(self, channel: Channel, response: Response, *, is_first: bool) -> int:

@@ -11,7 +11,7 @@ holds back its own chat and no other.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ HEADS = """
           FROM open
          WHERE open.chat_id IS NOT NULL
     )
-    SELECT head.id
+    SELECT head.id, open.chat_id
       FROM open
       JOIN chats c ON c.id = open.chat_id
       JOIN responses head
@@ -145,10 +145,14 @@ def enqueue(conn: apsw.Connection, new: NewResponse, *, now_ms: int) -> int:
     return row_id
 
 
-def heads(conn: apsw.Connection, channel: str, *, now_ms: int) -> list[int]:
-    """The oldest response of each chat of *channel* that may go out now, oldest first."""
+def heads(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[int] = ()) -> list[int]:
+    """The oldest response of each chat of *channel* that may go out now, oldest first.
+
+    Args:
+        held: the chats to which this process is sending, whatever has become of its leases.
+    """
     found = rows(conn, HEADS, {"channel": channel, "now": now_ms})
-    return sorted(head for (head,) in found)
+    return sorted(head for head, chat in found if chat not in held)
 
 
 def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Response | None:

@@ -1,0 +1,38 @@
+"""A send whose lease was lost (the machine slept, its clock jumped) is under way until it ends or gives up."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from functions.deliver import Deliver
+from shared import clock, deliveries
+from shared.db.connection import transaction
+from shared.deliveries import Policy
+from shared.settings import Settings
+from tests.functions.test_deliver import Platform, hang, sent
+from tests.support import answer, column
+
+
+@pytest.mark.parametrize("unknown_sends", ["resend", "hold"])
+def test_nothing_else_goes_to_that_chat_meanwhile(conn, unknown_sends):
+    answer(conn, "first", chat="1")
+    answer(conn, "second", chat="1")
+    answer(conn, "other", chat="2")
+    platform = Platform(hang, sent)
+    policy = Policy(max_attempts=5, base_ms=1, cap_ms=1, unknown_sends=unknown_sends, jitter=0.0)
+
+    async def go():
+        service = Deliver(Settings.load(), httpx.MockTransport(platform))
+        await service.claim_and_start()
+        await asyncio.sleep(0.05)
+        with transaction(conn):
+            assert deliveries.rescue(conn, "telegram", policy, now_ms=clock.now_ms() - 1000, everything=True)
+        await service.claim_and_start()
+        await asyncio.sleep(0.05)
+        meanwhile = platform.texts
+        await service.close()
+        return meanwhile
+
+    assert sorted(asyncio.run(go())) == ["first", "other"]
+    assert column(conn, "SELECT count(*) FROM events WHERE type = 'response_outcome_unknown'") == [1]
