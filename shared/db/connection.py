@@ -18,7 +18,7 @@ import apsw
 
 from shared.errors import ConfigInvalid
 
-_OLDEST_SQLITE = 3_051_003
+_OLDEST_SQLITE = (3, 51, 3)
 _BUSY_STEP_S = 0.001  # constant: SQLite's own growing steps starve the unlucky (1.7 s against 0.03 s measured)
 _BUSY_LIMIT_S = 10.0
 _AUTOCHECKPOINT_PAGES = 10_000  # a net for when Litestream is away; it checkpoints at 1000 pages long before
@@ -28,7 +28,7 @@ _gates_lock = threading.Lock()
 
 
 class _Gate:
-    """Lets one writer in at a time, in the order of arrival, over all processes: flock in front of SQLite's own lock.
+    """Lets one writer in at a time over all processes, nearly in the order of arrival: flock before SQLite's own lock.
 
     The kernel drops the lock when its holder dies. Litestream doesn't take it; the busy handler waits for that one.
     """
@@ -53,7 +53,8 @@ def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
     Raises:
         ConfigInvalid: this apsw carries an SQLite that could corrupt the file.
     """
-    if apsw.sqlite_lib_version() and apsw.SQLITE_VERSION_NUMBER < _OLDEST_SQLITE:
+    # What is loaded, which is not what it was compiled with where a distribution links its own.
+    if tuple(map(int, apsw.sqlite_lib_version().split("."))) < _OLDEST_SQLITE:
         raise ConfigInvalid(
             f"apsw {apsw.apsw_version()} carries SQLite {apsw.sqlite_lib_version()}; 3.51.3 or newer is needed"
         )
@@ -119,8 +120,3 @@ def _gate(conn: apsw.Connection) -> _Gate:
         with _gates_lock:
             gate = _gates.setdefault(name, _Gate(Path(f"{name}-gate")))
     return gate
-
-
-def forget_gates() -> None:
-    """Drop what was inherited over a fork: a lock file's descriptor must not be shared between processes."""
-    _gates.clear()
