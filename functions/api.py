@@ -60,7 +60,7 @@ class NewMessage(BaseModel):
     messageId: str | None = Field(default=None, min_length=1, max_length=200)
     processAfter: int | None = Field(default=None, ge=0, le=_LATEST_MS)
     recurrence: str | None = Field(default=None, max_length=200)
-    timezone: str = "UTC"
+    timezone: str | None = None
     misfire: Literal["coalesce", "catch_up"] = "coalesce"
 
 
@@ -192,14 +192,15 @@ async def post_message(request: Request) -> Response:
     """200 ``{ok, messageId}`` once stored; 400 unreadable; 404 no such agent; 409 the messageId is taken."""
     service = _held.get()
     body = await _parse(request, NewMessage)
+    zone = service.settings.timezone if body.timezone is None else body.timezone
     if body.recurrence is not None:
         try:
-            schedule.validate(body.recurrence, body.timezone)
+            schedule.validate(body.recurrence, zone)
         except ConfigInvalid as error:
             raise HTTPException(400, str(error)) from None
     message_id = body.messageId or ids.new(body.channel)
     try:
-        await service.writer.run(lambda conn: _enqueue(conn, body, message_id, now_ms=clock.now_ms()))
+        await service.writer.run(lambda conn: _enqueue(conn, body, message_id, zone, now_ms=clock.now_ms()))
     except apsw.ConstraintError:
         return JSONResponse({"error": "duplicate messageId", "messageId": message_id}, status_code=409)
     service.kicker.kick("dispatch")
@@ -207,7 +208,7 @@ async def post_message(request: Request) -> Response:
     return JSONResponse({"ok": True, "messageId": message_id})
 
 
-def _enqueue(conn: apsw.Connection, body: NewMessage, message_id: str, *, now_ms: int) -> None:
+def _enqueue(conn: apsw.Connection, body: NewMessage, message_id: str, zone: str, *, now_ms: int) -> None:
     agent = agents.get(conn, body.agent) if body.agent else agents.default(conn)
     if agent is None:
         known = ", ".join(each.id for each in agents.every(conn))
@@ -216,7 +217,7 @@ def _enqueue(conn: apsw.Connection, body: NewMessage, message_id: str, *, now_ms
         )
     due = body.processAfter
     if body.recurrence is not None and due is None:
-        due = schedule.next_occurrence(body.recurrence, body.timezone, after_ms=now_ms)
+        due = schedule.next_occurrence(body.recurrence, zone, after_ms=now_ms)
     chat = chats.ensure(
         conn, body.channel, body.senderId or body.sender, is_group=False, name=body.sender, now_ms=now_ms
     )
@@ -235,7 +236,7 @@ def _enqueue(conn: apsw.Connection, body: NewMessage, message_id: str, *, now_ms
             session_id=sessions.ensure(conn, agent.id, chat.id, None, now_ms=now_ms),
             process_after=due,
             recurrence=body.recurrence,
-            timezone=body.timezone if body.recurrence else None,
+            timezone=zone if body.recurrence else None,
             misfire=body.misfire,
             scheduled_at=due if body.recurrence else None,
             series_id=ids.new("series") if body.recurrence else None,
@@ -328,7 +329,7 @@ async def put_agent(request: Request) -> Response:
 
     def work(conn: apsw.Connection) -> agents.Agent:
         known = agents.get(conn, agent_id) or agents.Agent(
-            agent_id, agent_id, "echo", None, None, "", {}, 1, "UTC", is_default=False
+            agent_id, agent_id, "echo", None, None, "", {}, 1, service.settings.timezone, is_default=False
         )
         changed = replace(known, **change)
         agents.save(conn, changed, now_ms=clock.now_ms())

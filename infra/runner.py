@@ -132,7 +132,8 @@ def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[
 
     from shared.db.migrate import migrate
 
-    migrate(Settings.load().db)
+    settings = Settings.load()
+    migrate(settings.db, timezone=settings.timezone)
     guard = Guard(app, name=name, timeout_ms=timeout_ms)
     config = uvicorn.Config(
         guard,

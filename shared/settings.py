@@ -5,8 +5,9 @@ What only one channel or provider needs is a small model in *its own file*, so t
 
 from pathlib import Path
 from typing import Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.errors import ConfigInvalid
@@ -28,6 +29,7 @@ class Settings(BaseSettings):
     api_token: SecretStr | None = None
 
     new_chats: Literal["refuse", "wire"] = "refuse"
+    timezone: str = "UTC"  # of agents and schedules that name none
 
     batch_size: int = Field(default=10, ge=1, le=1000)
     max_concurrent_turns: int = Field(default=16, ge=1, le=10_000)
@@ -39,6 +41,14 @@ class Settings(BaseSettings):
     retry_cap_ms: int = Field(default=300_000, ge=1)
     unknown_sends: Literal["resend", "hold"] = "resend"
     retention_ms: int = Field(default=24 * 60 * 60 * 1000, ge=0)
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        try:
+            return ZoneInfo(name).key
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("no time zone that is known; use a name such as 'Europe/Zurich'") from None
 
     @classmethod
     def load(cls) -> Self:

@@ -55,15 +55,15 @@ def default(conn: apsw.Connection) -> Agent | None:
     return _agent(found[0]) if found else None
 
 
-def ensure_default(conn: apsw.Connection, *, now_ms: int) -> None:
+def ensure_default(conn: apsw.Connection, *, timezone: str, now_ms: int) -> None:
     """Give a database without agents its first: the echo agent, which needs no account."""
     conn.execute(
         """
-        INSERT INTO agents (id, name, provider, is_default, created_at, updated_at)
-        SELECT :id, 'Assistant', 'echo', 1, :now, :now
+        INSERT INTO agents (id, name, provider, timezone, is_default, created_at, updated_at)
+        SELECT :id, 'Assistant', 'echo', :timezone, 1, :now, :now
          WHERE NOT EXISTS (SELECT 1 FROM agents)
         """,
-        {"id": DEFAULT_AGENT, "now": now_ms},
+        {"id": DEFAULT_AGENT, "timezone": timezone, "now": now_ms},
     )
 
 

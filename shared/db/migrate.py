@@ -12,8 +12,10 @@ from shared.db.connection import open_connection, rows, transaction
 from shared.errors import DatabaseTooNew
 
 
-def migrate(path: Path) -> int:
-    """Apply what is missing, and give a new database its first agent. Safe to run from several processes at once.
+def migrate(path: Path, *, timezone: str = "UTC") -> int:
+    """Apply what is missing, and give a new database its first agent, who lives in *timezone*.
+
+    Safe to run from several processes at once.
 
     Returns:
         The schema's version afterwards.
@@ -38,7 +40,7 @@ def migrate(path: Path) -> int:
                     meta.put(conn, "schema_version", str(version))
         with transaction(conn):
             meta.ensure_epoch(conn)
-            agents.ensure_default(conn, now_ms=clock.now_ms())
+            agents.ensure_default(conn, timezone=timezone, now_ms=clock.now_ms())
         return newest
     finally:
         conn.close()
