@@ -19,7 +19,7 @@ import aiohttp
 
 from emulator.failures import NotReady
 from emulator.processes import follow, spawn, stop
-from shared.db.connection import open_connection, rows
+from infra.replicate import CANT_READ, mend
 
 BUCKET = "postroom-replica"
 PREFIX = "db"
@@ -27,7 +27,6 @@ RESTORE_LIMIT_S = 120.0
 STOP_LIMIT_S = 5.0
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.2, 10.0
 _LOOK_EVERY_S, _LOOK_LIMIT_S = 10.0, 5.0
-_CANT_READ = "db sync"  # Litestream's word for trouble between it and the database, and not with the bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,7 @@ class Litestream:
         except NotReady as error:
             self.is_behind = True
             reason = str(error) or "no answer"
-            if was_behind and _CANT_READ in reason and self._process is not None:
+            if was_behind and CANT_READ in reason and self._process is not None:
                 self._on_trouble("litestream can't read the database any further: starting it anew")
                 self._must_mend = True
                 await stop(self._process, timeout_s=STOP_LIMIT_S)
@@ -219,19 +218,6 @@ class Litestream:
             self._on_trouble(f"replication is behind: {reason}. Nothing is lost on this disk; it goes on by itself")
         elif was_behind and not self.is_behind:
             self._on_trouble("replication has caught up")
-
-    def _mend(self) -> None:
-        """Bring what is only in the WAL into the file, while Litestream, which holds that up, is away.
-
-        After the crash of a writer, Litestream 0.5.17 may decide to copy the whole database, look for a page in the
-        file that is still in the WAL only, and fail so for ever: "write ltx from db: read database page 136: EOF".
-        PASSIVE waits for nobody and holds up nobody; Litestream then makes its copy.
-        """
-        conn = open_connection(self._database)
-        try:
-            rows(conn, "PRAGMA wal_checkpoint(PASSIVE)")
-        finally:
-            conn.close()
 
     async def _look(self) -> None:
         while True:
@@ -276,7 +262,7 @@ class Litestream:
             await asyncio.sleep(backoff_s)
             backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)
             if self._must_mend:
-                await asyncio.to_thread(self._mend)
+                await asyncio.to_thread(mend, self._database)
                 self._must_mend = False
             if self._stopping:
                 return

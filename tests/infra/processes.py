@@ -68,6 +68,10 @@ class Process:
         assert len(events) >= count, f"no {name}: {self.out} {self.err}"
         return events
 
+    @property
+    def pid(self):
+        return self._popen.pid
+
     def signal(self, number):
         self._popen.send_signal(number)
 

@@ -44,7 +44,7 @@ def environment(tmp_path, db):
 
 @pytest.fixture
 def replicate(environment):
-    process = Process(binary(), *command("litestream")[1:], environment=environment)
+    process = Process(sys.executable, *command("litestream")[1:], environment=environment)
     yield process
     process.close()
 
@@ -120,7 +120,9 @@ def test_a_restore_leaves_an_existing_database_alone(replicate, environment, con
 def test_a_database_that_comes_later_is_picked_up(environment, db, tmp_path):
     """The functions make it, and Litestream starts before them."""
     later = tmp_path / "later.db"
-    process = Process(binary(), *command("litestream")[1:], environment={**environment, "POSTROOM_DB": str(later)})
+    process = Process(
+        sys.executable, *command("litestream")[1:], environment={**environment, "POSTROOM_DB": str(later)}
+    )
     try:
         until(Path(environment["POSTROOM_LITESTREAM_SOCKET"]).is_socket, "the control socket is not there")
         shutil.copy(db, later)

@@ -156,8 +156,8 @@ MISTAKES = [
     pytest.param(
         (DISPATCH, "[functions-framework, --target, dispatch]"),
         "[functions-framework",
-        f"container 'dispatch' should run a function as {FORM}, the ticker as [python, -m, infra.ticker, …] or "
-        f"[litestream, …]",
+        f"container 'dispatch' should run a function as {FORM}, or [python, -m, infra.ticker, …], "
+        f"[python, -m, infra.replicate] or [litestream, …]",
         id="another server",
     ),
     pytest.param(
