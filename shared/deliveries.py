@@ -13,7 +13,7 @@ from shared.db.responses import Response, Verdict
 from shared.errors import OutcomeUnknown, RateLimited, RetryableError
 from shared.settings import Settings
 
-_DEFAULT_WAIT_MS = 1000
+_SHORTEST_WAIT_MS = 1000  # also where the platform names no wait, or none to speak of
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 
@@ -49,8 +49,7 @@ def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) 
     unknown = isinstance(error, OutcomeUnknown)
     decided = partial(Verdict, reason=str(error), outcome_unknown=unknown)
     if isinstance(error, RateLimited):
-        wait_ms = _DEFAULT_WAIT_MS if error.retry_after_ms is None else error.retry_after_ms
-        wait_ms = min(wait_ms, _LONGEST_WAIT_MS)
+        wait_ms = min(max(error.retry_after_ms or 0, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
         return decided(dead=False, retry_count=response.retry_count, deliver_after=now_ms + wait_ms)
     attempts = response.retry_count + 1
     held = unknown and policy.unknown_sends == "hold"

@@ -22,6 +22,7 @@ def take(conn, id_=None, now_ms=NOW):
 VERDICTS = {
     "a wait that was asked for costs no attempt": (RateLimited("429", 7000), 4, POLICY, ("pending", 4, 7000)),
     "a wait without a number is a second": (RateLimited("429"), 0, POLICY, ("pending", 0, 1000)),
+    "a wait of no time is a second": (RateLimited("429", 0), 0, POLICY, ("pending", 0, 1000)),
     "a wait of years is a day": (RateLimited("429", 10**15), 0, POLICY, ("pending", 0, 86_400_000)),
     "another try, backed off": (RetryableError("reset"), 1, POLICY, ("pending", 2, 5000)),
     "another try, when told": (RetryableError("busy", 60_000), 0, POLICY, ("pending", 1, 60_000)),

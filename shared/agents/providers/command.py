@@ -12,7 +12,8 @@ Out, one object a line; a line that is no JSON object is taken as text, and all 
     {"type": "progress", "note": "…"}          {"type": "error", "message": "…", "retryable": true, "wait_ms": 1000}
 
 What people wrote goes over standard input only, never into an option. The program runs in its own process group, which
-is killed when the turn ends in whatever way; its environment holds nothing of ours.
+is killed when the turn ends in whatever way (what it put into a session of its own lives on); its environment holds
+nothing of ours. ``env`` stands in the agent's row, and so in the replica and the API: it is no place for a secret.
 """
 
 import asyncio
