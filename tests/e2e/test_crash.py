@@ -31,16 +31,21 @@ def seed() -> int:
     return chosen
 
 
-def write_all(system: System, done: threading.Event) -> None:
-    """Everybody writes, in turn. The platform keeps what the system can't take, and delivers it again."""
+def write_all(system: System, done: threading.Event, unsure: Counter[str]) -> None:
+    """Everybody writes, in turn. The platform keeps what the system can't take, and delivers it again.
+
+    *unsure* counts what was written again because the fake platform, which was killed too, did not say that it had it.
+    """
     for number in range(MESSAGES_EACH):
         for person in PEOPLE:
+            text = f"{person} {number:03}"
             while True:
                 try:
-                    say(system, f"!slow 0.02 {person} {number:03}", person)
+                    say(system, f"!slow 0.02 {text}", person)
                     break
                 except (OSError, KeyError, ValueError):
-                    time.sleep(0.1)  # the fake platform itself is away: then nobody has written yet
+                    unsure[text] += 1
+                    time.sleep(0.1)
             time.sleep(PACE_S)
     done.set()
 
@@ -60,7 +65,8 @@ def kill_one(system: System, victim: str) -> None:
 def test_nothing_accepted_is_lost_and_every_double_send_is_explained(system: System, seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
     done = threading.Event()
-    writer = threading.Thread(target=write_all, args=(system, done), daemon=True)
+    unsure: Counter[str] = Counter()
+    writer = threading.Thread(target=write_all, args=(system, done, unsure), daemon=True)
     writer.start()
 
     for kill in range(KILLS):
@@ -74,17 +80,18 @@ def test_nothing_accepted_is_lost_and_every_double_send_is_explained(system: Sys
     expected = {f"{person} {number:03}" for person in PEOPLE for number in range(MESSAGES_EACH)}
 
     def settled() -> bool:
-        waiting = "SELECT count(*) FROM responses WHERE status <> 'acked'"
-        return system.query("SELECT count(*) FROM messages WHERE status = 'completed'") == [
-            (len(expected),)
-        ] and system.query(waiting) == [(0,)]
+        answered = "SELECT count(DISTINCT message) FROM responses WHERE status = 'acked'"
+        unfinished = (
+            "SELECT 1 FROM messages WHERE status <> 'completed' UNION SELECT 1 FROM responses WHERE status <> 'acked'"
+        )
+        return system.query(answered) == [(len(expected),)] and not system.query(unfinished)
 
     until("all answers to be out", settled, 240)
 
     # Stored once, answered once each.
     asked = system.query("SELECT substr(message, 12), count(*) FROM messages GROUP BY message")
     assert {text for text, _ in asked} == expected
-    assert all(count == 1 for _, count in asked)
+    assert not {text: count for text, count in asked if count > 1 + unsure[text]}
     assert {text for (text,) in system.query("SELECT message FROM responses")} == expected
     # Sent in order, and twice only where the row says that the first outcome was unknown.
     calls = system.get("/control/telegram/calls?method=sendMessage", "platforms")[1]["calls"]
@@ -100,7 +107,7 @@ def test_nothing_accepted_is_lost_and_every_double_send_is_explained(system: Sys
     )
     # What was kept of the calls is only the newest; nothing there may be unexpected, unexplained or out of order.
     assert set(sends) <= expected
-    assert not {text: count for text, count in sends.items() if count > 1 + unknown[text]}
+    assert not {text: count for text, count in sends.items() if count > 1 + unknown[text] + unsure[text]}
     for person in PEOPLE:
         numbers = [int(match[1]) for text in dict.fromkeys(texts) if (match := re.match(rf"{person} (\d+)", text))]
         assert numbers == sorted(numbers)
@@ -109,4 +116,4 @@ def test_nothing_accepted_is_lost_and_every_double_send_is_explained(system: Sys
     # The file is sound, and the replica has all of it.
     assert system.query("PRAGMA integrity_check") == [("ok",)]
     counted = "SELECT count(*) FROM responses WHERE status = 'acked'"
-    until("the replica to catch up", lambda: rows(restored(system, tmp_path), counted) == [(len(expected),)], 60)
+    until("the replica to catch up", lambda: rows(restored(system, tmp_path), counted) == system.query(counted), 60)
