@@ -332,11 +332,14 @@ async def put_agent(request: Request) -> Response:
             agent_id, agent_id, "echo", None, None, "", {}, 1, service.settings.timezone, is_default=False
         )
         changed = replace(known, **change)
+        providers.get(changed.provider).check(changed.config)
         agents.save(conn, changed, now_ms=clock.now_ms())
         return changed
 
     try:
         agent = await service.writer.run(work)
+    except ConfigInvalid as error:
+        raise HTTPException(400, str(error)) from None
     except apsw.ConstraintError:
         raise HTTPException(
             400, "an agent's id is 1 to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit"

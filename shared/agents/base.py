@@ -94,5 +94,12 @@ ProviderEvent = Init | Progress | Text | Result | Failed
 class Provider(Protocol):
     """Runs turns. Closing the generator early ends the run, and leaves no process behind."""
 
+    def check(self, config: Mapping[str, Any]) -> None:
+        """Look at an agent's ``config`` when it is saved, not when the first message comes.
+
+        Raises:
+            ConfigInvalid: says which entry is wrong, and how.
+        """
+
     def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """Yield what happens, ending with ``Result`` or ``Failed``; an exception counts as a retryable failure."""

@@ -261,6 +261,8 @@ AGENTS = {
     "no name": ("a", {"name": ""}, "name: "),
     "null for what is required": ("a", {"config": None}, "config: "),
     "a concurrency of nothing": ("a", {"concurrency": 0}, "concurrency: "),
+    "a program that is not named": ("a", {"provider": "command"}, "command: Field required"),
+    "a program that is no list": ("a", {"provider": "command", "config": {"command": "python3 x"}}, "valid list"),
     "an id in capitals": ("A", {}, "an agent's id is"),
     "an id with a dot": ("a.b", {}, "an agent's id is"),
 }

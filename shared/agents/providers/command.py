@@ -23,13 +23,14 @@ import json
 import math
 import os
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.agents.base import Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
+from shared.errors import ConfigInvalid
 
 _LINE_LIMIT = 1024 * 1024  # bytes of one line
 _OUTPUT_LIMIT = 8 * 1024 * 1024  # bytes of a whole run
@@ -53,13 +54,16 @@ class CommandConfig(BaseModel):
 class Command:
     """Runs the configured program once a turn."""
 
+    def check(self, config: Mapping[str, Any]) -> None:
+        """A program must be named, as a list of words."""
+        _read(config)
+
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """See the module's docstring for what goes in and out."""
         try:
-            config = CommandConfig.model_validate(dict(turn.config))
-        except ValidationError as error:
-            where = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-            yield Failed(f"agent {turn.agent!r}: config for provider 'command' is wrong: {where}", retryable=False)
+            config = _read(turn.config)
+        except ConfigInvalid as error:
+            yield Failed(f"agent {turn.agent!r}: {error}", retryable=False)
             return
         try:
             process = await _start(config, turn.folder, turn.agent)
@@ -75,6 +79,14 @@ class Command:
             _kill_group(process)
             _close(process)
             await process.wait()
+
+
+def _read(config: Mapping[str, Any]) -> CommandConfig:
+    try:
+        return CommandConfig.model_validate(dict(config))
+    except ValidationError as error:
+        where = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise ConfigInvalid(f"config for provider 'command' is wrong: {where}") from None
 
 
 async def _start(config: CommandConfig, folder: Path, agent: str) -> asyncio.subprocess.Process:

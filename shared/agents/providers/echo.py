@@ -14,7 +14,8 @@ Commands, at the start of a message::
 
 import asyncio
 import textwrap
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
 
 from shared.agents.base import Failed, Init, Provider, ProviderEvent, Result, Text, Turn, TurnMessage
 
@@ -24,6 +25,9 @@ _LONGEST_WAIT_S = 600.0
 
 class Echo:
     """The default provider."""
+
+    def check(self, config: Mapping[str, Any]) -> None:
+        """Nothing to set, so nothing to refuse."""
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """Answer each message that asks, in order; the continuation counts the session's turns."""
@@ -63,7 +67,8 @@ async def _answer(message: TurnMessage, *, attempt: int, turns: int) -> AsyncGen
     elif command == "!help":
         yield Text(f"I am the echo agent. I repeat what you say, and I know:\n```\n{_HELP}\n```", message.message_id)
     elif command != "!silent":
-        yield Text(f"You said: {message.text}", message.message_id)
+        between = "\n" if "```" in message.text else " "  # a fence begins a line, or it is none
+        yield Text(f"You said:{between}{message.text}", message.message_id)
 
 
 def _number(text: str, *, default: float) -> tuple[float, str]:
