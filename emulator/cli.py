@@ -207,15 +207,17 @@ def reset(
         return
     if running(folder) is not None:
         _fail(f"not while it runs: {describe(folder)}", failures.Taken.exit_code)
-    if not (folder.path / "lock").exists() and any(folder.path.iterdir()):
-        _fail(f"{state} was not made by the emulator; nothing was deleted", failures.Refused.exit_code)
+    if folder.problem is not None:
+        _fail(f"{folder.problem}; nothing was deleted", failures.Refused.exit_code)
     if not yes:
         if not sys.stdin.isatty():
             _fail(f"this deletes everything in {state}: say so with --yes", USAGE)
         if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
             raise typer.Exit(1)
-    folder.remove()
-    print(f"{state} is deleted; `emulator run` begins with an empty database")  # noqa: T201
+    left = folder.remove()
+    if left:
+        print(f"{state} stays, with what is not the emulator's in it: {', '.join(left)}")  # noqa: T201
+    print(f"{'All else' if left else state} is deleted; `emulator run` begins with an empty database")  # noqa: T201
 
 
 async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:

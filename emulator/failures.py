@@ -3,6 +3,8 @@
 ::
 
     EmulatorError            1     it ran and failed
+    ├── WrongFolder          64    --state names a folder that is not the emulator's
+    ├── NotADatabase         65    the file where the database should be is none
     ├── NotReady             69    a function or service did not come up
     ├── Taken                73    the folder is in use
     ├── TooSlow              75    not ready in time: worth another try
@@ -17,6 +19,18 @@ class EmulatorError(PostroomError):
     """It ran and failed; the message says what, where and what to do."""
 
     exit_code = 1
+
+
+class WrongFolder(EmulatorError):
+    """``--state`` names a folder with other things in it: what is in a state folder, the emulator deletes."""
+
+    exit_code = 64
+
+
+class NotADatabase(EmulatorError):
+    """The file where the database should be is none."""
+
+    exit_code = 65
 
 
 class NotReady(EmulatorError):

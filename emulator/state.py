@@ -2,9 +2,11 @@
 
 ``.emulator/``: ``postroom.db*``, ``s3/`` (the bucket), ``platforms.db``, ``agents/``, ``run/`` (sockets), ``logs/``,
 ``lock`` (held while running; the kernel drops it when the holder dies, however it dies), ``instance.json`` (who and
-where; may be stale), ``kept.json`` (the secret of the ticks and the ports that printed URLs contain).
+where; may be stale), ``kept.json`` (the secret of the ticks and the ports that printed URLs contain), and
+``.postroom-state`` (the mark that the folder is ours). Nothing is made or deleted in a folder that is somebody else's.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -16,9 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.failures import Taken
+from emulator.failures import Taken, WrongFolder
 
 _LONGEST_SOCKET_PATH = 90  # sun_path has 108 bytes; names such as "litestream.sock" are appended
+_MARK = ".postroom-state"
+_OURS = ("s3", "run", "agents", "logs", "lock", "instance.json", "instance.json.tmp", "kept.json", "kept.json.tmp")
+_OURS_BEGIN = ("postroom.db", ".postroom.db-", "platforms.db")
+_SOMEBODY_ELSES = (".git", "template.yaml", "pyproject.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +62,42 @@ class StateFolder:
         short = hashlib.sha256(str(self.path).encode()).hexdigest()[:12]
         return Path(tempfile.gettempdir()) / f"postroom-{os.getuid()}-{short}"
 
+    @property
+    def problem(self) -> str | None:
+        """Why the folder can't be ours, which would be to delete in it; None when it can."""
+        path = self.path.resolve()
+        for name, whose in (("your home folder", Path.home()), ("the folder you are in", Path.cwd())):
+            if path in (whose.resolve(), *whose.resolve().parents):
+                return f"{self.path} is, or contains, {name}"
+        try:
+            names = {entry.name for entry in path.iterdir()}
+        except FileNotFoundError:
+            return None
+        if found := [name for name in _SOMEBODY_ELSES if name in names]:
+            return f"{self.path} is a project's folder: it has {found[0]}"
+        # After the names: who makes the folder makes the mark first.
+        if not names or (path / _MARK).exists() or "kept.json" in names:
+            return None
+        strangers = sorted(name for name in names if not _is_ours(name))
+        if not strangers and ("lock" in names or "postroom.db" in names or (path / "s3" / "postroom-replica").is_dir()):
+            return None
+        return f"{self.path} was not made by the emulator: it has {(strangers or sorted(names))[0]}"
+
     def prepare(self) -> None:
-        """Make the folders, for this user only, and keep them out of git."""
-        for folder in (self.path, self.s3, self.agents, self.logs, self.run):
+        """Make the folders, for this user only, and keep them out of git.
+
+        Raises:
+            WrongFolder: it is not ours; nothing was made.
+            Taken: the folder for sockets is somebody else's.
+        """
+        if self.problem is not None:
+            raise WrongFolder(
+                f"{self.problem}, and the emulator deletes in its state folder. Name one that is empty or not there "
+                f"yet, such as --state .emulator; nothing was changed"
+            )
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.path / _MARK).touch(mode=0o600)
+        for folder in (self.s3, self.agents, self.logs, self.run):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.run.stat().st_uid != os.getuid():
             raise Taken(
@@ -80,14 +119,36 @@ class StateFolder:
     def keep(self, kept: dict[str, Any]) -> None:
         write_private(self.path / "kept.json", json.dumps(kept))
 
-    def remove(self) -> None:
-        """Delete everything."""
+    def remove(self) -> list[str]:
+        """Delete everything that we made, and the folder if that was all; the names of what is left in it."""
+        if self.problem is not None:
+            return sorted(entry.name for entry in self.path.iterdir())
         self.tidy()
-        shutil.rmtree(self.path, ignore_errors=True)
+        left = []
+        for entry in sorted(self.path.iterdir()) if self.path.is_dir() else ():
+            if not _is_ours(entry.name):
+                left.append(entry.name)
+            elif entry.name == _MARK:
+                continue  # the last to go: a removal that is cut short can be done again
+            elif entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        if not left:
+            (self.path / _MARK).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+        return left
 
     def tidy(self) -> None:
         """Delete what only a running instance needs: the sockets."""
-        shutil.rmtree(self.run, ignore_errors=True)
+        if self.problem is None:
+            shutil.rmtree(self.run, ignore_errors=True)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether the emulator makes an entry of that name in its folder."""
+    return name in (*_OURS, _MARK, ".gitignore") or name.startswith(_OURS_BEGIN)
 
 
 def write_private(path: Path, text: str) -> None:

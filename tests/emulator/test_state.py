@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.failures import Taken
+from emulator.failures import Taken, WrongFolder
 from emulator.state import Lock, StateFolder, describe, running, write_private
 
 
@@ -82,3 +82,59 @@ def test_a_long_path_gets_a_short_folder_for_sockets(tmp_path: Path) -> None:
     finally:
         state.remove()
     assert not state.run.exists()
+
+
+@pytest.mark.parametrize("name", ["template.yaml", ".git", "photo.jpg", "run/pid", "logs/app.log"])
+def test_a_folder_of_somebody_else_is_not_taken_and_nothing_in_it_deleted(tmp_path: Path, name: str) -> None:
+    thing = tmp_path / name
+    thing.parent.mkdir(exist_ok=True)
+    thing.write_text("theirs")
+    state = StateFolder(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(WrongFolder, match="nothing was changed") as refused:
+        state.prepare()
+    state.tidy()
+    state.remove()
+
+    assert refused.value.exit_code == 64
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_root_home_and_the_project_are_never_state_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, project = tmp_path / "home", tmp_path / "work" / "project"
+    for folder in (home, project):
+        folder.mkdir(parents=True)
+        (folder / "kept.json").write_text("{}")  # of a start that an older emulator did not refuse
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(project)
+
+    for folder in (Path("/"), home, project, project.parent):
+        with pytest.raises(WrongFolder):
+            StateFolder(folder).prepare()
+
+
+def test_a_state_folder_of_an_older_emulator_and_one_with_a_copied_database_are_ours(tmp_path: Path) -> None:
+    for names in (
+        ["kept.json", "postroom.db", "notes.txt"],
+        ["lock", ".gitignore"],
+        ["postroom.db", "postroom.db-wal"],
+    ):
+        folder = tmp_path / names[-1].strip(".")
+        folder.mkdir()
+        for name in names:
+            (folder / name).touch()
+        StateFolder(folder).prepare()
+
+
+def test_remove_deletes_only_what_the_emulator_makes(state: StateFolder) -> None:
+    (state.path / "postroom.db-wal").touch()
+    (state.path / ".postroom.db-litestream").mkdir()
+    (state.path / "notes.txt").touch()
+
+    assert state.remove() == ["notes.txt"]
+    assert state.problem is None, "it can be done again"
+    assert sorted(entry.name for entry in state.path.iterdir()) == [".postroom-state", "notes.txt"]
+    (state.path / "notes.txt").unlink()
+    assert state.remove() == []
+    assert not state.path.exists()
