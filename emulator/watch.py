@@ -16,7 +16,11 @@ async def changes(project: Path, template: Path, stop: asyncio.Event) -> AsyncIt
     queue: asyncio.Queue[set[Path] | None] = asyncio.Queue()
 
     def is_ours(_: Change, path: str) -> bool:
-        return Path(path) == template or (path.endswith((".py", ".sql")) and "__pycache__" not in path)
+        if Path(path) == template:
+            return True
+        # The template's folder is watched for the template only: a person's own agent.py beside it is no function.
+        is_code = path.endswith((".py", ".sql")) and "__pycache__" not in path
+        return is_code and any(Path(path).is_relative_to(folder) for folder in folders)
 
     async def watch(*where: Path, recursive: bool) -> None:
         # A file that is replaced (most editors do) is seen by watching its folder, not the file.

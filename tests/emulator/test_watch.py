@@ -1,0 +1,31 @@
+"""What is saved and concerns a function is seen; what lies beside it is not."""
+
+import asyncio
+from pathlib import Path
+
+from emulator.watch import changes
+
+
+def test_a_file_beside_the_template_is_no_function(tmp_path: Path) -> None:
+    """A person's own agent.py reloaded every function, and ran turns again."""
+    template, agent, function = (tmp_path / name for name in ("template.yaml", "agent.py", "functions/sweep.py"))
+    function.parent.mkdir()
+
+    async def seen() -> set[Path]:
+        stop, found = asyncio.Event(), set[Path]()
+
+        async def look() -> None:
+            async for saved in changes(tmp_path, template, stop):
+                found.update(saved)
+
+        looking = asyncio.create_task(look())
+        async with asyncio.timeout(10):
+            while not {template, function} <= found:
+                for path in (agent, template, function):
+                    path.write_text("# saved\n")
+                await asyncio.sleep(0.05)
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        return found
+
+    assert asyncio.run(seen()) == {template, function}
