@@ -95,6 +95,18 @@ async def restore_if_missing(
     )
 
 
+async def begin_anew_if_empty(database: Path, replica: str) -> bool:
+    """Forget what was sent when the bucket has nothing of it any more; True when there was something to forget.
+
+    Litestream goes on from what it keeps beside the database, and fails for ever when the bucket does not have it.
+    """
+    sent = _sent(database)
+    if is_missing(database) or not sent.exists() or await _holds_something(replica):
+        return False
+    shutil.rmtree(sent)
+    return True
+
+
 def is_missing(database: Path) -> bool:
     """Whether there is no database; a file without a byte is none, whatever left it there."""
     return not database.exists() or database.stat().st_size == 0
@@ -109,7 +121,12 @@ def _remove(database: Path) -> None:
     """The file and what SQLite and Litestream keep beside it."""
     for suffix in ("", "-wal", "-shm"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
-    shutil.rmtree(database.with_name(f".{database.name}-litestream"), ignore_errors=True)
+    shutil.rmtree(_sent(database), ignore_errors=True)
+
+
+def _sent(database: Path) -> Path:
+    """Where Litestream keeps what it has sent."""
+    return database.with_name(f".{database.name}-litestream")
 
 
 async def _holds_something(replica: str) -> bool:

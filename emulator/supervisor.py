@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator import environment, ownlogs, ports, replica
 from emulator.console import Console
-from emulator.failures import EmulatorError, Misconfigured, NotReady
+from emulator.failures import EmulatorError, Misconfigured, NotADatabase, NotReady
 from emulator.fleet import Fleet, Function, affected, forget_compiled
 from emulator.forks import Forks
 from emulator.objects import ObjectStore
@@ -379,6 +379,8 @@ class Supervisor:
             on_line=listen,
         )
         code = await fork.wait_ended(30)
+        if code == NotADatabase.exit_code:
+            raise NotADatabase(said[-1])
         if code != 0:
             last = "\n".join(f"    {line}" for line in said[-12:])
             raise NotReady(f"{self._state.database} could not be prepared (code {code}):\n{last}")
@@ -389,6 +391,8 @@ class Supervisor:
         await asyncio.shield(s3_up)
         await asyncio.shield(database)
         async with self._step("replica") as step:
+            if await replica.begin_anew_if_empty(self._state.database, self.replica_url):
+                self._console.note("the bucket is empty: the replica begins anew from the database")
             self._closers["replica"] = self._stop_replica
             await self._litestream.start()
             step.detail = f"{self.replica_url}"

@@ -27,16 +27,35 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
     """Create or migrate the database and print what is in it as one line of JSON.
 
     Options: ``db``; ``restored``: a file whose presence asks for a new epoch, because ids that were handed out after
-    the restored position will be handed out again; removed when that is committed.
+    the restored position will be handed out again; removed when that is committed. A file that is no database is told
+    in one sentence, with the exit code of ``NotADatabase``.
     """
-    from shared.db import connection, meta, migrate
+    import apsw
+
+    from emulator.failures import NotADatabase
 
     path = Path(options["db"])
+    try:
+        facts = _prepare(path, Path(options["restored"]))
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        print(  # noqa: T201
+            f"{path} is not a database that SQLite can read ({error}). Move it away, and keep it; the next start "
+            f"restores from the replica",
+            flush=True,
+        )
+        return NotADatabase.exit_code
+    print(json.dumps(facts), flush=True)  # noqa: T201
+    _say_ready(ready)
+    return 0
+
+
+def _prepare(path: Path, restored: Path) -> dict[str, Any]:
+    from shared.db import connection, meta, migrate
+
     schema = migrate.migrate(path)
     conn = connection.open_connection(path)
     epoch = None
     try:
-        restored = Path(options["restored"])
         if restored.exists():
             with connection.transaction(conn):
                 epoch = meta.new_epoch(conn)
@@ -44,9 +63,7 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
         messages = conn.execute("SELECT count(*) FROM messages").get
     finally:
         conn.close()
-    print(json.dumps({"messages": messages, "schema": schema, "epoch": epoch}), flush=True)  # noqa: T201
-    _say_ready(ready)
-    return 0
+    return {"messages": messages, "schema": schema, "epoch": epoch}
 
 
 def _say_ready(fd: int) -> None:
