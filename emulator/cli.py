@@ -65,11 +65,12 @@ def run(
     out = console.for_run(log)
 
     async def serve() -> int:
-        from emulator.supervisor import Options, Supervisor
-
-        options = Options(Path.cwd(), template.resolve(), folder, port, not no_watch, is_kept=not ephemeral)
-        supervisor = Supervisor(options, out)
+        # First of all: asyncio's own way with Ctrl-C would cancel us, half a second of imports later.
         async with _until_signalled() as signalled:
+            from emulator.supervisor import Options, Supervisor
+
+            options = Options(Path.cwd(), template.resolve(), folder, port, not no_watch, is_kept=not ephemeral)
+            supervisor = Supervisor(options, out)
             try:
                 if await _first_of(supervisor.start(), signalled):
                     supervisor.summarise()
@@ -317,14 +318,20 @@ async def _until_signalled() -> Any:
 
 async def _first_of(work: Coroutine[Any, Any, None], signalled: "asyncio.Future[int]") -> bool:
     """Do the work unless a signal comes first; True when it was done."""
+    if signalled.done():
+        work.close()
+        return False
     task: asyncio.Future[Any] = asyncio.ensure_future(work)
-    await asyncio.wait([task, signalled], return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        task.result()
-        return True
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError, EmulatorError):
-        await task
+    try:
+        await asyncio.wait([task, signalled], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+            return True
+    finally:
+        if not task.done():  # a signal, or we are cancelled ourselves: nothing goes on behind our back
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, EmulatorError):
+                await task
     return False
 
 

@@ -86,8 +86,13 @@ def main() -> int:
     # What is loaded stays: the collector must not touch (and so copy) these pages in every child.
     gc.collect()
     gc.freeze()
-    channel.send(json.dumps({"loaded": round((time.monotonic() - started) * 1000)}).encode())
+    _say_loaded(channel, started)
     return Zygote(channel).run()
+
+
+def _say_loaded(channel: socket.socket, started: float) -> None:
+    with contextlib.suppress(ConnectionError):  # a supervisor that is gone again: the next look at the channel ends us
+        channel.send(json.dumps({"loaded": round((time.monotonic() - started) * 1000)}).encode())
 
 
 def load_shared() -> None:
@@ -207,7 +212,7 @@ def _become_stage(fd: int, *, zygote: int, inherited: Sequence[socket.socket | i
         load_shared()
         gc.collect()
         gc.freeze()
-        channel.send(json.dumps({"loaded": round((time.monotonic() - started) * 1000)}).encode())
+        _say_loaded(channel, started)
         code = Zygote(channel).run()
     except BaseException:  # noqa: BLE001 - the process ends here, and says why
         traceback.print_exc()

@@ -1,13 +1,18 @@
+import asyncio
 import os
 import shutil
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from emulator.cli import _first_of
 from emulator.processes import is_alive
-from tests.emulator.harness import Emulator, command
+from tests.emulator.harness import Emulator, command, launch, wait_until
 
 
 @pytest.mark.e2e
@@ -48,3 +53,57 @@ def test_a_bucket_that_was_deleted_begins_anew_and_a_file_that_is_no_database_is
     restored = emulator("--no-watch")
     assert restored.said("from the replica")
     assert restored.stop() == 0
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("moment", ["imports", "start"])
+def test_ctrl_c_is_heard_from_the_first_moment(project: Path, moment: str) -> None:
+    """It was lost while the supervisor was imported, and a traceback of the fork server was all that came."""
+    source = project / "emulator" / "supervisor.py"
+    slow = 'import time\nfrom pathlib import Path\nPath("importing").touch()\ntime.sleep(0.5)\n'
+    source.write_text(source.read_text().replace("import asyncio\n", f"{slow}import asyncio\n", 1))
+    starting = launch(project, "--no-watch")
+    seen = project / ("importing" if moment == "imports" else ".emulator/lock")
+    wait_until(seen.exists, what=moment)
+    pids = starting.pids()
+    assert starting.stop() == 0
+    assert "Traceback" not in starting.output.read_text()
+    assert '"emulator.ready"' not in starting.output.read_text()
+    assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_work_does_not_go_on_when_the_wait_for_it_is_cancelled() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("work")
+
+    async def main() -> None:
+        waiting = asyncio.create_task(_first_of(work(), asyncio.get_running_loop().create_future()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        ended.append("wait")
+
+    asyncio.run(main())
+    assert ended == ["work", "wait"]
+
+
+def test_a_fork_server_whose_supervisor_is_gone_ends_quietly(project: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.close()
+    with theirs:
+        ended = subprocess.run(
+            [sys.executable, "-m", "emulator.zygote", str(theirs.fileno()), str(os.getpid())],
+            cwd=project,
+            pass_fds=[theirs.fileno()],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (0, "")
