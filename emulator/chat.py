@@ -11,6 +11,8 @@ from typing import Any, TextIO
 
 import aiohttp
 
+from emulator.typed import typed
+
 TIMED_OUT = 75  # EX_TEMPFAIL of sysexits.h
 FAILED = 1
 QUIET_S = 0.7  # after a reply: how long nothing may come before a single question counts as answered
@@ -211,7 +213,7 @@ async def _take_seat(session: aiohttp.ClientSession, platform: str, *, base_url:
         except aiohttp.ContentTypeError:
             state = None
         except (aiohttp.ClientError, OSError):
-            raise ChatError(f"Nothing answers at {base_url}. Start it with: emulator run") from None
+            raise ChatError(f"Nothing answers at {base_url}. Start it with: {typed('run')}") from None
         if isinstance(state, dict) and platform in state:
             return _seat(root, platform, state[platform], person)
     raise ChatError(f"{base_url} answers, but there is no chat page. Is another program on this port?")

@@ -21,6 +21,7 @@ import typer
 from emulator import failures
 from emulator.failures import EmulatorError
 from emulator.state import StateFolder, describe, running
+from emulator.typed import typed
 from shared.errors import PostroomError
 
 BUG, USAGE = 70, 64
@@ -105,7 +106,7 @@ def execute(
     _only_loopback(host)
     command = context.args[1:] if context.args[:1] == ["--"] else context.args
     if not command:
-        _fail("exec needs a command: emulator exec -- pytest -q", USAGE)
+        _fail(f"exec needs a command: {typed('exec -- pytest -q')}", USAGE)
     folder = _state(state, ephemeral)
 
     async def against() -> int:
@@ -132,7 +133,7 @@ def chat(
         _fail(f"no such platform {platform!r}; there are telegram and discord", USAGE)
     who = running(StateFolder(state.resolve()))
     if not who:
-        _fail(f"no emulator is running in {state}: start it with `emulator run`, in another terminal", 69)
+        _fail(f"no emulator is running in {state}: start it with `{typed('run')}`, in another terminal", 69)
     code = run_chat(platform, base_url=who["urls"]["gateway"], person=name, once=once, timeout_s=timeout)
     raise typer.Exit(code)
 
@@ -145,7 +146,7 @@ def status(
     """What runs, where, and what is not well. Ends with 1 when something is not up, 69 when nothing runs."""
     who = running(StateFolder(state.resolve()))
     if who is None:
-        _fail(f"no emulator is running in {state}: start it with `emulator run`", 69)
+        _fail(f"no emulator is running in {state}: start it with `{typed('run')}`", 69)
     if not who:
         _fail(f"the emulator in {state} is just starting: ask again in a moment", 75)
     facts = _get_json(who["urls"]["gateway"], "/_emulator/status")
@@ -218,7 +219,7 @@ def reset(
     left = folder.remove()
     if left:
         print(f"{state} stays, with what is not the emulator's in it: {', '.join(left)}")  # noqa: T201
-    print(f"{'All else' if left else state} is deleted; `emulator run` begins with an empty database")  # noqa: T201
+    print(f"{'All else' if left else state} is deleted; `{typed('run')}` begins with an empty database")  # noqa: T201
 
 
 async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:
@@ -263,7 +264,7 @@ async def _against_running(folder: StateFolder, command: list[str]) -> int:
         if who and _get_json(who["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
             break
         if time.monotonic() > deadline:
-            raise failures.TooSlow(f"the emulator in {folder.path} is not ready; `emulator status` tells what is not")
+            raise failures.TooSlow(f"the emulator in {folder.path} is not ready; `{typed('status')}` tells what is not")
         await asyncio.sleep(0.05)
     async with _until_signalled() as signalled:
         code = await _run_command(command, who["environment"], signalled)

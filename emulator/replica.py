@@ -19,6 +19,7 @@ import aiohttp
 
 from emulator.failures import NotReady
 from emulator.processes import follow, spawn, stop
+from emulator.typed import typed
 from infra.replicate import CANT_READ, mend
 
 BUCKET = "postroom-replica"
@@ -76,7 +77,7 @@ async def restore_if_missing(
         await stop(process, timeout_s=1)
         raise NotReady(
             f"restoring {database.name} from {replica} took more than {limit_s:.0f} s; nothing was changed. "
-            f"Start again, or `emulator data reset` to begin with an empty database"
+            f"Start again, or `{typed('data reset')}` to begin with an empty database"
         ) from None
     text = output.decode("utf-8", "replace").strip()
     if process.returncode == 0 and not fresh.exists() and await _holds_something(replica):
@@ -91,7 +92,7 @@ async def restore_if_missing(
         return Restored(_position(text))
     raise NotReady(
         f"{database.name} is missing and can't be restored from {replica}:\n    {text}\n"
-        f"Nothing was changed. `emulator data reset` begins with an empty database"
+        f"Nothing was changed. `{typed('data reset')}` begins with an empty database"
     )
 
 

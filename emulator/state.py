@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.failures import Taken, WrongFolder
+from emulator.typed import typed
 
 _LONGEST_SOCKET_PATH = 90  # sun_path has 108 bytes; names such as "litestream.sock" are appended
 _MARK = ".postroom-state"
@@ -216,9 +217,15 @@ def describe(state: StateFolder) -> str:
     who = running(state) or {}
     name = f"emulator[{who['pid']}], started {who['started'][11:16]} UTC" if who else "an emulator that just starts"
     where = f", gateway {who['urls']['gateway']}" if who.get("urls") else ""
-    return (
-        f"{state.path} is in use by {name}{where}\n"
-        f"  emulator status             look at it\n"
-        f"  kill {who.get('pid', 'PID'):<22} stop it (or Ctrl-C in its terminal)\n"
-        f"  emulator run --ephemeral    run beside it with a throw-away database"
+    ways = {
+        typed("status"): "look at it",
+        f"kill {who.get('pid', 'PID')}": "stop it (or Ctrl-C in its terminal)",
+        typed("run --ephemeral"): "run beside it with a throw-away database",
+    }
+    width = max(len(way) for way in ways)
+    return "\n".join(
+        [
+            f"{state.path} is in use by {name}{where}",
+            *(f"  {way:<{width}}    {what}" for way, what in ways.items()),
+        ]
     )

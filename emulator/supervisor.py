@@ -24,6 +24,7 @@ from emulator.fleet import Fleet, Function, affected, forget_compiled
 from emulator.forks import Forks
 from emulator.objects import ObjectStore
 from emulator.state import Lock, StateFolder, write_private
+from emulator.typed import typed
 
 if TYPE_CHECKING:
     from infra.template import Deployment
@@ -557,7 +558,7 @@ class Supervisor:
         urls = self.urls()
         self._console.say(
             f"\n  Gateway    {urls['gateway']:<34} Chat page  {urls['chat']}\n"
-            f"  API        {urls['api']:<34} Terminal   emulator chat telegram\n"
+            f"  API        {urls['api']:<34} Terminal   {typed('chat telegram')}\n"
             f"  Replica    {urls['replica']}\n\n"
             f"Ready in {self._ready_s:.2f} s. Ctrl-C stops everything.\n",
             event="emulator.ready",

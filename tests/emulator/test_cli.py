@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from emulator.cli import app
 from emulator.state import Lock, StateFolder
+from emulator.typed import typed
 
 runner = CliRunner()
 
@@ -26,7 +27,7 @@ def test_status_and_chat_say_when_nothing_runs(tmp_path: Path) -> None:
         refused = runner.invoke(app, [*arguments, "--state", str(tmp_path)])
 
         assert refused.exit_code == 69
-        assert "emulator run" in refused.stderr
+        assert typed("run") in refused.stderr
 
 
 def test_chat_knows_its_platforms(tmp_path: Path) -> None:

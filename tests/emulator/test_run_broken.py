@@ -64,9 +64,12 @@ def test_ctrl_c_is_heard_from_the_first_moment(project: Path, moment: str) -> No
     source.write_text(source.read_text().replace("import asyncio\n", f"{slow}import asyncio\n", 1))
     starting = launch(project, "--no-watch")
     seen = project / ("importing" if moment == "imports" else ".emulator/lock")
-    wait_until(seen.exists, what=moment)
-    pids = starting.pids()
-    assert starting.stop() == 0
+    try:
+        wait_until(seen.exists, what=moment)
+        pids = starting.pids()
+        assert starting.stop() == 0
+    finally:
+        starting.process.kill()
     assert "Traceback" not in starting.output.read_text()
     assert '"emulator.ready"' not in starting.output.read_text()
     assert not [pid for pid in pids if is_alive(pid)]

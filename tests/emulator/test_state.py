@@ -8,6 +8,7 @@ import pytest
 
 from emulator.failures import Taken, WrongFolder
 from emulator.state import Lock, StateFolder, describe, running, write_private
+from emulator.typed import typed
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def test_a_second_lock_is_refused_with_who_where_and_what_to_do(state: StateFold
     with pytest.raises(Taken) as refused:
         second.take()
 
-    for part in ("emulator[41802]", "11:58 UTC", "http://127.0.0.1:8081", "emulator status", "--ephemeral"):
+    for part in ("emulator[41802]", "11:58 UTC", "http://127.0.0.1:8081", typed("status"), "--ephemeral"):
         assert part in str(refused.value)
     assert refused.value.exit_code == 73
 

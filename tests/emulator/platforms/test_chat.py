@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from emulator import chat
+from emulator.typed import typed
 
 ANA, DM = "5000000001", "1290000000000000400"
 
@@ -151,7 +152,7 @@ def test_who_is_not_there_and_what_does_not_answer_is_said(play, capsys):
         assert await terminal(world, person="Zoe") == 1
         assert "there are Ana, Ben." in capsys.readouterr().err
         assert await terminal(world, base_url="http://127.0.0.1:9") == 1
-        assert "Start it with: emulator run" in capsys.readouterr().err
+        assert f"Start it with: {typed('run')}" in capsys.readouterr().err
         assert await terminal(world, "pigeon") == 1
 
     play(scenario)
