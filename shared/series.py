@@ -8,46 +8,39 @@ from typing import Protocol
 import apsw
 
 from shared.db import messages, responses
+from shared.db.occurrence import Finished
 from shared.errors import ConfigInvalid
 from shared.schedule import successor
 
 _BATCH = 100
 
 
-class _Finished(Protocol):
-    @property
-    def recurrence(self) -> str: ...
-    @property
-    def timezone(self) -> str: ...
-    @property
-    def misfire(self) -> str: ...
-    @property
-    def scheduled_at(self) -> int: ...
+class _Table(Protocol):
+    """A table whose rows may recur: ``messages`` or ``responses``."""
+
+    def finished_occurrences(self, conn: apsw.Connection, *, limit: int) -> list[Finished]: ...
+    def hand_on(self, conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: int) -> object: ...
+    def end_series(self, conn: apsw.Connection, finished: Finished, reason: str, *, now_ms: int) -> None: ...
 
 
 def advance_messages(conn: apsw.Connection, *, now_ms: int) -> int:
     """Insert the next occurrence of each message series whose last one ended; how many. Safe to call at any time."""
-    finished = messages.finished_occurrences(conn, limit=_BATCH)
-    for each in finished:
-        try:
-            messages.hand_on(conn, each, due_ms=_due(each, now_ms), now_ms=now_ms)
-        except ConfigInvalid as error:
-            messages.end_series(conn, each, str(error), now_ms=now_ms)
-    return len(finished)
+    return _advance(messages, conn, now_ms)
 
 
 def advance_responses(conn: apsw.Connection, *, now_ms: int) -> int:
     """The same for responses."""
-    finished = responses.finished_occurrences(conn, limit=_BATCH)
+    return _advance(responses, conn, now_ms)
+
+
+def _advance(table: _Table, conn: apsw.Connection, now_ms: int) -> int:
+    finished = table.finished_occurrences(conn, limit=_BATCH)
     for each in finished:
         try:
-            responses.hand_on(conn, each, due_ms=_due(each, now_ms), now_ms=now_ms)
+            due_ms = successor(
+                each.recurrence, each.timezone, each.misfire, scheduled_ms=each.scheduled_at, now_ms=now_ms
+            )
+            table.hand_on(conn, each, due_ms=due_ms, now_ms=now_ms)
         except ConfigInvalid as error:
-            responses.end_series(conn, each, str(error), now_ms=now_ms)
+            table.end_series(conn, each, str(error), now_ms=now_ms)
     return len(finished)
-
-
-def _due(finished: _Finished, now_ms: int) -> int:
-    return successor(
-        finished.recurrence, finished.timezone, finished.misfire, scheduled_ms=finished.scheduled_at, now_ms=now_ms
-    )

@@ -22,6 +22,7 @@ import apsw
 from shared import ids
 from shared.db import events
 from shared.db.connection import rows, scalar
+from shared.db.occurrence import Finished
 from shared.errors import ClaimLost
 
 _INSERT = """
@@ -469,17 +470,6 @@ def next_due(conn: apsw.Connection, *, now_ms: int) -> int | None:
     """When the earliest message that now waits becomes due, or None."""
     due: int | None = scalar(conn, NEXT_DUE, {"now": now_ms})
     return due
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The last occurrence of a series, whose successor is missing."""
-
-    id: int
-    recurrence: str
-    timezone: str
-    misfire: str
-    scheduled_at: int
 
 
 def finished_occurrences(conn: apsw.Connection, *, limit: int) -> list[Finished]:

@@ -20,6 +20,7 @@ import apsw
 from shared import ids
 from shared.db import events
 from shared.db.connection import rows, scalar
+from shared.db.occurrence import Finished
 from shared.errors import ClaimLost
 
 # A loose scan over the chats of one channel that have something open.
@@ -397,17 +398,6 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
     conn.execute("DELETE FROM responses WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
     is_more = len(found) == limit and any(is_old for _, is_old, _ in found)
     return len(doomed), found[-1][0] if is_more else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The last occurrence of a series, whose successor is missing."""
-
-    id: int
-    recurrence: str
-    timezone: str
-    misfire: str
-    scheduled_at: int
 
 
 def finished_occurrences(conn: apsw.Connection, *, limit: int) -> list[Finished]:
