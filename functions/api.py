@@ -10,7 +10,6 @@ import hmac
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any, Literal, TypeVar
@@ -23,7 +22,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from shared import clock, ids, logs, schedule
 from shared.agents import registry as providers
@@ -121,7 +119,8 @@ class Api:
         self.kicker.close()
 
 
-_held = Held(lambda: Api(Settings.load()))
+_held = Held(lambda: Api(Settings.load()), lambda service: service.listen())
+lifespan = _held.lifespan
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -412,15 +411,3 @@ _app = function_app("api", _routes)
 async def api(_: Request) -> Response:
     """The handler: see the module's docstring."""
     return Handled(_app)
-
-
-@asynccontextmanager
-async def lifespan(_: ASGIApp) -> AsyncIterator[None]:
-    """Open before the first request, close after the last."""
-    service = _held.get()
-    service.listen()
-    try:
-        yield
-    finally:
-        service.close()
-        _held.drop()

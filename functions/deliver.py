@@ -6,8 +6,7 @@ It works on a kick, on its tick (``POST /tick``: 202), and when something become
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -17,7 +16,6 @@ import httpx
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.responses import Response as Reply
-from starlette.types import ASGIApp
 
 from shared import clock, deliveries, logs
 from shared.channels import registry
@@ -185,7 +183,8 @@ def _configured() -> dict[str, Channel]:
     return found
 
 
-_held = Held(lambda: Deliver(Settings.load()))
+_held = Held(lambda: Deliver(Settings.load()), lambda service: service.worker.begin())
+lifespan = _held.lifespan
 
 
 async def _tick(request: Request) -> Reply:
@@ -203,15 +202,3 @@ _app = function_app("deliver", [], tick=_tick)
 async def deliver(_: Request) -> Reply:
     """The handler: ``/tick`` and ``/healthz``."""
     return Handled(_app)
-
-
-@asynccontextmanager
-async def lifespan(_: ASGIApp) -> AsyncIterator[None]:
-    """Work from the start, not only from the first tick."""
-    service = _held.get()
-    service.worker.begin()
-    try:
-        yield
-    finally:
-        await service.close()
-        _held.drop()

@@ -7,15 +7,13 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 
 import apsw
 import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp
 
 from shared import clock, logs, turns
 from shared.agents import prompt, registry
@@ -225,7 +223,8 @@ def _turn_message(message: messages.Message) -> TurnMessage:
     )
 
 
-_held = Held(lambda: Dispatch(Settings.load()))
+_held = Held(lambda: Dispatch(Settings.load()), lambda service: service.worker.begin())
+lifespan = _held.lifespan
 
 
 async def _tick(request: Request) -> Response:
@@ -243,15 +242,3 @@ _app = function_app("dispatch", [], tick=_tick)
 async def dispatch(_: Request) -> Response:
     """The handler: ``/tick`` and ``/healthz``."""
     return Handled(_app)
-
-
-@asynccontextmanager
-async def lifespan(_: ASGIApp) -> AsyncIterator[None]:
-    """Work from the start, not only from the first tick."""
-    service = _held.get()
-    service.worker.begin()
-    try:
-        yield
-    finally:
-        await service.close()
-        _held.drop()

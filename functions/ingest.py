@@ -5,15 +5,12 @@ channel; 413 too large; 503 with ``Retry-After`` if it could not be stored, so t
 """
 
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import apsw
 import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from shared import clock, logs, routing
 from shared.channels import registry
@@ -76,6 +73,7 @@ class Ingest:
 
 
 _held = Held(lambda: Ingest(Settings.load()))
+lifespan = _held.lifespan
 
 
 async def _webhook(request: Request) -> Response:
@@ -120,14 +118,3 @@ _app = function_app("ingest", [Route("/webhooks/{channel}", _webhook, methods=["
 async def ingest(_: Request) -> Response:
     """The handler: any path; see the module's docstring."""
     return Handled(_app)
-
-
-@asynccontextmanager
-async def lifespan(_: ASGIApp) -> AsyncIterator[None]:
-    """Open before the first request, close after the last."""
-    service = _held.get()
-    try:
-        yield
-    finally:
-        service.close()
-        _held.drop()

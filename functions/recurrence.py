@@ -3,14 +3,10 @@
 A turn's settlement does the same for its own messages; this finds what was missed. ``POST /tick``: 200 with counts.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import apsw
 import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp
 
 from shared import clock, logs, series
 from shared.db.writer import Writer
@@ -50,6 +46,7 @@ class Recurrence:
 
 
 _held = Held(lambda: Recurrence(Settings.load()))
+lifespan = _held.lifespan
 
 
 async def _tick(request: Request) -> Response:
@@ -67,14 +64,3 @@ _app = function_app("recurrence", [], tick=_tick)
 async def recurrence(_: Request) -> Response:
     """The handler: ``/tick`` and ``/healthz``."""
     return Handled(_app)
-
-
-@asynccontextmanager
-async def lifespan(_: ASGIApp) -> AsyncIterator[None]:
-    """Open before the first request, close after the last."""
-    service = _held.get()
-    try:
-        yield
-    finally:
-        service.close()
-        _held.drop()

@@ -4,8 +4,7 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -13,7 +12,6 @@ import apsw
 import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp
 
 from shared import clock, deliveries, logs, turns
 from shared.channels import registry
@@ -103,6 +101,7 @@ def _finish(conn: apsw.Connection, now_ms: int) -> None:
 
 
 _held = Held(lambda: Sweep(Settings.load()))
+lifespan = _held.lifespan
 
 
 async def _tick(request: Request) -> Response:
@@ -123,14 +122,3 @@ _app = function_app("sweep", [], tick=_tick)
 async def sweep(_: Request) -> Response:
     """The handler: ``/tick`` and ``/healthz``."""
     return Handled(_app)
-
-
-@asynccontextmanager
-async def lifespan(_: ASGIApp) -> AsyncIterator[None]:
-    """Open before the first request, close after the last."""
-    service = _held.get()
-    try:
-        yield
-    finally:
-        service.close()
-        _held.drop()

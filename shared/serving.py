@@ -1,8 +1,9 @@
 """What every function's HTTP side has in common: health, the tick, errors as JSON, bodies of bounded size."""
 
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Generic, Protocol, TypeVar
 
 from pydantic import SecretStr
 from starlette.applications import Starlette
@@ -12,17 +13,29 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-T = TypeVar("T")
+
+class Service(Protocol):
+    """What a function holds between requests."""
+
+    def close(self) -> Awaitable[None] | None:
+        """Let go of everything, at once or when awaited."""
+
+
+T = TypeVar("T", bound=Service)
 
 TICK_HEADER = "x-postroom-tick"
 BODY_LIMIT = 1024 * 1024  # bytes
 
 
 class Held(Generic[T]):
-    """One object for the life of a process, made on first use: by the lifespan, or by the first request without one."""
+    """One object for the life of a process, made on first use: by the lifespan, or by the first request without one.
 
-    def __init__(self, make: Callable[[], T]) -> None:
+    *begin* is what the lifespan does with it before the first request; at the end it is closed.
+    """
+
+    def __init__(self, make: Callable[[], T], begin: Callable[[T], None] | None = None) -> None:
         self._make = make
+        self._begin = begin
         self._object: T | None = None
 
     def get(self) -> T:
@@ -32,6 +45,20 @@ class Held(Generic[T]):
 
     def drop(self) -> None:
         self._object = None
+
+    @asynccontextmanager
+    async def lifespan(self, _: ASGIApp) -> AsyncIterator[None]:
+        """Open before the first request, close after the last: what a function's module calls ``lifespan``."""
+        service = self.get()
+        try:
+            if self._begin is not None:
+                self._begin(service)
+            yield
+        finally:
+            closing = service.close()
+            if closing is not None:
+                await closing
+            self.drop()
 
 
 class Handled(Response):
