@@ -13,7 +13,25 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from shared.errors import ConfigInvalid
 
 
-class Settings(BaseSettings):
+class FromEnvironment(BaseSettings):
+    """A settings model that says what is wrong with the environment in one sentence for each variable."""
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment once.
+
+        Raises:
+            ConfigInvalid: names every variable that is missing or wrong, and why; never its value.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            prefix = cls.model_config.get("env_prefix", "")
+            problems = (f"{prefix}{'.'.join(map(str, item['loc'])).upper()}: {item['msg']}" for item in error.errors())
+            raise ConfigInvalid("settings: " + "; ".join(problems)) from None
+
+
+class Settings(FromEnvironment):
     """Read from the environment: ``POSTROOM_`` and the field's name in capitals.
 
     What is empty is not set. ``_ms`` is milliseconds.
@@ -50,25 +68,7 @@ class Settings(BaseSettings):
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError("no time zone that is known; use a name such as 'Europe/Zurich'") from None
 
-    @classmethod
-    def load(cls) -> Self:
-        """Read the environment once.
-
-        Raises:
-            ConfigInvalid: names every variable that is wrong, and why; never its value.
-        """
-        try:
-            return cls()
-        except ValidationError as error:
-            raise ConfigInvalid(explain(error, "POSTROOM_")) from None
-
     @property
     def sockets(self) -> Path:
         """The folder of the kick sockets: one per database, short enough for a Unix socket's path."""
         return self.run_dir or self.db.with_name(self.db.name + ".run")
-
-
-def explain(error: ValidationError, prefix: str) -> str:
-    """One sentence for each variable that a settings model refused, without the value."""
-    problems = (f"{prefix}{'.'.join(map(str, item['loc'])).upper()}: {item['msg']}" for item in error.errors())
-    return "settings: " + "; ".join(problems)

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -24,14 +24,14 @@ import msgspec
 from nacl.exceptions import BadSignatureError, CryptoError
 from nacl.secret import SecretBox
 from nacl.signing import VerifyKey
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import SettingsConfigDict
 
 from shared.channels import http, markdown, sanitize
 from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
 from shared.channels.http import Verdict
-from shared.errors import ConfigInvalid, OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
-from shared.settings import explain
+from shared.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
+from shared.settings import FromEnvironment
 
 ASK = "ask"
 PART_UNITS = 1900  # of the 2000 that a bot may send
@@ -58,7 +58,7 @@ _UNAVAILABLE: dict[Kind, str] = {
 }
 
 
-class DiscordSettings(BaseSettings):
+class DiscordSettings(FromEnvironment):
     """Read from ``DISCORD_PUBLIC_KEY`` and so on: the field in capitals."""
 
     model_config = SettingsConfigDict(env_prefix="DISCORD_", frozen=True, extra="ignore")
@@ -81,18 +81,6 @@ class DiscordSettings(BaseSettings):
         if not re.fullmatch(r"[A-Za-z0-9._=-]+", value.get_secret_value()):
             raise ValueError("should be the bot's token from the developer portal")
         return value
-
-    @classmethod
-    def load(cls) -> Self:
-        """Read the environment once.
-
-        Raises:
-            ConfigInvalid: names every variable that is missing or wrong; never its value.
-        """
-        try:
-            return cls()
-        except ValidationError as error:
-            raise ConfigInvalid(explain(error, "DISCORD_")) from None
 
 
 def channel() -> "Discord":

@@ -12,18 +12,18 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import msgspec
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import SettingsConfigDict
 
 from shared.channels import http, markdown, sanitize
 from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
 from shared.channels.http import Verdict
-from shared.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
-from shared.settings import explain
+from shared.errors import PayloadInvalid, SignatureInvalid
+from shared.settings import FromEnvironment
 
 SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
 PART_UNITS = 3800  # of the 4096 that Telegram takes, whether it counts code points or UTF-16 units
@@ -34,7 +34,7 @@ DEFAULT_WAIT_MS = 5_000
 REFUSED_TOKEN_WAIT_MS = 60_000
 
 
-class TelegramSettings(BaseSettings):
+class TelegramSettings(FromEnvironment):
     """Read from ``TELEGRAM_BOT_TOKEN``, ``TELEGRAM_WEBHOOK_SECRET`` and so on: the field in capitals."""
 
     model_config = SettingsConfigDict(env_prefix="TELEGRAM_", frozen=True, extra="ignore")
@@ -57,18 +57,6 @@ class TelegramSettings(BaseSettings):
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,256}", value.get_secret_value()):
             raise ValueError("should be 1 to 256 of A-Z a-z 0-9 _ -, as given to setWebhook")
         return value
-
-    @classmethod
-    def load(cls) -> Self:
-        """Read the environment once.
-
-        Raises:
-            ConfigInvalid: names every variable that is missing or wrong; never its value.
-        """
-        try:
-            return cls()
-        except ValidationError as error:
-            raise ConfigInvalid(explain(error, "TELEGRAM_")) from None
 
 
 def channel() -> "Telegram":
