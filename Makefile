@@ -3,7 +3,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 OUT ?= out/message_volume
 
-.PHONY: help run test check long bench analyse format clean
+.PHONY: help run test check long crash bench analyse format clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -13,7 +13,7 @@ run:  ## start everything on this machine and chat
 	@$(BIN)/emulator run
 
 test: check  ## all checks and everyday tests
-	$(PYTEST) -q -m "not long"
+	$(PYTEST) -q -m "not long and not crash"
 
 check:  ## style, types, import rules
 	@infra/setup.sh dev
@@ -22,9 +22,13 @@ check:  ## style, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-long:  ## the bounded crash and fuzz runs
+long:  ## the bounded fuzz and soak runs
 	@infra/setup.sh dev
-	$(PYTEST) -q -m long
+	$(PYTEST) -q -m "long and not crash"
+
+crash:  ## break everything, then look at every promise; CRASH_SEED replays, CRASH_SCALE=20 takes a night
+	@infra/setup.sh dev
+	$(PYTEST) -q -m crash
 
 bench:  ## speeds beside the raw limit, as ratios
 	@infra/setup.sh dev

@@ -1,0 +1,204 @@
+"""What must be true after whatever was broken: the one list that every crash run is checked against.
+
+It asks three witnesses that do not know of each other: the rows, the journal that the agents wrote, and the platform.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from infra.replicate import sync
+from shared.turns import APOLOGY
+from tests.e2e.crash.harness import AWS, Post, query, until
+from tests.e2e.crash.people import by_chat
+
+
+def check(post: Post, *, all_completed: bool = False) -> None:
+    """Every promise, by name. The host may be up or not; all its work is at an end."""
+    problems = [
+        *_stored(post),
+        *_ended(post, all_completed),
+        *_turns(post),
+        *_answered(post),
+        *_sent(post),
+        *_sound(post.db),
+    ]
+    assert not problems, "\n".join(problems[:40])
+
+
+def check_replica(post: Post, folder: Path, timeout_s: float = 60.0) -> None:
+    """Nobody writes any more; the replica restores to the same rows."""
+    post.stop(*[name for name in post.children if name not in ("litestream", "s3")])
+    until("the replica to have everything", lambda: sync(post.litestream_socket, post.db, 10) is None, timeout_s)
+    copy = folder / "restored.db"
+    copy.unlink(missing_ok=True)
+    litestream = Path(sys.executable).with_name("litestream")
+    argv = [litestream, "restore", "-integrity-check", "full", "-o", copy, post.replica_url]
+    done = subprocess.run(argv, env={"PATH": os.environ["PATH"], **AWS}, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
+    for table in _tables(post.db):
+        assert _all_rows(copy, table) == _all_rows(post.db, table), f"{table} is not the same in the replica"
+
+
+def journal(post: Post) -> list[dict[str, Any]]:
+    """What the agents wrote, in the order in which it happened."""
+    path = post.record / "turns"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _key(text: str) -> str:
+    return text.partition("|")[0].strip()
+
+
+def _stored(post: Post) -> list[str]:
+    """P1, P2: what was acknowledged is there, and whatever is there is there once."""
+    found = Counter(dict(post.query("SELECT message, count(*) FROM messages GROUP BY message")))
+    written = post.platform.written
+    lost = [text for text, each in written.items() if each.accepted and not found[text]]
+    return [
+        *(f"lost: {text!r} was acknowledged ({written[text].statuses}) and is not there" for text in lost),
+        *(f"doubled: {text!r} is there {count} times" for text, count in found.items() if count > 1),
+        *(f"made up: {text!r}" for text in found if text not in written),
+    ]
+
+
+def _ended(post: Post, all_completed: bool) -> list[str]:
+    """P6: every message came to an end, and a dead one says why; who holds nothing has no lease."""
+    problems = [f"not at an end: {row}" for row in post.open_work()]
+    for text, status, error in post.query("SELECT message, status, last_error FROM messages"):
+        if status not in ("completed", "dead", "cancelled"):
+            problems.append(f"{text!r} is {status}")
+        if status == "dead" and not error:
+            problems.append(f"{text!r} is dead without a reason")
+        if status != "completed" and all_completed:
+            problems.append(f"{text!r} is {status}: {error}")
+    problems += [
+        f"response {id_} is dead without a reason"
+        for (id_,) in post.query("SELECT id FROM responses WHERE status = 'dead' AND ifnull(last_error, '') = ''")
+    ]
+    return problems
+
+
+def _turns(post: Post) -> list[str]:
+    """P3, P8: never two turns of a session, never more of an agent than its places, oldest first, each by a claim."""
+    problems = []
+    rank = dict(post.query("SELECT message_id, id FROM messages"))
+    allowed = dict(post.query("SELECT id, concurrency FROM agents"))
+    claims: Counter[str] = Counter()
+    for (data,) in post.query("SELECT data FROM events WHERE type = 'chain_step_start'"):
+        claims.update(json.loads(data)["batch"])
+    current: dict[str, int] = {}  # session to the process of its newest turn
+    starts: Counter[str] = Counter()
+    last: dict[str, int] = defaultdict(int)
+    for line in journal(post):
+        session, pid = line["session"], line["pid"]
+        if line["what"] == "overlap":
+            problems.append(f"two turns at once of one {line['of']}: {line}")
+        elif line["what"] == "end":
+            if current.get(session) != pid:
+                problems.append(f"turn {pid} of {session} went on after {current.get(session)} had begun")
+        else:
+            starts.update(line["ids"])
+            places = [rank[id_] for id_ in line["ids"] if id_ in rank]
+            if len(places) != len(line["ids"]):
+                problems.append(f"a turn over messages that are not there: {line}")
+                continue
+            if places != sorted(places) or places[0] < last[session]:
+                problems.append(f"out of order in {session}: {places} after {last[session]}")
+            last[session] = max(last[session], places[0])
+            current[session] = pid
+    problems += [
+        f"{id_} had {count} turns and {claims[id_]} claims" for id_, count in starts.items() if count > claims[id_]
+    ]
+    problems += _crowded(post, allowed)
+    return problems
+
+
+def _crowded(post: Post, allowed: dict[str, int]) -> list[str]:
+    """Agents beyond their concurrency, from the turns whose both ends are known."""
+    open_: dict[int, int] = {}
+    spans = []
+    for line in journal(post):
+        if line["what"] == "start":
+            open_[line["pid"]] = line["at_ns"]
+        elif line["what"] == "end" and line["pid"] in open_:
+            spans.append((line["agent"], open_.pop(line["pid"]), line["at_ns"]))
+    problems = []
+    for agent in {agent for agent, _, _ in spans}:
+        steps = sorted(step for name, begun, ended in spans if name == agent for step in ((begun, 1), (ended, -1)))
+        running = most = 0
+        for _, change in steps:
+            running += change
+            most = max(most, running)
+        if most > allowed[agent]:
+            problems.append(f"{most} turns of {agent} at once, {allowed[agent]} are allowed")
+    return problems
+
+
+def _answered(post: Post) -> list[str]:
+    """P5, P6: a completed message has its one answer, a dead one the one sentence, no answer is without a message."""
+    problems = []
+    answers: dict[str, list[str]] = defaultdict(list)
+    for message_id, text in post.query("SELECT message_id, message FROM responses ORDER BY id"):
+        answers[message_id].append(text)
+    said = {id_ for line in journal(post) if line["what"] == "end" and line.get("act") == "ok" for id_ in line["ids"]}
+    for message_id, text, status in post.query("SELECT message_id, message, status FROM messages WHERE trigger = 1"):
+        got = answers.pop(message_id, [])
+        if status == "completed" and got != [f"re {_key(text)}"]:
+            problems.append(f"{text!r} is completed with the answers {got}")
+        if status == "completed" and message_id not in said:
+            problems.append(f"{text!r} is completed, and no turn of it ended well")
+        if status == "dead" and (len(got) != 1 or got[0] != APOLOGY):
+            problems.append(f"{text!r} is dead, and its sender was told {got}")
+    problems += [f"an answer to nothing: {id_} {texts}" for id_, texts in answers.items()]
+    return problems
+
+
+def _sent(post: Post) -> list[str]:
+    """P7, P8: what is acknowledged arrived, nothing arrived twice without a recorded doubt, each chat in its order."""
+    problems = []
+    found = post.query("SELECT id, platform_id, message, status FROM responses ORDER BY id")
+    doubts = Counter(
+        dict(
+            post.query(
+                "SELECT response_id, count(*) FROM events WHERE type = 'response_outcome_unknown' GROUP BY response_id"
+            )
+        )
+    )
+    taken: Counter[tuple[str, str]] = Counter((send.chat, send.text) for send in post.platform.taken)
+    by_text: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for id_, chat, text, status in found:
+        by_text[chat, text].append((id_, status))
+    for key, same in by_text.items():  # several only where the text is the apology
+        least = sum(status == "acked" for _, status in same)
+        most = sum(1 + doubts[id_] for id_, _ in same)
+        if not least <= taken[key] <= most:
+            problems.append(f"{key} arrived {taken[key]} times; {least} to {most} are explained")
+    problems += [f"arrived, and nobody said it: {key}" for key in taken if key not in by_text]
+    rank = {key: same[0][0] for key, same in by_text.items() if len(same) == 1}
+    for chat, sends in by_chat(post.platform.taken).items():
+        order = [rank[chat, send.text] for send in sends if (chat, send.text) in rank]
+        if order != sorted(order):
+            late = next(index for index in range(1, len(order)) if order[index] < order[index - 1])
+            problems.append(f"chat {chat} got its responses in the order {order[max(0, late - 3) : late + 3]}")
+    return problems
+
+
+def _sound(db: Path) -> list[str]:
+    """The file itself."""
+    found = query(db, "PRAGMA integrity_check")
+    broken = query(db, "PRAGMA foreign_key_check")
+    return [*([] if found == [("ok",)] else [f"integrity: {found[:3]}"]), *(f"foreign key: {row}" for row in broken)]
+
+
+def _tables(db: Path) -> list[str]:
+    names = query(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    return [name for (name,) in names if not name.startswith("_litestream")]
+
+
+def _all_rows(db: Path, table: str) -> list[tuple[Any, ...]]:
+    return sorted(query(db, f"SELECT * FROM {table}"), key=repr)

@@ -1,0 +1,33 @@
+"""A function on a clock that jumps: ``python -m tests.e2e.crash.jumping FILE ingest --fd 3 --timeout 10s``.
+
+``shared.clock`` is the one place that reads the wall clock, so it is the one that is exchanged here, in a process of
+the tests' own; production knows nothing of it. The first eight bytes of FILE are the milliseconds by which it is off.
+"""
+
+import mmap
+import struct
+import sys
+from pathlib import Path
+
+from shared import clock
+
+
+def jump(path: Path, offset_ms: int) -> None:
+    """Every process that runs on *path* is at another hour, between one instruction and the next."""
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        file.write(struct.pack("q", offset_ms))
+
+
+def main() -> int:
+    with open(sys.argv[1], "rb") as file:  # noqa: PTH123
+        offset = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
+    real = clock.now_ms
+    clock.now_ms = lambda: real() + int(struct.unpack("q", offset[:8])[0])
+
+    from infra import runner
+
+    return runner.main(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""kill -9 at random instants: of each function, of Litestream, of S3, of all at once, while people go on writing."""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.crash import invariants
+from tests.e2e.crash.conftest import Make
+from tests.e2e.crash.harness import lines, until
+from tests.e2e.crash.people import BROKEN, LOST, OK, SLOW, TAKEN_BROKEN, TAKEN_LOST, Platform
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
+
+CHATS = [str(chat) for chat in range(100, 130)]
+AGENTS = {"alone": 1, "pair": 2, "many": 8}
+VICTIMS = ("ingest", "dispatch", "dispatch", "deliver", "deliver", "sweep", "recurrence", "ticker", "litestream", "s3")
+SECONDS = 45
+
+
+def test_nothing_accepted_is_lost_and_nothing_runs_or_arrives_twice_unexplained(
+    make_post: Make, platform: Platform, dice: random.Random, scale: float, tmp_path: Path
+) -> None:
+    moods = {
+        f"re c{chat} {number:04}": dice.choice([SLOW, BROKEN, TAKEN_BROKEN, LOST, TAKEN_LOST])
+        for chat in CHATS
+        for number in range(dice.randrange(20), 10_000, 20)
+    }
+    platform.plan = lambda text, attempt: (moods.get(text, OK), 0.2) if attempt == 1 else (OK, 0.005)
+    post = make_post(replica="s3")
+    post.prepare(AGENTS, {chat: dice.choices(list(AGENTS), [1, 2, 6])[0] for chat in CHATS})
+    post.start()
+    seconds = SECONDS * scale
+    each = int(1.2 * seconds)
+    texts = lines(CHATS, each, lambda dice: f"ok:{dice.expovariate(dice.choice([4, 60, 60, 60, 60, 60])):.3f}", dice)
+
+    with platform.people(post.port("ingest"), texts, pace_s=seconds / each / len(CHATS) * 6) as crowd:
+        over = time.monotonic() + seconds
+        while time.monotonic() < over:
+            time.sleep(dice.expovariate(1.6))
+            if dice.random() < 0.06:
+                post.kill_everything()
+            else:
+                post.kill(dice.choice(VICTIMS))
+        until("everything to be taken", lambda: crowd.is_done, 60 * scale)
+    post.settle(120 * scale)
+
+    invariants.check(post, all_completed=True)
+    invariants.check_replica(post, tmp_path)
+    kinds = dict(post.query("SELECT type, count(*) FROM events GROUP BY type"))
+    starts = {name: child.starts for name, child in post.children.items()}
+    print(f"messages {len(platform.written)}, starts {starts}, {kinds}")
+    assert kinds.get("message_retry", 0) > 0, "no kill has hit a turn"
