@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.failures import NotReady
-from emulator.processes import spawn, stop
+from infra.processes import spawn, stop
 
 STAGE_LIMIT_S = 10.0
 

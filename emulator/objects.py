@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from emulator.failures import NotReady
-from emulator.processes import spawn, stop
+from infra.processes import spawn, stop
 
 READY_LIMIT_S = 30.0
 _BACKOFF_S = 0.5

@@ -18,8 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 
 from emulator.failures import NotReady
-from emulator.processes import follow, spawn, stop
 from emulator.typed import typed
+from infra.processes import follow, spawn, stop
 from infra.replicate import CANT_READ, mend
 
 BUCKET = "postroom-replica"

@@ -37,7 +37,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from emulator.processes import die_with_parent, kill_group, name_process
+from infra.processes import die_with_parent, kill_group, name_process
 
 PRELOADED = (
     "asyncio",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from emulator.forks import Fork, Forks
-from emulator.processes import is_alive
 from emulator.zygote import OURS, PRELOADED
+from infra.processes import is_alive
 from tests.emulator.harness import ROOT, wait_until
 
 pytestmark = pytest.mark.e2e

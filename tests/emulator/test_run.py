@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.processes import is_alive
+from infra.processes import is_alive
 from tests.emulator.harness import Emulator, command, descendants, launch, wait_until
 
 pytestmark = pytest.mark.e2e

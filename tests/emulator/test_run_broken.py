@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from emulator.cli import _first_of
-from emulator.processes import is_alive
+from infra.processes import is_alive
 from tests.emulator.harness import Emulator, command, launch, wait_until
 
 
