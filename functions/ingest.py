@@ -1,7 +1,8 @@
 """``ingest``: a platform's webhook in, rows out. It answers 2xx only when what came is stored.
 
-``POST|GET /webhooks/{channel}``: 200 (or what the platform wants) once committed; 401 bad signature; 404 unknown
-channel; 413 too large; 503 with ``Retry-After`` if it could not be stored, so that the platform sends it again.
+``POST|GET /webhooks/{channel}``: 200 (or what the platform wants) once committed and, where ``POSTROOM_DURABILITY``
+says so, replicated; 401 bad signature; 404 unknown channel; 413 too large; 503 with ``Retry-After`` if it could not be
+stored (or is not replicated yet), so that the platform sends it again.
 """
 
 import hashlib
@@ -17,8 +18,9 @@ from shared.channels import registry
 from shared.channels.base import Channel, Received, WebhookReply, WebhookRequest
 from shared.db import dropped
 from shared.db.writer import Writer
-from shared.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid, UnknownName
+from shared.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
 from shared.kick import Kicker
+from shared.replication import Replication
 from shared.serving import Handled, Held, function_app, read_body
 from shared.settings import Settings
 
@@ -28,10 +30,11 @@ _RETRY_AFTER_S = "5"
 
 
 class Ingest:
-    """What the function holds between requests: the writing thread, and the way to kick."""
+    """What the function holds between requests: the writing thread, and the ways to kick and to the replica."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.replication = Replication(settings, registry.NAMES)
         self.writer = Writer(settings.db)
         self.kicker = Kicker(settings.sockets)
 
@@ -54,6 +57,7 @@ class Ingest:
             self.kicker.kick("api")
         facts = {"dropped": reasons} if reasons else {"duplicates": duplicates} if duplicates else {}
         log.info("ingest.stored", channel=channel, stored=stored, **facts)
+        await self.replication.confirm(channel)
         is_taken = stored or duplicates
         return received.reply if is_taken else received.not_taken or received.reply
 
@@ -65,9 +69,11 @@ class Ingest:
                 conn, channel=channel.name, reason="payload", detail=reason, event_key=f"body:{key}", now_ms=now_ms
             )
         )
+        await self.replication.confirm(channel.name)
         return channel.unreadable
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        await self.replication.close()
         self.writer.close()
         self.kicker.close()
 
@@ -103,6 +109,9 @@ async def _webhook(request: Request) -> Response:
     except apsw.Error as error:
         log.exception("ingest.not_stored", channel=name)
         return _later(f"not stored: {type(error).__name__}")
+    except NotReplicated as error:
+        log.warning("ingest.not_replicated", channel=name, reason=str(error))
+        return _later("stored on this machine only, and not in the replica yet")
     return Response(reply.body, reply.status, media_type=reply.content_type)
 
 

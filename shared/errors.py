@@ -9,6 +9,9 @@
     ├── SignatureInvalid         a webhook that its platform did not sign (401)
     ├── PayloadInvalid           signed, but not readable (200, kept as dropped)
     ├── UnknownName              no such channel or provider; lists the known ones
+    ├── NotFound                 no such row (404)
+    ├── WrongState               the row's state does not allow it (409)
+    ├── NotReplicated            committed here, and not in the replica yet: not to be acknowledged (503)
     ├── ClaimLost                the lease went to somebody else: nothing was written
     ├── RetryableError           try again, after ``retry_after_ms`` if given
     │   ├── RateLimited          the platform or the model asked to wait: costs no attempt
@@ -48,6 +51,18 @@ class UnknownName(PostroomError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         super().__init__(f"unknown {what} {name!r}; known: {', '.join(sorted(known))}")
+
+
+class NotFound(PostroomError):
+    """There is no such row."""
+
+
+class WrongState(PostroomError):
+    """The row is in a state that does not allow the change; the message says which."""
+
+
+class NotReplicated(PostroomError):
+    """Committed on this disk, and not known to be in the replica; the message says why."""
 
 
 class ClaimLost(PostroomError):

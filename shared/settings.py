@@ -12,6 +12,27 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.errors import ConfigInvalid
 
+Durability = Literal["local", "replicated"]
+EVERY_OTHER = "*"
+_WORDS: dict[str, Durability] = {"local": "local", "replicated": "replicated"}
+
+
+def levels(text: str) -> dict[str, Durability]:
+    """By channel, what ``POSTROOM_DURABILITY`` says; ``*`` is every channel that is not named.
+
+    Raises:
+        ValueError: it can't be understood.
+    """
+    found: dict[str, Durability] = {}
+    for part in text.split(","):
+        name, equals, word = (piece.strip() for piece in part.rpartition("="))
+        channel = name if equals else EVERY_OTHER
+        if not channel or channel in found or word not in _WORDS:
+            raise ValueError("should be local or replicated, then channels that differ: local,telegram=replicated")
+        found[channel] = _WORDS[word]
+    found.setdefault(EVERY_OTHER, "local")
+    return found
+
 
 class FromEnvironment(BaseSettings):
     """A settings model that says what is wrong with the environment in one sentence for each variable."""
@@ -60,6 +81,10 @@ class Settings(FromEnvironment):
     unknown_sends: Literal["resend", "hold"] = "resend"
     retention_ms: int = Field(default=24 * 60 * 60 * 1000, ge=0)
 
+    durability: str = "local"  # or "replicated"; then exceptions: "local,telegram=replicated"
+    litestream_socket: Path | None = None
+    replication_timeout_ms: int = Field(default=2000, ge=10, le=60_000)  # Discord gives up after 3 s
+
     @field_validator("timezone")
     @classmethod
     def _known(cls, name: str) -> str:
@@ -67,6 +92,12 @@ class Settings(FromEnvironment):
             return ZoneInfo(name).key
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError("no time zone that is known; use a name such as 'Europe/Zurich'") from None
+
+    @field_validator("durability")
+    @classmethod
+    def _levels(cls, text: str) -> str:
+        levels(text)
+        return text
 
     @property
     def sockets(self) -> Path:

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 import select
 import time
@@ -10,6 +11,7 @@ from nacl.signing import SigningKey
 from functions import ingest
 from shared.db import connection
 from shared.db.connection import rows
+from shared.errors import ConfigInvalid
 from shared.kick import Listener
 from tests.support import column, dump, row
 
@@ -213,3 +215,160 @@ def test_a_captured_request_is_of_no_use_later(serving, conn):
 def test_health_needs_no_secret(serving):
     (answer,) = post(serving, {"method": "GET", "url": "/healthz"})
     assert answer.json() == {"ok": True, "function": "ingest"}
+
+
+# -- the replica, where a 2xx promises that
+
+
+class Litestream:
+    """Says yes, or no; ``held`` until it is told to answer. Each question finds what is committed at that instant."""
+
+    def __init__(self, conn):
+        self.conn = conn
+        self.can = True
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.found = []
+
+    async def serve(self, reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        self.found.append(column(self.conn, "SELECT count(*) FROM messages")[0])
+        await self.may_answer.wait()
+        body = b'{"txid": 5, "replicated_txid": 5}' if self.can else b'{"txid": 5, "replicated_txid": 4}'
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+def replicated(serving, environment, monkeypatch, conn):
+    """Ingest that waits for the replica, and the Litestream that it asks."""
+    monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
+    monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(environment / "l.sock"))
+
+    @contextlib.asynccontextmanager
+    async def run():
+        litestream = Litestream(conn)
+        async with await asyncio.start_unix_server(litestream.serve, environment / "l.sock"), serving(ingest) as client:
+            yield client, litestream
+
+    return run
+
+
+WAITS = {
+    "a message": PRIVATE,
+    "what asks no agent": (EVENTS / "telegram/032_private_edited.json").read_bytes(),
+    "what can't be read": b"{",
+}
+
+
+@pytest.mark.parametrize("body", WAITS.values(), ids=WAITS)
+def test_whatever_is_stored_is_acknowledged_only_when_it_is_in_the_replica(replicated, until, body):
+    async def go():
+        async with replicated() as (client, litestream):
+            litestream.may_answer.clear()
+            post = asyncio.create_task(client.post("/webhooks/telegram", **telegram(body)))
+            await until(lambda: litestream.found)
+            held = post.done()
+            litestream.may_answer.set()
+            return held, (await post).status_code
+
+    assert asyncio.run(go()) == (False, 200)
+
+
+def test_what_is_not_in_the_replica_is_a_503_also_as_a_duplicate_until_it_is_there(replicated, conn):
+    """The platform sends it again: that is stored no second time, and acknowledged no earlier."""
+
+    async def go():
+        async with replicated() as (client, litestream):
+            litestream.can = False
+            answers = [await client.post("/webhooks/telegram", **telegram()) for _ in range(2)]
+            litestream.can = True
+            return [*answers, await client.post("/webhooks/telegram", **telegram())]
+
+    answers = asyncio.run(go())
+    assert [answer.status_code for answer in answers] == [503, 503, 200]
+    assert [answer.headers.get("retry-after") for answer in answers] == ["5", "5", None]
+    assert "not in the replica" in answers[0].json()["error"]
+    assert column(conn, "SELECT count(*) FROM messages") == [1]
+
+
+def test_concurrent_webhooks_share_one_commit_and_one_wait(replicated, until):
+    """The first goes alone, at once. What comes while it waits is one more commit and one more question."""
+
+    async def go():
+        async with replicated() as (client, litestream):
+            litestream.may_answer.clear()
+            first = asyncio.create_task(client.post("/webhooks/telegram", **telegram()))
+            await until(lambda: litestream.found)
+            others = [
+                asyncio.create_task(client.post("/webhooks/telegram", **telegram(numbered(n)))) for n in range(40)
+            ]
+            await until(lambda: column(litestream.conn, "SELECT count(*) FROM messages") == [41])
+            litestream.may_answer.set()
+            answers = await asyncio.gather(first, *others)
+            return litestream.found, {answer.status_code for answer in answers}
+
+    found, statuses = asyncio.run(go())
+    assert statuses == {200}
+    assert (found[0], found[-1]) == (1, 41)
+    assert len(found) <= 3  # one; one more if the last commit's news came late
+
+
+def numbered(number):
+    update = json.loads(PRIVATE)
+    update["update_id"] += 1 + number
+    update["message"]["message_id"] += 1 + number
+    return json.dumps(update).encode()
+
+
+def test_what_leaves_no_row_and_a_channel_that_is_local_wait_for_nobody(replicated, monkeypatch):
+    monkeypatch.setenv("POSTROOM_DURABILITY", "replicated,telegram=local")
+
+    async def go():
+        async with replicated() as (client, litestream):
+            ping = (EVENTS / "discord/001_ping.json").read_bytes()
+            answers = [
+                await client.post("/webhooks/discord", **discord(ping)),
+                await client.post("/webhooks/telegram", content=PRIVATE),
+                await client.post("/webhooks/telegram", **telegram()),
+            ]
+            return [answer.status_code for answer in answers], litestream.found
+
+    assert asyncio.run(go()) == ([200, 401, 200], [])
+
+
+def test_a_durability_that_cannot_be_kept_is_refused_at_the_start(serving, monkeypatch):
+    monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
+    with pytest.raises(ConfigInvalid, match="POSTROOM_LITESTREAM_SOCKET"):
+        post(serving, telegram())
+
+
+# -- one commit for many
+
+
+def test_webhooks_that_come_together_commit_together_and_who_is_alone_commits_at_once(serving, conn):
+    """Counted by the frames that the write-ahead log marks as commits, each with the size of the file after it."""
+
+    async def go():
+        async with serving(ingest) as client:
+            await client.post("/webhooks/telegram", **telegram())
+            alone = commits(conn)
+            await client.post("/webhooks/telegram", **telegram(numbered(0)))
+            alone = commits(conn) - alone
+            before = commits(conn)
+            await asyncio.gather(*(client.post("/webhooks/telegram", **telegram(numbered(n))) for n in range(1, 65)))
+            return alone, commits(conn) - before
+
+    alone, together = asyncio.run(go())
+    assert alone == 1
+    assert together <= 16
+    assert column(conn, "SELECT count(*) FROM messages") == [66]
+
+
+def commits(conn):
+    """How many transactions stand in the write-ahead log. https://sqlite.org/fileformat2.html#the_write_ahead_log"""
+    log = Path(f"{conn.filename}-wal").read_bytes()
+    page = int.from_bytes(log[8:12])
+    heads = (log[at : at + 24] for at in range(32, len(log), 24 + page))
+    return sum(head[4:8] != bytes(4) and head[8:16] == log[16:24] for head in heads)
