@@ -2,8 +2,8 @@
 
 A developer's shell holds proxies, cloud profiles, certificate bundles (``AWS_CA_BUNDLE`` makes Litestream 0.5.17 refuse
 to start) and real tokens. None of it reaches a child. Functions get, later ones winning: the template's Environment,
-its ``Metadata.Emulator.Environment``, ``.env``, ``.env.local``, and then the emulator's own names, which nobody
-overrides: they are what keeps a local run local.
+its ``Metadata.Emulator.Environment``, ``.env``, ``.env.local``, the few names of the shell that choose how to run
+(``CHOICES``), and then the emulator's own names, which nobody overrides: they are what keeps a local run local.
 """
 
 import re
@@ -14,6 +14,7 @@ from pathlib import Path
 from emulator.failures import Misconfigured, Refused
 
 BASE = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
+CHOICES = ("POSTROOM_DURABILITY",)
 FILES = (".env", ".env.local")
 DUMMY_AWS = {
     "AWS_ACCESS_KEY_ID": "emulator",
@@ -84,7 +85,8 @@ def for_function(
     """The whole environment of one function. Values that point into a cloud stay in the template."""
     declared = {name: value for name, value in template.items() if not _CLOUD.search(value)}
     local = {setting.name: setting.value for setting in files if not setting.name.startswith("AWS_")}
-    return base(environ) | declared | dict(emulator) | local | dict(own)
+    chosen = {name: environ[name] for name in CHOICES if name in environ}
+    return base(environ) | declared | dict(emulator) | local | chosen | dict(own)
 
 
 def overruled(files: Iterable[Setting], own: Mapping[str, str]) -> list[str]:

@@ -39,6 +39,18 @@ def test_later_sources_win_and_nobody_overrides_the_emulators_own() -> None:
     assert made == {"A": "template", "B": "emulator", "C": "file", "D": "own", "PYTHONUNBUFFERED": "1"}
 
 
+def test_how_to_run_may_be_chosen_in_the_shell_and_wins_over_what_is_written_down() -> None:
+    made = environment.for_function(
+        {"POSTROOM_DURABILITY": "replicated"},
+        {"POSTROOM_DURABILITY": "local"},
+        {},
+        [Setting("POSTROOM_DURABILITY", "local", ".env:1")],
+        {},
+    )
+
+    assert made["POSTROOM_DURABILITY"] == "replicated"
+
+
 @pytest.mark.parametrize(
     "value",
     [

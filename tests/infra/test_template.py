@@ -15,6 +15,8 @@ TEXT = TEMPLATE.read_text()
 DATA = {"POSTROOM_DB": "/data/postroom.db", "POSTROOM_RUN_DIR": "/data/run"}
 ZONE = {"POSTROOM_TIMEZONE": "UTC"}
 AGENTS = {"POSTROOM_AGENTS_DIR": "/data/agents"}
+REPLICATED = {"POSTROOM_DURABILITY": "local", "POSTROOM_LITESTREAM_SOCKET": "/data/litestream.sock"}
+WEBHOOKS = DATA | AGENTS | ZONE | {"POSTROOM_NEW_CHATS": "refuse"} | REPLICATED
 TICKED = ("POSTROOM_TICK_SECRET",)
 CHANNELS = (
     "TELEGRAM_BOT_TOKEN",
@@ -61,12 +63,12 @@ def test_the_template_says_exactly_this():
         )
 
     assert deployment.functions == (
-        function("ingest", 9001, 10_000, DATA | AGENTS | ZONE | {"POSTROOM_NEW_CHATS": "refuse"}, CHANNELS),
+        function("ingest", 9001, 10_000, WEBHOOKS, CHANNELS),
         function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE, TICKED),
         function("deliver", 9003, 10_000, DATA, TICKED + CHANNELS),
         function("sweep", 9004, 50_000, DATA, TICKED),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),
-        function("api", 3777, 90_000, DATA | AGENTS | ZONE, ("POSTROOM_API_TOKEN",)),
+        function("api", 3777, 90_000, DATA | AGENTS | ZONE | REPLICATED, ("POSTROOM_API_TOKEN",)),
     )
     assert deployment.ticks == (
         TickSpec("dispatch", 5000, "/tick", line_of("dispatch=5s@9002")[0]),
