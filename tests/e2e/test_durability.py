@@ -1,0 +1,177 @@
+"""What a 2xx promises: kill -9 of everything and the loss of the disk, with ``replicated`` and with ``local``."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import System, until
+from tests.emulator.harness import descendants
+
+pytestmark = pytest.mark.e2e
+
+PEOPLE = 12
+
+
+@pytest.fixture
+def dice() -> random.Random:
+    """Seeded from the environment to replay a failure, else anew; pytest prints the seed when the test fails."""
+    seed = int(os.environ.get("CRASH_SEED") or random.randrange(2**32))
+    print(f"replay with CRASH_SEED={seed}")
+    return random.Random(seed)
+
+
+@contextmanager
+def running(state: Path, durability: str) -> Iterator[System]:
+    """A system of that durability."""
+    system = System(state, {"POSTROOM_DURABILITY": durability})
+    system.start()
+    try:
+        yield system
+    finally:
+        system.stop()
+
+
+def update(number: int, person: int) -> dict[str, Any]:
+    """A text to the bot; *number* makes it one of its own, and is its text."""
+    who = {"id": person, "is_bot": False, "first_name": "Ana"}
+    chat = {"id": person, "type": "private", "first_name": "Ana"}
+    message = {"message_id": number, "date": 1_760_000_000, "chat": chat, "from": who, "text": f"text {number}"}
+    return {"update_id": number, "message": message}
+
+
+def deliver(system: System, number: int, person: int = 7) -> int:
+    """One delivery by Telegram, signed; the status."""
+    environment = json.loads((system.state / "instance.json").read_text())["environment"]
+    headers = {"X-Telegram-Bot-Api-Secret-Token": environment["TELEGRAM_WEBHOOK_SECRET"]}
+    return system.post("/webhooks/telegram", update(number, person), headers=headers)[0]
+
+
+class Platform:
+    """Many people write at once, until the system is gone; ``acknowledged`` are the texts that got their 200."""
+
+    def __init__(self, system: System, first: int) -> None:
+        self._system = system
+        self._first = first
+        self.acknowledged: list[str] = []
+        self._threads = [threading.Thread(target=self._write, args=(each,)) for each in range(PEOPLE)]
+        for thread in self._threads:
+            thread.start()
+
+    def _write(self, person: int) -> None:
+        for number in range(self._first + person, self._first + 1_000_000, PEOPLE):
+            try:
+                status = deliver(self._system, number, 100 + person)
+            except (OSError, ValueError):
+                return
+            if status == 200:
+                self.acknowledged.append(f"text {number}")
+
+    def finish(self) -> set[str]:
+        """What was acknowledged in all."""
+        for thread in self._threads:
+            thread.join(30)
+        return set(self.acknowledged)
+
+
+def lose_everything(system: System) -> None:
+    """kill -9 of all processes at once; then the disk is gone, and only what the bucket holds is left."""
+    assert system._process is not None
+    for pid in descendants(system._process.pid):
+        os.kill(pid, signal.SIGKILL)
+    system.kill()
+    lose_the_disk(system)
+
+
+def lose_the_disk(system: System) -> None:
+    for path in system.state.glob("*postroom.db*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert not (system.state / "postroom.db").exists()
+
+
+def texts(system: System) -> list[str]:
+    return [text for (text,) in system.query("SELECT message FROM messages WHERE message LIKE 'text %'")]
+
+
+def pid_of(system: System, part: str) -> int:
+    """Of ``s3``, or of Litestream, which is the ``replica``."""
+    return int(system.get("/_emulator/status")[1][part]["pid"])
+
+
+def test_what_was_acknowledged_as_replicated_outlives_all_processes_and_the_disk(
+    tmp_path: Path, dice: random.Random
+) -> None:
+    with running(tmp_path / "state", "replicated") as system:
+        platform = Platform(system, first=1000)
+        enough = dice.randrange(20, 120)
+        until("people to write", lambda: len(platform.acknowledged) >= enough)
+        lose_everything(system)
+        acknowledged = platform.finish()
+        system.start()
+
+        found = texts(system)
+        assert acknowledged <= set(found)
+        assert len(found) == len(set(found))
+
+
+@pytest.mark.long
+def test_while_the_bucket_is_away_nothing_is_acknowledged_and_what_comes_again_is_stored_once(tmp_path: Path) -> None:
+    with running(tmp_path / "state", "replicated") as system:
+        s3 = pid_of(system, "s3")
+        os.kill(s3, signal.SIGSTOP)
+        try:
+            assert [deliver(system, 1) for _ in range(2)] == [503, 503]
+        finally:
+            os.kill(s3, signal.SIGCONT)
+        until("the redelivery to be taken", lambda: deliver(system, 1) == 200)
+        lose_everything(system)
+        system.start()
+        assert texts(system) == ["text 1"]
+
+
+@pytest.mark.long
+def test_it_does_so_again_and_again(tmp_path: Path, dice: random.Random) -> None:
+    acknowledged: set[str] = set()
+    with running(tmp_path / "state", "local,telegram=replicated") as system:
+        for life in range(1, 6):
+            platform = Platform(system, first=life * 1_000_000)
+            enough = dice.randrange(1, 300)
+            until("people to write", lambda: len(platform.acknowledged) >= enough)  # noqa: B023 - waited for here
+            lose_everything(system)
+            acknowledged |= platform.finish()
+            system.start()
+            found = texts(system)
+            assert acknowledged <= set(found), f"life {life}"
+            assert len(found) == len(set(found))
+
+
+@pytest.mark.long
+def test_local_may_lose_with_the_disk_what_litestream_had_not_sent_and_nothing_without_that(tmp_path: Path) -> None:
+    """The 200 says: on this disk. Litestream is stopped here for what is at most a quarter of a second otherwise."""
+    with running(tmp_path / "state", "local") as system:
+        assert deliver(system, 1) == 200
+        until("the first to be replicated", lambda: not system.get("/_emulator/status")[1]["replica"]["behind"])
+        assert system._process is not None
+        everything = descendants(system._process.pid)
+        os.kill(pid_of(system, "replica"), signal.SIGSTOP)
+        assert deliver(system, 2) == 200
+
+        for pid in everything:
+            os.kill(pid, signal.SIGKILL)
+        system.kill()
+        system.start()
+        assert sorted(texts(system)) == ["text 1", "text 2"]
+
+        os.kill(pid_of(system, "replica"), signal.SIGSTOP)
+        assert deliver(system, 3) == 200
+        lose_everything(system)
+        system.start()
+        assert sorted(texts(system)) == ["text 1", "text 2"]
