@@ -37,6 +37,7 @@ T = TypeVar("T")
 Parts = tuple[str | None, ...]
 
 _LEASE_SHARE = 0.6  # of the lease that one send may take; the rest is for writing down what came of it
+_LONGEST_SEND_S = 60.0
 _WRITE_PAUSES_S = (0.1, 0.5, 2.0, 5.0)  # a full disk, or a lock that lasts
 _TIMEOUT = httpx.Timeout(connect=5.0, read=30.0, write=30.0, pool=5.0)
 
@@ -138,7 +139,7 @@ class Deliver:
 
     async def _send(self, channel: Channel, part: Part, to: Outgoing) -> str | None:
         """Send one part within its lease: whoever takes the response over must not find us still sending."""
-        limit_s = self.settings.lease_ms / 1000 * _LEASE_SHARE
+        limit_s = min(self.settings.lease_ms / 1000 * _LEASE_SHARE, _LONGEST_SEND_S)
         try:
             async with asyncio.timeout(limit_s):
                 return await channel.send(part, to, self.client, now_ms=clock.now_ms())

@@ -5,9 +5,9 @@ It works on a kick, on its tick (``POST /tick``: 202), and when something become
 
 import asyncio
 import contextlib
-import os
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import apsw
@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse, Response
 from shared import clock, logs, turns
 from shared.agents import prompt, registry
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
-from shared.db import agents, messages, sessions
+from shared.db import agents, claims, messages, sessions
+from shared.db.claims import Claim, Message, Ready
 from shared.db.connection import open_connection
-from shared.db.messages import Claim
 from shared.db.writer import Writer
 from shared.errors import ClaimLost, PostroomError
 from shared.kick import Kicker
@@ -34,6 +34,15 @@ log = logs.get()
 _SETTLE_PAUSES_S = (0.1, 0.5, 2.0, 5.0)  # a full disk or a lock that lasts: the turn's work is not thrown away at once
 
 
+@dataclass(slots=True)
+class Running:
+    """A turn of this process. It can be interrupted between its beginning and its settlement, and not in either."""
+
+    claim: Claim
+    task: asyncio.Task[None] | None = None
+    is_interruptible: bool = False
+
+
 class Dispatch:
     """What the function holds between requests: the worker loop, the writing thread, a connection to read with."""
 
@@ -45,7 +54,7 @@ class Dispatch:
         self.worker = Worker(
             "dispatch", db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
         )
-        self._sessions: dict[int, str] = {}  # of the turns that run here, and their agents
+        self._running: dict[int, Running] = {}  # by session
 
     async def repair(self) -> None:
         """We hold the lock, so whoever held a turn is gone: fail those turns, to be tried again."""
@@ -59,40 +68,58 @@ class Dispatch:
 
     async def claim_and_start(self) -> float | None:
         """Claim what is ready, as far as there is room, and start its turns; the seconds until more becomes due."""
-        settings = self.settings
-        room = settings.max_concurrent_turns - self.worker.running
+        self._interrupt()
+        room = self.settings.max_concurrent_turns - self.worker.running
         now_ms = clock.now_ms()
-        if room > 0 and (ready := messages.ready(self.reader, now_ms=now_ms, held=self._sessions)[:room]):
-
-            def work(conn: apsw.Connection) -> list[Claim]:
-                claims = (
-                    messages.claim(
-                        conn,
-                        each.session_id,
-                        token=f"turn_{os.getpid()}_{secrets.token_hex(6)}",
-                        now_ms=clock.now_ms(),  # not before: the lease must not run while we wait for the lock
-                        lease_ms=settings.lease_ms,
-                        limit=settings.batch_size,
-                    )
-                    for each in ready
-                )
-                return [claim for claim in claims if claim is not None]
-
-            for claim in await self.writer.run(work, durable=False):
-                self._sessions[claim.session_id] = claim.agent
-                self.worker.start(self.turn(claim))
+        held = {session: running.claim.agent for session, running in self._running.items()}
+        ready = claims.ready(self.reader, now_ms=now_ms, held=held)[:room] if room > 0 else []
+        if ready or messages.is_unannounced(self.reader):
+            for claim in await self.writer.run(partial(self._claim, ready=ready), durable=False):
+                running = self._running[claim.session_id] = Running(claim)
+                running.task = self.worker.start(self.turn(running))
             self.kicker.kick("api")
-        due = messages.next_due(self.reader, now_ms=now_ms)
+        due = claims.next_due(self.reader, now_ms=now_ms)
         return None if due is None else max(0.0, (due - clock.now_ms()) / 1000)
 
-    async def turn(self, claim: Claim) -> None:
+    def _claim(self, conn: apsw.Connection, ready: list[Ready]) -> list[Claim]:
+        messages.announce(conn)
+        taken = (
+            claims.claim(
+                conn,
+                each.agent,
+                each.session_id,
+                token=f"turn_{secrets.token_hex(6)}",
+                now_ms=clock.now_ms(),  # not before: the lease must not run while we wait for the lock
+                lease_ms=self.settings.lease_ms,
+                limit=self.settings.batch_size,
+            )
+            for each in ready
+        )
+        return [claim for claim in taken if claim is not None]
+
+    def _interrupt(self) -> None:
+        """End the turns that lost their messages (somebody cancelled one), or for which something urgent has come."""
+        now_ms = clock.now_ms()
+        for session, running in self._running.items():
+            if running.task is None or not running.is_interruptible:
+                continue
+            is_held = claims.is_held(self.reader, running.claim)
+            if not is_held or claims.has_urgent(self.reader, session, now_ms=now_ms):
+                log.info("turn.interrupted", turn=running.claim.token, reason="urgent" if is_held else "cancelled")
+                running.is_interruptible = False
+                running.task.cancel()
+
+    async def turn(self, running: Running) -> None:
         """One turn, from claim to settlement."""
+        claim = running.claim
         context = {"turn": claim.token, "agent": claim.agent, "message_id": claim.asked[0].message_id}
         this = asyncio.current_task()
         renewal = asyncio.create_task(self._renew(claim, this.cancel if this else lambda: None))
         started_ms = clock.now_ms()
         try:
+            running.is_interruptible = True
             outcome = await self._run(claim)
+            running.is_interruptible = False
             await self._end(claim, outcome)
         except asyncio.CancelledError:
             await self._give_back(claim)
@@ -103,7 +130,7 @@ class Dispatch:
         finally:
             renewal.cancel()
             # Not before: a turn that lost its lease (the machine slept) runs on until its renewal tells it.
-            self._sessions.pop(claim.session_id, None)
+            self._running.pop(claim.session_id, None)
         facts = {"ms": clock.now_ms() - started_ms, "batch": len(claim.batch), **context}
         if isinstance(outcome, Failure):
             log.warning("turn.failed", reason=outcome.reason, **facts)
@@ -116,7 +143,7 @@ class Dispatch:
             await asyncio.sleep(self.settings.lease_ms / 3000)
             until = clock.now_ms() + self.settings.lease_ms
             try:
-                await self.writer.run(partial(messages.renew, claim=claim, lease_until=until), durable=False)
+                await self.writer.run(partial(claims.renew, claim=claim, lease_until=until), durable=False)
             except ClaimLost:
                 lost()
                 return
@@ -210,7 +237,7 @@ class Dispatch:
         self.kicker.close()
 
 
-def _turn_message(message: messages.Message) -> TurnMessage:
+def _turn_message(message: Message) -> TurnMessage:
     reply = message.content.get("reply_to") or {}
     return TurnMessage(
         message_id=message.message_id,

@@ -1,11 +1,11 @@
 """From a platform's event to the sessions that it concerns: policy on rows, decided by pure functions over facts."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import apsw
 
-from shared import ids
 from shared.channels.base import Event
 from shared.db import agents, chats, dropped, messages, sessions, wirings
 from shared.db.wirings import Wiring
@@ -121,7 +121,7 @@ def _enqueue(conn: apsw.Connection, channel: str, event: Event, engagement: Enga
         "is_group": event.is_group,
     }
     new = messages.NewMessage(
-        message_id=ids.new(channel),
+        id_prefix=channel,
         channel=channel,
         chat_id=wiring.chat_id,
         platform_id=event.platform_id,
@@ -131,8 +131,8 @@ def _enqueue(conn: apsw.Connection, channel: str, event: Event, engagement: Enga
         sender=event.sender,
         sender_id=event.sender_id,
         message=event.text,
-        content={key: value for key, value in content.items() if value},
-        files=event.attachments,
+        content=json.dumps({key: value for key, value in content.items() if value}),
+        files=json.dumps(event.attachments),
         agent=wiring.agent,
         session_id=session,
         trigger=engagement.trigger,

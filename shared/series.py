@@ -7,7 +7,7 @@ from typing import Protocol
 
 import apsw
 
-from shared.db import messages, responses
+from shared.db import message_series, responses
 from shared.db.occurrence import Finished
 from shared.errors import ConfigInvalid
 from shared.schedule import successor
@@ -25,7 +25,7 @@ class _Table(Protocol):
 
 def advance_messages(conn: apsw.Connection, *, now_ms: int) -> int:
     """Insert the next occurrence of each message series whose last one ended; how many. Safe to call at any time."""
-    return _advance(messages, conn, now_ms)
+    return _advance(message_series, conn, now_ms)
 
 
 def advance_responses(conn: apsw.Connection, *, now_ms: int) -> int:

@@ -73,7 +73,7 @@ class Settings(FromEnvironment):
     batch_size: int = Field(default=10, ge=1, le=1000)
     max_concurrent_turns: int = Field(default=16, ge=1, le=10_000)
     max_concurrent_sends: int = Field(default=16, ge=1, le=1000)
-    lease_ms: int = Field(default=30_000, ge=1000)
+    lease_ms: int = Field(default=600_000, ge=1000)  # a turn or a send without renewal this long is taken to be dead
     turn_timeout_ms: int = Field(default=600_000, ge=100)
     max_attempts: int = Field(default=5, ge=1)
     retry_base_ms: int = Field(default=5000, ge=1)

@@ -1,5 +1,6 @@
 """How a turn ends: settled whole, or failed by a verdict on each message. Each verb is one transaction's work."""
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +9,9 @@ from typing import Self
 import apsw
 
 from shared import backoff, series
-from shared.db import agent_messages, events, messages, responses, sessions
-from shared.db.messages import Claim, Message, Verdict
+from shared.db import agent_messages, claims, events, responses, sessions
+from shared.db.agent_messages import Line
+from shared.db.claims import Claim, Message, Verdict
 from shared.settings import Settings
 
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
@@ -57,11 +59,9 @@ def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuati
     Raises:
         ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
     """
-    messages.complete(conn, claim, now_ms=now_ms)
-    for message in claim.batch:
-        _remember(conn, claim, "user", message.sender, message, message.message, now_ms=now_ms)
+    claims.complete(conn, claim, now_ms=now_ms)
+    agent_messages.append(conn, [*_asked(claim, now_ms), *(_answered(claim, each, now_ms) for each in said)])
     for each in said:
-        _remember(conn, claim, "assistant", claim.agent, each.answers, each.text, now_ms=now_ms)
         responses.enqueue(conn, _response(claim, each), now_ms=now_ms)
     sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
     first = claim.asked[0]
@@ -78,19 +78,16 @@ def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuati
     series.advance_messages(conn, now_ms=now_ms)
 
 
-def _remember(
-    conn: apsw.Connection, claim: Claim, role: str, sender: str, message: Message, content: str, *, now_ms: int
-) -> None:
-    agent_messages.append(
-        conn,
-        agent=claim.agent,
-        role=role,
-        channel=message.channel,
-        sender=sender,
-        message_id=message.message_id,
-        content=content,
-        now_ms=now_ms,
-    )
+def _asked(claim: Claim, now_ms: int) -> list[Line]:
+    return [
+        Line(claim.agent, "user", each.channel, each.sender, each.message_id, each.message, now_ms)
+        for each in claim.batch
+    ]
+
+
+def _answered(claim: Claim, said: Said, now_ms: int) -> Line:
+    asked = said.answers
+    return Line(claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, said.text, now_ms)
 
 
 def _response(claim: Claim, said: Said) -> responses.NewResponse:
@@ -114,7 +111,7 @@ def _response(claim: Claim, said: Said) -> responses.NewResponse:
         message=said.text,
         original_message=asked.message,
         agent=claim.agent,
-        content={key: value for key, value in content.items() if value is not None},
+        content=json.dumps({key: value for key, value in content.items() if value is not None}),
     )
 
 
@@ -140,7 +137,7 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
         ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
     """
     verdicts = {message.id: judge(message, failure, policy, now_ms=now_ms) for message in claim.asked}
-    messages.fail(conn, claim, verdicts, now_ms=now_ms)
+    claims.fail(conn, claim, verdicts, now_ms=now_ms)
     dead = [message for message in claim.asked if verdicts[message.id].dead]
     for message in dead:
         responses.enqueue(conn, _response(claim, Said(APOLOGY, message)), now_ms=now_ms)
@@ -151,7 +148,7 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
 def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     """We are stopping before the turn is done: give the messages back, as if never taken."""
     verdicts = {message.id: Verdict(False, message.retry_count, None, "") for message in claim.asked}
-    messages.fail(conn, claim, verdicts, now_ms=now_ms)
+    claims.fail(conn, claim, verdicts, now_ms=now_ms)
 
 
 def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everything: bool = False) -> list[Claim]:
@@ -159,7 +156,7 @@ def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everythin
 
     Being killed counts as an attempt, or a message that kills its agent would do so for ever.
     """
-    lost = [claim for claim, lease in messages.running(conn) if everything or lease < now_ms]
+    lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
     failure = Failure("the process that ran the turn went away")
     for claim in lost:
         fail(conn, claim, failure, policy, now_ms=now_ms)

@@ -65,11 +65,12 @@ class Worker:
             asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
             self._loop_task = asyncio.create_task(self._loop(), name=f"{self._name}-loop")
 
-    def start(self, job: Coroutine[Any, Any, None]) -> None:
+    def start(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run *job* beside the others, and look for more work when it ends."""
         task = asyncio.create_task(job)
         self._jobs.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     async def stop(self) -> None:
         """Take nothing new, let the jobs end or cancel them, free the lock.

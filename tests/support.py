@@ -1,13 +1,15 @@
 """What the tests of rows have in common: a literal instant, and rows made with one call."""
 
 import itertools
+import json
 from typing import Any
 
 import apsw
 
-from shared.db import agents, chats, messages, responses, sessions, wirings
+from shared.db import agents, chats, claims, messages, responses, sessions, wirings
+from shared.db.claims import Claim
 from shared.db.connection import rows, transaction
-from shared.db.messages import Claim, NewMessage
+from shared.db.messages import NewMessage
 from shared.db.responses import NewResponse
 
 NOW = 1_800_000_000_000  # 2027-01-15T08:00:00Z
@@ -63,7 +65,8 @@ def put(
 ) -> int | None:
     """Enqueue a message into the session of *agent* in *chat*; the row's id."""
     chat_id, session = make_session(conn, agent, chat, thread)
-    values = {"message_id": f"telegram_{next(_numbers):08d}", "sender": "Ana", "sender_id": "5", **fields}
+    values = {"id_prefix": "telegram", "sender": "Ana", "sender_id": "5", **fields}
+    values |= {name: json.dumps(values[name]) for name in ("content", "files") if name in values}
     with transaction(conn):
         return messages.enqueue(
             conn,
@@ -82,12 +85,19 @@ def put(
 
 
 def take(
-    conn: apsw.Connection, *, chat: str = "100", token: str = "turn_a", now_ms: int = NOW, limit: int = 10, **key: Any
+    conn: apsw.Connection,
+    *,
+    agent: str = "assistant",
+    chat: str = "100",
+    token: str = "turn_a",
+    now_ms: int = NOW,
+    limit: int = 10,
+    **key: Any,
 ) -> Claim | None:
     """Claim the session's turn."""
-    _, session = make_session(conn, chat=chat, **key)
+    _, session = make_session(conn, agent, chat, **key)
     with transaction(conn):
-        return messages.claim(conn, session, token=token, now_ms=now_ms, lease_ms=LEASE, limit=limit)
+        return claims.claim(conn, agent, session, token=token, now_ms=now_ms, lease_ms=LEASE, limit=limit)
 
 
 def texts(claim: Claim | None) -> list[str]:
@@ -101,6 +111,7 @@ def answer(
     """Enqueue a response; its id."""
     chat_id = make_chat(conn, chat, channel)
     values = {"message_id": f"proactive_{next(_numbers):08d}", "sender": "Ana", **fields}
+    values |= {name: json.dumps(values[name]) for name in ("content", "metadata") if name in values}
     now_ms = values.pop("now_ms", NOW)
     with transaction(conn):
         return responses.enqueue(

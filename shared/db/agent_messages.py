@@ -1,32 +1,29 @@
 """Every agent's history; append-only."""
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import apsw
 
 
-def append(
-    conn: apsw.Connection,
-    *,
-    agent: str,
-    role: str,
-    channel: str,
-    sender: str,
-    message_id: str,
-    content: str,
-    now_ms: int,
-) -> None:
-    """Add one line to the agent's history; *role* is ``user`` or ``assistant``."""
-    conn.execute(
+class Line(NamedTuple):
+    """One line of an agent's history; *role* is ``user`` or ``assistant``."""
+
+    agent: str
+    role: str
+    channel: str
+    sender: str
+    message_id: str
+    content: str
+    created_at: int
+
+
+def append(conn: apsw.Connection, lines: Iterable[Line]) -> None:
+    """Add the lines, in order."""
+    conn.executemany(
         """
         INSERT INTO agent_messages (agent_id, role, channel, sender, message_id, content, created_at)
-        VALUES (:agent, :role, :channel, :sender, :message_id, :content, :now)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         """,
-        {
-            "agent": agent,
-            "role": role,
-            "channel": channel,
-            "sender": sender,
-            "message_id": message_id,
-            "content": content,
-            "now": now_ms,
-        },
+        lines,
     )

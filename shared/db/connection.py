@@ -9,8 +9,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +32,25 @@ class _Gate:
     The kernel drops the lock when its holder dies. Litestream doesn't take it; the busy handler waits for that one.
     """
 
+    __slots__ = ("_fd", "_thread")
+
     def __init__(self, path: Path) -> None:
         self._thread = threading.Lock()
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._thread:
+    def enter(self) -> None:
+        self._thread.acquire()
+        try:
             fcntl.flock(self._fd, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
+        except BaseException:
+            self._thread.release()
+            raise
+
+    def leave(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            self._thread.release()
 
 
 def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
@@ -82,7 +88,9 @@ class _BusyHandler:
         return now < self._deadline
 
 
-def rows(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+def rows(
+    conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | Sequence[Any] | None = None
+) -> list[tuple[Any, ...]]:
     """All rows of a statement. Always all: while a half-read RETURNING lives, nothing commits and the lock is held."""
     return conn.execute(sql, parameters).fetchall()
 
@@ -93,24 +101,45 @@ def scalar(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | None
     return found[0][0] if found else None
 
 
-@contextmanager
-def transaction(conn: apsw.Connection) -> Iterator[None]:
+class transaction:
     """One write transaction: all or nothing, after waiting for its turn. Keep it short; nothing remote inside.
 
     IMMEDIATE, because a read that turns into a write fails at once when somebody else wrote in between. Never inside
     another one: the gate would wait for itself.
     """
-    if conn.in_transaction:
-        raise RuntimeError("a transaction inside a transaction: the caller owns it already")
-    with _gate(conn)():
-        conn.execute("BEGIN IMMEDIATE")
+
+    __slots__ = ("_conn", "_gate")
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        if conn.in_transaction:
+            raise RuntimeError("a transaction inside a transaction: the caller owns it already")
+        self._conn = conn
+        self._gate = _gate(conn)
+
+    def __enter__(self) -> None:
+        self._gate.enter()
         try:
-            yield
-            conn.execute("COMMIT")
+            self._conn.execute("BEGIN IMMEDIATE")
         except BaseException:
-            if conn.in_transaction:  # a full disk or an I/O error may have ended it already
-                conn.execute("ROLLBACK")
+            self._gate.leave()
             raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._conn.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        else:
+            if kind is not None:
+                self._roll_back()
+        finally:
+            self._gate.leave()
+
+    def _roll_back(self) -> None:
+        if self._conn.in_transaction:  # a full disk or an I/O error may have ended it already
+            self._conn.execute("ROLLBACK")
 
 
 def _gate(conn: apsw.Connection) -> _Gate:

@@ -8,6 +8,11 @@ import apsw
 
 from shared.db.connection import rows, scalar
 
+_INSERT = """
+    INSERT INTO events (type, message_id, response_id, agent, channel, session_id, data, created_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -37,20 +42,8 @@ def append(
 ) -> None:
     """Record that something happened, in the transaction in which it does. *data* holds facts, no secrets."""
     conn.execute(
-        """
-        INSERT INTO events (type, message_id, response_id, agent, channel, session_id, data, created_at)
-        VALUES (:type, :message_id, :response_id, :agent, :channel, :session_id, :data, :now)
-        """,
-        {
-            "type": type_,
-            "message_id": message_id,
-            "response_id": response_id,
-            "agent": agent,
-            "channel": channel,
-            "session_id": session_id,
-            "data": json.dumps(data) if data else "{}",
-            "now": now_ms,
-        },
+        _INSERT,
+        (type_, message_id, response_id, agent, channel, session_id, json.dumps(data) if data else "{}", now_ms),
     )
 
 

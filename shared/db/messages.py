@@ -1,147 +1,95 @@
-"""Messages: what came in, and what becomes of it.
+"""Messages: what came in, and what people and programs do to it. What turns do to it stands in ``claims``.
 
 ::
 
-    pending ──claim──> processing ──settle──> completed
-       ^                  │  │
-       └──retry, rescue───┘  └──fail──> dead          (paused, cancelled: by hand)
+                 ┌── pause ──> paused ── resume ──┐
+                 │                                │
+    enqueue ──> pending <─────────────────────────┘
+                 │  ^  └── cancel ──> cancelled
+           claim │  │ retry, rescue, release       ^
+                 v  │                              │ cancel: the turn loses its hold
+              processing ──────────────────────────┘
+                 │  └── fail ──> dead ── retry by hand ──> pending
+                 └── settle ──> completed
 
-A *turn* is one claim: a token on the rows of one session, with a lease. Whoever lost the lease changes nothing, because
-every statement names the token. Writers are serialised (``connection.transaction``), so what a claim reads is still
-true when it writes.
+Nothing is written but the row when a message is stored: its id follows from the row's, and the event of its arrival is
+written by ``announce``, for many at once.
 """
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import apsw
 
 from shared import ids
-from shared.db import events
+from shared.db import events, meta
 from shared.db.connection import rows, scalar
-from shared.db.occurrence import Finished
-from shared.errors import ClaimLost
+from shared.errors import NotFound, WrongState
 
 _INSERT = """
-    INSERT INTO messages (message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, event_key,
-                          sender, sender_id, message, content, files, agent, from_agent, session_id, conversation_id,
-                          msg_type, urgency, trigger, process_after, recurrence, timezone, misfire, scheduled_at,
-                          series_id, status, created_at, updated_at)
-    VALUES (:message_id, :kind, :channel, :chat_id, :platform_id, :thread_id, :platform_message_id, :event_key,
-            :sender, :sender_id, :message, :content, :files, :agent, :from_agent, :session_id, :conversation_id,
-            :msg_type, :urgency, :trigger, :process_after, :recurrence, :timezone, :misfire, :scheduled_at,
-            :series_id, 'pending', :now, :now)
+    INSERT INTO messages (created_at, updated_at, id_prefix, channel, chat_id, platform_id, thread_id,
+                          platform_message_id, event_key, sender, sender_id, message, content, files, agent, session_id,
+                          given_id, kind, from_agent, conversation_id, msg_type, urgency, reply_to, thread_root,
+                          trigger, status, process_after, recurrence, timezone, misfire, scheduled_at, series_id)
+    VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+            ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)
     ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING
 """
 
-# A loose scan: one step of the index for each session with open work, however long its backlog.
-_OPEN = """
-    WITH RECURSIVE open (session_id) AS (
-        SELECT min(session_id)
-          FROM messages
-         WHERE (status = 'pending' OR status = 'processing') AND trigger = 1
-         UNION ALL
-        SELECT (SELECT min(m.session_id)
-                  FROM messages m
-                 WHERE (m.status = 'pending' OR m.status = 'processing') AND m.trigger = 1
-                   AND m.session_id > open.session_id)
-          FROM open
-         WHERE open.session_id IS NOT NULL
-    )
+# What nearly every message is: all that it leaves out has its default, and is not worth the time to bind it.
+_INSERT_PLAIN = """
+    INSERT INTO messages (created_at, updated_at, id_prefix, channel, chat_id, platform_id, thread_id,
+                          platform_message_id, event_key, sender, sender_id, message, content, files, agent, session_id)
+    VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+    ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING
 """
+_PLAIN = 14  # fields of NewMessage
 
-READY = (
-    _OPEN
-    + """
-    SELECT s.id,
-           s.agent,
-           a.concurrency,
-           EXISTS (SELECT 1
-                     FROM messages m
-                    WHERE m.session_id = s.id AND m.status = 'processing' AND m.trigger = 1) AS is_busy,
-           (SELECT m.id
-              FROM messages m
-             WHERE m.session_id = s.id AND m.status = 'pending' AND m.trigger = 1
-               AND (m.process_after IS NULL OR m.process_after <= :now OR m.last_error IS NOT NULL)
-             ORDER BY m.id
-             LIMIT 1) AS head
-      FROM open
-      JOIN sessions s ON s.id = open.session_id
-      JOIN agents a ON a.id = s.agent
-"""
-)
-
-RUNNING = (
-    _OPEN
-    + """
-    SELECT m.id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
-           message, content, agent, m.session_id, trigger, retry_count, created_at, claimed_by, lease
-      FROM open
-     CROSS JOIN messages m
-     WHERE m.trigger IN (0, 1) AND m.session_id = open.session_id AND m.status = 'processing'
-     ORDER BY m.id
-"""
-)
-
-DUE = """
-    SELECT id, process_after, retry_count, chat_id, thread_id, content ->> '$.own_answer'
+_ANNOUNCE = """
+    INSERT INTO events (type, message_id, agent, channel, session_id, data, created_at)
+    SELECT 'message_received', message_id, agent, channel, session_id,
+           CASE WHEN process_after IS NULL THEN '{}' ELSE json_object('process_after', process_after) END, created_at
       FROM messages
-     WHERE session_id = :session AND status = 'pending' AND trigger = 1
-       AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL)
+     WHERE id > :after AND id <= :last
      ORDER BY id
-     LIMIT :limit
 """
-
-CONTEXT = """
-    SELECT id
-      FROM messages
-     WHERE session_id = :session AND status = 'pending' AND trigger = 0
-     ORDER BY id DESC
-     LIMIT :limit
-"""
-
-NEXT_DUE = """
-    SELECT min(process_after)
-      FROM messages
-     WHERE status = 'pending' AND process_after IS NOT NULL AND process_after > :now
-"""
+_LAST_TO_ANNOUNCE = "SELECT max(id) FROM (SELECT id FROM messages WHERE id > :after ORDER BY id LIMIT :limit)"
+_ANNOUNCE_AT_ONCE = 500
 
 
-_FAILED = {
-    (True, True): "message_dead",
-    (True, False): "message_dead",
-    (False, True): "message_retry",
-    (False, False): "message_released",
-}  # by (dead, has a reason)
+class NewMessage(NamedTuple):
+    """What a way in hands over; the session is already resolved. The order is that of the insert's parameters.
 
+    ``id_prefix`` begins the visible id, unless the caller gives one whole (``given_id``). ``content`` and ``files`` are
+    JSON texts.
+    """
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewMessage:
-    """What a way in hands over; the session is already resolved."""
-
-    message_id: str
-    channel: str
-    sender: str
-    message: str
-    agent: str
-    session_id: int
-    kind: str = "chat"
+    id_prefix: str = "api"
+    channel: str = "api"
     chat_id: int | None = None
     platform_id: str | None = None
     thread_id: str | None = None
     platform_message_id: str | None = None
     event_key: str | None = None
+    sender: str = ""
     sender_id: str | None = None
-    content: dict[str, Any] = field(default_factory=dict)
-    files: Sequence[Any] = ()
+    message: str = ""
+    content: str = "{}"
+    files: str = "[]"
+    agent: str = ""
+    session_id: int = 0
+    given_id: str | None = None
+    kind: str = "chat"
     from_agent: str | None = None
     conversation_id: str | None = None
     msg_type: str = "message"
     urgency: str = "normal"
+    reply_to: int | None = None
+    thread_root: int | None = None
     trigger: bool = True
+    status: str = "pending"
     process_after: int | None = None
     recurrence: str | None = None
     timezone: str | None = None
@@ -149,400 +97,236 @@ class NewMessage:
     scheduled_at: int | None = None
     series_id: str | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A claimed row, as a turn needs it."""
-
-    id: int
-    message_id: str
-    kind: str
-    channel: str
-    chat_id: int | None
-    platform_id: str | None
-    thread_id: str | None
-    platform_message_id: str | None
-    sender: str
-    sender_id: str | None
-    message: str
-    content: dict[str, Any]
-    agent: str
-    session_id: int
-    trigger: bool
-    retry_count: int
-    created_at: int
+    def message_id(self, row_id: int) -> str:
+        """The id that people see, once the row is known."""
+        return self.given_id or ids.of_row(self.id_prefix, row_id)
 
 
-def _message(row: Sequence[Any]) -> Message:
-    """From the columns of ``claim`` and ``RUNNING``, in the order of the fields."""
-    values = list(row)
-    values[11] = json.loads(values[11])
-    values[14] = bool(values[14])
-    return Message(*values)
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A turn's hold on a batch: its token, and the rows in the order in which they came."""
-
-    token: str
-    session_id: int
-    agent: str
-    batch: tuple[Message, ...]
-
-    @property
-    def ids(self) -> str:
-        """The rows' ids as a JSON array, for ``json_each``."""
-        return json.dumps([message.id for message in self.batch])
-
-    @property
-    def asked(self) -> tuple[Message, ...]:
-        """The messages that ask for the turn; the others are context."""
-        return tuple(message for message in self.batch if message.trigger)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a failure does to a message: tried again from *process_after*, or dead. Decided by the caller."""
-
-    dead: bool
-    retry_count: int
-    process_after: int | None
-    reason: str
+_DEFAULTS = NewMessage()[_PLAIN:]
 
 
 def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | None:
-    """Store the message.
+    """Store the message: one INSERT.
 
     Returns:
         The row's id, or None if this agent already has this platform event.
 
     Raises:
-        apsw.ConstraintError: another message has this ``message_id``.
+        apsw.ConstraintError: another message has this ``given_id``.
     """
-    conn.execute(
-        _INSERT,
-        {
-            "message_id": new.message_id,
-            "kind": new.kind,
-            "channel": new.channel,
-            "chat_id": new.chat_id,
-            "platform_id": new.platform_id,
-            "thread_id": new.thread_id,
-            "platform_message_id": new.platform_message_id,
-            "event_key": new.event_key,
-            "sender": new.sender,
-            "sender_id": new.sender_id,
-            "message": new.message,
-            "content": json.dumps(new.content) if new.content else "{}",
-            "files": json.dumps(list(new.files)) if new.files else "[]",
-            "agent": new.agent,
-            "from_agent": new.from_agent,
-            "session_id": new.session_id,
-            "conversation_id": new.conversation_id,
-            "msg_type": new.msg_type,
-            "urgency": new.urgency,
-            "trigger": int(new.trigger),
-            "process_after": new.process_after,
-            "recurrence": new.recurrence,
-            "timezone": new.timezone,
-            "misfire": new.misfire,
-            "scheduled_at": new.scheduled_at,
-            "series_id": new.series_id,
-            "now": now_ms,
-        },
-    )
-    if conn.changes() == 0:
-        return None
-    row_id = conn.last_insert_rowid()
-    events.append(
-        conn,
-        "message_received",
-        now_ms=now_ms,
-        message_id=new.message_id,
-        agent=new.agent,
-        channel=new.channel,
-        session_id=new.session_id,
-    )
-    return row_id
+    if new[_PLAIN:] == _DEFAULTS:
+        conn.execute(_INSERT_PLAIN, (now_ms, *new[:_PLAIN]))
+    else:
+        if new.given_id is not None and find(conn, new.given_id) is not None:
+            raise apsw.ConstraintError(f"another message has the id {new.given_id!r}")
+        conn.execute(_INSERT, (now_ms, *new))
+    return conn.last_insert_rowid() if conn.changes() else None
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A session with a due message and no turn."""
+def enqueue_many(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: int) -> None:
+    """Store messages that carry no id of a caller's, in order; an event that an agent already has is left out."""
+    for is_plain, group in groupby(news, key=lambda new: new[_PLAIN:] == _DEFAULTS):
+        if is_plain:
+            conn.executemany(_INSERT_PLAIN, [(now_ms, *new[:_PLAIN]) for new in group])
+        else:
+            conn.executemany(_INSERT, [(now_ms, *new) for new in group])
 
-    session_id: int
-    agent: str
-    head: int
 
+def announce(conn: apsw.Connection) -> int:
+    """Write the events of arrival of what was stored since the last call, oldest first; how many. Dispatch does so.
 
-def ready(conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None) -> list[Ready]:
-    """The sessions whose turn it is, oldest message first; no more of an agent than its free concurrency.
-
-    Args:
-        held: session to agent of the turns that still run in this process, whatever has become of their leases.
+    Row ids grow in the order of the commits, so whoever is after the last one announced is new.
     """
-    held = held or {}
-    found = rows(conn, READY, {"now": now_ms})
-    running = Counter(held.values())
-    for session_id, agent, _, is_busy, _ in found:
-        running[agent] += is_busy and session_id not in held
-    chosen = []
-    for session_id, agent, concurrency, is_busy, head in sorted(found, key=lambda row: row[4] or 0):
-        if is_busy or session_id in held or head is None or running[agent] >= concurrency:
-            continue
-        if not _due(conn, session_id, now_ms=now_ms, limit=1):
-            continue  # its oldest message waits for another try, and holds the session
-        running[agent] += 1
-        chosen.append(Ready(session_id, agent, head))
-    return chosen
+    after = int(meta.get(conn, "announced") or 0)
+    last: int | None = scalar(conn, _LAST_TO_ANNOUNCE, {"after": after, "limit": _ANNOUNCE_AT_ONCE})
+    if last is None:
+        return 0
+    conn.execute(_ANNOUNCE, {"after": after, "last": last})
+    count = conn.changes()
+    meta.put(conn, "announced", str(last))
+    return count
 
 
-def _due(conn: apsw.Connection, session_id: int, *, now_ms: int, limit: int) -> list[int]:
-    """The ids of the batch's triggers: oldest first, up to the first that can't share a turn with them."""
-    batch: list[int] = []
-    place: tuple[Any, Any] | None = None
-    found = rows(conn, DUE, {"session": session_id, "now": now_ms, "limit": limit})
-    for id_, process_after, retry_count, chat_id, thread_id, own_answer in found:
-        if process_after is not None and process_after > now_ms:
-            break  # waits for another try: later ones wait behind it
-        if batch and (own_answer or retry_count or place != (chat_id, thread_id)):
-            break  # one answer can't serve both, or it failed before and goes alone
-        batch.append(id_)
-        place = (chat_id, thread_id)
-        if own_answer or retry_count:
-            break
-    return batch
-
-
-def claim(
-    conn: apsw.Connection, session_id: int, *, token: str, now_ms: int, lease_ms: int, limit: int
-) -> Claim | None:
-    """Take the session's due messages, oldest first, then its newest context, up to *limit*; None: not its turn."""
-    busy = scalar(
-        conn,
-        "SELECT 1 FROM messages WHERE session_id = :session AND status = 'processing' AND trigger = 1 LIMIT 1",
-        {"session": session_id},
-    )
-    if busy:
-        return None
-    batch = _due(conn, session_id, now_ms=now_ms, limit=limit)
-    if not batch:
-        return None
-    context = rows(conn, CONTEXT, {"session": session_id, "limit": limit - len(batch)})
-    batch += [row[0] for row in context]
-    found = rows(
-        conn,
-        """
-        UPDATE messages
-           SET status = 'processing', claimed_by = :token, lease = :lease, updated_at = :now
-         WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending'
-        RETURNING id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender,
-                  sender_id, message, content, agent, session_id, trigger, retry_count, created_at
-        """,
-        {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "ids": json.dumps(batch)},
-    )
-    messages = tuple(_message(row) for row in sorted(found))
-    first = next(message for message in messages if message.trigger)
-    events.append(
-        conn,
-        "chain_step_start",
-        now_ms=now_ms,
-        message_id=first.message_id,
-        agent=first.agent,
-        channel=first.channel,
-        session_id=session_id,
-        data={"batch": [message.message_id for message in messages], "attempt": first.retry_count + 1},
-    )
-    return Claim(token, session_id, first.agent, messages)
-
-
-def renew(conn: apsw.Connection, claim: Claim, *, lease_until: int) -> None:
-    """The turn lives: hold its rows longer.
-
-    Raises:
-        ClaimLost: they were rescued meanwhile.
-    """
-    conn.execute(
-        """
-        UPDATE messages
-           SET lease = :lease
-         WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
-        """,
-        {"lease": lease_until, "ids": claim.ids, "token": claim.token},
-    )
-    _check(conn, claim)
-
-
-def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
-    """The turn succeeded.
-
-    Raises:
-        ClaimLost: somebody else holds the rows; nothing must be kept of this turn.
-    """
-    conn.execute(
-        """
-        UPDATE messages
-           SET status = 'completed', claimed_by = NULL, lease = NULL, last_error = NULL, updated_at = :now
-         WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
-        """,
-        {"now": now_ms, "ids": claim.ids, "token": claim.token},
-    )
-    _check(conn, claim)
-    # Context that was too old for the batch will never be newer than what the agent has just seen.
-    conn.execute(
-        """
-        UPDATE messages
-           SET status = 'completed', updated_at = :now
-         WHERE session_id = :session AND status = 'pending' AND trigger = 0 AND id < :newest
-        """,
-        {"now": now_ms, "session": claim.session_id, "newest": claim.batch[-1].id},
-    )
-
-
-def fail(conn: apsw.Connection, claim: Claim, verdicts: dict[int, Verdict], *, now_ms: int) -> None:
-    """The turn failed: each message by its verdict; context goes back to wait for the next turn.
-
-    Raises:
-        ClaimLost: somebody else holds the rows.
-    """
-    changed = 0
-    for message in claim.batch:
-        verdict = verdicts.get(message.id) or Verdict(False, message.retry_count, None, "")
-        conn.execute(
+def is_unannounced(conn: apsw.Connection) -> bool:
+    """Whether ``announce`` has something to do."""
+    return bool(
+        scalar(
+            conn,
             """
-            UPDATE messages
-               SET status = :status, retry_count = :retry_count, process_after = :process_after,
-                   last_error = nullif(:reason, ''), claimed_by = NULL, lease = NULL, updated_at = :now
-             WHERE id = :id AND status = 'processing' AND claimed_by = :token
+            SELECT max(id) > (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'announced')
+              FROM messages
             """,
-            {
-                "status": "dead" if verdict.dead else "pending",
-                "retry_count": verdict.retry_count,
-                "process_after": verdict.process_after,
-                "reason": verdict.reason,
-                "now": now_ms,
-                "id": message.id,
-                "token": claim.token,
-            },
         )
-        changed += conn.changes()
-        if message.trigger:
-            events.append(
-                conn,
-                _FAILED[verdict.dead, bool(verdict.reason)],
-                now_ms=now_ms,
-                message_id=message.message_id,
-                agent=message.agent,
-                channel=message.channel,
-                session_id=message.session_id,
-                data={
-                    "reason": verdict.reason,
-                    "retry_count": verdict.retry_count,
-                    "process_after": verdict.process_after,
-                },
-            )
-    if changed != len(claim.batch):
-        raise ClaimLost(f"turn {claim.token} holds {changed} of {len(claim.batch)} messages")
+    )
 
 
-def _check(conn: apsw.Connection, claim: Claim) -> None:
-    if conn.changes() != len(claim.batch):
-        raise ClaimLost(f"turn {claim.token} holds {conn.changes()} of {len(claim.batch)} messages")
+def find(conn: apsw.Connection, message_id: str) -> int | None:
+    """The row of the message that people know by this id, or None."""
+    given: int | None = scalar(conn, "SELECT id FROM messages WHERE given_id = :id", {"id": message_id})
+    if given is not None:
+        return given
+    found: int | None = scalar(
+        conn,
+        "SELECT id FROM messages WHERE id = :row AND message_id = :id",
+        {"row": ids.row_of(message_id), "id": message_id},
+    )
+    return found
 
 
-def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:
-    """Every turn that holds rows, with the instant its lease runs out."""
-    found = rows(conn, RUNNING)
-    turns: dict[str, list[Message]] = {}
-    leases: dict[str, int] = {}
-    for *row, token, lease in found:
-        message = _message(row)
-        turns.setdefault(token, []).append(message)
-        leases[token] = lease
-    return [
-        (Claim(token, batch[0].session_id, batch[0].agent, tuple(batch)), leases[token])
-        for token, batch in turns.items()
-    ]
+class Held(NamedTuple):
+    """What a change by hand needs to know of the message, as it was before."""
+
+    id: int
+    message_id: str
+    status: str
+    agent: str
+    channel: str
+    session_id: int
+    turn: str | None
 
 
-def next_due(conn: apsw.Connection, *, now_ms: int) -> int | None:
-    """When the earliest message that now waits becomes due, or None."""
-    due: int | None = scalar(conn, NEXT_DUE, {"now": now_ms})
-    return due
+def cancel(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> Held:
+    """The message will not be run (again). If a turn has it, that turn loses its hold on all of its batch.
+
+    The other messages of that turn go back to wait, without an attempt being counted. A series ends with its live
+    occurrence. Returns the message as it was before.
+
+    Raises:
+        NotFound: no such message.
+        WrongState: it is completed, dead or cancelled already.
+    """
+    before = _expect(conn, row_id, "cancelled", ("pending", "processing", "paused"))
+    conn.execute(
+        """
+        UPDATE messages
+           SET status = 'cancelled', claimed_by = NULL, lease = NULL, recurrence = NULL, last_error = :reason,
+               updated_at = :now
+         WHERE id = :id
+        """,
+        {"reason": reason, "now": now_ms, "id": row_id},
+    )
+    _tell(conn, "message_cancelled", before, now_ms=now_ms, reason=reason)
+    if before.turn is not None:
+        release(conn, before, reason=reason, now_ms=now_ms)
+    return before
 
 
-def finished_occurrences(conn: apsw.Connection, *, limit: int) -> list[Finished]:
-    """Occurrences that ended, in whatever way, and have not yet handed their series on."""
+def release(conn: apsw.Connection, held: Held, *, reason: str, now_ms: int) -> None:
+    """Take from the turn that has this message whatever it still holds: it all waits again, as if never taken."""
     found = rows(
         conn,
         """
-        SELECT id, recurrence, timezone, misfire, scheduled_at
-          FROM messages
-         WHERE recurrence IS NOT NULL AND status IN ('completed', 'dead')
-         ORDER BY id
-         LIMIT :limit
+        UPDATE messages
+           SET status = 'pending', claimed_by = NULL, lease = NULL, updated_at = :now
+         WHERE claimed_by = :turn
+           AND id IN (SELECT id
+                        FROM messages
+                       WHERE agent = :agent AND session_id = :session AND trigger = 1 AND status = 'processing'
+                       UNION ALL
+                      SELECT id
+                        FROM messages
+                       WHERE session_id = :session AND trigger = 0 AND status = 'processing')
+        RETURNING id, message_id, trigger
         """,
-        {"limit": limit},
+        {"turn": held.turn, "agent": held.agent, "session": held.session_id, "now": now_ms},
     )
-    return [Finished(*row) for row in found]
+    for row_id, message_id, trigger in sorted(found):
+        if trigger:
+            each = held._replace(id=row_id, message_id=message_id)
+            _tell(conn, "message_released", each, now_ms=now_ms, reason=reason)
 
 
-def hand_on(conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: int) -> str:
-    """Insert the series' next occurrence; the finished one gives up the recurrence. The new message's id.
+def pause(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
+    """The message waits until somebody resumes it.
 
-    One statement can't do both, but one transaction does: the caller's.
+    Raises:
+        NotFound: no such message.
+        WrongState: it does not wait.
     """
-    message_id = ids.new("task")
-    conn.execute("UPDATE messages SET recurrence = NULL WHERE id = :id AND recurrence IS NOT NULL", {"id": finished.id})
-    if conn.changes() != 1:
-        raise ClaimLost(f"message {finished.id} has already handed its series on")
-    ((agent, channel, session_id),) = rows(
+    return _move(conn, row_id, "paused", ("pending",), now_ms=now_ms)
+
+
+def resume(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
+    """A paused message waits again for its turn, in its old place.
+
+    Raises:
+        NotFound: no such message.
+        WrongState: it is not paused.
+    """
+    return _move(conn, row_id, "pending", ("paused",), now_ms=now_ms, event="message_resumed")
+
+
+def retry(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
+    """A dead message is tried again at once, with all its attempts before it.
+
+    Raises:
+        NotFound: no such message.
+        WrongState: it is not dead.
+    """
+    before = _move(conn, row_id, "pending", ("dead",), now_ms=now_ms, event="message_retried")
+    conn.execute(
+        "UPDATE messages SET retry_count = 0, last_error = NULL, process_after = NULL WHERE id = :id", {"id": row_id}
+    )
+    return before
+
+
+def delete(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
+    """Forget a dead message. Of the newest row only the text goes, so that its id is never used again.
+
+    Raises:
+        NotFound: no such message.
+        WrongState: it is not dead.
+    """
+    before = _move(conn, row_id, "cancelled", ("dead",), now_ms=now_ms, event="message_deleted")
+    conn.execute(
+        "UPDATE messages SET message = '', content = '{}', files = '[]', recurrence = NULL WHERE id = :id",
+        {"id": row_id},
+    )
+    conn.execute("DELETE FROM messages WHERE id = :id AND id < (SELECT max(id) FROM messages)", {"id": row_id})
+    return before
+
+
+def _move(
+    conn: apsw.Connection, row_id: int, to: str, expected: tuple[str, ...], *, now_ms: int, event: str | None = None
+) -> Held:
+    before = _expect(conn, row_id, to, expected)
+    conn.execute(
+        "UPDATE messages SET status = :status, updated_at = :now WHERE id = :id",
+        {"status": to, "now": now_ms, "id": row_id},
+    )
+    _tell(conn, event or f"message_{to}", before, now_ms=now_ms)
+    return before
+
+
+def _expect(conn: apsw.Connection, row_id: int, to: str, expected: tuple[str, ...]) -> Held:
+    """The message, if its state allows the change. Writers take turns, so it is still so when it is written."""
+    found = rows(
         conn,
         """
-        INSERT INTO messages (message_id, kind, channel, chat_id, platform_id, thread_id, sender, sender_id, message,
-                              content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
-                              trigger, process_after, recurrence, timezone, misfire, scheduled_at, series_id,
-                              created_at, updated_at)
-        SELECT :message_id, kind, channel, chat_id, platform_id, thread_id, sender, sender_id, message,
-               content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
-               trigger, :due, :recurrence, timezone, misfire, :due, series_id,
-               :now, :now
+        SELECT id, message_id, status, agent, channel, session_id, claimed_by
           FROM messages
          WHERE id = :id
-        RETURNING agent, channel, session_id
         """,
-        {"message_id": message_id, "due": due_ms, "recurrence": finished.recurrence, "now": now_ms, "id": finished.id},
+        {"id": row_id},
     )
-    events.append(
-        conn,
-        "message_received",
-        now_ms=now_ms,
-        message_id=message_id,
-        agent=agent,
-        channel=channel,
-        session_id=session_id,
-        data={"process_after": due_ms},
-    )
-    return message_id
+    if not found:
+        raise NotFound(f"there is no message {row_id}")
+    held = Held(*found[0])
+    if held.status not in expected:
+        raise WrongState(f"message {held.message_id} is {held.status}; it can't become {to}")
+    return held
 
 
-def end_series(conn: apsw.Connection, finished: Finished, reason: str, *, now_ms: int) -> None:
-    """There is no next occurrence: the finished one gives up the recurrence, and an event says why."""
-    ((message_id, agent, channel, session_id),) = rows(
-        conn,
-        "UPDATE messages SET recurrence = NULL WHERE id = :id RETURNING message_id, agent, channel, session_id",
-        {"id": finished.id},
-    )
+def _tell(conn: apsw.Connection, type_: str, held: Held, *, now_ms: int, reason: str | None = None) -> None:
     events.append(
         conn,
-        "series_ended",
+        type_,
         now_ms=now_ms,
-        message_id=message_id,
-        agent=agent,
-        channel=channel,
-        session_id=session_id,
-        data={"reason": reason},
+        message_id=held.message_id,
+        agent=held.agent,
+        channel=held.channel,
+        session_id=held.session_id,
+        data={"reason": reason} if reason else None,
     )
 
 
@@ -554,9 +338,9 @@ def story(conn: apsw.Connection, message_id: str) -> dict[str, Any] | None:
         SELECT message_id, channel, sender, sender_id, message, agent, kind, status, retry_count, last_error,
                process_after, recurrence, timezone, series_id, created_at, updated_at
           FROM messages
-         WHERE message_id = :message_id
+         WHERE id = :row
         """,
-        {"message_id": message_id},
+        {"row": find(conn, message_id)},
     )
     names = (
         *(
@@ -581,10 +365,11 @@ def counts(conn: apsw.Connection) -> dict[str, int]:
 
     From the partial indexes, so history costs nothing; ids have no gaps but where an operator deleted a dead message.
     """
-    open_, pending, processing, dead, resting, newest = rows(
+    open_, context, pending, processing, dead, resting, newest = rows(
         conn,
         """
-        SELECT (SELECT count(*) FROM messages WHERE status = 'pending' OR status = 'processing'),
+        SELECT (SELECT count(*) FROM messages WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')),
+               (SELECT count(*) FROM messages WHERE trigger = 0 AND (status = 'pending' OR status = 'processing')),
                (SELECT count(*) FROM messages WHERE status = 'pending' AND trigger = 1),
                (SELECT count(*) FROM messages WHERE status = 'processing' AND trigger = 1),
                (SELECT count(*) FROM messages WHERE status = 'dead'),
@@ -596,29 +381,44 @@ def counts(conn: apsw.Connection) -> dict[str, int]:
         "pending": pending,
         "processing": processing,
         "dead": dead,
-        "completed": newest - open_ - dead - resting,
+        "completed": newest - open_ - context - dead - resting,
     }
 
 
+_PRUNABLE = """
+    SELECT id, created_at < :cutoff,
+           (status = 'completed' OR status = 'cancelled') AND recurrence IS NULL AND updated_at < :cutoff
+               AND (from_agent IS NULL OR status = 'cancelled' OR updated_at < :mail_cutoff)
+      FROM messages
+     WHERE id > :after AND id < (SELECT max(id) FROM messages)
+     ORDER BY id
+     LIMIT :limit
+"""
+
+# The agents' mail that was read last stays, however old.
+_OLDEST_KEPT_MAIL = """
+    SELECT updated_at
+      FROM messages
+     WHERE from_agent IS NOT NULL AND status = 'completed'
+     ORDER BY updated_at DESC
+     LIMIT 1 OFFSET :kept
+"""
+_KEPT_MAIL = 1000
+
+
 def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
-    """Look at up to *limit* rows that follow *after_id*, and delete those completed before *older_than_ms*.
+    """Look at up to *limit* rows that follow *after_id*, and delete those that ended before *older_than_ms*.
 
     Walking by id needs no index on the status of ten million finished rows; it ends where no row looked at is old
-    enough, for ids grow with time. The newest row always stays, so that an id is never used twice.
+    enough, for ids grow with time. The newest row always stays, so that an id is never used twice; so do the newest
+    thousand messages between agents.
 
     Returns:
         How many were deleted, and the id to go on after (0: the end was reached, begin again).
     """
+    mail_cutoff = scalar(conn, _OLDEST_KEPT_MAIL, {"kept": _KEPT_MAIL - 1}) or 0
     found = rows(
-        conn,
-        """
-        SELECT id, created_at < :cutoff, status = 'completed' AND recurrence IS NULL AND updated_at < :cutoff
-          FROM messages
-         WHERE id > :after AND id < (SELECT max(id) FROM messages)
-         ORDER BY id
-         LIMIT :limit
-        """,
-        {"after": after_id, "cutoff": older_than_ms, "limit": limit},
+        conn, _PRUNABLE, {"after": after_id, "cutoff": older_than_ms, "mail_cutoff": mail_cutoff, "limit": limit}
     )
     doomed = [id_ for id_, _, is_over in found if is_over]
     conn.execute("DELETE FROM messages WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})

@@ -12,8 +12,8 @@ holds back its own chat and no other.
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -55,9 +55,11 @@ HEADS = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewResponse:
-    """What a turn, or an API client, has to say."""
+class NewResponse(NamedTuple):
+    """What a turn, or an API client, has to say, in the order of the insert's parameters.
+
+    ``content``, ``files`` and ``metadata`` are JSON texts.
+    """
 
     message_id: str
     channel: str
@@ -71,9 +73,16 @@ class NewResponse:
     sender_id: str | None = None
     original_message: str = ""
     agent: str | None = None
-    content: dict[str, Any] = field(default_factory=dict)
-    metadata: dict[str, Any] = field(default_factory=dict)
+    kind: str = "chat"
+    content: str = "{}"
+    files: str = "[]"
+    metadata: str = "{}"
     deliver_after: int | None = None
+    recurrence: str | None = None
+    timezone: str | None = None
+    misfire: str = "coalesce"
+    scheduled_at: int | None = None
+    series_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,7 @@ class Response:
 
     id: int
     message_id: str
+    in_reply_to: int | None
     channel: str
     chat_id: int
     platform_id: str
@@ -98,40 +108,22 @@ class Response:
 def _response(row: Sequence[Any]) -> Response:
     """From the columns of ``claim`` and ``delivering``, in the order of the fields."""
     values = list(row)
-    values[8] = json.loads(values[8])
-    values[10] = tuple(json.loads(values[10]))
+    values[9] = json.loads(values[9])
+    values[11] = tuple(json.loads(values[11]))
     return Response(*values)
+
+
+_INSERT = """
+    INSERT INTO responses (created_at, message_id, channel, sender, message, in_reply_to, chat_id, platform_id,
+                           thread_id, session_id, sender_id, original_message, agent, kind, content, files, metadata,
+                           deliver_after, recurrence, timezone, misfire, scheduled_at, series_id)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
+"""
 
 
 def enqueue(conn: apsw.Connection, new: NewResponse, *, now_ms: int) -> int:
     """Store the response; its id."""
-    conn.execute(
-        """
-        INSERT INTO responses (message_id, in_reply_to, channel, chat_id, platform_id, thread_id, session_id, sender,
-                               sender_id, message, original_message, agent, content, metadata, deliver_after,
-                               created_at)
-        VALUES (:message_id, :in_reply_to, :channel, :chat_id, :platform_id, :thread_id, :session_id, :sender,
-                :sender_id, :message, :original_message, :agent, :content, :metadata, :deliver_after, :now)
-        """,
-        {
-            "message_id": new.message_id,
-            "in_reply_to": new.in_reply_to,
-            "channel": new.channel,
-            "chat_id": new.chat_id,
-            "platform_id": new.platform_id,
-            "thread_id": new.thread_id,
-            "session_id": new.session_id,
-            "sender": new.sender,
-            "sender_id": new.sender_id,
-            "message": new.message,
-            "original_message": new.original_message,
-            "agent": new.agent,
-            "content": json.dumps(new.content) if new.content else "{}",
-            "metadata": json.dumps(new.metadata) if new.metadata else "{}",
-            "deliver_after": new.deliver_after,
-            "now": now_ms,
-        },
-    )
+    conn.execute(_INSERT, (now_ms, *new))
     row_id = conn.last_insert_rowid()
     events.append(
         conn,
@@ -167,8 +159,8 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
         UPDATE responses
            SET status = 'delivering', claimed_by = :token, lease = :lease, part_started = json_array_length(parts)
          WHERE id = :id AND status = 'pending' AND (deliver_after IS NULL OR deliver_after <= :now)
-        RETURNING id, message_id, channel, chat_id, platform_id, thread_id, agent, message, content, retry_count, parts,
-                  created_at
+        RETURNING id, message_id, in_reply_to, channel, chat_id, platform_id, thread_id, agent, message, content,
+                  retry_count, parts, created_at
         """,
         {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "id": response_id},
     )
@@ -184,14 +176,14 @@ def was_answered(conn: apsw.Connection, response: Response) -> bool:
         """
         SELECT EXISTS (SELECT 1
                          FROM responses r
-                        WHERE r.message_id = :message_id AND r.parts <> '[]')
+                        WHERE r.in_reply_to = :message AND r.parts <> '[]')
             OR EXISTS (SELECT 1
                          FROM messages mine
                          JOIN messages m ON m.channel = mine.channel AND m.event_key = mine.event_key
-                         JOIN responses r ON r.message_id = m.message_id
-                        WHERE mine.message_id = :message_id AND r.parts <> '[]')
+                         JOIN responses r ON r.in_reply_to = m.id
+                        WHERE mine.id = :message AND r.parts <> '[]')
         """,
-        {"message_id": response.message_id},
+        {"message": response.in_reply_to},
     )
     return bool(found)
 
@@ -306,8 +298,8 @@ def delivering(conn: apsw.Connection, channel: str) -> list[tuple[Response, int]
     found = rows(
         conn,
         """
-        SELECT id, message_id, channel, chat_id, platform_id, thread_id, agent, message, content, retry_count, parts,
-               created_at, claimed_by, lease
+        SELECT id, message_id, in_reply_to, channel, chat_id, platform_id, thread_id, agent, message, content,
+               retry_count, parts, created_at, claimed_by, lease
           FROM responses
          WHERE channel = :channel AND status = 'delivering'
          ORDER BY id
@@ -359,17 +351,17 @@ def recent(conn: apsw.Connection, *, limit: int) -> list[dict[str, Any]]:
     return [dict(zip(names, (*row[:8], json.loads(row[8]), *row[9:]), strict=True)) for row in found]
 
 
-def of_message(conn: apsw.Connection, message_id: str) -> list[dict[str, Any]]:
+def of_message(conn: apsw.Connection, row_id: int) -> list[dict[str, Any]]:
     """What was answered to one message, oldest first, as the API shows it."""
     found = rows(
         conn,
         """
         SELECT id, message, agent, status, retry_count, last_error, created_at, acked_at
           FROM responses
-         WHERE message_id = :message_id
+         WHERE in_reply_to = :row
          ORDER BY id
         """,
-        {"message_id": message_id},
+        {"row": row_id},
     )
     names = ("id", "message", "agent", "status", "retryCount", "lastError", "createdAt", "ackedAt")
     return [dict(zip(names, row, strict=True)) for row in found]
@@ -407,7 +399,7 @@ def finished_occurrences(conn: apsw.Connection, *, limit: int) -> list[Finished]
         """
         SELECT id, recurrence, timezone, misfire, scheduled_at
           FROM responses
-         WHERE recurrence IS NOT NULL AND status IN ('acked', 'dead')
+         WHERE recurrence IS NOT NULL AND (status = 'acked' OR status = 'dead')
          ORDER BY id
          LIMIT :limit
         """,

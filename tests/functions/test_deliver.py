@@ -305,7 +305,7 @@ def discord_answer(conn, text):
         "bot_is_there": True,
     }
     content = {"context": context, "asked_at": int(time.time() * 1000)}
-    return answer(conn, text, channel="discord", message_id="discord_1", content=content)
+    return answer(conn, text, channel="discord", in_reply_to=1, content=content)
 
 
 def test_the_first_answer_to_a_command_takes_the_place_shown_for_it_and_the_second_follows(conn):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from functions import dispatch
-from functions.dispatch import Dispatch
+from functions.dispatch import Dispatch, Running
 from shared import turns
 from shared.db.connection import rows, transaction
 from shared.kick import Kicker
@@ -334,7 +334,7 @@ def test_an_agents_row_that_goes_missing_under_a_turn_is_told(conn):
         rows(conn, "PRAGMA foreign_keys = OFF")
         claim = take(conn, agent="short")
         rows(conn, "DELETE FROM agents WHERE id = 'short'")
-        await service.turn(claim)
+        await service.turn(Running(claim))
         await service.close()
 
     asyncio.run(go())

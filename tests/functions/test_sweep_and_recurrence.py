@@ -43,8 +43,8 @@ def test_a_sweep_prunes_what_is_over_a_day_old_in_batches(conn):
     _, session = make_session(conn)
     with transaction(conn):
         conn.executemany(
-            "INSERT INTO messages (message_id, channel, sender, message, agent, session_id, status, created_at,"
-            " updated_at) VALUES (?, 'x', 'A', 't', 'assistant', ?, 'completed', ?, ?)",
+            "INSERT INTO messages (given_id, id_prefix, channel, sender, message, agent, session_id, status, created_at,"
+            " updated_at) VALUES (?, 'x', 'x', 'A', 't', 'assistant', ?, 'completed', ?, ?)",
             ((f"m{number}", session, NOW, NOW) for number in range(1203)),
         )
         dropped.record(conn, channel="x", reason="empty", now_ms=NOW - 29 * DAY)

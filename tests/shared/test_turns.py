@@ -4,7 +4,7 @@ import apsw
 import pytest
 
 from shared import turns
-from shared.db import messages, sessions
+from shared.db import claims, sessions
 from shared.db.connection import rows, transaction
 from shared.errors import ClaimLost
 from shared.turns import Failure, RetryPolicy, Said
@@ -237,4 +237,4 @@ def test_the_session_of_a_settled_turn_is_free_again(conn):
     put(conn)
     put(conn)
     settle(conn, take(conn, limit=1))
-    assert [each.session_id for each in messages.ready(conn, now_ms=NOW)] == [make_session(conn)[1]]
+    assert [each.session_id for each in claims.ready(conn, now_ms=NOW)] == [make_session(conn)[1]]

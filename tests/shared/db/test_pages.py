@@ -4,14 +4,13 @@ A page is counted each time a transaction writes it. Which b-trees they belong t
 """
 
 import collections
-import hashlib
 import struct
 from pathlib import Path
 
 import pytest
 
 from shared import turns
-from shared.db import messages
+from shared.db import claims, messages
 from shared.db.connection import rows, transaction
 from shared.turns import Said
 from tests.support import LEASE, NOW, make_session
@@ -50,14 +49,14 @@ def wal(conn, db):
 
 
 def enqueue(conn, *, per_transaction=1, event_keys=True):
-    """In one session, with ids as scattered as nanoid's."""
+    """In one session."""
     chat, session = make_session(conn)
 
     def store(number):
         messages.enqueue(
             conn,
             messages.NewMessage(
-                message_id="telegram_" + hashlib.sha256(str(number).encode()).hexdigest()[:8],
+                id_prefix="telegram",
                 channel="telegram",
                 chat_id=chat,
                 platform_id="100",
@@ -66,7 +65,7 @@ def enqueue(conn, *, per_transaction=1, event_keys=True):
                 sender="Ana Ruiz",
                 sender_id="5000000001",
                 message="Hello, can you summarise yesterday?",
-                content={"context": {"chat_type": "private"}},
+                content='{"context": {"chat_type": "private"}}',
                 agent="assistant",
                 session_id=session,
             ),
@@ -82,7 +81,9 @@ def enqueue(conn, *, per_transaction=1, event_keys=True):
 def claim(conn, limit):
     _, session = make_session(conn)
     with transaction(conn):
-        return messages.claim(conn, session, token="turn_1234_0123456789ab", now_ms=NOW, lease_ms=LEASE, limit=limit)
+        return claims.claim(
+            conn, "assistant", session, token="turn_0123456789ab", now_ms=NOW, lease_ms=LEASE, limit=limit
+        )
 
 
 def settle(conn, claimed, *, now_ms):
@@ -91,53 +92,58 @@ def settle(conn, claimed, *, now_ms):
         turns.settle(conn, claimed, said, str(now_ms), now_ms=now_ms)
 
 
-def check(measured, *, expected):
-    """Exactly these b-trees, each within a few per cent: what is more is a page split or a first row."""
+def check(measured, total, *names):
+    """These b-trees and no other, and so many pages within a few per cent: what is more is a split or a first row.
+
+    How many of them are whose is told only roughly: a page that one b-tree gave up may be another's by the time of
+    looking.
+    """
     print({"total": round(sum(measured.values()), 2), **measured})
-    assert measured.keys() == expected.keys()
-    assert {name: pages for name, pages in measured.items() if abs(pages - expected[name]) > 0.06} == {}
+    assert measured.keys() - {"sqlite_schema"} == set(names)  # the first page, when the file grows
+    assert sum(measured.values()) == pytest.approx(total, abs=0.15)
 
 
 def test_enqueue_one_by_one(conn, wal):
-    """6.2: the row and its three indexes (id, open, platform event), the event, and AUTOINCREMENT's counter."""
-    check(
-        wal.pages(lambda: enqueue(conn)),
-        expected={
-            "messages": 1.06,
-            "sqlite_autoindex_messages_1": 1.01,
-            "messages_open": 1.0,
-            "messages_event": 1.02,
-            "events": 1.02,
-            "sqlite_sequence": 1.0,
-            "sqlite_schema": 0.07,  # the first page, when the file grows
-        },
-    )
+    """2.1: the row, and its place among the open ones."""
+    check(wal.pages(lambda: enqueue(conn, event_keys=False)), 2.1, "messages", "messages_open")
 
 
-def test_a_message_without_a_platform_event_is_a_page_less(conn, wal):
-    assert "messages_event" not in wal.pages(lambda: enqueue(conn, event_keys=False))
+def test_a_platform_event_costs_a_page_more(conn, wal):
+    """3.1: its key, so that the same event is never stored twice."""
+    check(wal.pages(lambda: enqueue(conn)), 3.15, "messages", "messages_open", "messages_event")
+
+
+def test_announcing_costs_next_to_nothing_in_the_company_of_others(conn, wal):
+    """0.05: the events of two hundred arrivals, and where the next time begins."""
+
+    def announce():
+        with transaction(conn):
+            assert messages.announce(conn) == MESSAGES
+
+    enqueue(conn)
+    assert sum(wal.pages(announce).values()) <= 0.1
 
 
 def test_enqueue_a_hundred_at_once(conn, wal):
-    """0.2: what group commit makes of it."""
-    assert sum(wal.pages(lambda: enqueue(conn, per_transaction=100)).values()) <= 0.25
+    """0.15: what group commit makes of it."""
+    assert sum(wal.pages(lambda: enqueue(conn, per_transaction=100)).values()) <= 0.2
 
 
 def test_claim_and_complete_one_by_one(conn, wal):
-    """6.1: the row and its place among the open ones, twice, is 4.05; the claim's event with its counter 2 more."""
+    """6: the row and its place among the open ones, twice, is 4; the claim's event with its counter is 2 more."""
 
     def work():
         for _ in range(MESSAGES):
             claimed = claim(conn, 1)
             with transaction(conn):
-                messages.complete(conn, claimed, now_ms=NOW)
+                claims.complete(conn, claimed, now_ms=NOW)
 
     enqueue(conn)
-    check(wal.pages(work), expected={"messages": 2.05, "messages_open": 2.0, "events": 1.03, "sqlite_sequence": 1.0})
+    check(wal.pages(work), 6.05, "messages", "messages_open", "events", "sqlite_sequence")
 
 
 def test_claim_and_settle_one_by_one(conn, wal):
-    """14.6: beyond claim and complete, the response with its two indexes, two lines of history with their index, the
+    """14.5: beyond claim and complete, the response with its two indexes, two lines of history with their index, the
     session, and three events in the two transactions.
     """
 
@@ -146,21 +152,12 @@ def test_claim_and_settle_one_by_one(conn, wal):
             settle(conn, claim(conn, 1), now_ms=NOW + number)
 
     enqueue(conn)
+    names = ("messages", "messages_open", "events", "sqlite_sequence", "responses", "responses_open")
     check(
         wal.pages(work),
-        expected={
-            "messages": 2.05,
-            "messages_open": 2.0,
-            "events": 2.12,
-            "sqlite_sequence": 2.0,
-            "responses": 1.07,
-            "responses_open": 1.01,
-            "responses_of_message": 1.01,
-            "agent_messages": 1.07,
-            "agent_messages_of_agent": 1.04,
-            "sessions": 1.0,
-            "sqlite_schema": 0.2,
-        },
+        14.5,
+        *names,
+        *("responses_of_message", "agent_messages", "agent_messages_of_agent", "sessions"),
     )
 
 

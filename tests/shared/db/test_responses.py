@@ -140,11 +140,11 @@ def test_delivering_tells_the_sends_of_one_channel_with_their_leases(conn):
 def test_an_event_counts_as_answered_once_any_agent_said_something_to_it(conn):
     """Two agents may answer one Discord command: the second must not overwrite the first's answer."""
     make_agent(conn, "second")
-    put(conn, message_id="discord_1", event_key="77")
-    put(conn, message_id="discord_2", event_key="77", agent="second")
-    put(conn, message_id="discord_3", event_key="78", chat="200")
-    first, second = answer(conn, message_id="discord_1"), answer(conn, message_id="discord_2")
-    other = answer(conn, message_id="discord_3", chat="200")
+    asked = put(conn, event_key="77")
+    asked_too = put(conn, event_key="77", agent="second")
+    asked_else = put(conn, event_key="78", chat="200")
+    first, second = answer(conn, in_reply_to=asked), answer(conn, in_reply_to=asked_too)
+    other = answer(conn, in_reply_to=asked_else, chat="200")
     claimed = take(conn, first)
     assert not responses.was_answered(conn, claimed)
     ack(conn, claimed)
@@ -153,7 +153,7 @@ def test_an_event_counts_as_answered_once_any_agent_said_something_to_it(conn):
 
 
 def test_a_second_response_to_the_same_message_finds_it_answered(conn):
-    first, second = answer(conn, message_id="discord_1"), answer(conn, message_id="discord_1")
+    first, second = answer(conn, in_reply_to=7), answer(conn, in_reply_to=7)
     ack(conn, take(conn, first))
     assert responses.was_answered(conn, take(conn, second))
 
@@ -193,16 +193,16 @@ def test_an_occurrence_hands_its_series_on_once(conn):
 
 
 def test_what_the_api_shows(conn):
-    answer(conn, "one", message_id="api_1")
-    answer(conn, "two", message_id="api_2")
+    answer(conn, "one", in_reply_to=1)
+    answer(conn, "two", in_reply_to=2)
     assert [shown["message"] for shown in responses.recent(conn, limit=1)] == ["two"]
-    assert [shown["message"] for shown in responses.of_message(conn, "api_1")] == ["one"]
+    assert [shown["message"] for shown in responses.of_message(conn, 1)] == ["one"]
     assert responses.open_count(conn) == 2
 
 
 PLANS = {
     "HEADS": (responses.HEADS, {"channel": "telegram", "now": NOW}),
-    "of a message": ("SELECT id FROM responses WHERE message_id = 'x' ORDER BY id", {}),
+    "of a message": ("SELECT id FROM responses WHERE in_reply_to = 7 ORDER BY id", {}),
     "next due": (
         "SELECT min(deliver_after) FROM responses"
         " WHERE channel = :channel AND status = 'pending' AND deliver_after > :now",

@@ -1,0 +1,410 @@
+"""Claims: a turn's hold on a batch of one session's messages.
+
+A claim is a token on the rows, with a lease. Whoever lost the lease changes nothing, because every statement names the
+token. Writers are serialised (``connection.transaction``), so what a claim reads is still true when it writes.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from shared.db import events
+from shared.db.connection import rows, scalar
+from shared.errors import ClaimLost
+
+# Loose scans: one step of the index for each agent, and for each session of an agent, however long their backlogs.
+OPEN_AGENTS = """
+    WITH RECURSIVE open (agent) AS (
+        SELECT min(agent)
+          FROM messages
+         WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
+         UNION ALL
+        SELECT (SELECT min(m.agent)
+                  FROM messages m
+                 WHERE m.trigger = 1 AND (m.status = 'pending' OR m.status = 'processing') AND m.agent > open.agent)
+          FROM open
+         WHERE open.agent IS NOT NULL
+    )
+    SELECT a.id, a.concurrency
+      FROM open
+      JOIN agents a ON a.id = open.agent
+"""
+
+# What runs stands first in a session's part of the index, else its oldest waiting message does.
+FIRSTS = """
+    WITH RECURSIVE open (session_id) AS (
+        SELECT min(session_id)
+          FROM messages
+         WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+         UNION ALL
+        SELECT (SELECT min(m.session_id)
+                  FROM messages m
+                 WHERE m.agent = :agent AND m.trigger = 1 AND (m.status = 'pending' OR m.status = 'processing')
+                   AND m.session_id > open.session_id)
+          FROM open
+         WHERE open.session_id IS NOT NULL
+    )
+    SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now,
+           first.last_error IS NOT NULL
+      FROM open
+      JOIN messages first
+        ON first.id = (SELECT m.id
+                         FROM messages m
+                        WHERE m.agent = :agent AND m.session_id = open.session_id AND m.trigger = 1
+                          AND (m.status = 'pending' OR m.status = 'processing')
+                        ORDER BY m.status DESC, m.id
+                        LIMIT 1)
+"""
+
+# Those that wait for a later instant are passed over, but not those that wait for another try.
+DUE = """
+    SELECT id, status, process_after, retry_count, chat_id, thread_id, content ->> '$.own_answer'
+      FROM messages
+     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL OR status = 'processing')
+     ORDER BY status DESC, id
+     LIMIT :limit
+"""
+
+URGENT = """
+    SELECT id, status, process_after, retry_count, chat_id, thread_id, content ->> '$.own_answer'
+      FROM messages
+     WHERE session_id = :session AND urgency = 'urgent' AND status = 'pending' AND trigger = 1
+       AND (process_after IS NULL OR process_after <= :now)
+     ORDER BY id
+     LIMIT :limit
+"""
+
+CONTEXT = """
+    SELECT id
+      FROM messages
+     WHERE session_id = :session AND status = 'pending' AND trigger = 0
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+_CLAIM = """
+    UPDATE messages
+       SET status = 'processing', claimed_by = ?2, lease = ?3, updated_at = ?4
+     WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'pending'
+    RETURNING id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
+              message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
+              scheduled_at, created_at
+"""
+
+# The turns that hold something: of each session, the rows that run, and its context rows that run with them.
+RUNNING = """
+    SELECT m.id, m.message_id, m.kind, m.channel, m.chat_id, m.platform_id, m.thread_id, m.platform_message_id,
+           m.sender, m.sender_id, m.message, m.content, m.agent, m.from_agent, m.session_id, m.conversation_id,
+           m.trigger, m.retry_count, m.series_id, m.scheduled_at, m.created_at, m.claimed_by, m.lease
+      FROM messages m
+     WHERE m.agent = :agent AND m.session_id = :session AND m.trigger = 1 AND m.status = 'processing'
+     UNION ALL
+    SELECT m.id, m.message_id, m.kind, m.channel, m.chat_id, m.platform_id, m.thread_id, m.platform_message_id,
+           m.sender, m.sender_id, m.message, m.content, m.agent, m.from_agent, m.session_id, m.conversation_id,
+           m.trigger, m.retry_count, m.series_id, m.scheduled_at, m.created_at, m.claimed_by, m.lease
+      FROM messages m
+     WHERE m.session_id = :session AND m.trigger = 0 AND m.status = 'processing'
+     ORDER BY 1
+"""
+
+NEXT_DUE = """
+    SELECT min(process_after)
+      FROM messages
+     WHERE status = 'pending' AND process_after IS NOT NULL AND process_after > :now
+"""
+
+_FAILED = {
+    (True, True): "message_dead",
+    (True, False): "message_dead",
+    (False, True): "message_retry",
+    (False, False): "message_released",
+}  # by (dead, has a reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A claimed row, as a turn needs it."""
+
+    id: int
+    message_id: str
+    kind: str
+    channel: str
+    chat_id: int | None
+    platform_id: str | None
+    thread_id: str | None
+    platform_message_id: str | None
+    sender: str
+    sender_id: str | None
+    message: str
+    content: dict[str, Any]
+    agent: str
+    from_agent: str | None
+    session_id: int
+    conversation_id: str | None
+    trigger: bool
+    retry_count: int
+    series_id: str | None
+    scheduled_at: int | None
+    created_at: int
+
+
+def _message(row: Sequence[Any]) -> Message:
+    """From the columns of ``_CLAIM`` and ``RUNNING``, in the order of the fields."""
+    values = list(row)
+    values[11] = {} if values[11] == "{}" else json.loads(values[11])
+    values[16] = bool(values[16])
+    return Message(*values)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A turn's hold on a batch: its token, and the rows in the order in which they came."""
+
+    token: str
+    session_id: int
+    agent: str
+    batch: tuple[Message, ...]
+
+    @property
+    def ids(self) -> str:
+        """The rows' ids as a JSON array, for ``json_each``."""
+        return json.dumps([message.id for message in self.batch])
+
+    @property
+    def asked(self) -> tuple[Message, ...]:
+        """The messages that ask for the turn; the others are context."""
+        return tuple(message for message in self.batch if message.trigger)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a failure does to a message: tried again from *process_after*, or dead. Decided by the caller."""
+
+    dead: bool
+    retry_count: int
+    process_after: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A session with a due message and no turn."""
+
+    session_id: int
+    agent: str
+    head: int
+
+
+def ready(conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None) -> list[Ready]:
+    """The sessions whose turn it is, oldest message first; no more of an agent than its free concurrency.
+
+    Args:
+        held: session to agent of the turns that still run in this process, whatever has become of their leases.
+    """
+    held = held or {}
+    running = Counter(held.values())
+    chosen: list[Ready] = []
+    for agent, concurrency in rows(conn, OPEN_AGENTS):
+        room = concurrency - running[agent]
+        if room > 0:
+            chosen += _ready_of(conn, agent, room, now_ms=now_ms, held=held)
+    return sorted(chosen, key=lambda each: each.head)
+
+
+def _ready_of(conn: apsw.Connection, agent: str, room: int, *, now_ms: int, held: Mapping[int, str]) -> list[Ready]:
+    firsts = rows(conn, FIRSTS, {"agent": agent, "now": now_ms})
+    room -= sum(1 for session_id, _, is_busy, *_ in firsts if is_busy and session_id not in held)
+    found: list[Ready] = []
+    for session_id, head, is_busy, is_later, has_failed in sorted(firsts, key=lambda row: row[1]):
+        if len(found) >= room:
+            break
+        if is_busy or session_id in held or (is_later and has_failed):
+            continue  # has its turn, or its oldest message waits for another try and holds the session
+        if is_later and not _due(conn, agent, session_id, now_ms=now_ms, limit=1):
+            continue
+        found.append(Ready(session_id, agent, head))
+    return found
+
+
+def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[int]:
+    """The ids of the batch's triggers: oldest first, up to the first that can't share a turn with them.
+
+    Urgent ones come before older ones. Nothing while a turn has the session, or a message waits for another try.
+    """
+    place = {"agent": agent, "session": session_id, "now": now_ms, "limit": limit}
+    found = rows(conn, DUE, place)
+    if not found or found[0][1] == "processing" or (found[0][2] or 0) > now_ms:
+        return []
+    urgent = rows(conn, URGENT, place)
+    if urgent:
+        first = {row[0] for row in urgent}
+        found = [*urgent, *(row for row in found if row[0] not in first)][:limit]
+    batch: list[int] = []
+    together: tuple[Any, Any] | None = None
+    for id_, _, process_after, retry_count, chat_id, thread_id, own_answer in found:
+        if process_after is not None and process_after > now_ms:
+            break  # waits for another try: later ones wait behind it
+        if batch and (own_answer or retry_count or together != (chat_id, thread_id)):
+            break  # one answer can't serve both, or it failed before and goes alone
+        batch.append(id_)
+        together = (chat_id, thread_id)
+        if own_answer or retry_count:
+            break
+    return batch
+
+
+def claim(
+    conn: apsw.Connection, agent: str, session_id: int, *, token: str, now_ms: int, lease_ms: int, limit: int
+) -> Claim | None:
+    """Take the session's due messages, oldest first, then its newest context, up to *limit*; None: not its turn."""
+    batch = _due(conn, agent, session_id, now_ms=now_ms, limit=limit)
+    if not batch:
+        return None
+    if len(batch) < limit:
+        batch += [row[0] for row in rows(conn, CONTEXT, {"session": session_id, "limit": limit - len(batch)})]
+    found = rows(conn, _CLAIM, (json.dumps(batch), token, now_ms + lease_ms, now_ms))
+    messages = tuple(_message(row) for row in sorted(found))
+    first = next(message for message in messages if message.trigger)
+    events.append(
+        conn,
+        "chain_step_start",
+        now_ms=now_ms,
+        message_id=first.message_id,
+        agent=agent,
+        channel=first.channel,
+        session_id=session_id,
+        data={"batch": [message.message_id for message in messages], "attempt": first.retry_count + 1},
+    )
+    return Claim(token, session_id, agent, messages)
+
+
+def renew(conn: apsw.Connection, claim: Claim, *, lease_until: int) -> None:
+    """The turn lives: hold its rows longer.
+
+    Raises:
+        ClaimLost: they were rescued meanwhile.
+    """
+    conn.execute(
+        """
+        UPDATE messages
+           SET lease = :lease
+         WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
+        """,
+        {"lease": lease_until, "ids": claim.ids, "token": claim.token},
+    )
+    _check(conn, claim)
+
+
+_COMPLETE = """
+    UPDATE messages
+       SET status = 'completed', claimed_by = NULL, lease = NULL, last_error = NULL, updated_at = ?2
+     WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'processing' AND claimed_by = ?3
+"""
+
+# Context that was too old for the batch will never be newer than what the agent has just seen.
+_COMPLETE_OLDER_CONTEXT = """
+    UPDATE messages
+       SET status = 'completed', updated_at = ?2
+     WHERE session_id = ?1 AND status = 'pending' AND trigger = 0 AND id < ?3
+"""
+
+
+def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    """The turn succeeded.
+
+    Raises:
+        ClaimLost: somebody else holds the rows; nothing must be kept of this turn.
+    """
+    conn.execute(_COMPLETE, (claim.ids, now_ms, claim.token))
+    _check(conn, claim)
+    conn.execute(_COMPLETE_OLDER_CONTEXT, (claim.session_id, now_ms, claim.batch[-1].id))
+
+
+def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, Verdict], *, now_ms: int) -> None:
+    """The turn failed: each message by its verdict; context goes back to wait for the next turn.
+
+    Raises:
+        ClaimLost: somebody else holds the rows.
+    """
+    changed = 0
+    for message in claim.batch:
+        verdict = verdicts.get(message.id) or Verdict(False, message.retry_count, None, "")
+        conn.execute(
+            """
+            UPDATE messages
+               SET status = :status, retry_count = :retry_count, process_after = :process_after,
+                   last_error = nullif(:reason, ''), claimed_by = NULL, lease = NULL, updated_at = :now
+             WHERE id = :id AND status = 'processing' AND claimed_by = :token
+            """,
+            {
+                "status": "dead" if verdict.dead else "pending",
+                "retry_count": verdict.retry_count,
+                "process_after": verdict.process_after,
+                "reason": verdict.reason,
+                "now": now_ms,
+                "id": message.id,
+                "token": claim.token,
+            },
+        )
+        changed += conn.changes()
+        if message.trigger:
+            events.append(
+                conn,
+                _FAILED[verdict.dead, bool(verdict.reason)],
+                now_ms=now_ms,
+                message_id=message.message_id,
+                agent=message.agent,
+                channel=message.channel,
+                session_id=message.session_id,
+                data={
+                    "reason": verdict.reason,
+                    "retry_count": verdict.retry_count,
+                    "process_after": verdict.process_after,
+                },
+            )
+    if changed != len(claim.batch):
+        raise ClaimLost(f"turn {claim.token} holds {changed} of {len(claim.batch)} messages")
+
+
+def _check(conn: apsw.Connection, claim: Claim) -> None:
+    if conn.changes() != len(claim.batch):
+        raise ClaimLost(f"turn {claim.token} holds {conn.changes()} of {len(claim.batch)} messages")
+
+
+def is_held(conn: apsw.Connection, claim: Claim) -> bool:
+    """Whether the turn still has its messages. All of a batch is taken away at once, so its first row tells."""
+    return bool(
+        scalar(
+            conn,
+            "SELECT claimed_by = :token FROM messages WHERE id = :id",
+            {"token": claim.token, "id": claim.batch[0].id},
+        )
+    )
+
+
+def has_urgent(conn: apsw.Connection, session_id: int, *, now_ms: int) -> bool:
+    """Whether an urgent message waits in the session."""
+    return bool(rows(conn, URGENT, {"session": session_id, "now": now_ms, "limit": 1}))
+
+
+def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:
+    """Every turn that holds rows, with the instant its lease runs out."""
+    turns = []
+    for agent, _ in rows(conn, OPEN_AGENTS):
+        for session_id, _, is_busy, *_ in rows(conn, FIRSTS, {"agent": agent, "now": 0}):
+            if is_busy:
+                found = rows(conn, RUNNING, {"agent": agent, "session": session_id})
+                batch = tuple(_message(row[:-2]) for row in found)
+                turns.append((Claim(found[0][-2], session_id, agent, batch), found[0][-1]))
+    return turns
+
+
+def next_due(conn: apsw.Connection, *, now_ms: int) -> int | None:
+    """When the earliest message that now waits becomes due, or None."""
+    due: int | None = scalar(conn, NEXT_DUE, {"now": now_ms})
+    return due
