@@ -181,6 +181,8 @@ class Post:
         replica: ``None`` (none), ``"file"`` or ``"s3"``.
         clock_file: run the functions on a clock that is off by the milliseconds in this file; see ``jumping``.
         s3_port: where Litestream finds its S3, if not at the S3 itself.
+        ticks: whether there is a ticker.
+        data: where the database and its replica are, if not in *folder* with the logs and records.
     """
 
     def __init__(
@@ -193,17 +195,19 @@ class Post:
         environment: dict[str, str] | None = None,
         clock_file: Path | None = None,
         s3_port: int | None = None,
-        template: Path | None = None,
+        ticks: bool = True,
+        data: Path | None = None,
     ) -> None:
         self.folder = folder
         self.platform = platform
-        self.db = folder / "postroom.db"
+        self.data = data or folder
+        self.db = self.data / "postroom.db"
         self.record = folder / "record"
         self.record.mkdir(parents=True)
         self.environment = {
             "POSTROOM_DB": str(self.db),
             "POSTROOM_RUN_DIR": str(folder / "run"),
-            "POSTROOM_AGENTS_DIR": str(folder / "agents"),
+            "POSTROOM_AGENTS_DIR": str(self.data / "agents"),
             "TELEGRAM_API_BASE": platform.url,
             **QUICK,
             **(environment or {}),
@@ -216,9 +220,10 @@ class Post:
             self._add_replica(replica, s3_port)
         for name in functions:
             self._add_function(name)
-        ticks = [f"{name}={every}@{self.port(name)}" for name, every in TICKS.items() if name in functions]
-        if ticks:
-            self._add("ticker", [sys.executable, "-m", "infra.ticker", *ticks])
+        every = {name: TICKS[name.partition("-")[0]] for name in functions if name.partition("-")[0] in TICKS}
+        if ticks and every:
+            pauses = [f"{name.replace('-', '_')}={pause}@{self.port(name)}" for name, pause in every.items()]
+            self._add("ticker", [sys.executable, "-m", "infra.ticker", *pauses])
 
     def _add(self, name: str, argv: Sequence[Any], fds: Sequence[int] = (), **environment: str) -> Child:
         child = Child(name, argv, {**self.environment, **environment}, self.folder / f"{name}.log", fds)
@@ -229,11 +234,19 @@ class Post:
         self._add(name, self.argv(name), [self._sockets[name].fileno()])
 
     def argv(self, name: str) -> list[str]:
-        """How a function is started."""
+        """How a function is started; ``dispatch-2`` is a second dispatch on the same database."""
         runner = ["-m", "infra.runner"]
         if self._clock_file is not None:
             runner = ["-m", "tests.e2e.crash.jumping", str(self._clock_file)]
-        return [sys.executable, *runner, name, "--fd", str(self._sockets[name].fileno()), "--timeout", "10s"]
+        return [
+            sys.executable,
+            *runner,
+            name.partition("-")[0],
+            "--fd",
+            str(self._sockets[name].fileno()),
+            "--timeout",
+            "10s",
+        ]
 
     def _add_replica(self, kind: str, s3_port: int | None) -> None:
         if kind == "s3":
@@ -244,7 +257,7 @@ class Post:
             port = s3_port or self.port("s3")
             self.replica_url = f"s3://{BUCKET}/db?endpoint=http://127.0.0.1:{port}"
         else:
-            self.replica_url = f"file://{self.folder}/replica"
+            self.replica_url = f"file://{self.data}/replica"
         self.litestream_socket = self.folder / "ls.sock"
         self._add(
             "litestream",

@@ -1,0 +1,133 @@
+"""A disk that is full, and has room again.
+
+Two ways to make one. A limit on the size of files works for anybody, anywhere: every write of the functions fails with
+EFBIG, an I/O error to SQLite. A small tmpfs gives the real ENOSPC, also to Litestream and to files that grow, and needs
+root.
+"""
+
+import random
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.crash import invariants
+from tests.e2e.crash.conftest import Make
+from tests.e2e.crash.harness import Post, lines, until
+from tests.e2e.crash.people import OK, TAKEN_LOST, Platform, Written
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
+
+WRITERS = ("ingest", "dispatch", "deliver", "sweep", "recurrence")
+CHATS = [str(chat) for chat in range(100, 112)]
+
+
+def fill_by_limit(post: Post, dice: random.Random) -> Callable[[], None]:
+    """No function can write beyond some size; how to take that back."""
+    wal = post.db.with_name("postroom.db-wal").stat().st_size
+    soft = dice.choice([0, wal // 2, wal + 4096])
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    for name in WRITERS:
+        post[name].limit(resource.RLIMIT_FSIZE, 0 if name == "ingest" else soft)
+
+    def free() -> None:
+        for name in WRITERS:
+            post[name].limit(resource.RLIMIT_FSIZE, hard)
+
+    return free
+
+
+def fill_by_ballast(post: Post, dice: random.Random) -> Callable[[], None]:
+    """The file system has no byte left; how to take that back."""
+    ballast = post.data / "ballast"
+    with ballast.open("ab", buffering=0) as file:
+        for size in (1 << 20, 1 << 16, 1 << 12):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                continue
+    return ballast.unlink
+
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[None]:
+    """A small file system of its own."""
+    folder.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+    if mount.returncode != 0:
+        pytest.skip("mounting a tmpfs needs root; the other way to fill a disk was tested")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill_and_free(post: Post, platform: Platform, dice: random.Random, fill: Callable, *, rounds: int) -> None:
+    """People write all the while. While the disk is full nobody is told that they were heard."""
+    texts = lines(CHATS[1:], 12 * rounds, lambda dice: dice.choice(["ok:0.02", "ok:0.3", "fail ok"]), dice)
+    with platform.people(post.port("ingest"), texts, pace_s=0.1) as crowd:
+        for number in range(rounds):
+            time.sleep(dice.uniform(0.5, 1.5))
+            free = fill(post, dice)
+            written = refused(post, platform, number)
+            if number % 2:
+                post.kill("dispatch")
+                post.kill("ingest")
+            time.sleep(dice.uniform(0.5, 3.0))
+            free()
+            until("what was refused to be taken", lambda w=written: platform.deliver(w, post.port("ingest"))[0] == 200)
+        until("everything to be taken", lambda: crowd.is_done, 60)
+    post.settle(60)
+
+
+def refused(post: Post, platform: Platform, number: int) -> Written:
+    """What somebody writes until it is not taken: a WAL that was longer once still has room."""
+    for attempt in range(2000):
+        written = platform.write("100", f"c100 {number:02}{attempt:04} | ok")
+        status, headers = platform.deliver(written, post.port("ingest"))
+        if status != 200:
+            assert status == 503
+            assert headers["retry-after"]
+            return written
+    pytest.fail("the disk is full, and everything is taken")
+
+
+@pytest.fixture
+def some_doubt(platform: Platform) -> None:
+    """Now and then the platform takes a message and does not say so."""
+    platform.plan = lambda text, attempt: (TAKEN_LOST, 0.0) if text.endswith("5") and attempt == 1 else (OK, 0.0)
+
+
+@pytest.mark.usefixtures("some_doubt")
+def test_functions_that_cannot_write_say_so_and_go_on_when_they_can(
+    make_post: Make, platform: Platform, dice: random.Random, scale: float, tmp_path: Path
+) -> None:
+    post = make_post(replica="file")
+    post.prepare({"many": 8}, dict.fromkeys(CHATS, "many"))
+    post.start()
+
+    fill_and_free(post, platform, dice, fill_by_limit, rounds=int(4 * scale))
+
+    invariants.check(post, all_completed=True)
+    invariants.check_replica(post, tmp_path)
+
+
+@pytest.mark.usefixtures("some_doubt")
+def test_a_file_system_without_a_byte_left_loses_nothing_and_replicates_again(
+    make_post: Make, platform: Platform, dice: random.Random, scale: float, tmp_path: Path
+) -> None:
+    small = tmp_path / "small"
+    with mounted(small, "48m"):
+        post = make_post(replica="file", data=small)
+        post.prepare({"many": 8}, dict.fromkeys(CHATS, "many"))
+        post.start()
+
+        fill_and_free(post, platform, dice, fill_by_ballast, rounds=int(3 * scale))
+
+        invariants.check(post, all_completed=True)
+        invariants.check_replica(post, tmp_path)

@@ -1,0 +1,87 @@
+"""A database that somebody else holds for longer than anyone waits."""
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.crash import invariants
+from tests.e2e.crash.conftest import Make
+from tests.e2e.crash.harness import lines, until
+from tests.e2e.crash.people import Platform
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
+
+HELD_S = 15
+HOLDS = {
+    "transaction": "import apsw; c = apsw.Connection(path); c.set_busy_timeout(9999); c.execute('BEGIN IMMEDIATE')",
+    "gate": "import fcntl; f = open(path + '-gate', 'a'); fcntl.flock(f, fcntl.LOCK_EX)",
+}
+
+
+@contextmanager
+def held(database: Path, how: str) -> Iterator[None]:
+    """Another program has the database."""
+    code = f"import sys; path = sys.argv[1]; {HOLDS[how]}; print('held', flush=True); sys.stdin.read()"
+    argv = [sys.executable, "-c", code, database]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        yield
+        holder.kill()
+
+
+_LIMITS_MEET = pytest.mark.xfail(
+    strict=True,
+    reason="ingest waits 10 s for SQLite's lock, and without a limit for the gate, while the runner gives the request"
+    " up after 10 s: 504 without Retry-After. Storing must be given up earlier, at 8 s, with ingest's own 503",
+)
+
+
+@_LIMITS_MEET
+@pytest.mark.parametrize("how", HOLDS)
+def test_who_calls_while_somebody_else_holds_the_database_is_told_when_to_come_back(
+    how: str, make_post: Make, platform: Platform
+) -> None:
+    post = make_post(functions=["ingest"])
+    post.prepare({"many": 8}, {"100": "many"})
+    post.start()
+    with held(post.db, how):
+        status, headers = platform.deliver(platform.write("100", "c100 0000 | ok"), post.port("ingest"))
+
+    assert status == 503
+    assert headers["retry-after"]
+
+
+@pytest.mark.parametrize("how", HOLDS)
+def test_a_database_held_by_somebody_else_stops_everything_and_breaks_nothing(
+    how: str, make_post: Make, platform: Platform, dice: random.Random
+) -> None:
+    post = make_post()
+    chats = [str(chat) for chat in range(100, 110)]
+    post.prepare({"many": 8}, dict.fromkeys(chats, "many"))
+    post.start()
+    texts = lines(chats, 10, lambda dice: dice.choice(["ok:0.02", "ok:1", "fail ok"]), dice)
+
+    with platform.people(post.port("ingest"), texts, pace_s=0.05) as crowd:
+        until("turns to be under way", lambda: len(invariants.journal(post)) > 5)
+        with held(post.db, how):
+            time.sleep(0.5)  # what was committed before is acknowledged now
+            accepted = [text for text, written in platform.written.items() if written.accepted]
+            time.sleep(HELD_S - 1)
+            late = [text for text, written in platform.written.items() if written.accepted and text not in accepted]
+            assert not late, "acknowledged what could not be stored"
+        free = time.monotonic()
+        until("everything to be taken", lambda: crowd.is_done, 30)
+    post.settle(30)
+
+    print(f"at an end {time.monotonic() - free:.1f} s after")
+    invariants.check(post, all_completed=True)
+    told = {status for written in platform.written.values() for status in written.statuses}
+    assert told <= {200, 503, 504}, "neither taken nor to be sent again"
+    assert {name: child.starts for name, child in post.children.items()} == dict.fromkeys(post.children, 1)

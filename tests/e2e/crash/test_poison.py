@@ -1,0 +1,49 @@
+"""A message that ends whatever touches it."""
+
+import random
+
+import pytest
+
+from shared.turns import APOLOGY
+from tests.e2e.crash import invariants
+from tests.e2e.crash.conftest import Make
+from tests.e2e.crash.harness import lines, until
+from tests.e2e.crash.people import Platform
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
+
+ATTEMPTS = 5
+
+
+_TAKES_ALL_ALONG = pytest.mark.xfail(
+    strict=True,
+    reason="every turn that ran beside a poison when it killed dispatch loses an attempt, each time: after five they"
+    " are dead like the poison itself. What was lost twice with its process must be tried again one at a time",
+)
+
+
+@pytest.mark.parametrize("word", ["kill", pytest.param("poison", marks=_TAKES_ALL_ALONG)])
+def test_a_message_that_kills_its_agent_or_dispatch_ends_dead_and_harms_no_neighbour(
+    word: str, make_post: Make, platform: Platform, dice: random.Random
+) -> None:
+    post = make_post(environment={"POSTROOM_MAX_ATTEMPTS": str(ATTEMPTS)})
+    chats = [str(chat) for chat in range(100, 112)]
+    post.prepare({"many": 30}, dict.fromkeys(chats, "many"))
+    post.start()
+    port = post.port("ingest")
+    texts = lines(chats[1:], 6, lambda dice: f"ok:{dice.uniform(0.1, 0.9):.2f}", dice)
+    texts["100"] = [f"c100 0000 | {word}", "c100 0001 | ok", "c100 0002 | ok"]
+
+    with platform.people(port, texts, pace_s=0.02) as crowd:
+        until("everything to be taken", lambda: crowd.is_done, 60)
+    post.settle(60)
+
+    invariants.check(post)
+    ended = post.query("SELECT message, status, retry_count, last_error FROM messages WHERE status <> 'completed'")
+    assert [row[:3] for row in ended] == [(f"c100 0000 | {word}", "dead", ATTEMPTS)]
+    assert {"kill": "signal 9", "poison": "went away"}[word] in ended[0][3]
+    assert [send.text for send in platform.taken if send.chat == "100"] == [APOLOGY, "re c100 0001", "re c100 0002"]
+    if word == "poison":
+        assert post["dispatch"].starts == 1 + ATTEMPTS
+        harmed = post.query("SELECT max(retry_count) FROM messages WHERE status = 'completed'")
+        print(f"the most that a neighbour was tried again: {harmed}")
