@@ -6,7 +6,8 @@ from typing import Any
 
 import apsw
 
-from shared.db.connection import rows
+from shared.db.connection import rows, scalar
+from shared.errors import WrongState
 
 DEFAULT_AGENT = "assistant"
 
@@ -92,3 +93,17 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
             "now": now_ms,
         },
     )
+
+
+def delete(conn: apsw.Connection, agent_id: str) -> None:
+    """Forget an agent that has no sessions yet, and where it would have answered.
+
+    Raises:
+        WrongState: somebody has talked to it, or it leads a team.
+    """
+    if scalar(conn, "SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = :id)", {"id": agent_id}):
+        raise WrongState(f"agent {agent_id!r} has sessions, and messages that name it: it can't be deleted")
+    team = scalar(conn, "SELECT id FROM teams WHERE leader = :id", {"id": agent_id})
+    if team is not None:
+        raise WrongState(f"agent {agent_id!r} leads the team {team!r}: give that another leader first")
+    conn.execute("DELETE FROM agents WHERE id = :id", {"id": agent_id})

@@ -1,39 +1,18 @@
 import asyncio
-import contextlib
-import json
 import time
 
 import pytest
 
 from functions import api
 from functions.dispatch import Dispatch
-from shared.db import events
+from shared import turns
+from shared.db import responses
 from shared.db.connection import rows, transaction
-from shared.kick import Kicker
+from shared.errors import ClaimLost
 from shared.settings import Settings
-from tests.functions.conftest import app_of
-from tests.support import answer, column, dump, make_agent, put, row
-
-
-def call(serving, *calls, host="127.0.0.1:3777"):
-    """The answers to *calls* (method, path, JSON body, headers), one after the other."""
-
-    async def go():
-        async with serving(api, host) as client:
-            return [await client.request(method, path, **fields) for method, path, fields in calls]
-
-    return asyncio.run(go())
-
-
-def post(serving, body, **fields):
-    (reply,) = call(serving, ("POST", "/api/message", {"json": body, **fields}))
-    return reply
-
-
-def get(serving, path, **fields):
-    (reply,) = call(serving, ("GET", path, fields))
-    return reply
-
+from shared.turns import Failure, RetryPolicy, Said
+from tests.functions.client import call, get, post
+from tests.support import NOW, answer, column, dump, make_agent, make_chat, put, row, take, wire
 
 # -- POST /api/message
 
@@ -121,60 +100,36 @@ def test_an_instant_of_its_own_is_kept(serving, conn):
     assert (found["process_after"], found["recurrence"], found["scheduled_at"]) == (4_000_000_000_000, None, None)
 
 
-# -- who may
-
-
-GUARDED = {
-    "a name of the machine": ("GET", "127.0.0.1:3777", {}, None, 200),
-    "localhost": ("GET", "localhost:3777", {}, None, 200),
-    "IPv6": ("GET", "[::1]:3777", {}, None, 200),
-    "a name that was made to point here": ("GET", "evil.example:3777", {}, None, 403),
-    "a name that begins like ours": ("GET", "127.0.0.1.evil.example", {}, None, 403),
-    "a host that is no host": ("GET", "[::1", {}, None, 403),
-    "a page from elsewhere that writes": ("POST", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 403),
-    "a page without an origin": ("POST", "127.0.0.1:3777", {"origin": "null"}, None, 403),
-    "our own page": ("POST", "127.0.0.1:3777", {"origin": "http://127.0.0.1:3777"}, None, 400),
-    "no token where one is set": ("GET", "127.0.0.1:3777", {}, "s3cret", 401),
-    "a wrong token": ("GET", "127.0.0.1:3777", {"authorization": "Bearer guess"}, "s3cret", 401),
-    "the token": ("GET", "api.example", {"authorization": "Bearer s3cret"}, "s3cret", 200),
-}
-
-
-@pytest.mark.parametrize(("method", "host", "headers", "token", "status"), GUARDED.values(), ids=GUARDED)
-def test_who_is_let_in(serving, monkeypatch, method, host, headers, token, status):
-    if token:
-        monkeypatch.setenv("POSTROOM_API_TOKEN", token)
-    path = "/api/queue/status" if method == "GET" else "/api/message"
-    (reply,) = call(serving, (method, path, {"headers": {"host": host, **headers}}))
-    assert reply.status_code == status
-    assert "access-control-allow-origin" not in reply.headers
-    if status in (401, 403):
-        assert reply.json()["error"]
-
-
-def test_everything_under_api_is_guarded(serving, monkeypatch):
-    monkeypatch.setenv("POSTROOM_API_TOKEN", "s3cret")
-    calls = [
-        ("GET", "/api/queue/status"),
-        ("GET", "/api/responses"),
-        ("GET", "/api/agents"),
-        ("GET", "/api/messages/x"),
-    ]
-    calls += [("POST", "/api/message"), ("PUT", "/api/agents/x"), ("GET", "/api/events/stream")]
-    replies = call(serving, *((method, path, {}) for method, path in calls))
-    assert [reply.status_code for reply in replies] == [401] * len(calls)
-
-
 # -- reading
 
 
-def test_a_message_with_its_answers(serving, conn):
-    put(conn, "question", message_id="api_1")
-    answer(conn, "said", message_id="api_1")
+def test_a_message_with_its_answers_and_all_that_happened_to_it(serving, conn):
+    row_id = put(conn, "question", given_id="api_1")
+    first = take(conn)
+    with transaction(conn):
+        turns.fail(conn, first, Failure("no"), RetryPolicy(5, 1, 1, 0.0), now_ms=NOW + 1)
+    claim = take(conn, now_ms=NOW + 5000)
+    with transaction(conn):
+        turns.settle(conn, claim, [Said("said", claim.asked[0])], None, now_ms=NOW + 6000)
     body = get(serving, "/api/messages/api_1").json()
-    assert (body["message"], body["status"], body["retryCount"]) == ("question", "pending", 0)
+    assert (body["id"], body["message"], body["status"], body["retryCount"]) == (row_id, "question", "completed", 1)
     assert [each["message"] for each in body["responses"]] == ["said"]
+    assert [(each["type"], each["timestamp"] - NOW) for each in body["events"]] == [
+        ("message_received", 0),
+        ("message_retry", 1),
+        ("chain_step_done", 6000),
+        ("response_ready", 6000),
+    ]
+    assert body["events"][1]["data"]["reason"] == "no"
     assert get(serving, "/api/messages/api_2").status_code == 404
+
+
+def test_a_message_is_found_by_the_id_that_it_was_given_and_by_the_id_that_it_got(serving, conn):
+    named = post(serving, {"message": "a"}).json()["messageId"]
+    assert get(serving, f"/api/messages/{named}").json()["messageId"] == named
+    assert [get(serving, f"/api/messages/{name}").status_code for name in (f"x{named}", "api_0", "%00", "1")] == [
+        404
+    ] * 4
 
 
 def test_waiting_ends_when_the_answer_is_there(serving, until, conn):
@@ -196,12 +151,12 @@ def test_waiting_ends_when_the_answer_is_there(serving, until, conn):
 
 @pytest.mark.parametrize("wait", ["-1", "61", "x", "nan", "inf"])
 def test_a_wait_is_a_number_of_seconds_within_its_limit(serving, conn, wait):
-    put(conn, message_id="api_1")
+    put(conn, given_id="api_1")
     assert get(serving, f"/api/messages/api_1?wait={wait}").status_code == 400
 
 
 def test_waiting_in_vain_answers_with_what_there_is(serving, conn):
-    put(conn, message_id="api_1")
+    put(conn, given_id="api_1")
     assert get(serving, "/api/messages/api_1?wait=0.01").json()["status"] == "pending"
 
 
@@ -218,6 +173,125 @@ def test_the_queues_state_in_tinyagis_words(serving, conn):
     }
 
 
+# -- what is done by hand
+
+
+def test_a_message_is_cancelled_once(serving, conn):
+    put(conn, given_id="api_1")
+    paths = ["/api/messages/api_1/cancel", "/api/messages/api_1/cancel", "/api/messages/api_2/cancel"]
+    replies = call(serving, *(("POST", path, {}) for path in paths))
+    assert [reply.status_code for reply in replies] == [200, 409, 404]
+    assert "cancelled" in replies[1].json()["error"]
+    assert column(conn, "SELECT status FROM messages") == ["cancelled"]
+
+
+def test_what_runs_is_taken_from_its_turn(serving, conn):
+    row_id = put(conn)
+    claim = take(conn)
+    replies = call(serving, *[("POST", f"/api/queue/processing/{row_id}/kill", {})] * 2)
+    assert [reply.status_code for reply in replies] == [200, 404]
+    assert replies[0].json() == {"ok": True, "agent": "assistant", "processKilled": True}
+    assert replies[1].json() == {"error": "processing message not found"}
+    assert column(conn, "SELECT status FROM messages") == ["cancelled"]
+    with pytest.raises(ClaimLost), transaction(conn):
+        turns.settle(conn, claim, [Said("late", claim.asked[0])], None, now_ms=NOW)
+
+
+def _die(conn, **fields):
+    row_id = put(conn, **fields)
+    claim = take(conn)
+    with transaction(conn):
+        turns.fail(conn, claim, Failure("bad", retryable=False), RetryPolicy(5, 1, 1, 0.0), now_ms=NOW)
+    return row_id
+
+
+def test_the_dead_are_retried_or_forgotten(serving, conn):
+    first, second = _die(conn), _die(conn)
+    put(conn, chat="other")
+    paths = [("POST", f"/api/queue/dead/{first}/retry"), ("POST", f"/api/queue/dead/{first}/retry")]
+    paths += [("DELETE", f"/api/queue/dead/{second}"), ("DELETE", f"/api/queue/dead/{second}")]
+    replies = call(serving, *((method, path, {}) for method, path in paths))
+    assert [reply.status_code for reply in replies] == [200, 404, 200, 404]
+    assert replies[1].json() == {"error": "dead message not found"}
+    found = rows(conn, "SELECT id, status, retry_count FROM messages WHERE id <= :second", {"second": second})
+    assert found == [(first, "pending", 0)]
+
+
+@pytest.mark.parametrize("name", ["0", "-1", "x", "1e3", "9" * 30, "²"])
+def test_an_id_that_is_no_number_is_nothing_there(serving, conn, name):
+    paths = [("POST", f"/api/queue/dead/{name}/retry"), ("POST", f"/api/responses/{name}/ack")]
+    assert [reply.status_code for reply in call(serving, *((*path, {}) for path in paths))] == [404, 404]
+
+
+# -- responses
+
+
+def test_what_a_program_fetches_is_not_what_our_adapter_sends(serving, conn):
+    """Nobody is answered twice: a chat that the channel's webhooks brought is answered by its adapter alone."""
+    wire(conn, make_chat(conn, "7"))
+    for sender in ("7", "8"):
+        post(serving, {"message": f"from {sender}", "channel": "telegram", "sender": "Bo", "senderId": sender})
+    for chat in ("7", "8"):
+        claim = take(conn, chat=chat)
+        with transaction(conn):
+            turns.settle(conn, claim, [Said(f"to {chat}", claim.asked[0])], None, now_ms=NOW)
+    fetched = get(serving, "/api/responses/pending?channel=telegram").json()
+    assert [each["message"] for each in fetched] == ["to 8"]
+    heads = responses.heads(conn, "telegram", now_ms=NOW)
+    sent = "SELECT message FROM responses WHERE id IN (SELECT value FROM json_each(:ids))"
+    assert column(conn, sent, ids=str(heads)) == ["to 7"]
+
+
+def test_what_is_said_unasked_takes_the_same_way(serving, conn):
+    wire(conn, make_chat(conn, "7"))
+    for sender in ("7", "8"):
+        body = {"message": f"to {sender}", "channel": "telegram", "sender": "Bo", "senderId": sender}
+        assert post(serving, body, "/api/responses").json()["messageId"].startswith("proactive_")
+    assert [each["message"] for each in get(serving, "/api/responses/pending?channel=telegram").json()] == ["to 8"]
+    found = rows(conn, "SELECT message, chat_id IS NOT NULL, platform_id FROM responses ORDER BY id")
+    assert found == [("to 7", 1, "7"), ("to 8", 0, "8")]
+
+
+def test_what_was_fetched_stays_until_it_is_acknowledged_and_is_acknowledged_once(serving, conn):
+    post(serving, {"message": "hi", "channel": "cli", "sender": "Bo"}, "/api/responses")
+    path = "/api/responses/pending?channel=cli"
+    ((first,), (second,)) = (get(serving, path).json() for _ in range(2))
+    assert first == second
+    acks = [f"/api/responses/{id_}/ack" for id_ in (first["id"], first["id"], 5000)]
+    assert [reply.status_code for reply in call(serving, *(("POST", ack, {}) for ack in acks))] == [200, 200, 404]
+    assert get(serving, path).json() == []
+    assert column(conn, "SELECT count(*) FROM events WHERE type = 'response_acked'") == [1]
+
+
+def test_what_we_deliver_can_not_be_acknowledged_by_others(serving, conn):
+    answer(conn)
+    reply = post(serving, None, "/api/responses/1/ack")
+    assert (reply.status_code, column(conn, "SELECT status FROM responses")) == (409, ["pending"])
+
+
+def test_what_is_due_later_is_not_fetched_yet(serving, conn):
+    post(serving, {"message": "hi", "channel": "cli", "sender": "Bo"}, "/api/responses")
+    with transaction(conn):
+        conn.execute("UPDATE responses SET deliver_after = 4000000000000")
+    assert get(serving, "/api/responses/pending?channel=cli").json() == []
+
+
+RESPONSES = {
+    "no channel": ({"sender": "a", "message": "b"}, 400, "channel, sender, and message are required"),
+    "no sender": ({"channel": "a", "message": "b"}, 400, "channel, sender, and message are required"),
+    "no message": ({"channel": "a", "sender": "b", "message": ""}, 400, "channel, sender, and message are required"),
+    "files": ({"channel": "a", "sender": "b", "message": "c", "files": ["/etc/passwd"]}, 400, "files: "),
+    "an unknown agent": ({"channel": "a", "sender": "b", "message": "c", "agent": "nobody"}, 404, "no agent 'nobody'"),
+}
+
+
+@pytest.mark.parametrize(("body", "status", "sentence"), RESPONSES.values(), ids=RESPONSES)
+def test_a_response_that_can_not_be_is_refused(serving, conn, body, status, sentence):
+    reply = post(serving, body, "/api/responses")
+    assert (reply.status_code, sentence in reply.json()["error"]) == (status, True)
+    assert column(conn, "SELECT id FROM responses") == []
+
+
 def test_the_newest_responses_first_and_no_more_than_asked_for(serving, conn):
     for number in range(3):
         answer(conn, f"r{number}")
@@ -226,10 +300,46 @@ def test_the_newest_responses_first_and_no_more_than_asked_for(serving, conn):
     assert [get(serving, f"/api/responses?limit={limit}").status_code for limit in ("0", "1001", "x")] == [400] * 3
 
 
+# -- whom a text is for
+
+
+@pytest.mark.parametrize(
+    ("text", "agent"),
+    [
+        ("@coder fix it", "coder"),
+        ("@CODER\nfix it", "coder"),
+        ("@Ana hello", "writer"),
+        ("@coder, fix it", "assistant"),
+        ("@coder", "assistant"),
+        (" @coder fix it", "assistant"),
+        ("hello @coder", "assistant"),
+        ("@constructor x", "assistant"),
+    ],
+)
+def test_a_text_names_whom_it_is_for_and_stays_as_it_is(serving, conn, text, agent):
+    make_agent(conn, "coder")
+    make_agent(conn, "writer")
+    rows(conn, "UPDATE agents SET name = 'Ana' WHERE id = 'writer'")
+    post(serving, {"message": text})
+    assert rows(conn, "SELECT agent, message FROM messages") == [(agent, text)]
+
+
+def test_the_agent_that_is_named_apart_goes_before_the_text(serving, conn):
+    make_agent(conn, "coder")
+    post(serving, {"message": "@coder hi", "agent": "assistant"})
+    assert column(conn, "SELECT agent FROM messages") == ["assistant"]
+
+
+@pytest.mark.parametrize("name", ["agent", "sender", "senderId", "channel", "messageId"])
+def test_empty_text_is_as_good_as_nothing(serving, conn, name):
+    assert post(serving, {"message": "hi", name: ""}).status_code == 200
+    assert rows(conn, "SELECT agent, sender, sender_id, channel FROM messages") == [("assistant", "API", None, "api")]
+
+
 # -- agents
 
 
-def test_agents_are_made_and_changed_where_named(serving, conn):
+def test_agents_are_made_and_changed_where_named(serving, conn, tmp_path):
     replies = call(
         serving,
         (
@@ -244,7 +354,9 @@ def test_agents_are_made_and_changed_where_named(serving, conn):
     assert replies[2].json()["coder"] == {
         "name": "The Coder",
         "provider": "command",
-        "model": None,
+        "model": "",
+        "working_directory": f"{tmp_path}/agents/coder",
+        "system_prompt": "",
         "instructions": "",
         "config": {"command": ["true"]},
         "concurrency": 3,
@@ -283,129 +395,17 @@ def test_a_change_touches_nothing_else(serving, conn):
     assert found == [("m", "be kind", 4, "Europe/Zurich")]
 
 
-# -- events
-
-
-@contextlib.asynccontextmanager
-async def _stream(**headers):
-    """Read an event stream as it comes: a queue of its events (id, type, data)."""
-    queue = asyncio.Queue()
-    scope = {"type": "http", "method": "GET", "path": "/api/events/stream", "query_string": b"", "http_version": "1.1"}
-    named = {"host": "127.0.0.1", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    scope["headers"] = [(name.encode(), value.encode()) for name, value in named.items()]
-
-    async def receive():
-        await asyncio.sleep(300)
-
-    async def send(message):
-        for block in message.get("body", b"").decode().split("\n\n"):
-            fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
-            if fields:
-                queue.put_nowait((fields.get("id"), fields["event"], json.loads(fields["data"])))
-
-    task = asyncio.create_task(app_of(api)(scope, receive, send))
-    try:
-        assert (await asyncio.wait_for(queue.get(), 10))[1] == "connected"
-        yield queue
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-@pytest.fixture
-def append(conn, environment):
-    """Events of another process, which says that there is news."""
-    kicker = Kicker(environment)
-
-    def happen(*types):
-        with transaction(conn):
-            for type_ in types:
-                events.append(conn, type_, now_ms=5, message_id="m", data={"fact": 1})
-        kicker.kick("api")
-
-    yield happen
-    kicker.close()
-
-
-async def take(queue, count):
-    return [await asyncio.wait_for(queue.get(), 10) for _ in range(count)]
-
-
-def test_a_stream_tells_what_happens_from_now_on(serving, append):
-    append("old")
-
-    async def go():
-        async with serving(api) as client, _stream() as queue:
-            append("new")
-            first = await take(queue, 1)
-            await client.post("/api/message", json={"message": "hello"})
-            return first + await take(queue, 1)
-
-    new, received = asyncio.run(go())
-    assert new == ("2", "new", {"type": "new", "timestamp": 5, "messageId": "m", "fact": 1})
-    assert received[:2] == ("3", "message_received")
-
-
-def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(serving, append):
-    async def go():
-        seen = []
-        async with serving(api):
-            append(*(f"e{number}" for number in range(3)))
-            for round_ in range(4):
-                async with _stream(last_event_id=seen[-1] if seen else "0") as queue:
-                    append(f"during{round_}")
-                    seen += [found[0] for found in await take(queue, 4 if round_ == 0 else 2)]
-                append(f"between{round_}")
-        return seen
-
-    assert asyncio.run(go()) == [str(number) for number in range(1, 11)]
-
-
-def test_a_long_absence_comes_in_batches_without_a_gap(serving, append):
-    append(*["e"] * 1203)
-
-    async def go():
-        async with serving(api), _stream(last_event_id="0") as queue:
-            return [found[0] for found in await take(queue, 1203)]
-
-    assert asyncio.run(go()) == [str(number) for number in range(1, 1204)]
-
-
-def test_after_a_restore_a_reader_from_the_lost_future_goes_on(serving, append):
-    append("e")
-
-    async def go():
-        async with serving(api), _stream(last_event_id="5000") as queue:
-            append("after")
-            return await take(queue, 1)
-
-    assert asyncio.run(go())[0][:2] == ("2", "after")
-
-
-@pytest.mark.parametrize("given", ["x", "-1", "1.5", "9" * 5000, "²"])
-def test_an_id_that_is_none_is_refused(serving, given):
-    reply = get(serving, "/api/events/stream", headers={"last-event-id": given.encode()})
-    assert reply.status_code == 400
-
-
-def test_streams_end_when_the_function_does(serving, conn):
-    async def go():
-        ended = asyncio.Event()
-
-        async def read(service):
-            async for _ in api._events(service, 0):
-                pass
-            ended.set()
-
-        async with serving(api):
-            reading = asyncio.create_task(read(api._held.get()))
-            await asyncio.sleep(0.01)
-            assert not ended.is_set()
-        await asyncio.wait_for(reading, 0.5)
-        return ended.is_set()
-
-    assert asyncio.run(go())
-
-
 def test_the_root_lists_what_can_be_asked(serving):
     assert "POST /api/message" in get(serving, "/").json()["postroom"]
+
+
+# -- the replica
+
+
+def test_what_is_not_in_the_replica_is_not_acknowledged_and_not_lost(serving, conn, monkeypatch, tmp_path):
+    monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
+    monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(tmp_path / "nobody.sock"))
+    body = {"message": "hi", "messageId": "x_1"}
+    replies = call(serving, ("POST", "/api/message", {"json": body}), ("POST", "/api/message", {"json": body}))
+    assert [(reply.status_code, reply.headers["retry-after"]) for reply in replies] == [(503, "5")] * 2
+    assert column(conn, "SELECT given_id FROM messages") == ["x_1"]

@@ -1,0 +1,42 @@
+"""Responses that a program outside fetches and delivers: those without a chat of ours. They have no lease."""
+
+import apsw
+
+from shared.db import events
+from shared.db.connection import rows
+from shared.errors import NotFound, WrongState
+
+
+def ack(conn: apsw.Connection, response_id: int, *, now_ms: int) -> bool:
+    """The program has delivered it; whether that is news.
+
+    Raises:
+        NotFound: there is no such response.
+        WrongState: it is for an adapter of ours to deliver, or it is dead.
+    """
+    found = rows(
+        conn,
+        "SELECT status, chat_id IS NULL, message_id, agent, channel FROM responses WHERE id = :id",
+        {"id": response_id},
+    )
+    if not found:
+        raise NotFound(f"no response {response_id}")
+    ((status, is_polled, message_id, agent, channel),) = found
+    if status == "acked":
+        return False
+    if status != "pending" or not is_polled:
+        raise WrongState(f"response {response_id} is {status}, and {channel} is delivered here: it can't be acked")
+    conn.execute(
+        "UPDATE responses SET status = 'acked', acked_at = :now, last_error = NULL WHERE id = :id",
+        {"now": now_ms, "id": response_id},
+    )
+    events.append(
+        conn,
+        "response_acked",
+        now_ms=now_ms,
+        message_id=message_id,
+        response_id=response_id,
+        agent=agent,
+        channel=channel,
+    )
+    return True

@@ -1,0 +1,1 @@
+"""What ``api`` answers, by subject: each module is a table of endpoints."""

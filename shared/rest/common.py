@@ -1,0 +1,23 @@
+"""The answers and queries that several subjects share."""
+
+from typing import Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from shared.rest.endpoint import Query
+
+
+class Done(TypedDict):
+    """It is done, and committed."""
+
+    ok: Literal[True]
+
+
+class Newest(Query):
+    """How many, of the newest."""
+
+    limit: int = Field(default=100, ge=1, le=1000)
+
+
+DONE: Done = {"ok": True}

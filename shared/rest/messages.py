@@ -1,0 +1,238 @@
+"""Messages: sending one, its whole story, waiting for its answer, cancelling it."""
+
+import asyncio
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
+
+import apsw
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from shared import clock, ids, schedule
+from shared.db import agents, chats, messages, sessions, views, wirings
+from shared.rest import teams
+from shared.rest.addressing import addressee
+from shared.rest.common import DONE, Done
+from shared.rest.endpoint import Body, Query, Refused, endpoint
+from shared.rest.service import Service
+
+LATEST_MS = 4_102_444_800_000  # the year 2100
+_LONGEST_WAIT_S = 60.0
+_OVER = ("completed", "dead", "cancelled")
+
+
+def _lenient(value: object) -> object:
+    """Programs send empty text for what they do not have, and an id as the number that it is."""
+    if value == "":
+        return None
+    return str(value) if type(value) is int else value
+
+
+Lenient = BeforeValidator(_lenient)
+Name = Annotated[Annotated[str, Field(max_length=200)] | None, Lenient]
+ChannelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+
+
+class NewMessage(Body):
+    """TinyAGI's body, and beyond it when and how often. Fields with other names are ignored."""
+
+    sentences: ClassVar = {"message": "message is required"}
+
+    message: str = Field(min_length=1)
+    agent: Name = None
+    sender: Name = None
+    senderId: Name = None
+    channel: Annotated[ChannelName | None, Lenient] = None
+    messageId: Name = None
+    processAfter: int | None = Field(default=None, ge=0, le=LATEST_MS)
+    recurrence: str | None = Field(default=None, max_length=200)
+    timezone: str | None = Field(default=None, max_length=100)
+    misfire: Literal["coalesce", "catch_up"] = "coalesce"
+
+
+class Stored(TypedDict):
+    """The message is committed, under this id."""
+
+    ok: Literal[True]
+    messageId: str
+
+
+class Happened(TypedDict):
+    """One thing that happened."""
+
+    type: str
+    timestamp: int
+    responseId: NotRequired[int]
+    data: dict[str, Any]
+
+
+class Answer(TypedDict):
+    """What an agent said to the message, and what became of it."""
+
+    id: int
+    message: str
+    agent: str | None
+    status: Literal["pending", "delivering", "acked", "dead"]
+    retryCount: int
+    lastError: str | None
+    createdAt: int
+    ackedAt: int | None
+
+
+class Story(TypedDict):
+    """A message, its answers, and what happened to both."""
+
+    id: int
+    messageId: str
+    channel: str
+    sender: str
+    senderId: str | None
+    message: str
+    agent: str
+    fromAgent: str | None
+    kind: str
+    status: Literal["pending", "processing", "completed", "dead", "paused", "cancelled"]
+    retryCount: int
+    lastError: str | None
+    processAfter: int | None
+    recurrence: str | None
+    timezone: str | None
+    seriesId: str | None
+    createdAt: int
+    updatedAt: int
+    responses: list[Answer]
+    events: list[Happened]
+
+
+class Patience(Query):
+    """How long to wait."""
+
+    wait: float = Field(default=0, ge=0, le=_LONGEST_WAIT_S, allow_inf_nan=False, description="seconds")
+
+
+@endpoint("POST", "/api/message", {404: "there is no such agent", 409: "the messageId was used before"})
+async def post_message(service: Service, *, body: NewMessage) -> Stored:
+    """Store a message for an agent: the one that is named, or that its text begins with (``@agent …``), or the default.
+
+    The answer comes when the message is on the disk.
+    """
+    zone = body.timezone or service.settings.timezone
+    if body.recurrence is not None:
+        schedule.validate(body.recurrence, zone)
+    try:
+        message_id = await service.change(lambda conn: _enqueue(conn, body, zone, now_ms=clock.now_ms()), "dispatch")
+    except apsw.ConstraintError:
+        await service.confirm()  # that one is stored says as much as a 200
+        raise Refused(409, "duplicate messageId", messageId=body.messageId) from None
+    return {"ok": True, "messageId": message_id}
+
+
+def _enqueue(conn: apsw.Connection, body: NewMessage, zone: str, *, now_ms: int) -> str:
+    due = body.processAfter
+    if body.recurrence is not None and due is None:
+        due = schedule.next_occurrence(body.recurrence, zone, after_ms=now_ms)
+    new = address(
+        conn,
+        messages.NewMessage(
+            given_id=body.messageId,
+            kind="task" if body.recurrence else "chat",
+            message=body.message,
+            process_after=due,
+            recurrence=body.recurrence,
+            timezone=zone if body.recurrence else None,
+            misfire=body.misfire,
+            scheduled_at=due if body.recurrence else None,
+            series_id=ids.new("series") if body.recurrence else None,
+        ),
+        agent_id=body.agent,
+        channel=body.channel or "api",
+        sender=body.sender or "API",
+        sender_id=body.senderId,
+        now_ms=now_ms,
+    )
+    row = messages.enqueue(conn, new, now_ms=now_ms)
+    assert row is not None  # noqa: S101 - only a platform's event can be there already
+    return new.message_id(row)
+
+
+def address(
+    conn: apsw.Connection,
+    new: messages.NewMessage,
+    *,
+    agent_id: str | None,
+    channel: str,
+    sender: str,
+    sender_id: str | None,
+    now_ms: int,
+) -> messages.NewMessage:
+    """The message with its agent, session and place.
+
+    Whoever writes over the API has a session of their own with the agent. The answers wait to be fetched, but for a
+    chat that the channel's own adapter serves: it knows such a chat by the webhooks that came from it, and answers
+    there.
+
+    Raises:
+        Refused: there is no such agent (404).
+    """
+    agent = agent_of(conn, agent_id, new.message)
+    chat = chats.ensure(conn, channel, sender_id or sender, is_group=False, name=sender, now_ms=now_ms)
+    return new._replace(
+        id_prefix=channel,
+        channel=channel,
+        chat_id=chat.id if wirings.of_chat(conn, chat.id) else None,
+        platform_id=chat.platform_id,
+        sender=sender,
+        sender_id=sender_id,
+        agent=agent,
+        session_id=sessions.ensure(conn, agent, chat.id, None, now_ms=now_ms),
+    )
+
+
+def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
+    """The agent that is asked.
+
+    Raises:
+        Refused: there is no such agent (404).
+    """
+    if agent_id is not None:
+        found = agents.get(conn, agent_id)
+    else:
+        known = {agent.id: agent.name for agent in agents.every(conn)} if text.startswith("@") else {}
+        named = addressee(text, known, teams.addressable(conn)) if known else None
+        found = agents.get(conn, named) if named else agents.default(conn)
+    if found is None:
+        names = ", ".join(each.id for each in agents.every(conn))
+        raise Refused(404, f"no agent {agent_id!r}; known: {names}" if agent_id else "there is no default agent")
+    return found.id
+
+
+@endpoint("GET", "/api/messages/{id}", {404: "there is no such message"})
+async def get_message(service: Service, *, id: str, query: Patience) -> Story:
+    """A message with its answers and its history; with ``wait``: as soon as it is done, or after so many seconds."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + query.wait
+    while True:
+        row = messages.find(service.reader, id)
+        story: Story | None = None if row is None else views.story(service.reader, row)
+        if story is None:
+            raise Refused(404, f"no message {id!r}")
+        left = deadline - loop.time()
+        if left <= 0 or story["status"] in _OVER:
+            return story
+        await service.news(left)
+
+
+@endpoint("POST", "/api/messages/{id}/cancel", {404: "there is no such message", 409: "it is over already"})
+async def cancel_message(service: Service, *, id: str) -> Done:
+    """Never run it (again): a turn that has it loses it, and what that turn says is not kept. A series ends."""
+
+    def work(conn: apsw.Connection) -> None:
+        row = messages.find(conn, id)
+        if row is None:
+            raise Refused(404, f"no message {id!r}")
+        messages.cancel(conn, row, reason="cancelled over the API", now_ms=clock.now_ms())
+
+    await service.change(work, "dispatch")
+    return DONE
+
+
+ENDPOINTS = (post_message, get_message, cancel_message)

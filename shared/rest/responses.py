@@ -1,0 +1,131 @@
+"""Responses: what agents said, for those who look on and for the programs that fetch and deliver it themselves."""
+
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
+
+import apsw
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from shared import clock, ids, series
+from shared.db import agents, chats, polled, responses, views, wirings
+from shared.rest.common import DONE, Done
+from shared.rest.endpoint import Body, Query, Refused, endpoint
+from shared.rest.messages import ChannelName, Name, Stored
+from shared.rest.service import Service
+
+_REQUIRED = "channel, sender, and message are required"
+
+
+class Response(TypedDict):
+    """What was said, to whom, in answer to what."""
+
+    id: int
+    channel: str
+    sender: str
+    senderId: str | None
+    message: str
+    originalMessage: str
+    timestamp: int
+    messageId: str
+    agent: str | None
+    files: NotRequired[list[Any]]
+    metadata: NotRequired[dict[str, Any]]
+
+
+class Recent(Response):
+    """A response, and what became of it."""
+
+    status: Literal["pending", "delivering", "acked", "dead"]
+
+
+class NewResponse(Body):
+    """Something to say that answers nothing."""
+
+    sentences: ClassVar = dict.fromkeys(("channel", "sender", "message"), _REQUIRED)
+
+    channel: ChannelName
+    sender: str = Field(min_length=1, max_length=200)
+    message: str = Field(min_length=1)
+    senderId: Name = None
+    agent: Name = None
+    files: Annotated[list[str], BeforeValidator(lambda value: value or []), Field(max_length=0)] = Field(
+        default=[], description="must be empty: files can't be sent over the API yet"
+    )
+
+
+class Limit(Query):
+    """How many."""
+
+    limit: int = Field(default=20, ge=1, le=1000)
+
+
+class OfChannel(Query):
+    """Whose, and how many."""
+
+    channel: str | None = Field(default=None, max_length=32)
+    limit: int = Field(default=1000, ge=1, le=1000)
+
+
+@endpoint("GET", "/api/responses")
+async def get_responses(service: Service, *, query: Limit) -> list[Recent]:
+    """The newest responses, newest first."""
+    return views.recent_responses(service.reader, limit=query.limit)
+
+
+@endpoint("GET", "/api/responses/pending")
+async def get_pending(service: Service, *, query: OfChannel) -> list[Response]:
+    """The channel's responses that wait for a program to fetch, deliver and acknowledge them, oldest first.
+
+    They stay until they are acknowledged, however often they are fetched. What Postroom sends itself is not here.
+    """
+    if not query.channel:
+        raise Refused(400, "channel query param required")
+    return views.responses_to_fetch(service.reader, query.channel, now_ms=clock.now_ms(), limit=query.limit)
+
+
+@endpoint("POST", "/api/responses", {404: "there is no such agent"})
+async def post_response(service: Service, *, body: NewResponse) -> Stored:
+    """Say something to a person on a channel, unasked.
+
+    It goes through the channel's own adapter if that knows the chat, and else waits to be fetched.
+    """
+    message_id = ids.new("proactive")
+    await service.change(lambda conn: _enqueue(conn, body, message_id, now_ms=clock.now_ms()), "deliver")
+    return {"ok": True, "messageId": message_id}
+
+
+def _enqueue(conn: apsw.Connection, body: NewResponse, message_id: str, *, now_ms: int) -> None:
+    if body.agent is not None and agents.get(conn, body.agent) is None:
+        raise Refused(404, f"no agent {body.agent!r}")
+    place = body.senderId or body.sender
+    chat = chats.find(conn, body.channel, place)
+    responses.enqueue(
+        conn,
+        responses.NewResponse(
+            message_id=message_id,
+            channel=body.channel,
+            chat_id=chat.id if chat and wirings.of_chat(conn, chat.id) else None,
+            platform_id=place,
+            sender=body.sender,
+            sender_id=body.senderId,
+            message=body.message,
+            agent=body.agent,
+        ),
+        now_ms=now_ms,
+    )
+
+
+@endpoint("POST", "/api/responses/{id}/ack", {404: "there is no such response", 409: "Postroom delivers it itself"})
+async def ack(service: Service, *, id: int) -> Done:
+    """It was delivered. Saying so twice is fine."""
+
+    def work(conn: apsw.Connection) -> None:
+        now_ms = clock.now_ms()
+        polled.ack(conn, id, now_ms=now_ms)
+        series.advance_responses(conn, now_ms=now_ms)
+
+    await service.change(work)
+    return DONE
+
+
+ENDPOINTS = (get_responses, get_pending, post_response, ack)

@@ -1,0 +1,90 @@
+"""What ``api`` holds between requests: a connection to read with, the writing thread, who waits for news."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TypeVar
+
+import apsw
+
+from shared import clock
+from shared.channels import registry
+from shared.db.connection import open_connection
+from shared.db.writer import Writer
+from shared.kick import Kicker, Listener
+from shared.replication import API, Replication
+from shared.rest.feed import Feed
+from shared.settings import Settings
+
+T = TypeVar("T")
+
+_LOOK_EVERY_S = 1.0  # what a lost kick costs whoever waits
+
+
+class Service:
+    """One per process; everything in it but the writer belongs to the event loop's thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.started_at = clock.now_ms()
+        self.replication = Replication(settings, registry.NAMES)
+        self.writer = Writer(settings.db)
+        self.reader = open_connection(settings.db, readonly=True)
+        self.kicker = Kicker(settings.sockets)
+        self.feed = Feed(self.reader, self.news)
+        self._listener: Listener | None = None
+        self._news = asyncio.Event()
+
+    def listen(self) -> None:
+        """Be woken by kicks."""
+        self._listener = Listener(self.settings.sockets, "api")
+        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
+
+    def _kicked(self) -> None:
+        if self._listener is not None:
+            self._listener.drain()
+        self.announce()
+
+    def announce(self) -> None:
+        """Wake everybody who waits for news."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def news(self, timeout_s: float) -> None:
+        """Return when something may have happened, or after *timeout_s*."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), min(timeout_s, _LOOK_EVERY_S))
+
+    async def change(self, work: Callable[[apsw.Connection], T], *kicks: str) -> T:
+        """Do *work* in a transaction; when it is committed, tell whoever listens as one of *kicks*, and readers here.
+
+        Returns what *work* returned, once it may be acknowledged: on the disk, or in the replica, as it is set.
+
+        Raises:
+            NotReplicated: it is committed, and not (yet) in the replica.
+        """
+        done = await self.writer.run(work)
+        for name in kicks:
+            self.kicker.kick(name)
+        self.announce()
+        await self.confirm()
+        return done
+
+    async def confirm(self) -> None:
+        """Return when what is committed may be acknowledged.
+
+        Raises:
+            NotReplicated: it is not (yet) in the replica.
+        """
+        await self.replication.confirm(API)
+
+    async def close(self) -> None:
+        await self.feed.close()
+        await self.replication.close()
+        self.announce()
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener.fileno())
+            self._listener.close()
+        self.writer.close()
+        self.reader.close()
+        self.kicker.close()
