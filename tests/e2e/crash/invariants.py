@@ -30,6 +30,12 @@ def check(post: Post, *, all_completed: bool = False) -> None:
     assert not problems, "\n".join(problems[:40])
 
 
+def check_so_far(post: Post) -> None:
+    """What can be said while work is still waiting."""
+    problems = [*_turns(post), *_sent(post), *_sound(post.db)]
+    assert not problems, "\n".join(problems[:40])
+
+
 def check_replica(post: Post, folder: Path, timeout_s: float = 60.0) -> None:
     """Nobody writes any more; the replica restores to the same rows."""
     post.stop(*[name for name in post.children if name not in ("litestream", "s3")])

@@ -1,0 +1,173 @@
+"""S3 that is away, slow, or answers nonsense: the app does not notice, and the replica is whole in the end."""
+
+import http.client
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.crash import invariants
+from tests.e2e.crash.conftest import Make
+from tests.e2e.crash.harness import lines, until
+from tests.e2e.crash.people import Platform
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
+
+SECONDS = 30
+ERROR = b'<?xml version="1.0"?><Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>'
+PORTAL = b"<html><head><title>Sign in to the network</title></head><body>Please sign in.</body></html>"
+HOP = ("connection", "transfer-encoding", "content-length", "keep-alive")
+MOODS = ("away", "slow", "hang", "error", "error after", "truncated", "portal", "portal after", "wrong body")
+
+
+class Faulty:
+    """A proxy before S3 that does as its *mood* says, or passes everything on where that is ``well``.
+
+    ``after``: what was asked is done, and the answer is wrong all the same. A change that is not done is never answered
+    as if it were: who lies about that loses data for anybody.
+    """
+
+    def __init__(self) -> None:
+        self.mood = "well"
+        self.target = 0
+        self.seen: Counter[str] = Counter()
+        faulty = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                mood = faulty.mood
+                faulty.seen[mood] += 1
+                body = self._body()
+                if mood == "away":
+                    self.close_connection = True
+                    return
+                if mood == "slow":
+                    time.sleep(random.uniform(0.2, 2))
+                if mood == "hang":
+                    while faulty.mood == "hang":
+                        time.sleep(0.05)
+                    self.close_connection = True
+                    return
+                changes = self.command not in ("GET", "HEAD")
+                if mood == "error":
+                    self._answer(500, [("Content-Type", "application/xml")], ERROR)
+                    return
+                if mood == "portal":
+                    self._answer(502 if changes else 200, [("Content-Type", "text/html")], PORTAL)
+                    return
+                status, headers, answer = self._pass_on(body)
+                match mood:
+                    case "error after":
+                        self._answer(503, [("Content-Type", "application/xml")], ERROR)
+                    case "portal after":
+                        self._answer(200, [("Content-Type", "text/html")], PORTAL)
+                    case "wrong body" if answer and not changes:
+                        self._answer(status, headers, bytes(byte ^ 0x5A for byte in answer))
+                    case "truncated" if answer:
+                        self._answer(status, headers, answer, cut=len(answer) // 2)
+                    case _:
+                        self._answer(status, headers, answer)
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
+
+            def _body(self) -> bytes:
+                if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+                    return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                parts = []
+                while size := int(self.rfile.readline().split(b";")[0], 16):
+                    parts.append(self.rfile.read(size))
+                    self.rfile.readline()
+                while self.rfile.readline().strip():
+                    pass
+                return b"".join(parts)
+
+            def _pass_on(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+                connection = http.client.HTTPConnection("127.0.0.1", faulty.target, timeout=30)
+                try:
+                    connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                    for name, value in self.headers.items():
+                        if name.lower() not in HOP:
+                            connection.putheader(name, value)
+                    connection.putheader("Content-Length", str(len(body)))
+                    connection.endheaders(body)
+                    answer = connection.getresponse()
+                    length = answer.getheader("Content-Length")
+                    headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in HOP]
+                    if self.command == "HEAD" and length:
+                        headers.append(("Content-Length", length))
+                    return answer.status, headers, answer.read()
+                finally:
+                    connection.close()
+
+            def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes, cut: int | None = None) -> None:
+                if self.command != "HEAD":
+                    headers = [*headers, ("Content-Length", str(len(body)))]
+                head = "".join(f"{name}: {value}\r\n" for name, value in headers)
+                self.wfile.write(f"HTTP/1.1 {status} X\r\n{head}\r\n".encode())
+                if self.command != "HEAD":
+                    self.wfile.write(body[:cut])
+                self.close_connection = cut is not None
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None:
+                """S3 or Litestream hung up."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.mood = "well"
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def faulty() -> Iterator[Faulty]:
+    proxy = Faulty()
+    yield proxy
+    proxy.close()
+
+
+def test_an_s3_that_is_away_slow_or_answers_nonsense_is_not_noticed_and_is_caught_up_with(
+    make_post: Make, platform: Platform, faulty: Faulty, dice: random.Random, scale: float, tmp_path: Path
+) -> None:
+    post = make_post(replica="s3", s3_port=faulty.port)
+    faulty.target = post.port("s3")
+    chats = [str(chat) for chat in range(100, 112)]
+    post.prepare({"many": 8}, dict.fromkeys(chats, "many"))
+    post.start()
+    seconds = SECONDS * scale
+    each = int(seconds)
+
+    with platform.people(post.port("ingest"), lines(chats, each, lambda _: "ok:0.02", dice), pace_s=0.4) as crowd:
+        over = time.monotonic() + seconds
+        moods = dice.sample(MOODS, len(MOODS))
+        while time.monotonic() < over:
+            faulty.mood = moods.pop() if moods else dice.choice([*MOODS, "well"])
+            time.sleep(dice.uniform(1.5, 4))
+            if dice.random() < 0.3:
+                post.kill("litestream")
+        until("everything to be taken", lambda: crowd.is_done, 30 * scale)
+        faulty.mood = dice.choice(["away", "error", "portal"])
+        post.settle(15)
+    invariants.check(post, all_completed=True)
+    assert {status for written in platform.written.values() for status in written.statuses} == {200}
+    print(f"requests by mood: {dict(faulty.seen)}")
+
+    faulty.mood = "well"
+    begun = time.monotonic()
+    invariants.check_replica(post, tmp_path, 90)
+    print(f"the replica was whole after {time.monotonic() - begun:.1f} s")
