@@ -94,7 +94,7 @@ def test_the_sockets_are_beside_the_database_unless_told_otherwise(monkeypatch):
 # -- logs
 
 _LOGGING = """
-import logging, threading
+import logging, pathlib, threading
 from shared import logs
 log = logs.get()
 logs.configure("ingest")
@@ -111,6 +111,7 @@ except ValueError:
 thread = threading.Thread(target=lambda: log.warning("from.thread"))
 thread.start(); thread.join()
 log.debug("not.shown")
+log.info("odd.facts", folder=pathlib.Path("/x"), half=chr(0xD800), error=ValueError("no"))
 """
 
 
@@ -122,9 +123,15 @@ def lines():
 
 
 def test_every_line_is_json_and_names_the_function(lines):
-    assert [line["event"] for line in lines] == ["noun.verb", "careful with that", "noun.failed", "from.thread"]
+    assert [line["event"] for line in lines] == [
+        *("noun.verb", "careful with that", "noun.failed", "from.thread", "odd.facts")
+    ]
     assert {line["function"] for line in lines} == {"ingest"}
     assert (lines[0]["stored"], lines[0]["level"]) == (2, "info")
+
+
+def test_no_value_is_too_odd_to_be_logged(lines):
+    assert [lines[4][name] for name in ("folder", "half", "error")] == ["/x", "\ud800", "no"]
 
 
 def test_tracebacks_tell_the_error_and_no_local_variable(lines):
