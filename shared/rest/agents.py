@@ -74,10 +74,15 @@ class Heartless(Body):
     enabled: Literal[False] = False
 
 
+def _undefaulted(schema: dict[str, Any]) -> None:
+    for each in schema["properties"].values():
+        each.pop("default", None)
+
+
 class AgentChange(Body):
     """What is not named stays, whatever the defaults here say."""
 
-    model_config = ConfigDict(extra="forbid", str_max_length=100_000)
+    model_config = ConfigDict(extra="forbid", str_max_length=100_000, json_schema_extra=_undefaulted)
 
     name: str = Field(default="", min_length=1, max_length=200)
     provider: str = "echo"

@@ -18,10 +18,10 @@ def call(serving, *calls, host="127.0.0.1:3777"):
     return asyncio.run(go())
 
 
-def ask(serving, method, path, body=None, **fields):
+def ask(serving, method, path, body=None, *, host="127.0.0.1:3777", **fields):
     """The answer to one call; *body* goes as JSON."""
     sent = fields if body is None else {"json": body, **fields}
-    (reply,) = call(serving, (method, path, sent))
+    (reply,) = call(serving, (method, path, sent), host=host)
     return reply
 
 

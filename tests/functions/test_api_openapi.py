@@ -1,0 +1,169 @@
+"""The document is true: it names what is served, and what is answered is what it says."""
+
+import jsonschema
+import openapi_spec_validator
+import pytest
+
+from functions import api
+from shared import turns
+from shared.db import dropped, messages
+from shared.db.connection import transaction
+from shared.rest.table import ENDPOINTS
+from shared.turns import Failure, RetryPolicy, Said
+from tests.functions.client import ask, call, get
+from tests.support import NOW, make_agent, make_chat, put, take, wire
+
+
+@pytest.fixture
+def document(serving, conn):
+    return get(serving, "/api/openapi.json").json()
+
+
+def _served():
+    served = {(method, route.path) for route in api._routes for method in route.methods - {"HEAD"}}
+    return {(method, path) for method, path in served if path.startswith("/api/")}
+
+
+def test_the_document_names_every_route_and_no_other(document):
+    told = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
+    assert told == _served() == {(each.method, each.path) for each in ENDPOINTS}
+    names = [operation["operationId"] for item in document["paths"].values() for operation in item.values()]
+    assert len(names) == len(set(names))
+
+
+def test_the_document_is_openapi(document):
+    openapi_spec_validator.validate(document)
+
+
+def test_every_operation_says_what_it_does_and_what_it_may_refuse(document):
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            assert operation["summary"], (method, path)
+            assert {"401", "403"} <= operation["responses"].keys()
+            assert {part["name"] for part in operation["parameters"] if part["in"] == "path"} == {
+                part[1:-1] for part in path.split("/") if part.startswith("{")
+            }
+
+
+def test_the_refusals_of_a_body_and_of_a_number_are_told(document):
+    responses = document["paths"]["/api/message"]["post"]["responses"]
+    assert {"200", "400", "401", "403", "404", "409", "413", "503"} == responses.keys()
+    assert "404" in document["paths"]["/api/responses/{id}/ack"]["post"]["responses"]
+
+
+@pytest.fixture
+def lived_in(conn):
+    """A database in which everything has happened at least once."""
+    make_agent(conn, "coder")
+    make_agent(conn, "unused")
+    chat = make_chat(conn, "100", is_group=True)
+    wire(conn, chat)
+    with transaction(conn):
+        dropped.record(conn, channel="telegram", reason="not_wired", now_ms=NOW)
+    put(conn, "answered", given_id="done_1")
+    claim = take(conn)
+    with transaction(conn):
+        turns.settle(conn, claim, [Said("answer", claim.asked[0])], None, now_ms=NOW)
+        messages.announce(conn)
+    for name in ("dead_1", "dead_2"):
+        put(conn, "given up", given_id=name)
+        claim = take(conn)
+        with transaction(conn):
+            turns.fail(conn, claim, Failure("bad", retryable=False), RetryPolicy(5, 1, 1, 0.0), now_ms=NOW)
+    put(conn, "running", agent="coder", given_id="running_1")
+    take(conn, agent="coder", token="turn_b")
+    put(conn, "waiting", given_id="waiting_1")
+    return conn
+
+
+MINE = {"message": "hi", "messageId": "mine"}
+RESPONSE = {"channel": "cli", "sender": "Bo", "message": "hi"}
+SAMPLES = {
+    ("POST", "/api/message"): [
+        *((MINE, 200), (MINE, 409), ({"message": ""}, 400), ({"message": "hi", "agent": "nobody"}, 404))
+    ],
+    ("GET", "/api/messages/{id}"): [("done_1", 200), ("dead_1", 200), ("running_1", 200), ("nobody", 404)],
+    ("POST", "/api/messages/{id}/cancel"): [("waiting_1", 200), ("waiting_1", 409), ("nobody", 404)],
+    ("GET", "/api/queue/status"): [200],
+    ("GET", "/api/queue/agents"): [200],
+    ("GET", "/api/queue/processing"): [200],
+    ("POST", "/api/queue/processing/{id}/kill"): [("4", 200), ("4", 404), ("x", 404)],
+    ("GET", "/api/queue/dead"): [200],
+    ("POST", "/api/queue/dead/{id}/retry"): [("2", 200), ("2", 404)],
+    ("DELETE", "/api/queue/dead/{id}"): [("3", 200), ("3", 404)],
+    ("POST", "/api/responses"): [(RESPONSE, 200), ({**RESPONSE, "agent": "nobody"}, 404), ({}, 400)],
+    ("GET", "/api/responses"): [200, ("?limit=0", 400)],
+    ("GET", "/api/responses/pending"): [("?channel=cli", 200), 400],
+    ("POST", "/api/responses/{id}/ack"): [("4", 200), ("4000", 404), ("1", 409)],
+    ("GET", "/api/agents"): [200],
+    ("PUT", "/api/agents/{id}"): [(("new", {}), 200), (("new", {"model": "x"}), 200), (("NEW", {}), 400)],
+    ("DELETE", "/api/agents/{id}"): [("unused", 200), ("unused", 404), ("assistant", 409), ("coder", 409)],
+    ("GET", "/api/agent-messages"): [200],
+    ("GET", "/api/agents/{id}/messages"): [("assistant", 200)],
+    ("GET", "/api/agents/{id}/system-prompt"): [("assistant", 200), ("nobody", 404)],
+    ("PUT", "/api/agents/{id}/system-prompt"): [
+        *((("assistant", {"content": "x"}), 200), (("nobody", {"content": "x"}), 404))
+    ],
+    ("GET", "/api/agents/{id}/heartbeat"): [("assistant", 200), ("nobody", 404)],
+    ("GET", "/api/agents/{id}/skills"): [("assistant", 200), ("nobody", 404)],
+    ("GET", "/api/agents/{id}/skills/registry"): [("assistant", 200), ("nobody", 404)],
+    ("GET", "/api/agents/{id}/memory"): [("assistant", 200), ("nobody", 404)],
+    ("GET", "/api/teams"): [200],
+    ("GET", "/api/sessions"): [200, ("?before=2&limit=1", 200), ("?limit=1001", 400)],
+    ("GET", "/api/chats"): [200],
+    ("GET", "/api/dropped"): [200],
+    ("GET", "/api/events"): [200],
+    ("GET", "/api/status"): [200],
+    ("GET", "/api/logs"): [200],
+    ("GET", "/api/settings"): [200],
+    ("GET", "/api/tasks"): [200],
+    ("GET", "/api/projects"): [200],
+    ("GET", "/api/custom-providers"): [200],
+    ("GET", "/api/pairing"): [200],
+    ("GET", "/api/openapi.json"): [200],
+}
+
+
+def test_what_is_answered_is_what_the_document_says(serving, lived_in, document):
+    """Every endpoint is called, and every status and shape of its answers stands in the document."""
+    for (method, path), samples in SAMPLES.items():
+        for sample in samples:
+            given, status = sample if isinstance(sample, tuple) else (None, sample)
+            reply = _send(serving, method, path, given)
+            assert reply.status_code == status, (method, path, given, reply.text)
+            _check(document, method, path, reply)
+
+
+def _send(serving, method, path, given):
+    name, body = given if isinstance(given, tuple) else (given, None) if isinstance(given, str) else ("", given)
+    target = path.replace("{id}", name) if "{id}" in path else path + name
+    return ask(serving, method, target, body)
+
+
+def _check(document, method, path, reply):
+    told = document["paths"][path][method.lower()]["responses"][str(reply.status_code)]
+    schema = told["content"]["application/json"]["schema"]
+    jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(reply.json())
+
+
+def test_every_endpoint_is_sampled():
+    """What is refused always, and the stream, have tests of their own."""
+    refused = {(each.method, each.path) for each in ENDPOINTS if each.says.startswith("Refused")}
+    every = {(each.method, each.path) for each in ENDPOINTS}
+    assert refused | SAMPLES.keys() | {("GET", "/api/events/stream")} == every
+
+
+def test_what_we_do_not_have_is_refused_with_a_sentence(serving, conn, document):
+    refused = [each for each in ENDPOINTS if each.says.startswith("Refused")]
+    paths = [each.path.replace("{id}", "a").replace("{channel}", "c").replace("{sender}", "s") for each in refused]
+    replies = call(serving, *((each.method, path, {"json": {}}) for each, path in zip(refused, paths, strict=True)))
+    for each, reply in zip(refused, replies, strict=True):
+        assert reply.status_code in (404, 501)
+        _check(document, each.method, each.path, reply)
+
+
+def test_an_answer_with_a_name_too_many_would_be_noticed(document):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(
+            {"$ref": "#/components/schemas/Server", "components": document["components"]}
+        ).validate({"running": True, "port": 1, "more": 1})

@@ -1,0 +1,249 @@
+"""TinyAGI's programs against ours: what they send, what they read of the answers, in the order in which they do it.
+
+The names of keys, and their types, are those of TinyAGI's channel clients, command line and web office.
+"""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+
+from functions import api
+from functions.dispatch import Dispatch
+from shared.settings import Settings
+from tests.functions.client import ask, call, get, post, stream
+from tests.support import column, make_agent, make_chat, put, take, wire
+
+
+@pytest.fixture
+def running(serving):
+    """``api`` and ``dispatch``, as they run beside each other; a client for the one."""
+
+    @contextlib.asynccontextmanager
+    async def start():
+        dispatch = Dispatch(Settings.load())
+        dispatch.worker.begin()
+        async with serving(api, "localhost:3777") as client:
+            yield client
+        await dispatch.close()
+
+    return start
+
+
+class ChannelClient:
+    """A channel client: hears that something is done, fetches what waits for its channel, sends it, acknowledges it.
+
+    It remembers whom it asked for whom; what it knows nothing of goes to the number that is the sender's id.
+    """
+
+    def __init__(self, http, channel):
+        self.http = http
+        self.channel = channel
+        self.asked = {}
+        self.sent = []
+
+    async def receive(self, text, sender, sender_id, message_id):
+        """A person wrote."""
+        body = {"channel": self.channel, "sender": sender, "senderId": sender_id, "message": text}
+        await self.http.post("/api/message", json={**body, "messageId": message_id, "files": []})
+        self.asked[message_id] = sender_id
+
+    async def drain(self):
+        """Send all that waits."""
+        reply = await self.http.get(f"/api/responses/pending?channel={self.channel}")
+        assert reply.status_code == 200
+        for response in reply.json():
+            to = self.asked.pop(response["messageId"], None) or int(response["senderId"])
+            files = response.get("files") or []
+            metadata = response.get("metadata") or {}
+            self.sent.append((to, response["message"], files, metadata.get("parseMode")))
+            await self.http.post(f"/api/responses/{response['id']}/ack")
+
+    async def listen(self, queue, until):
+        """Drain whenever the stream says that something for the channel is done."""
+        await self.drain()
+        while len(self.sent) < until:
+            block = await asyncio.wait_for(queue.get(), 10)
+            data = json.loads(block.get("data", "{}"))
+            if block.get("event") in ("message:done", "response_ready") and data["channel"] == self.channel:
+                await self.drain()
+
+
+@pytest.mark.parametrize("channel", ["telegram", "discord", "whatsapp"])
+def test_a_channel_client_hears_fetches_sends_and_acknowledges(running, conn, channel):
+    async def go():
+        async with running() as http, stream() as queue:
+            client = ChannelClient(http, channel)
+            listening = asyncio.create_task(client.listen(queue, until=3))
+            await client.receive("hello", "Ana Li", "4711", "1763740000000_x7f3a")
+            await client.receive("hello", "Bo", "4712", "1763740000001_b9k2c")
+            body = {
+                "channel": channel,
+                "sender": "Ana Li",
+                "senderId": "4711",
+                "message": "by the way",
+                "agent": "assistant",
+            }
+            proactive = await http.post("/api/responses", json=body)
+            await asyncio.wait_for(listening, 20)
+            left = (await http.get(f"/api/responses/pending?channel={channel}")).json()
+            return client.sent, proactive.json(), left
+
+    sent, proactive, left = asyncio.run(go())
+    assert sorted(sent, key=str) == [
+        *(("4711", "You said: hello", [], None), ("4712", "You said: hello", [], None), (4711, "by the way", [], None))
+    ]
+    assert (proactive["ok"], proactive["messageId"][:10], left) == (True, "proactive_", [])
+    assert column(conn, "SELECT DISTINCT status FROM responses") == ["acked"]
+
+
+def test_a_client_that_was_away_finds_all_that_waits_oldest_first(running, conn):
+    async def go():
+        async with running() as http:
+            client = ChannelClient(http, "telegram")
+            for number in range(3):
+                name = f"m{number}"
+                await client.receive(f"text {number}", "Ana", "4711", name)
+                await http.get(f"/api/messages/{name}?wait=10")
+            await client.drain()
+            return [text for _, text, *_ in client.sent]
+
+    assert asyncio.run(go()) == [f"You said: text {number}" for number in range(3)]
+
+
+# -- the command line
+
+
+def test_send_prints_the_id_that_it_gets(serving, conn):
+    reply = post(serving, {"message": "hello", "channel": "cli", "sender": "cli"}, host="localhost:3777")
+    body = reply.json()
+    assert body["ok"] is True
+    assert isinstance(body["messageId"], str)
+
+
+def test_status_reads_what_it_prints(serving, conn):
+    wire(conn, make_chat(conn))
+    status, queue = (get(serving, path).json() for path in ("/api/status", "/api/queue/status"))
+    assert status.pop("ok") is True
+    assert isinstance(status.pop("uptime"), int)
+    assert status == {
+        "server": {"running": True, "port": 3777},
+        "channels": {"telegram": {"running": False}},  # nobody delivers here
+        "heartbeat": {"running": False, "interval": 0, "lastSent": {}},
+    }
+    assert {name: type(value) for name, value in queue.items()} == dict.fromkeys(
+        ("incoming", "queued", "processing", "completed", "dead", "outgoing"), int
+    )
+
+
+# -- the web office
+
+
+ORIGIN = {"origin": "http://localhost:3000", "content-type": "application/json"}
+
+
+def test_the_office_connects(serving, conn):
+    """It sends a content type with every call, so its browser asks before each."""
+    paths = ["/api/settings", "/api/agents", "/api/teams", "/api/queue/status", "/api/queue/processing"]
+    paths += ["/api/responses?limit=20", "/api/logs?limit=100", "/api/status", "/api/tasks", "/api/projects"]
+    paths += ["/api/pairing", "/api/custom-providers", "/api/agent-messages?limit=100&since_id=0"]
+    paths += ["/api/agents/assistant/messages?limit=200&since_id=0", "/api/agents/assistant/skills"]
+    paths += [f"/api/agents/assistant/{name}" for name in ("system-prompt", "memory", "heartbeat")]
+    asking = {**ORIGIN, "access-control-request-method": "GET", "access-control-request-headers": "content-type"}
+    asked = call(serving, *(("OPTIONS", path, {"headers": asking}) for path in paths), host="localhost:3777")
+    replies = call(serving, *(("GET", path, {"headers": ORIGIN}) for path in paths), host="localhost:3777")
+    assert {reply.status_code for reply in asked} == {204}
+    assert {reply.status_code for reply in replies} == {200}
+    assert {reply.headers["access-control-allow-origin"] for reply in asked + replies} == {ORIGIN["origin"]}
+
+
+def test_the_office_shows_agents_by_these_names(serving, conn):
+    agent = get(serving, "/api/agents").json()["assistant"]
+    names = ("name", "provider", "model", "working_directory", "system_prompt")
+    assert {type(agent[name]) for name in names} == {str}
+
+
+def test_the_office_saves_what_it_was_shown(serving, conn):
+    """It sends the whole agent back, and names TinyAGI's fields only."""
+    make_agent(conn, "coder", instructions="be kind", concurrency=4)
+    shown = get(serving, "/api/agents").json()["coder"]
+    kept = {name: shown[name] for name in ("name", "provider", "model", "working_directory", "system_prompt")}
+    reply = ask(serving, "PUT", "/api/agents/coder", {**kept, "name": "The Coder", "prompt_file": ""})
+    assert reply.json() == {"ok": True, "agent": {**shown, "name": "The Coder"}, "provisioned": False}
+    assert column(conn, "SELECT concurrency FROM agents WHERE id = 'coder'") == [4]
+
+
+REFUSED_AGENTS = {
+    "a folder elsewhere": ({"working_directory": "/etc"}, "working_directory must be a folder below"),
+    "a folder above": ({"working_directory": "../x"}, "working_directory must be a folder below"),
+    "the folder of all": ({"working_directory": "."}, "working_directory must be a folder below"),
+    "a file to read": ({"prompt_file": "/etc/passwd"}, "prompt_file: "),
+    "a heartbeat": ({"heartbeat": {"enabled": True, "interval": 60}}, "heartbeat.enabled: "),
+    "two prompts": ({"system_prompt": "a", "instructions": "b"}, "system_prompt and instructions are the same"),
+    "TinyAGI's provider": ({"provider": "anthropic"}, "unknown provider 'anthropic'; known: command, echo"),
+}
+
+
+@pytest.mark.parametrize(("body", "sentence"), REFUSED_AGENTS.values(), ids=REFUSED_AGENTS)
+def test_what_an_agent_can_not_have_here_is_refused(serving, conn, body, sentence):
+    reply = ask(serving, "PUT", "/api/agents/a", body)
+    assert (reply.status_code, sentence in reply.json()["error"]) == (400, True)
+    assert column(conn, "SELECT id FROM agents") == ["assistant"]
+
+
+def test_a_folder_of_its_own_is_kept(serving, conn, tmp_path):
+    for given in ("teams/coder", f"{tmp_path}/agents/teams/coder"):
+        reply = ask(serving, "PUT", "/api/agents/coder", {"working_directory": given})
+        assert reply.json()["agent"]["working_directory"] == f"{tmp_path}/agents/teams/coder"
+    assert column(conn, "SELECT folder FROM agents WHERE id = 'coder'") == ["teams/coder"]
+
+
+def test_the_offices_chat_writes_to_an_agent_and_reads_its_history(running, conn):
+    make_agent(conn, "coder")
+
+    async def go():
+        async with running() as http:
+            body = {"message": "@coder hello", "sender": "Web", "channel": "web"}
+            message_id = (await http.post("/api/message", json=body)).json()["messageId"]
+            await http.get(f"/api/messages/{message_id}?wait=10")
+            newest = (await http.get("/api/agents/coder/messages?limit=200&since_id=0")).json()
+            later = (await http.get(f"/api/agents/coder/messages?limit=200&since_id={newest[1]['id']}")).json()
+            return message_id, newest, later
+
+    message_id, newest, later = asyncio.run(go())
+    assert [(each["role"], each["content"]) for each in newest] == [
+        *(("assistant", "You said: @coder hello"), ("user", "@coder hello"))
+    ]
+    assert later == newest[:1]
+    assert newest[1] | {"id": 0, "created_at": 0} == {
+        **{"id": 0, "agent_id": "coder", "role": "user", "channel": "web", "sender": "Web"},
+        **{"message_id": message_id, "content": "@coder hello", "created_at": 0},
+    }
+
+
+def test_what_runs_is_shown_and_stopped(serving, conn):
+    row_id = put(conn, given_id="m_1")
+    take(conn)
+    (shown,) = get(serving, "/api/queue/processing").json()
+    assert {name: type(value).__name__ for name, value in shown.items()} == {
+        **{"id": "int", "messageId": "str", "channel": "str", "sender": "str", "message": "str", "agent": "str"},
+        **{"status": "str", "processAlive": "bool", "startedAt": "int", "duration": "int"},
+    }
+    assert (shown["id"], shown["messageId"], shown["status"]) == (row_id, "m_1", "processing")
+    assert get(serving, "/api/queue/agents").json() == [
+        {"agent": "assistant", "pending": 0, "queued": 0, "processing": 1}
+    ]
+    killed = post(serving, {}, f"/api/queue/processing/{row_id}/kill").json()
+    assert killed == {"ok": True, "agent": "assistant", "processKilled": True}
+
+
+def test_what_the_office_may_not_do_it_is_told(serving, conn):
+    """It shows the sentence that stands under ``error``."""
+    for method, path, body in [
+        *(("PUT", "/api/settings", {"models": {}}), ("POST", "/api/setup", {}), ("POST", "/api/services/restart", {})),
+        *(("POST", "/api/tasks", {"title": "x"}), ("POST", "/api/pairing/approve", {"code": "A"})),
+    ]:
+        reply = ask(serving, method, path, body, headers=ORIGIN, host="localhost")
+        assert reply.status_code in (404, 501)
+        assert reply.json()["error"]
