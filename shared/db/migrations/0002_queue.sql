@@ -5,6 +5,8 @@
 --     own, which cost a third of an insert and, at ten million rows, a page from the disk for every message.
 --     An id that the caller gave stands in given_id; the ids of earlier releases stand there too.
 --   * The events of arrival are written by dispatch, in batches, and no more by whoever stores the message.
+--   * AUTOINCREMENT keeps its counter in a table of its own, a page more in every transaction. What it is for holds
+--     without it: the newest row of these tables is never deleted, so their ids only ever grow.
 
 CREATE TABLE messages_2 (
     id                  INTEGER PRIMARY KEY,   -- prune never deletes the newest row, so no id comes twice
@@ -128,6 +130,21 @@ INSERT INTO agent_messages_2 SELECT id, agent_id, role, channel, sender, message
 DROP TABLE agent_messages;
 ALTER TABLE agent_messages_2 RENAME TO agent_messages;
 CREATE INDEX agent_messages_of_agent ON agent_messages (agent_id, id);
+
+CREATE TABLE events_2 (                -- every change of state; append-only, but for what retention takes from the old end
+    id          INTEGER PRIMARY KEY,
+    type        TEXT NOT NULL,         -- 'message_received', 'chain_step_done', 'response_acked', ...
+    message_id  TEXT,
+    response_id INTEGER,
+    agent       TEXT,
+    channel     TEXT,
+    session_id  INTEGER,
+    data        TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(data)),
+    created_at  INTEGER NOT NULL
+) STRICT;
+INSERT INTO events_2 SELECT id, type, message_id, response_id, agent, channel, session_id, data, created_at FROM events;
+DROP TABLE events;
+ALTER TABLE events_2 RENAME TO events;
 
 -- A message's own history is short and the rest of it stands on its rows: only what went wrong or was done by hand is
 -- indexed.

@@ -130,7 +130,7 @@ def test_enqueue_a_hundred_at_once(conn, wal):
 
 
 def test_claim_and_complete_one_by_one(conn, wal):
-    """6: the row and its place among the open ones, twice, is 4; the claim's event with its counter is 2 more."""
+    """5: the row and its place among the open ones, twice, is 4; the claim's event is one more."""
 
     def work():
         for _ in range(MESSAGES):
@@ -139,11 +139,11 @@ def test_claim_and_complete_one_by_one(conn, wal):
                 claims.complete(conn, claimed, now_ms=NOW)
 
     enqueue(conn)
-    check(wal.pages(work), 6.05, "messages", "messages_open", "events", "sqlite_sequence")
+    check(wal.pages(work), 5.05, "messages", "messages_open", "events")
 
 
 def test_claim_and_settle_one_by_one(conn, wal):
-    """14.5: beyond claim and complete, the response with its two indexes, two lines of history with their index, the
+    """12.5: beyond claim and complete, the response with its two indexes, two lines of history with their index, the
     session, and three events in the two transactions.
     """
 
@@ -152,10 +152,10 @@ def test_claim_and_settle_one_by_one(conn, wal):
             settle(conn, claim(conn, 1), now_ms=NOW + number)
 
     enqueue(conn)
-    names = ("messages", "messages_open", "events", "sqlite_sequence", "responses", "responses_open")
+    names = ("messages", "messages_open", "events", "responses", "responses_open")
     check(
         wal.pages(work),
-        14.5,
+        12.5,
         *names,
         *("responses_of_message", "agent_messages", "agent_messages_of_agent", "sessions"),
     )
