@@ -1,62 +1,110 @@
-"""``make bench``: every line as measured beside its reference, in one run; also written to docs/benchmarks.md."""
+"""``make bench``: every line as measured beside its bar, in one run; the table goes to docs/benchmarks.md.
 
-import os
-import platform
+``python -m tests.benchmarks [name …] [--quick]`` runs some of it, and only prints. A name is a module, such as
+``queue``, or one of its lines, such as ``queue.enqueue``.
+"""
+
+import argparse
+import contextlib
+import importlib
+import shutil
 import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import apsw
+from tests.benchmarks import report
+from tests.benchmarks.measure import Line, Scale
 
-from tests.benchmarks import queue, webhook
-from tests.benchmarks.measure import Rate
-
-_TURN = "claim + settle, batch of"
-_BARS = {  # what the ratio to raw should reach, at (NORMAL, FULL)
-    "enqueue, one per transaction": (0.90, 0.90),
-    "enqueue, 100 per transaction": (0.85, 0.85),
-    f"{_TURN} 1 (response, history, events)": (0.50, 0.80),
-    f"{_TURN} 20 (response, history, events)": (0.80, 0.80),
+_DOCS = Path("docs/benchmarks.md")
+_SECTIONS = {
+    "1. The queue": ("queue", "writers", "processes", "replicated"),
+    "2. Webhook to reply, real processes": ("webhook", "turns", "stream"),
+    "3. Growth": ("growth", "upkeep"),
+    "4. Many": ("many", "size"),
 }
 
+Measure = Callable[[Scale], Iterator[Line]]
 
-def main() -> None:
-    """Measure, print, write the table."""
-    lines = [
-        f"# Benchmarks\n\nThe last run of `make bench`: {_machine()}.",
-        "Ratios are medians over rounds in which all candidates took turns; [least to most] is the spread. "
-        "Machines are noisy: the ratio is the result, the rate is not.\n",
-        "## The queue, in process\n",
-        "| what | synchronous | who | per second | ratio to raw | spread | bar |\n|---|---|---|---|---|---|---|",
-    ]
-    for what, synchronous, found in queue.run():
-        lines += [_row(what, synchronous, who, rate) for who, rate in found.items()]
-    lines += ["\n## Webhook to reply, real processes\n", *webhook.run()]
-    text = "\n".join(lines) + "\n" + _NOTES
-    Path("docs/benchmarks.md").write_text(text, "utf-8")
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, and after a whole run write the table."""
+    options = _parse(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    # Not the system's temporary folder, which may be memory: FULL would cost nothing there.
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=options.folder)).absolute()
+    try:
+        scale = _scale(folder, options)
+        text = report.head(scale) + "".join(_section(title, scale, options.names) for title in _SECTIONS) + report.NOTES
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not options.names and not options.quick:
+        _DOCS.write_text(text, "utf-8")
     sys.stdout.write(text)
+    return 0
 
 
-def _row(what: str, synchronous: str, who: str, rate: Rate) -> str:
-    bar = f"≥ {_BARS[what][synchronous == 'FULL']:.2f}" if who == "postroom" else ""
-    spread = f"{rate.ratio_least:.2f} to {rate.ratio_most:.2f}"
-    return f"| {what} | {synchronous} | {who} | {rate.median:,.0f} | {rate.ratio:.2f} | {spread} | {bar} |"
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    known = ", ".join(module for modules in _SECTIONS.values() for module in modules)
+    parser.add_argument("names", nargs="*", help=f"what to run: {known}, or one line such as queue.enqueue")
+    parser.add_argument("--quick", action="store_true", help="a short look, whose figures prove nothing")
+    parser.add_argument("--rows", type=int, help="how many finished rows the grown database has (10 million)")
+    parser.add_argument("--rounds", type=int, help="how many rounds (5)")
+    parser.add_argument("--folder", type=Path, default=Path("out/benchmarks"), help="where, on a real disk")
+    return parser.parse_args(arguments)
 
 
-def _machine() -> str:
-    versions = f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}"
-    return f"{os.cpu_count()} cores, {platform.machine()}, {versions}"
+def _scale(folder: Path, options: argparse.Namespace) -> Scale:
+    quick = options.quick
+    return Scale(
+        folder=folder,
+        cache=options.folder.absolute(),
+        rounds=options.rounds or (2 if quick else 5),
+        slice_s=0.05 if quick else 0.25,
+        load_s=0.5 if quick else 2.0,
+        soak_s=20.0 if quick else 300.0,
+        rows=options.rows or (100_000 if quick else 10_000_000),
+        is_quick=quick,
+    )
 
 
-_NOTES = """
-## How to read this
+def _section(title: str, scale: Scale, names: Sequence[str]) -> str:
+    lines: list[Line] = []
+    for name, measure in _wanted(_SECTIONS[title], names):
+        begun = time.monotonic()
+        for line in _lines(name, measure, scale):
+            lines.append(line)
+            sys.stderr.write(report.row(line) + "\n")
+        sys.stderr.write(f"  ({name}: {time.monotonic() - begun:.0f} s)\n")
+    return "\n" + report.section(title, lines) if lines else ""
 
-*raw* is the smallest correct hand-written apsw program on the same file settings (`tests/benchmarks/raw.py`): one
-INSERT for enqueue; for claim and settle, the same rows as ours. *postroom* are the store's own verbs. Enqueue writes
-a row of `events` beside the message, and keeps unique ids, foreign keys and checks, which raw does not; that is what
-the ratio to raw pays for, and it is below its bar where no fsync hides it. The peers keep their own default durability
-and promise less: huey deletes on claim, litequeue and persist-queue have no lease.
-"""
+
+def _wanted(modules: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, Measure]]:
+    for module in modules:
+        measures: Sequence[Measure] = importlib.import_module(f"tests.benchmarks.{module}").LINES
+        for measure in measures:
+            name = f"{module}.{measure.__name__}"
+            if not names or module in names or name in names:
+                yield name, measure
+
+
+def _lines(name: str, measure: Measure, scale: Scale) -> Iterator[Line]:
+    """The measure's lines; one that breaks is a line too, and the others go on."""
+    lines = measure(scale)
+    while True:
+        try:
+            line = next(lines, None)
+        except Exception as error:  # noqa: BLE001 - the boundary: it is shown, and in the table
+            traceback.print_exc()
+            line = Line(name, "not measured", is_met=False, reason=f"it broke: {type(error).__name__}: {error}")
+        if line is None:
+            return
+        yield line
 
 
 if __name__ == "__main__":
-    main()
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main(sys.argv[1:]))

@@ -1,52 +1,148 @@
 """Slices that take turns: every candidate meets the same noise, so ratios inside a round are what counts."""
 
+import gc
+import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
 
-@dataclass(frozen=True)
-class Rate:
-    """Operations per second over the rounds, and the ratio to the reference of the same round."""
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How long and how large: the whole bench, or a quick look.
+
+    *folder*: on a real disk, emptied at the end. *cache*: the grown database, kept from one run to the next.
+    """
+
+    folder: Path
+    cache: Path
+    rounds: int
+    slice_s: float
+    load_s: float
+    soak_s: float
+    rows: int
+    is_quick: bool
+
+    def few(self, whole: int, quick: int) -> int:
+        """*whole*, or *quick* in a quick look."""
+        return quick if self.is_quick else whole
+
+    def place(self, name: str) -> Path:
+        """A new folder of this name."""
+        path = self.folder / name
+        path.mkdir(parents=True)
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median over the rounds, and the least and the most."""
 
     median: float
     least: float
     most: float
-    ratio: float
-    ratio_least: float
-    ratio_most: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        ordered = sorted(values)
+        return cls(statistics.median(ordered), ordered[0], ordered[-1])
+
+    def __format__(self, spec: str) -> str:
+        return f"{self.median:{spec}} ({self.least:{spec}} to {self.most:{spec}})"
 
 
-def rates(
-    candidates: Mapping[str, Callable[[], int]], *, reference: str, rounds: int = 7, slice_s: float = 0.25
-) -> dict[str, Rate]:
-    """Run each candidate (a call does some operations and says how many) in slices, in turn, *rounds* times."""
-    for step in candidates.values():
-        step()
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the table. *share* is measured / bar; *reason* is said where the bar is missed."""
+
+    what: str
+    measured: str
+    bar: str = ""
+    share: float | None = None
+    is_met: bool | None = None
+    beside: str = ""
+    reason: str = ""
+
+
+def at_least(what: str, value: Spread, bar: float, *, beside: str = "", reason: str = "", spec: str = ".2f") -> Line:
+    """A line whose median has to reach *bar*."""
+    share = value.median / bar
+    return Line(what, f"{value:{spec}}", f"≥ {bar:,g}", share, share >= 1, beside, reason)
+
+
+def at_most(what: str, value: Spread, bar: float, unit: str, *, beside: str = "", reason: str = "") -> Line:
+    """A line whose median must not pass *bar*."""
+    share = value.median / bar
+    spec = ",.0f" if bar >= 100 else ".1f" if bar >= 10 else ".2f" if bar >= 0.1 else ".3f"
+    return Line(what, f"{value:{spec}} {unit}".strip(), f"≤ {bar:,g} {unit}".strip(), share, share <= 1, beside, reason)
+
+
+def must_be(what: str, measured: str, *, is_met: bool, bar: str, beside: str = "", reason: str = "") -> Line:
+    """A line that holds or doesn't, such as "nothing lost"."""
+    return Line(what, measured, bar, None, is_met, beside, reason)
+
+
+Slice = Callable[[], float]
+
+
+def interleave(candidates: Mapping[str, Slice], rounds: int) -> dict[str, list[float]]:
+    """Each candidate's figure in each round; in every other round they come in the opposite order."""
     seen: dict[str, list[float]] = {name: [] for name in candidates}
+    order = list(candidates)
     for _ in range(rounds):
-        for name, step in candidates.items():
-            seen[name].append(_rate(step, slice_s))
-    return {name: _compare(values, seen[reference]) for name, values in seen.items()}
+        for name in order:
+            seen[name].append(candidates[name]())
+        order.reverse()
+    return seen
 
 
-def _rate(step: Callable[[], int], slice_s: float) -> float:
-    done = 0
-    start = time.perf_counter()
-    while (elapsed := time.perf_counter() - start) < slice_s:
-        done += step()
-    return done / elapsed
+def ratios(values: Sequence[float], reference: Sequence[float]) -> Spread:
+    """The ratio inside each round."""
+    return Spread.of(value / base for value, base in zip(values, reference, strict=True))
 
 
-def _compare(values: list[float], reference: list[float]) -> Rate:
-    ratios = [value / base for value, base in zip(values, reference, strict=True)]
-    return Rate(
-        statistics.median(values), min(values), max(values), statistics.median(ratios), min(ratios), max(ratios)
-    )
+def rate(step: Callable[[], int], slice_s: float, prepare: Callable[[], object] | None = None) -> Slice:
+    """A slice: *step* does some operations and says how many; per second. *prepare* goes before each, untimed."""
+
+    def measure() -> float:
+        done, spent = 0, 0.0
+        gc.collect()
+        while spent < slice_s:
+            if prepare is not None:
+                prepare()
+            start = time.perf_counter()
+            done += step()
+            spent += time.perf_counter() - start
+        return done / spent
+
+    return measure
 
 
-def percentile(values: list[float], share: float) -> float:
+def percentile(values: Sequence[float], share: float) -> float:
     """The value below which *share* of *values* lie."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def ms(seconds: float) -> str:
+    """Milliseconds, as one reads them."""
+    return f"{seconds * 1000:,.2f} ms" if seconds < 0.01 else f"{seconds * 1000:,.0f} ms"
+
+
+def cpu_s(pid: int) -> float:
+    """The processor time of all threads of a process, to the nanosecond; its ended children's too, to the tick."""
+    threads = (Path(f"/proc/{pid}/task/{each}/schedstat") for each in os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
+    own = sum(int(path.read_text().split()[0]) for path in threads) / 1e9
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return own + (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(pid: int, field: str = "VmRSS") -> float:
+    """``VmRSS`` is what is resident now, ``VmHWM`` the most that ever was."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(field)

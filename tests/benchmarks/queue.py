@@ -1,145 +1,229 @@
-"""The queue in process, against the raw limit and the peers from PyPI, all in one run."""
+"""Section 1 in one process: enqueue, claim and settle, the backlog, WAL pages; the raw limit and the peers beside."""
 
-import itertools
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 
-from shared.db import agents, chats, messages, sessions
-from shared.db.connection import open_connection, transaction
-from shared.db.migrate import migrate
-from shared.turns import Said, settle
-from tests.benchmarks.measure import Rate, rates
+import apsw
+
+from shared.db.connection import rows
+from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, interleave, rate, ratios
+from tests.benchmarks.peers import peers
 from tests.benchmarks.raw import Raw
+from tests.benchmarks.store import NOW, TEXT, Store
 
-NOW = 1_760_000_000_000
-TEXT = "Could you look at the report that came in this morning and tell me what changed since last week? " * 3
+LEVELS = ("NORMAL", "FULL")
+_BACKLOG = 500
+_PAGES_OF = 400  # messages whose pages are counted
 
 
-class Ours:
-    """The store's own verbs, as the functions call them; the connection's settings are the Writer's."""
+def enqueue(scale: Scale) -> Iterator[Line]:
+    """One message, one transaction."""
+    for level in LEVELS:
+        yield from _enqueue(scale, level)
 
-    def __init__(self, path: Path, synchronous: str) -> None:
-        migrate(path)
-        self.conn = open_connection(path)
-        self.conn.execute(f"PRAGMA synchronous = {synchronous}")
-        with transaction(self.conn):
-            agent = agents.default(self.conn)
-            chat = chats.ensure(self.conn, "telegram", "42", is_group=False, now_ms=NOW)
-            self.session = sessions.ensure(self.conn, agent.id, chat.id, None, now_ms=NOW)
-            self.chat = chat.id
-        self._ids = itertools.count()
 
-    def insert(self, *, key: bool = False) -> None:
-        """One message, in the caller's transaction."""
-        number = next(self._ids)
-        messages.enqueue(
-            self.conn,
-            messages.NewMessage(
-                message_id=f"telegram_{number:08d}",
-                channel="telegram",
-                chat_id=self.chat,
-                platform_id="42",
-                event_key=f"7100200300:{number:012d}" if key else None,
-                sender="Ana",
-                sender_id="42",
-                message=TEXT,
-                agent="assistant",
-                session_id=self.session,
-            ),
-            now_ms=NOW,
+def _enqueue(scale: Scale, level: str) -> Iterator[Line]:
+    folder = scale.place(f"enqueue-{level}")
+    raw, store = Raw(folder / "raw.db", level), Store(folder / "ours.db", level)
+    steps: dict[str, Callable[[], int]] = {
+        "raw": partial(raw.insert_one, TEXT, NOW),
+        "ours": store.insert_one,
+        "ours with a key": partial(store.insert_one, key=True),
+        "raw with the event's row": partial(raw.insert_with_event, TEXT, NOW),
+        **{name: _one(partial(peer.put, TEXT)) for name, peer in peers(folder, level).items()},
+    }
+    seen = interleave({name: rate(step, scale.slice_s) for name, step in steps.items()}, scale.rounds)
+    yield at_least(
+        f"enqueue, one per transaction, {level}",
+        ratios(seen["ours"], seen["raw"]),
+        0.90,
+        beside=_beside(seen, "ours with a key"),
+        reason="raw writes one row and one index entry; ours also the event that every reader of the stream waits for, "
+        "the look-up by message id, foreign keys and checks, after taking turns with the other processes",
+    )
+    yield at_least(
+        f"the same with a deduplication key, {level}",
+        ratios(seen["ours with a key"], seen["raw"]),
+        0.70,
+        beside=f"{_per_second(seen['ours with a key'])}/s",
+        reason="as above, and the unique index over platform events",
+    )
+
+
+def enqueue_many(scale: Scale) -> Iterator[Line]:
+    """A hundred messages, one transaction."""
+    for level in LEVELS:
+        folder = scale.place(f"many-{level}")
+        raw, store = Raw(folder / "raw.db", level), Store(folder / "ours.db", level)
+        slices = {
+            "raw": rate(partial(raw.insert_many, TEXT, NOW, 100), scale.slice_s),
+            "ours": rate(partial(store.insert_many, 100), scale.slice_s),
+        }
+        seen = interleave(slices, scale.rounds)
+        yield at_least(
+            f"enqueue, 100 per transaction, {level}",
+            ratios(seen["ours"], seen["raw"]),
+            0.85,
+            beside=_beside(seen),
+            reason="without the commit what is left is Python and b-trees: ours has an event and three more indexes",
         )
 
-    def claim_and_settle(self, limit: int) -> int:
-        """One turn that answers each message of its batch. How many."""
-        with transaction(self.conn):
-            claim = messages.claim(
-                self.conn,
-                self.session,
-                token="t",
-                now_ms=NOW,
-                lease_ms=30_000,
-                limit=limit,
-            )
-        if claim is None:
-            return 0
-        with transaction(self.conn):
-            settle(self.conn, claim, [Said(message.message, message) for message in claim.batch], None, now_ms=NOW)
-        return len(claim.batch)
+
+def claim_and_settle(scale: Scale) -> Iterator[Line]:
+    """One turn: claim; then completion, an answer for each message, history, session and events."""
+    for size, bars in ((1, (0.50, 0.80)), (20, (0.80, 0.80))):
+        for level, bar in zip(LEVELS, bars, strict=True):
+            yield _claim_and_settle(scale, size, level, bar)
 
 
-def _one(begin: Callable[[], None]) -> Callable[[], int]:
-    def step() -> int:
-        begin()
+def _claim_and_settle(scale: Scale, size: int, level: str, bar: float) -> Line:
+    folder = scale.place(f"turn-{size}-{level}")
+    raw, store = Raw(folder / "raw.db", level), Store(folder / "ours.db", level)
+    raw.insert_many(TEXT, NOW, _BACKLOG)
+    store.fill(_BACKLOG)
+    # As many come in, untimed, as each turn takes: the backlog stays, and each turn has their arrival to note.
+    slices = {
+        "raw": rate(partial(raw.turn, size, NOW), scale.slice_s, prepare=partial(raw.insert_many, TEXT, NOW, size)),
+        "ours": rate(partial(store.turn, size), scale.slice_s, prepare=partial(store.insert_many, size)),
+    }
+    if size == 1:
+        for name, peer in peers(folder, level).items():
+            for _ in range(_BACKLOG):
+                peer.put(TEXT)
+            slices[name] = rate(_one(peer.finish), scale.slice_s, prepare=partial(peer.put, TEXT))
+    seen = interleave(slices, scale.rounds)
+    what = "one message" if size == 1 else f"a batch of {size}"
+    return at_least(
+        f"claim + settle, {what}, {level}",
+        ratios(seen["ours"], seen["raw"]),
+        bar,
+        beside=_beside(seen) + ("; peers only claim and complete" if size == 1 else ""),
+        reason="the same rows as raw's, with more indexes to them, foreign keys, checks, and Python objects for each",
+    )
+
+
+def backlog(scale: Scale) -> Iterator[Line]:
+    """Claim and settle one message of a session with so many waiting, against 500."""
+    folder = scale.place("backlog")
+    stores = {}
+    for depth in (_BACKLOG, 20_000, scale.few(200_000, 40_000)):
+        stores[depth] = Store(folder / f"{depth}.db", "NORMAL")
+        stores[depth].fill(depth)
+    slices = {
+        str(depth): rate(partial(store.turn, 1), scale.slice_s, prepare=store.insert_one)
+        for depth, store in stores.items()
+    }
+    seen = interleave(slices, scale.rounds)
+    for depth in list(stores)[1:]:
+        yield at_least(
+            f"claim + settle with {depth:,} waiting / with {_BACKLOG}, NORMAL",
+            ratios(seen[str(depth)], seen[str(_BACKLOG)]),
+            0.95,
+            beside=f"{_per_second(seen[str(depth)])}/s against {_per_second(seen[str(_BACKLOG)])}/s",
+        )
+
+
+Work = Callable[[], object]
+
+
+def pages(scale: Scale) -> Iterator[Line]:
+    """How many 4 KB pages each message writes into the WAL: exact, and the same on every machine."""
+    folder = scale.place("pages")
+    raw, store = Raw(folder / "raw.db", "NORMAL"), Store(folder / "ours.db", "NORMAL")
+    ours, theirs = _Frames(store.conn), _Frames(raw.conn)
+
+    def line(
+        what: str, bar: float | None, mine: Callable[[], object], reference: Callable[[], object], why: str
+    ) -> Line:
+        found, beside = ours.per_message(mine), f"raw {theirs.per_message(reference):.2f}"
+        if bar is None:
+            return Line(f"WAL pages per message, {what}", f"{found:.2f}", beside=beside)
+        return at_most(f"WAL pages per message, {what}", Spread.of([found]), bar, "", beside=beside, reason=why)
+
+    turn, batch = range(_PAGES_OF), range(_PAGES_OF // 20)
+
+    def refill() -> None:
+        store.fill(_PAGES_OF)
+        raw.insert_many(TEXT, NOW, _PAGES_OF)
+
+    yield line(
+        "enqueue",
+        2.6,
+        lambda: [store.insert_one() for _ in turn],
+        lambda: [raw.insert_one(TEXT, NOW) for _ in turn],
+        "beyond the row and its place among the open ones: another index",
+    )
+    yield line(
+        "claim + complete, one by one",
+        4.1,
+        lambda: [store.complete_only(1) for _ in turn],
+        lambda: [raw.complete_only(1, NOW) for _ in turn],
+        "beyond row and place, twice: the event of the claim",
+    )
+    refill()
+    yield line(
+        "claim + complete, in batches of 20",
+        0.35,
+        lambda: [store.complete_only(20) for _ in batch],
+        lambda: [raw.complete_only(20, NOW) for _ in batch],
+        "the rows carry more columns than raw's, and the claim an event",
+    )
+    refill()
+    yield line(
+        "a whole turn (answer, history, session, events)",
+        None,
+        lambda: [store.turn(1) for _ in turn],
+        lambda: [raw.turn(1, NOW) for _ in turn],
+        "",
+    )
+    refill()
+    yield line(
+        "whole turns in batches of 20",
+        None,
+        lambda: [store.turn(20) for _ in batch],
+        lambda: [raw.turn(20, NOW) for _ in batch],
+        "",
+    )
+
+
+class _Frames:
+    """Counts the frames that go into the WAL of a connection, which nothing checkpoints meanwhile."""
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        rows(conn, "PRAGMA wal_autocheckpoint = 0")
+        conn.set_wal_hook(self._committed)
+        self._frames = 0
+
+    def _committed(self, _conn: apsw.Connection, _name: str, frames: int) -> int:
+        self._frames = frames
+        return 0
+
+    def per_message(self, work: Callable[[], object]) -> float:
+        before = self._frames
+        work()
+        return (self._frames - before) / _PAGES_OF
+
+
+def _one(step: Callable[[], object]) -> Callable[[], int]:
+    def count() -> int:
+        step()
         return 1
 
-    return step
+    return count
 
 
-def _ours_one(ours: Ours, *, key: bool) -> None:
-    with transaction(ours.conn):
-        ours.insert(key=key)
+def _per_second(rates: list[float]) -> str:
+    return f"{Spread.of(rates).median:,.0f}"
 
 
-def _ours_many(ours: Ours) -> int:
-    with transaction(ours.conn):
-        for _ in range(100):
-            ours.insert()
-    return 100
+def _beside(seen: Mapping[str, list[float]], *hidden: str) -> str:
+    """Everybody's rate, and the ratio to raw of those who are neither raw nor ours."""
+    parts = []
+    for name, values in seen.items():
+        if name not in hidden:
+            ratio = "" if name in ("raw", "ours") else f" ({ratios(values, seen['raw']).median:.2f})"
+            parts.append(f"{name} {_per_second(values)}/s{ratio}")
+    return ", ".join(parts)
 
 
-def _raw_many(raw: Raw) -> int:
-    with raw.conn:
-        for _ in range(100):
-            raw.insert(TEXT, NOW)
-    return 100
-
-
-def _peers(folder: Path) -> dict[str, Callable[[], int]]:
-    """What installs from PyPI; each with its own default durability, which is less than FULL."""
-    import huey
-    import litequeue
-    import persistqueue
-
-    lite = litequeue.LiteQueue(str(folder / "litequeue.db"))
-    hue = huey.SqliteHuey(filename=str(folder / "huey.db"))
-    persist = persistqueue.SQLiteAckQueue(str(folder / "persist"), auto_commit=True)
-    return {
-        "litequeue": _one(lambda: lite.put(TEXT)),
-        "huey": _one(lambda: hue.storage.enqueue(TEXT.encode())),
-        "persist-queue": _one(lambda: persist.put(TEXT)),
-    }
-
-
-def _level(folder: Path, synchronous: str) -> Iterator[tuple[str, dict[str, Rate]]]:
-    """(what, rates) for each line at one level of durability."""
-    raw, ours = Raw(folder / "raw.db", synchronous), Ours(folder / "ours.db", synchronous)
-    one: dict[str, Callable[[], int]] = {
-        "raw": _one(lambda: raw.insert(TEXT, NOW)),
-        "postroom": _one(lambda: _ours_one(ours, key=False)),
-        "postroom, event key": _one(lambda: _ours_one(ours, key=True)),
-    }
-    if synchronous == "NORMAL":
-        one |= _peers(folder)
-    yield "enqueue, one per transaction", rates(one, reference="raw")
-    many = {"raw": lambda: _raw_many(raw), "postroom": lambda: _ours_many(ours)}
-    yield "enqueue, 100 per transaction", rates(many, reference="raw")
-    for size in (1, 20):
-        turn = {
-            "raw": partial(raw.claim_and_settle, size, NOW),
-            "postroom": partial(ours.claim_and_settle, size),
-        }
-        yield f"claim + settle, batch of {size} (response, history, events)", rates(turn, reference="raw")
-
-
-def run() -> Iterator[tuple[str, str, dict[str, Rate]]]:
-    """(what, synchronous, rates) for each line of the table."""
-    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for synchronous in ("NORMAL", "FULL"):
-            folder = Path(name) / synchronous
-            folder.mkdir()
-            for what, found in _level(folder, synchronous):
-                yield what, synchronous, found
+LINES = (enqueue, enqueue_many, claim_and_settle, backlog, pages)

@@ -1,0 +1,47 @@
+"""Section 4: what a function weighs."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from tests.benchmarks.measure import Line, Scale, Spread, at_most, memory_mb
+from tests.benchmarks.system import System
+
+_FUNCTIONS = ("ingest", "dispatch", "deliver", "sweep", "recurrence", "api")
+_IMPORT = "import time; before = time.process_time(); import functions.ingest; print(time.process_time() - before)"
+
+
+def memory(scale: Scale) -> Iterator[Line]:
+    """Each function in a process of its own, after its first request."""
+    with System(scale.place("memory")) as system:
+        system.start(*_FUNCTIONS)
+        time.sleep(1)
+        found = {name: memory_mb(system.pid(name)) for name in _FUNCTIONS}
+    yield at_most(
+        "RSS of one idle function, the largest",
+        Spread.of([max(found.values())]),
+        55,
+        "MB",
+        beside=", ".join(f"{name} {size:.0f}" for name, size in found.items()),
+        reason="what it imports: see python -X importtime",
+    )
+
+
+def imports(scale: Scale) -> Iterator[Line]:
+    """Processor time of the import alone, after the interpreter's own start."""
+    found = []
+    for _ in range(scale.rounds + 1):
+        done = subprocess.run([sys.executable, "-c", _IMPORT], check=True, capture_output=True, env=dict(os.environ))
+        found.append(float(done.stdout))
+    yield at_most(
+        "CPU of importing functions.ingest",
+        Spread.of(found[1:]),  # the first may have to read it from the disk
+        0.25,
+        "s",
+        reason="see python -X importtime",
+    )
+
+
+LINES = (memory, imports)

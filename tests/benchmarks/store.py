@@ -1,0 +1,190 @@
+"""Our store's own verbs, called as the functions call them."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from shared.db import agents, chats, claims, messages, sessions, wirings
+from shared.db.agents import Agent
+from shared.db.claims import Claim
+from shared.db.connection import open_connection, transaction
+from shared.db.messages import NewMessage
+from shared.db.migrate import migrate
+from shared.turns import Said, settle
+
+NOW = 1_760_000_000_000
+LEASE_MS = 30_000
+TEXT = "Could you look at the report that came in this morning and tell me what changed since last week? " * 3
+
+
+class Place(NamedTuple):
+    """Where a message goes."""
+
+    agent: str
+    chat: int
+    session: int
+
+
+class Store:
+    """One connection to a migrated file. *places*: where messages may go; without, the default agent in one chat."""
+
+    def __init__(
+        self,
+        path: Path,
+        synchronous: str,
+        *,
+        places: Sequence[Place] = (),
+        chat_count: int = 1,
+        prefix: str = "7100200300",
+    ) -> None:
+        migrate(path)
+        self.path = path
+        self.conn = open_connection(path)
+        self.conn.execute(f"PRAGMA synchronous = {synchronous}")
+        self._prefix = prefix
+        self._ids = itertools.count()
+        self.places = places or self._default(chat_count)
+
+    def _default(self, count: int) -> Sequence[Place]:
+        with transaction(self.conn):
+            agent = agents.default(self.conn)
+            if agent is None:
+                raise RuntimeError("a migrated database has a default agent")
+            return [_place(self.conn, agent.id, 42 + number) for number in range(count)]
+
+    def message(self, *, key: bool = False, place: int = 0, text: str = TEXT) -> NewMessage:
+        """The next message."""
+        number = next(self._ids)
+        to = self.places[place]
+        return NewMessage(
+            id_prefix="telegram",
+            channel="telegram",
+            chat_id=to.chat,
+            platform_id="42",
+            platform_message_id=str(number),
+            event_key=f"{self._prefix}:{number:012d}" if key else None,
+            sender="Ana",
+            sender_id="42",
+            message=text,
+            agent=to.agent,
+            session_id=to.session,
+        )
+
+    def insert(
+        self, *, key: bool = False, place: int = 0, text: str = TEXT, conn: apsw.Connection | None = None
+    ) -> None:
+        """One message, in the caller's transaction."""
+        messages.enqueue(conn or self.conn, self.message(key=key, place=place, text=text), now_ms=NOW)
+
+    def put(self, conn: apsw.Connection) -> None:
+        """One message, as work for a Writer."""
+        self.insert(conn=conn)
+
+    def insert_one_ungated(self) -> int:
+        """One message in a transaction that waits as SQLite does."""
+        self.conn.execute("BEGIN IMMEDIATE")
+        self.insert()
+        self.conn.execute("COMMIT")
+        return 1
+
+    def insert_one(self, *, key: bool = False, place: int = 0, text: str = TEXT) -> int:
+        """One message in a transaction of its own."""
+        with transaction(self.conn):
+            self.insert(key=key, place=place, text=text)
+        return 1
+
+    def insert_many(self, count: int, *, place: int = 0) -> int:
+        """*count* messages in one transaction."""
+        with transaction(self.conn):
+            messages.enqueue_many(self.conn, [self.message(place=place) for _ in range(count)], now_ms=NOW)
+        return count
+
+    def put_many(self, texts: Sequence[tuple[int, str]]) -> None:
+        """These messages, each with its place, in one transaction."""
+        with transaction(self.conn):
+            news = [self.message(place=place, text=text) for place, text in texts]
+            messages.enqueue_many(self.conn, news, now_ms=NOW)
+
+    def fill(self, count: int, *, place: int = 0) -> None:
+        """*count* messages that wait, and whose arrival is already among the events."""
+        for first in range(0, count, 1000):
+            self.insert_many(min(1000, count - first), place=place)
+        while self.announce():
+            pass
+
+    def announce(self) -> int:
+        """The events of arrival; how many."""
+        with transaction(self.conn):
+            return messages.announce(self.conn)
+
+    def claim(
+        self, limit: int, *, place: Place | None = None, token: str = "turn_0123456789ab", announce: bool = True
+    ) -> Claim | None:
+        """Take the session's turn; and, as dispatch does in the same transaction, write what has arrived since."""
+        to = place or self.places[0]
+        with transaction(self.conn):
+            if announce:
+                messages.announce(self.conn)
+            return claims.claim(
+                self.conn, to.agent, to.session, token=token, now_ms=NOW, lease_ms=LEASE_MS, limit=limit
+            )
+
+    def settle(self, claim: Claim) -> int:
+        """Answer each message of the batch. How many."""
+        with transaction(self.conn):
+            settle(self.conn, claim, [Said(message.message, message) for message in claim.batch], None, now_ms=NOW)
+        return len(claim.batch)
+
+    def ready(self) -> list[Place]:
+        """The sessions whose turn it is."""
+        return [Place(each.agent, 0, each.session_id) for each in claims.ready(self.conn, now_ms=NOW)]
+
+    def complete_only(self, limit: int) -> int:
+        """Claim, then complete with no answer. How many."""
+        claim = self.claim(limit, announce=False)
+        if claim is None:
+            return 0
+        with transaction(self.conn):
+            claims.complete(self.conn, claim, now_ms=NOW)
+        return len(claim.batch)
+
+    def turn(self, limit: int) -> int:
+        """Claim, then settle. How many."""
+        claim = self.claim(limit)
+        return 0 if claim is None else self.settle(claim)
+
+
+def wire(path: Path, pairs: Iterable[tuple[Agent, int]]) -> list[Place]:
+    """Wire each Telegram chat to its agent, made if it is new; where their messages go."""
+    conn = open_connection(path)
+    try:
+        with transaction(conn):
+            return [_wired(conn, agent, chat) for agent, chat in pairs]
+    finally:
+        conn.close()
+
+
+def _wired(conn: apsw.Connection, agent: Agent, chat: int) -> Place:
+    if agents.get(conn, agent.id) is None:
+        agents.save(conn, agent, now_ms=NOW)
+    place = _place(conn, agent.id, chat)
+    wirings.connect(conn, place.chat, agent.id, now_ms=NOW)
+    return place
+
+
+def _place(conn: apsw.Connection, agent: str, chat: int) -> Place:
+    found = chats.ensure(conn, "telegram", str(chat), is_group=False, name="Ana", now_ms=NOW)
+    return Place(agent, found.id, sessions.ensure(conn, agent, found.id, None, now_ms=NOW))
+
+
+def echo_agent(name: str) -> Agent:
+    """An agent that says what it is told."""
+    return Agent(name, name, "echo", None, None, "", {}, 1, "UTC", is_default=False)
+
+
+def command_agent(name: str, *command: str) -> Agent:
+    """An agent that is a program."""
+    return Agent(name, name, "command", None, None, "", {"command": list(command)}, 1, "UTC", is_default=False)

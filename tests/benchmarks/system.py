@@ -1,0 +1,171 @@
+"""Our functions as processes of their own, as the runner serves them, on one database; and Litestream and S3 beside."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from shared.db.migrate import migrate
+from tests.benchmarks.measure import cpu_s
+
+SECRET = "benchmark-secret"
+TICK_SECRET = "benchmark-tick"
+BUCKET = "postroom-replica"
+_READY_LIMIT_S = 20.0
+_SERVE = """
+import socket, sys
+from infra.runner import serve
+name, package, fd = sys.argv[1:]
+sys.exit(serve(name, package=package, sock=socket.socket(fileno=int(fd)), timeout_ms=30_000))
+"""
+
+
+class System:
+    """The functions that were started on the database in *folder*; all end with the block."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None, *, db: Path | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.db = db or folder / "postroom.db"
+        # Short: a Unix socket's path has 107 bytes at most.
+        self.run_dir = Path(tempfile.mkdtemp(prefix="pr-"))
+        self.control = self.run_dir / "litestream.sock"
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(Path.cwd()),
+            "POSTROOM_DB": str(self.db),
+            "POSTROOM_RUN_DIR": str(self.run_dir),
+            "POSTROOM_AGENTS_DIR": str(folder / "agents"),
+            "POSTROOM_TICK_SECRET": TICK_SECRET,
+            "TELEGRAM_BOT_TOKEN": "7100200300:benchmark-token-benchmark-token-aaaa",
+            "TELEGRAM_WEBHOOK_SECRET": SECRET,
+            **(environment or {}),
+        }
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._ports: dict[str, int] = {}
+        migrate(self.db)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self._processes):
+            self.stop(name)
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+
+    def start(self, *names: str, package: str = "functions", **environment: str) -> None:
+        """Return when all of them answer."""
+        for name in names:
+            with socket.create_server(("127.0.0.1", 0), backlog=512) as sock:
+                self._ports[name] = sock.getsockname()[1]
+                self._processes[name] = subprocess.Popen(
+                    [sys.executable, "-c", _SERVE, name, package, str(sock.fileno())],
+                    env={**self.environment, **environment},
+                    pass_fds=[sock.fileno()],
+                    stdout=subprocess.DEVNULL,
+                )
+        for name in names:
+            self._wait_healthy(name)
+
+    def litestream(self, replica: str, **environment: str) -> Path:
+        """Replicate from now on; Litestream's log."""
+        log = self.folder / "litestream.log"
+        config = self.folder / "litestream.yml"
+        config.write_text(Path("infra/litestream.yml").read_text().replace("level: info", "level: debug"))
+        variables = {
+            "POSTROOM_REPLICA_URL": replica,
+            "POSTROOM_LITESTREAM_SOCKET": str(self.control),
+            "POSTROOM_LITESTREAM_ADDR": "",
+            **environment,
+        }
+        with log.open("wb") as out:
+            self._processes["litestream"] = subprocess.Popen(
+                [str(Path(sys.executable).with_name("litestream")), "replicate", "-config", str(config)],
+                env={**self.environment, **variables},
+                stdout=out,
+                stderr=out,
+            )
+        deadline = time.monotonic() + _READY_LIMIT_S
+        while not self.control.exists():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"litestream is not there: {log.read_text()[-500:]}")
+            time.sleep(0.02)
+        return log
+
+    def s3(self) -> str:
+        """Our S3, on loopback; the replica's URL. Its keys are any."""
+        with socket.create_server(("127.0.0.1", 0), backlog=128) as sock:
+            port = sock.getsockname()[1]
+            self._processes["s3"] = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "emulator.s3", "--fd", str(sock.fileno())),
+                    *("--dir", str(self.folder / "s3"), "--bucket", BUCKET),
+                ],
+                env=self.environment,
+                pass_fds=[sock.fileno()],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        return f"s3://{BUCKET}/db?endpoint=http://127.0.0.1:{port}"
+
+    def port(self, name: str) -> int:
+        return self._ports[name]
+
+    def pid(self, name: str) -> int:
+        return self._processes[name].pid
+
+    def cpu_s(self) -> float:
+        """The processor time of everything that runs."""
+        return sum(cpu_s(process.pid) for process in self._processes.values())
+
+    def stop(self, name: str) -> None:
+        process = self._processes.pop(name)
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    @contextlib.contextmanager
+    def paused(self, *names: str) -> Iterator[None]:
+        """They do not run meanwhile."""
+        for name in names:
+            os.kill(self.pid(name), signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for name in names:
+                os.kill(self.pid(name), signal.SIGCONT)
+
+    def _wait_healthy(self, name: str) -> None:
+        url = f"http://127.0.0.1:{self._ports[name]}/healthz"
+        with urllib.request.urlopen(url, timeout=_READY_LIMIT_S) as answer:  # the socket listens already
+            if answer.status != 200:
+                raise RuntimeError(f"{name} answered {answer.status}")
+
+
+def forced_snapshots(log: Path) -> int:
+    """How often Litestream lost its place in the WAL and copied the whole database, after the first copy."""
+    whole = sum('"snap":"true"' in line for line in log.read_text("utf-8", "replace").splitlines())
+    return max(0, whole - 1)
+
+
+def tick(system: System, names: Sequence[str]) -> None:
+    """One tick for each, as the ticker sends it."""
+    for name in names:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{system.port(name)}/tick", b"", {"X-Postroom-Tick": TICK_SECRET}
+        )
+        with urllib.request.urlopen(request, timeout=600) as answer:
+            answer.read()

@@ -1,0 +1,99 @@
+"""Section 3, what keeps the file small: pruning while messages come in, and the WAL over minutes."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from shared import clock
+from shared.db.connection import rows
+from tests.benchmarks.growth import build
+from tests.benchmarks.measure import Line, Scale, Spread, at_most, ms
+from tests.benchmarks.replicated import Paced
+from tests.benchmarks.store import NOW, Store
+from tests.benchmarks.system import System, tick
+
+_DAYS_MS = 24 * 60 * 60 * 1000
+
+
+def prune(scale: Scale) -> Iterator[Line]:
+    """A million messages and their answers are old enough; 200 messages a second come in meanwhile."""
+    count = scale.few(1_000_000, 20_000)
+    place = scale.place("prune")
+    build(place / "postroom.db", count, created_at=clock.now_ms() - 3 * _DAYS_MS)
+    with System(place) as system:
+        system.start("sweep")
+        paced = Paced(Store(system.db, "FULL", prefix="fresh"))
+        paced.run(1.0)
+        quiet = _longest(paced, scale.few(10, 2))
+        over = threading.Event()
+        begun = time.perf_counter()
+        with ThreadPoolExecutor(1) as executor:
+            sweeping = executor.submit(tick, system, ("sweep",))
+            sweeping.add_done_callback(lambda _: over.set())
+            paced.longest_ms = 0.0
+            paced.run(600, until=over.is_set)
+            sweeping.result()
+        took, longest = time.perf_counter() - begun, paced.longest_ms
+        left, before = _rows(paced), _pages(paced)
+        for _ in range(0, count // 20, 1000):
+            paced.store.insert_many(1000)
+        grown = _pages(paced) / before
+        paced.store.conn.close()
+    yield at_most(
+        f"prune {count:,} messages and answers at 200 messages/s: the longest write",
+        Spread.of([longest]),
+        20,
+        "ms",
+        beside=f"{took:.0f} s, {left:,} old rows left; without it the longest of some seconds was {quiet:.1f} ms",
+        reason="a fifth of it is the disk; see the longest without pruning",
+    )
+    yield at_most(
+        f"the file after {count // 20:,} more messages / after pruning",
+        Spread.of([grown]),
+        1.0,
+        "",
+        beside=f"{before * 4096 / 1e6:,.0f} MB",
+        reason="pages that were freed are not all used again",
+    )
+
+
+def _longest(paced: Paced, seconds: float) -> float:
+    paced.longest_ms = 0.0
+    paced.run(seconds)
+    return paced.longest_ms
+
+
+def _rows(paced: Paced) -> int:
+    """How many old messages and answers are still there."""
+    cutoff = clock.now_ms() - _DAYS_MS
+    sql = (
+        "SELECT (SELECT count(*) FROM messages WHERE created_at < :cutoff AND created_at <> :now)"
+        " + (SELECT count(*) FROM responses WHERE acked_at < :cutoff)"
+    )
+    return int(rows(paced.store.conn, sql, {"cutoff": cutoff, "now": NOW})[0][0])
+
+
+def _pages(paced: Paced) -> int:
+    return int(rows(paced.store.conn, "PRAGMA page_count")[0][0])
+
+
+def wal(scale: Scale) -> Iterator[Line]:
+    """200 messages a second for minutes, on a database with Litestream and on one without, at the same time."""
+    with System(scale.place("soak")) as system:
+        system.litestream(f"file://{system.folder / 'replica'}")
+        both = [Paced(Store(system.db, "FULL")), Paced(Store(scale.place("soak-plain") / "plain.db", "FULL"))]
+        with ThreadPoolExecutor(2) as executor:
+            list(executor.map(lambda paced: paced.run(scale.soak_s), both))
+    for paced, how in zip(both, ("with Litestream", "without"), strict=True):
+        yield at_most(
+            f"WAL at 200 messages/s for {scale.soak_s / 60:.1f} min, {how}: the most",
+            Spread.of([paced.wal_mb]),
+            64,
+            "MB",
+            beside=f"the longest write {ms(paced.longest_ms / 1000)}",
+        )
+        paced.store.conn.close()
+
+
+LINES = (prune, wal)

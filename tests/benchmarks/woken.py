@@ -1,0 +1,41 @@
+"""``dispatch`` that says when it has claimed: an instant of ``time.perf_counter`` on its output for each claim."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import uvloop
+
+from functions.dispatch import Dispatch, Running
+from shared import logs
+from shared.settings import Settings
+
+_OUT = os.dup(1)
+
+
+class Woken(Dispatch):
+    """Between the claim and its turn there is one line of output."""
+
+    async def turn(self, running: Running) -> None:
+        _say(repr(time.perf_counter()))
+        await super().turn(running)
+
+
+def _say(line: str) -> None:
+    os.write(_OUT, f"{line}\n".encode())
+
+
+async def _serve() -> None:
+    service = Woken(Settings.load())
+    service.worker.begin()
+    await asyncio.sleep(0.2)  # the lock is taken and the repair done
+    _say("listening")
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    with Path(os.devnull).open("wb") as nowhere:  # the log goes where a function's would
+        os.dup2(nowhere.fileno(), 1)
+    logs.configure("dispatch")
+    uvloop.run(_serve())
