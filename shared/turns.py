@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import apsw
 
@@ -61,8 +61,7 @@ def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuati
     """
     claims.complete(conn, claim, now_ms=now_ms)
     agent_messages.append(conn, [*_asked(claim, now_ms), *(_answered(claim, each, now_ms) for each in said)])
-    for each in said:
-        responses.enqueue(conn, _response(claim, each), now_ms=now_ms)
+    responses.enqueue_many(conn, [_response(claim, each) for each in said], now_ms=now_ms)
     sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
     first = claim.asked[0]
     events.append(
@@ -93,11 +92,11 @@ def _answered(claim: Claim, said: Said, now_ms: int) -> Line:
 def _response(claim: Claim, said: Said) -> responses.NewResponse:
     """The answer goes back to where its message came from."""
     asked = said.answers
-    content = {
-        "reply_to": asked.platform_message_id if asked.content.get("is_group") else None,
-        "context": asked.content.get("context"),
-        "asked_at": asked.created_at,
-    }
+    content: dict[str, Any] = {}
+    if asked.content.get("is_group"):
+        content["reply_to"] = asked.platform_message_id
+    if "context" in asked.content:
+        content |= {"context": asked.content["context"], "asked_at": asked.created_at}
     return responses.NewResponse(
         message_id=asked.message_id,
         in_reply_to=asked.id,
@@ -111,7 +110,7 @@ def _response(claim: Claim, said: Said) -> responses.NewResponse:
         message=said.text,
         original_message=asked.message,
         agent=claim.agent,
-        content=json.dumps({key: value for key, value in content.items() if value is not None}),
+        content=json.dumps(content) if content else "{}",
     )
 
 

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -126,8 +126,7 @@ _FAILED = {
 }  # by (dead, has a reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A claimed row, as a turn needs it."""
 
     id: int
@@ -158,7 +157,7 @@ def _message(row: Sequence[Any]) -> Message:
     values = list(row)
     values[11] = {} if values[11] == "{}" else json.loads(values[11])
     values[16] = bool(values[16])
-    return Message(*values)
+    return Message._make(values)
 
 
 @dataclass(frozen=True, slots=True)

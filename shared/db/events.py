@@ -1,6 +1,7 @@
 """Events: every change of state, append-only; server-sent events, histories and Spark's streams read them."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,15 @@ def append(
         _INSERT,
         (type_, message_id, response_id, agent, channel, session_id, json.dumps(data) if data else "{}", now_ms),
     )
+
+
+Row = tuple[str, str | None, int | None, str | None, str | None, int | None, str, int]
+"""type, message_id, response_id, agent, channel, session_id, data as JSON, created_at"""
+
+
+def append_many(conn: apsw.Connection, happened: Iterable[Row]) -> None:
+    """The same for several at once, in order."""
+    conn.executemany(_INSERT, happened)
 
 
 def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[Event]:
