@@ -86,8 +86,8 @@ def answers_of_turn(
 
 PROCESSING = """
     SELECT id, message_id, channel, sender, message, agent, updated_at, lease
-      FROM messages
-     WHERE trigger = 1 AND status = 'processing'
+      FROM messages INDEXED BY messages_open
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND status = 'processing'
      ORDER BY id
      LIMIT :limit
 """
@@ -157,9 +157,6 @@ def dead(conn: apsw.Connection, *, limit: int) -> list[Shown]:
 
 # -- responses
 
-_RESPONSE = (
-    """id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata"""
-)
 _RESPONSE_NAMES = "id channel sender senderId message originalMessage timestamp messageId agent files metadata"
 
 PENDING_OF_CHANNEL = """

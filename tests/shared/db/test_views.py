@@ -1,0 +1,42 @@
+import re
+
+import pytest
+
+from shared.db import views
+from tests.support import plan
+
+SQL = {
+    name: value for name, value in vars(views).items() if name.isupper() and name[0] != "_" and isinstance(value, str)
+}
+
+# By the row's own number, from the newest on, as far as the limit: nothing is read that is not shown.
+FROM_THE_NEWEST = {"RECENT": "SCAN responses", "HISTORY_OF_ALL": "SCAN agent_messages"}
+# Partial indexes of what is open, and small tables.
+WHOLE = {
+    "OPEN_BY_AGENT": "SCAN messages USING COVERING INDEX messages_open",
+    "PROCESSING": "SCAN messages USING INDEX messages_open",
+    "DEAD": "SCAN messages USING INDEX messages_dead",
+    "PLANNED": "SCAN messages USING INDEX messages_planned",
+    "TEAMS": "SCAN t USING INDEX sqlite_autoindex_teams_1",
+}
+
+
+@pytest.mark.parametrize("name", SQL)
+def test_what_the_api_shows_is_found_by_an_index(conn, name):
+    sql = SQL[name]
+    lines = plan(conn, sql, **dict.fromkeys(re.findall(r":(\w+)", sql), 1))
+    scans = [line for line in lines if line.startswith("SCAN") and "json_each" not in line and "CONSTANT" not in line]
+    allowed = {FROM_THE_NEWEST.get(name), WHOLE.get(name)}
+    assert set(scans) <= allowed, lines
+    if name in FROM_THE_NEWEST:
+        assert "LIMIT :limit" in sql
+        assert "ORDER BY id DESC" in sql
+    sorts = [line for line in lines if "TEMP B-TREE" in line]
+    assert not sorts or name in ("PROCESSING", "TEAMS"), lines
+
+
+def test_every_list_is_bounded():
+    assert [name for name, sql in SQL.items() if "LIMIT" not in sql and name not in BY_KEY] == []
+
+
+BY_KEY = ("MESSAGES_TOLD", "MESSAGE", "WIRED", "OPEN_BY_AGENT", "TEAMS")
