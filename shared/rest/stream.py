@@ -31,9 +31,10 @@ class Choice(Query):
 class EventStream(StreamingResponse):
     """Sends pieces as they come, each within a time limit: whoever stops reading is let go, and may come back."""
 
-    def __init__(self, pieces: AsyncGenerator[bytes, None]) -> None:
+    def __init__(self, pieces: AsyncGenerator[bytes, None], *, patience_s: float = _PATIENCE_S) -> None:
         super().__init__(pieces, headers=_HEADERS, media_type="text/event-stream")
         self._pieces = pieces
+        self._patience_s = patience_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(send))
@@ -51,7 +52,7 @@ class EventStream(StreamingResponse):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
             async for piece in self._pieces:
-                async with asyncio.timeout(_PATIENCE_S):
+                async with asyncio.timeout(self._patience_s):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:

@@ -10,6 +10,7 @@ from shared.db.connection import transaction
 from shared.kick import Kicker
 from shared.rest.feed import Feed
 from shared.rest.frames import Row
+from shared.rest.stream import EventStream
 from shared.turns import Said
 from tests.functions.client import frames, get, stream, whole
 from tests.support import NOW, answer, make_agent, put, take
@@ -309,6 +310,54 @@ def test_streams_end_when_the_function_does(serving, conn):
         return await asyncio.wait_for(reading, 0.5)
 
     assert asyncio.run(go()) == "ended"
+
+
+def _reading(feed, send, receive):
+    stream = EventStream(feed.read(0), patience_s=0.05)
+    return asyncio.create_task(stream({"type": "http"}, receive, send))
+
+
+async def _never(*_):
+    await asyncio.sleep(300)
+
+
+def test_a_reader_that_takes_nothing_is_let_go(conn):
+    with transaction(conn):
+        events.append(conn, "e", now_ms=1)
+
+    async def go():
+        feed = Feed(conn, _never)
+
+        async def stuck(message):
+            if message["type"] == "http.response.body":
+                await _never()
+
+        await asyncio.wait_for(_reading(feed, stuck, _never), 10)
+        return feed.readers
+
+    assert asyncio.run(go()) == 0
+
+
+def test_a_reader_that_goes_leaves_nothing_behind(conn):
+    async def go():
+        feed = Feed(conn, _never)
+        gone = asyncio.Event()
+
+        async def leave():
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(_):
+            pass
+
+        reading = _reading(feed, send, leave)
+        await asyncio.sleep(0.01)
+        assert feed.readers == 1
+        gone.set()
+        await asyncio.wait_for(reading, 10)
+        return feed.readers, len(asyncio.all_tasks())
+
+    assert asyncio.run(go()) == (0, 1)
 
 
 def test_the_last_frame_of_a_choice_carries_the_id():
