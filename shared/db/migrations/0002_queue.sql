@@ -52,15 +52,8 @@ CREATE TABLE messages_2 (
     series_id           TEXT,
     created_at          INTEGER NOT NULL,
     updated_at          INTEGER NOT NULL,
-    message_id          TEXT GENERATED ALWAYS AS (ifnull(given_id, id_prefix || '_' ||
-                        substr('0123456789abcdefghijklmnopqrstuvwxyz', (id * 2654435761 + 1013904223) % 2821109907456 / 78364164096 % 36 + 1, 1) ||
-                        substr('0123456789abcdefghijklmnopqrstuvwxyz', (id * 2654435761 + 1013904223) % 2821109907456 / 2176782336 % 36 + 1, 1) ||
-                        substr('0123456789abcdefghijklmnopqrstuvwxyz', (id * 2654435761 + 1013904223) % 2821109907456 / 60466176 % 36 + 1, 1) ||
-                        substr('0123456789abcdefghijklmnopqrstuvwxyz', (id * 2654435761 + 1013904223) % 2821109907456 / 1679616 % 36 + 1, 1) ||
-                        substr('0123456789abcdefghijklmnopqrstuvwxyz', (id * 2654435761 + 1013904223) % 2821109907456 / 46656 % 36 + 1, 1) ||
-                        substr('0123456789abcdefghijklmnopqrstuvwxyz', (id * 2654435761 + 1013904223) % 2821109907456 / 1296 % 36 + 1, 1) ||
-                        substr('0123456789abcdefghijklmnopqrstuvwxyz', (id * 2654435761 + 1013904223) % 2821109907456 / 36 % 36 + 1, 1) ||
-                        substr('0123456789abcdefghijklmnopqrstuvwxyz', (id * 2654435761 + 1013904223) % 2821109907456 / 1 % 36 + 1, 1))) VIRTUAL,
+    message_id          TEXT GENERATED ALWAYS AS (
+                        ifnull(given_id, format('%s_%08x', id_prefix, (id * 1640531527 + 1013904223) & 4294967295))) VIRTUAL,
     CHECK ((status = 'processing') = (claimed_by IS NOT NULL AND lease IS NOT NULL)),
     CHECK (recurrence IS NULL OR (series_id IS NOT NULL AND timezone IS NOT NULL AND scheduled_at IS NOT NULL))
 ) STRICT;
