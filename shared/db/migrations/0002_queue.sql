@@ -82,7 +82,7 @@ CREATE INDEX messages_open ON messages (agent, session_id, status DESC, id)
 CREATE INDEX messages_context ON messages (session_id, id)
     WHERE trigger = 0 AND (status = 'pending' OR status = 'processing');
 CREATE INDEX messages_urgent ON messages (session_id, id) WHERE urgency = 'urgent' AND status = 'pending';
-CREATE INDEX messages_delayed ON messages (process_after) WHERE status = 'pending' AND process_after IS NOT NULL;
+CREATE INDEX messages_delayed ON messages (process_after) WHERE process_after IS NOT NULL AND status = 'pending';
 CREATE INDEX messages_dead ON messages (id) WHERE status = 'dead';
 CREATE INDEX messages_resting ON messages (id) WHERE status = 'paused' OR status = 'cancelled';
 -- One live occurrence per series, what waits for its successor, and what is planned.
