@@ -315,14 +315,7 @@ def has_wired_chat(conn: apsw.Connection, channel: str) -> bool:
     return bool(scalar(conn, WIRED, {"channel": channel}))
 
 
-# -- teams and schedules
-
-TEAMS = """
-    SELECT t.id, t.name, t.leader,
-           (SELECT json_group_array(agent ORDER BY place) FROM team_members WHERE team_id = t.id)
-      FROM teams t
-     ORDER BY t.id
-"""
+# -- rooms and schedules
 
 ROOM = """
     SELECT id, team_id, from_agent, message, created_at
@@ -348,14 +341,6 @@ PLANNED = """
      ORDER BY series_id
      LIMIT :limit
 """
-
-
-def teams(conn: apsw.Connection) -> dict[str, Shown]:
-    """All teams by id, each with its members in the order in which they were named."""
-    return {
-        id_: {"name": name, "agents": json.loads(agents), "leader_agent": leader}
-        for id_, name, leader, agents in rows(conn, TEAMS)
-    }
 
 
 def room(conn: apsw.Connection, team: str, *, after: int = 0, limit: int) -> list[Shown]:

@@ -78,6 +78,7 @@ def lived_in(conn):
 
 MINE = {"message": "hi", "messageId": "mine"}
 RESPONSE = {"channel": "cli", "sender": "Bo", "message": "hi"}
+TEAM = {"name": "The Crew", "agents": ["assistant", "coder"], "leader_agent": "coder"}
 SAMPLES = {
     ("POST", "/api/message"): [
         *((MINE, 200), (MINE, 409), ({"message": ""}, 400), ({"message": "hi", "agent": "nobody"}, 404))
@@ -108,7 +109,11 @@ SAMPLES = {
     ("GET", "/api/agents/{id}/skills"): [("assistant", 200), ("nobody", 404)],
     ("GET", "/api/agents/{id}/skills/registry"): [("assistant", 200), ("nobody", 404)],
     ("GET", "/api/agents/{id}/memory"): [("assistant", 200), ("nobody", 404)],
+    ("PUT", "/api/teams/{id}"): [(("crew", TEAM), 200), (("CREW", TEAM), 400), (("crew", {}), 400)],
     ("GET", "/api/teams"): [200],
+    ("POST", "/api/chatroom/{id}"): [(("crew", {"message": "hi"}), 200), (("none", {"message": "hi"}), 404)],
+    ("GET", "/api/chatroom/{id}"): [("crew", 200), ("none", 404)],
+    ("DELETE", "/api/teams/{id}"): [("crew", 200), ("crew", 404)],
     ("GET", "/api/sessions"): [200, ("?before=2&limit=1", 200), ("?limit=1001", 400)],
     ("GET", "/api/chats"): [200],
     ("GET", "/api/dropped"): [200],
