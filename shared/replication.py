@@ -128,6 +128,9 @@ class _Synced(msgspec.Struct):
 async def sync(socket: Path, database: Path, limit_s: float) -> int:
     """Have everything committed so far brought to the replica; the position there.
 
+    Litestream reads both positions when it has finished, and by then its own monitor may have taken in newer commits:
+    such an answer is no "no". The next one tells whether the replica has reached the position of the first.
+
     Source: https://litestream.io/reference/ipc/#post-sync
 
     Args:
@@ -139,16 +142,25 @@ async def sync(socket: Path, database: Path, limit_s: float) -> int:
     body = msgspec.json.encode({"path": str(database), "wait": True, "timeout": math.ceil(limit_s)})
     try:
         async with asyncio.timeout(limit_s):
-            status, text = await _post(socket, b"/sync", body)
+            synced, text = await _asked(socket, body)
+            wanted = 0 if synced is None else synced.txid
+            if synced is not None and synced.replicated_txid < wanted:
+                synced, text = await _asked(socket, body)
     except (OSError, TimeoutError, httptools.HttpParserError) as error:
         raise NotReplicated(f"Litestream does not answer ({type(error).__name__})") from None
+    if synced is None or synced.replicated_txid < wanted:
+        raise NotReplicated(text)
+    return synced.replicated_txid
+
+
+async def _asked(socket: Path, body: bytes) -> tuple[_Synced | None, str]:
+    """What Litestream answers, if it is a position; and its words."""
+    status, text = await _post(socket, b"/sync", body)
     try:
         synced = msgspec.json.decode(text, type=_Synced) if status == 200 else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         synced = None
-    if synced is None or synced.replicated_txid < synced.txid:
-        raise NotReplicated(text.decode("utf-8", "replace").strip()[:_REASON_CHARACTERS] or f"status {status}")
-    return synced.replicated_txid
+    return synced, text.decode("utf-8", "replace").strip()[:_REASON_CHARACTERS] or f"status {status}"
 
 
 async def _post(socket: Path, path: bytes, body: bytes) -> tuple[int, bytes]:

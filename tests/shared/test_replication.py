@@ -46,7 +46,8 @@ class Stranger:
             async with self.came:
                 self.came.notify_all()
             await self.may_answer.wait()
-            writer.write(self.answer)
+            each = [self.answer] if isinstance(self.answer, bytes) else self.answer
+            writer.write(each[min(len(self.asked), len(each)) - 1])
             await writer.drain()
         writer.close()
 
@@ -174,6 +175,19 @@ def test_anything_but_a_yes_is_a_no(folder, answer, reason):
         return str(refused.value)
 
     assert reason in play(folder, scenario, answer=answer)
+
+
+def test_a_position_that_moved_on_meanwhile_is_no_no(folder):
+    """Litestream's monitor takes in newer commits between its sync and its answer: the next answer decides."""
+    newer = http(b'{"txid":9,"replicated_txid":7}')
+
+    async def scenario(waits, stranger):
+        await waits.confirm("telegram")
+        return len(stranger.asked)
+
+    assert play(folder, scenario, answer=(newer, http(b'{"txid":12,"replicated_txid":9}'))) == 2
+    with pytest.raises(NotReplicated, match='"replicated_txid":8'):
+        play(folder, scenario, answer=(newer, http(b'{"txid":9,"replicated_txid":8}')))
 
 
 def test_nobody_at_the_socket_is_a_no_and_the_next_question_reaches_a_new_litestream(folder):
