@@ -76,7 +76,7 @@ class System:
         for name in names:
             self._wait_healthy(name)
 
-    def litestream(self, replica: str, **environment: str) -> Path:
+    def litestream(self, replica: str, environment: Mapping[str, str] | None = None) -> Path:
         """Replicate from now on; Litestream's log."""
         log = self.folder / "litestream.log"
         config = self.folder / "litestream.yml"
@@ -85,7 +85,7 @@ class System:
             "POSTROOM_REPLICA_URL": replica,
             "POSTROOM_LITESTREAM_SOCKET": str(self.control),
             "POSTROOM_LITESTREAM_ADDR": "",
-            **environment,
+            **(environment or {}),
         }
         with log.open("wb") as out:
             self._processes["litestream"] = subprocess.Popen(
@@ -101,8 +101,8 @@ class System:
             time.sleep(0.02)
         return log
 
-    def s3(self) -> str:
-        """Our S3, on loopback; the replica's URL. Its keys are any."""
+    def s3(self) -> tuple[str, dict[str, str]]:
+        """The emulator's S3 on loopback: the replica's URL, and what Litestream has to know."""
         with socket.create_server(("127.0.0.1", 0), backlog=128) as sock:
             port = sock.getsockname()[1]
             self._processes["s3"] = subprocess.Popen(
@@ -115,7 +115,14 @@ class System:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-        return f"s3://{BUCKET}/db?endpoint=http://127.0.0.1:{port}"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=_READY_LIMIT_S) as answer:
+            answer.read()
+        return f"s3://{BUCKET}/db?endpoint=http://127.0.0.1:{port}", {
+            "AWS_ACCESS_KEY_ID": "emulator",
+            "AWS_SECRET_ACCESS_KEY": "emulator",
+            "AWS_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
 
     def port(self, name: str) -> int:
         return self._ports[name]

@@ -18,6 +18,7 @@ from tests.benchmarks.system import System, tick
 
 TINYAGI_PER_S = 2059  # POST /api/message, 32 connections, server alone, NORMAL; measured on a like machine
 _CONCURRENCY = 32
+_CONCURRENT_REPLICATED = 64
 _TICK_S = 1.0
 _CHATS = 50
 _numbers = itertools.count(1_000_000)  # a platform never uses the id of an event twice
@@ -70,6 +71,49 @@ def webhooks(first_chat: int = 5000, chats: int = _CHATS) -> Callable[[], bytes]
         return client.webhook(number, first_chat + number % chats, f"message {number}")
 
     return request
+
+
+def replicated(scale: Scale) -> Iterator[Line]:
+    """A 2xx that waits for the replica, on the emulator's S3, against one that does not."""
+    place = scale.place("replicated-ingest")
+    wire_new = {"POSTROOM_NEW_CHATS": "wire"}
+    waiting = {**wire_new, "POSTROOM_DURABILITY": "replicated"}
+    alone: dict[str, list[float]] = {"local": [], "replicated": []}
+    many: dict[str, list[Load]] = {"local": [], "replicated": []}
+    with System(place / "local", wire_new) as local, System(place / "replicated", waiting) as remote:
+        remote.litestream(*remote.s3())
+        both = {"local": local, "replicated": remote}
+        local.start("ingest")
+        remote.start("ingest", POSTROOM_LITESTREAM_SOCKET=str(remote.control))
+        request = webhooks()
+        for number in range(scale.rounds + 1):
+            for name in ("local", "replicated") if number % 2 else ("replicated", "local"):
+                port = both[name].port("ingest")
+                one = uvloop.run(load(port, 1, scale.load_s / 2, request))
+                together = uvloop.run(load(port, _CONCURRENT_REPLICATED, scale.load_s, request))
+                if number:
+                    alone[name].append(percentile(one.times, 0.5))
+                    many[name].append(together)
+    added = [mine - theirs for mine, theirs in zip(alone["replicated"], alone["local"], strict=True)]
+    yield at_most(
+        "ingest, replicated, S3 on loopback: p50 alone, beyond local",
+        Spread.of(added),
+        10,
+        "ms",
+        beside=f"{Spread.of(alone['replicated']).median:.1f} ms against {Spread.of(alone['local']).median:.1f} ms",
+        reason="Litestream's own sync, and the S3 in Python that it writes to",
+    )
+    rates = {name: [each.rate for each in found] for name, found in many.items()}
+    p50 = {name: Spread.of(percentile(each.times, 0.5) for each in found) for name, found in many.items()}
+    yield at_least(
+        f"the same, {_CONCURRENT_REPLICATED} at a time: rate / local's",
+        ratios(rates["replicated"], rates["local"]),
+        0.5,
+        beside=", ".join(
+            f"{name} {Spread.of(found).median:,.0f}/s, p50 {p50[name].median:.0f} ms" for name, found in rates.items()
+        ),
+        reason="all that wait share an answer of Litestream, so 64 wait 64 / (rate x one sync) times",
+    )
 
 
 def reply(scale: Scale) -> Iterator[Line]:
@@ -148,4 +192,4 @@ async def _tick_for_ever(system: System) -> None:
         await asyncio.sleep(_TICK_S)
 
 
-LINES = (ingest, reply, lost_kick)
+LINES = (ingest, replicated, reply, lost_kick)
