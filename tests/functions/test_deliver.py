@@ -323,6 +323,7 @@ def test_the_first_answer_to_a_command_takes_the_place_shown_for_it_and_the_seco
 
 def test_failing_chats_take_no_room_from_others(conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_MAX_CONCURRENT_SENDS", "2")
+    looks = []
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
     for chat in "123":
         answer(conn, f"to {chat}", chat=chat)
@@ -351,3 +352,11 @@ def test_the_tick_finds_what_nobody_kicked_for(serving, conn, until, monkeypatch
             return answers
 
     assert [each.status_code for each in asyncio.run(go())] == [401, 202]
+
+
+def test_many_waiting_chats_are_answered_oldest_first_though_not_all_are_looked_at_for_every_send(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_MAX_CONCURRENT_SENDS", "2")
+    for chat in range(1, 31):
+        answer(conn, f"to {chat}", chat=str(chat))
+    platform = step(Platform(), 30)
+    assert platform.texts == [f"to {chat}" for chat in range(1, 31)]

@@ -99,6 +99,8 @@ CREATE INDEX messages_read_mail ON messages (updated_at) WHERE from_agent IS NOT
 -- By the row that is answered, whose ids grow: ids that are scattered cost a page of their own for every response.
 DROP INDEX responses_of_message;
 CREATE INDEX responses_of_message ON responses (in_reply_to) WHERE in_reply_to IS NOT NULL;
+CREATE INDEX responses_delayed ON responses (channel, deliver_after)
+    WHERE deliver_after IS NOT NULL AND status = 'pending';
 DROP INDEX responses_one_live;
 CREATE UNIQUE INDEX responses_one_live ON responses (series_id)
     WHERE recurrence IS NOT NULL AND (status = 'pending' OR status = 'delivering');
