@@ -1,10 +1,14 @@
 """Teams: agents that work together, one of whom is asked when somebody asks the team."""
 
+import re
 from typing import NamedTuple
 
 import apsw
 
 from shared.db.connection import rows
+from shared.errors import ConfigInvalid
+
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 _SELECT = """
     SELECT t.id, t.name, t.leader, m.agent
@@ -45,8 +49,9 @@ def save(conn: apsw.Connection, team: Team, *, now_ms: int) -> None:
     """Create the team, or replace what it was.
 
     Raises:
-        apsw.ConstraintError: the id can be none, or an agent does not exist.
+        ConfigInvalid: the id can be none, an agent does not exist or comes twice, or the leader is not one of them.
     """
+    _check(conn, team)
     conn.execute(
         """
         INSERT INTO teams (id, name, leader, created_at, updated_at)
@@ -60,6 +65,19 @@ def save(conn: apsw.Connection, team: Team, *, now_ms: int) -> None:
         "INSERT INTO team_members (team_id, agent, place) VALUES (?1, ?2, ?3)",
         [(team.id, agent, place) for place, agent in enumerate(team.agents)],
     )
+
+
+def _check(conn: apsw.Connection, team: Team) -> None:
+    if not _ID.fullmatch(team.id):
+        raise ConfigInvalid("a team's id is 1 to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit")
+    known = {id_ for (id_,) in rows(conn, "SELECT id FROM agents")}
+    strangers = sorted(set(team.agents) - known)
+    if strangers:
+        raise ConfigInvalid(f"team {team.id!r}: there is no agent {', '.join(strangers)}")
+    if len(set(team.agents)) < len(team.agents):
+        raise ConfigInvalid(f"team {team.id!r}: an agent is named twice")
+    if team.leader not in team.agents:
+        raise ConfigInvalid(f"team {team.id!r}: its leader {team.leader!r} is not among the agents")
 
 
 def delete(conn: apsw.Connection, team_id: str) -> bool:
