@@ -6,9 +6,10 @@ repairs what such a one left behind.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from shared import logs
 from shared.db.lock import WorkerLock
@@ -16,8 +17,37 @@ from shared.kick import Listener
 
 log = logs.get()
 
+T = TypeVar("T")
+
 _ERROR_PAUSE_S = 1.0
+_FRESH_MS = 250
 _STOP_PATIENCE_S = 1.0  # the runner gives the whole stop less than 3 s
+
+
+class Backlog(Generic[T]):
+    """What a look at the rows found ready, and is not begun yet.
+
+    With a thousand sessions or chats waiting, they are not all looked at whenever one ends. What a look found stays
+    right while it is only taken from: whoever looks names each session or chat once, and no more than may be begun.
+    """
+
+    def __init__(self, look: Callable[[int], Iterable[T]]) -> None:
+        self._look = look
+        self._found: deque[T] = deque()
+        self._looked_at_ms = 0
+
+    def take(self, room: int, *, now_ms: int) -> list[T]:
+        """Up to *room* of what is ready, in order. Looks anew when there is room for more, or after a while."""
+        if room <= 0:
+            return []
+        if len(self._found) < room or not 0 <= now_ms - self._looked_at_ms < _FRESH_MS:
+            self._found = deque(self._look(now_ms))
+            self._looked_at_ms = now_ms
+        return [self._found.popleft() for _ in range(min(room, len(self._found)))]
+
+    def forget(self) -> None:
+        """Look anew next time."""
+        self._found.clear()
 
 
 class Worker:
@@ -61,8 +91,6 @@ class Worker:
     def begin(self) -> None:
         """Start the loop, once; it works as soon as it holds the lock."""
         if self._loop_task is None:
-            self._listener = Listener(self._sockets, self._name)
-            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
             self._loop_task = asyncio.create_task(self._loop(), name=f"{self._name}-loop")
 
     def start(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -106,9 +134,13 @@ class Worker:
         self._wake.set()
 
     async def _take_lock(self) -> None:
+        """Return with the lock. Only then hear kicks: whoever waits would take them from the one that works."""
         if not self._lock.try_acquire():
             log.info("worker.waiting", worker=self._name, reason="another process works on this database")
             await self._lock.acquire()
+        if self._listener is None:
+            self._listener = Listener(self._sockets, self._name)
+            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
 
     async def _loop(self) -> None:
         is_repaired = False

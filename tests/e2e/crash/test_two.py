@@ -79,11 +79,6 @@ def test_the_one_that_waits_goes_on_soon_after_the_other_was_killed(make_post: M
     invariants.check(post, all_completed=True)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a worker binds the socket of its kicks when it starts, and not when it has the lock: the one that waits"
-    " hears them instead of the one that works, which then sleeps until its next tick",
-)
 def test_the_one_that_works_is_woken_and_not_the_one_that_waits(make_post: Make, platform: Platform) -> None:
     post = make_post(functions=["ingest", "dispatch", "dispatch-2"], ticks=False)
     post.prepare({"many": 8}, {"100": "many"})
