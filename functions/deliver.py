@@ -6,9 +6,7 @@ It works on a kick, on its tick (``POST /tick``: 202), and when something become
 import asyncio
 import os
 import secrets
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -31,7 +29,7 @@ from shared.errors import ClaimLost, ConfigInvalid, OutcomeUnknown, PermanentErr
 from shared.kick import Kicker
 from shared.serving import Handled, Held, check_tick, function_app
 from shared.settings import Settings
-from shared.worker import Worker
+from shared.worker import Backlog, Worker
 
 log = logs.get()
 
@@ -40,17 +38,8 @@ Parts = tuple[str | None, ...]
 
 _LEASE_SHARE = 0.6  # of the lease that one send may take; the rest is for writing down what came of it
 _LONGEST_SEND_S = 60.0
-_BACKLOG_FRESH_MS = 250
 _WRITE_PAUSES_S = (0.1, 0.5, 2.0, 5.0)  # a full disk, or a lock that lasts
 _TIMEOUT = httpx.Timeout(connect=5.0, read=30.0, write=30.0, pool=5.0)
-
-
-@dataclass(slots=True)
-class _Backlog:
-    """The heads of one channel that were due when last looked at, and are not begun yet; one of each chat at most."""
-
-    heads: deque[int] = field(default_factory=deque)
-    at_ms: int = 0
 
 
 class Deliver:
@@ -66,7 +55,7 @@ class Deliver:
             "deliver", db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
         )
         self._channels = _configured()
-        self._backlogs = {name: _Backlog() for name in self._channels}
+        self._backlogs = {name: Backlog(partial(self._look, name)) for name in self._channels}
         self._chats: set[int] = set()  # to which a send is under way here
 
     async def repair(self) -> None:
@@ -85,7 +74,7 @@ class Deliver:
         room = self.settings.max_concurrent_sends - self.worker.running
         dues = []
         for name, channel in self._channels.items():
-            if room > 0 and (heads := self._next(name, room, now_ms=now_ms)):
+            if heads := self._backlogs[name].take(room, now_ms=now_ms):
                 for response, is_first in await self.writer.run(partial(self._claim, heads=heads)):
                     room -= 1
                     self._chats.add(response.chat_id)
@@ -94,13 +83,8 @@ class Deliver:
         soonest = min((due for due in dues if due is not None), default=None)
         return None if soonest is None else max(0.0, (soonest - clock.now_ms()) / 1000)
 
-    def _next(self, channel: str, room: int, *, now_ms: int) -> list[int]:
-        """The heads to send next, oldest first. With a thousand chats waiting, not all are looked at for every send."""
-        backlog = self._backlogs[channel]
-        if len(backlog.heads) < room or not 0 <= now_ms - backlog.at_ms < _BACKLOG_FRESH_MS:
-            backlog.heads = deque(responses.heads(self.reader, channel, now_ms=now_ms, held=self._chats))
-            backlog.at_ms = now_ms
-        return [backlog.heads.popleft() for _ in range(min(room, len(backlog.heads)))]
+    def _look(self, channel: str, now_ms: int) -> list[int]:
+        return responses.heads(self.reader, channel, now_ms=now_ms, held=self._chats)
 
     def _claim(self, conn: apsw.Connection, heads: list[int]) -> list[tuple[Response, bool]]:
         token = f"send_{os.getpid()}_{secrets.token_hex(6)}"

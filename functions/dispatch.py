@@ -27,7 +27,7 @@ from shared.kick import Kicker
 from shared.serving import Handled, Held, check_tick, function_app
 from shared.settings import Settings
 from shared.turns import Failure, RetryPolicy, Said
-from shared.worker import Worker
+from shared.worker import Backlog, Worker
 
 log = logs.get()
 
@@ -55,6 +55,7 @@ class Dispatch:
             "dispatch", db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
         )
         self._running: dict[int, Running] = {}  # by session
+        self._backlog = Backlog(self._look)
 
     async def repair(self) -> None:
         """We hold the lock, so whoever held a turn is gone: fail those turns, to be tried again."""
@@ -71,8 +72,7 @@ class Dispatch:
         self._interrupt()
         room = self.settings.max_concurrent_turns - self.worker.running
         now_ms = clock.now_ms()
-        held = {session: running.claim.agent for session, running in self._running.items()}
-        ready = claims.ready(self.reader, now_ms=now_ms, held=held)[:room] if room > 0 else []
+        ready = self._backlog.take(room, now_ms=now_ms)
         if ready or messages.is_unannounced(self.reader):
             for claim in await self.writer.run(partial(self._claim, ready=ready), durable=False):
                 running = self._running[claim.session_id] = Running(claim)
@@ -80,6 +80,10 @@ class Dispatch:
             self.kicker.kick("api")
         due = claims.next_due(self.reader, now_ms=now_ms)
         return None if due is None else max(0.0, (due - clock.now_ms()) / 1000)
+
+    def _look(self, now_ms: int) -> list[Ready]:
+        held = {session: running.claim.agent for session, running in self._running.items()}
+        return claims.ready(self.reader, now_ms=now_ms, held=held)
 
     def _claim(self, conn: apsw.Connection, ready: list[Ready]) -> list[Claim]:
         messages.announce(conn)
@@ -108,6 +112,7 @@ class Dispatch:
                 log.info("turn.interrupted", turn=running.claim.token, reason="urgent" if is_held else "cancelled")
                 running.is_interruptible = False
                 running.task.cancel()
+                self._backlog.forget()  # the session is to have its turn again by its age
 
     async def turn(self, running: Running) -> None:
         """One turn, from claim to settlement."""

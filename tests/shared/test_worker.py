@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shared.kick import Kicker
-from shared.worker import Worker
+from shared.worker import Backlog, Worker
 
 
 @pytest.fixture
@@ -219,3 +219,30 @@ def test_one_that_never_got_its_turn_stops_at_once(tmp_path, sockets):
         return second.told
 
     assert run(work) == []
+
+
+def test_a_backlog_is_taken_from_without_looking_again_until_it_runs_short_or_is_old():
+    looks = []
+
+    def look(now_ms):
+        looks.append(now_ms)
+        return [1, 2, 3, 4]
+
+    backlog = Backlog(look)
+    assert backlog.take(0, now_ms=1000) == []
+    assert backlog.take(2, now_ms=1000) == [1, 2]
+    assert backlog.take(1, now_ms=1249) == [3]
+    assert looks == [1000]
+    assert backlog.take(1, now_ms=1250) == [1]
+    assert backlog.take(4, now_ms=1251) == [1, 2, 3, 4]
+    assert looks == [1000, 1250, 1251]
+
+
+def test_a_backlog_looks_again_when_told_to_or_when_the_clock_went_back():
+    looks = []
+    backlog = Backlog(lambda now_ms: looks.append(now_ms) or [1, 2, 3])
+    backlog.take(1, now_ms=1000)
+    backlog.forget()
+    backlog.take(1, now_ms=1001)
+    backlog.take(1, now_ms=500)
+    assert looks == [1000, 1001, 500]
