@@ -92,7 +92,7 @@ class Dispatch:
                 conn,
                 each.agent,
                 each.session_id,
-                token=f"turn_{secrets.token_hex(6)}",
+                token=f"turn_{secrets.token_urlsafe(6)}",
                 now_ms=clock.now_ms(),  # not before: the lease must not run while we wait for the lock
                 lease_ms=self.settings.lease_ms,
                 limit=self.settings.batch_size,

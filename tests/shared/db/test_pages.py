@@ -39,7 +39,7 @@ class Wal:
         data = self._path.read_bytes()
         numbers = [struct.unpack_from(">I", data, _HEADER + frame * _FRAME)[0] for frame in range(before, self._frames)]
         names = dict(rows(self._conn, "SELECT pageno, name FROM dbstat"))
-        counted = collections.Counter(names[number] for number in numbers)
+        counted = collections.Counter(names.get(number, "given up") for number in numbers)
         return {name: round(count / MESSAGES, 2) for name, count in sorted(counted.items()) if count >= MESSAGES * 0.04}
 
 
@@ -82,7 +82,7 @@ def claim(conn, limit):
     _, session = make_session(conn)
     with transaction(conn):
         return claims.claim(
-            conn, "assistant", session, token="turn_0123456789ab", now_ms=NOW, lease_ms=LEASE, limit=limit
+            conn, "assistant", session, token="turn_x9Y8z7W6", now_ms=NOW, lease_ms=LEASE, limit=limit
         )
 
 
@@ -161,8 +161,23 @@ def test_claim_and_settle_one_by_one(conn, wal):
     )
 
 
+def test_claim_and_complete_in_batches_of_twenty(conn, wal):
+    """0.36: rows that are marked as taken grow, and their pages split; the claim's event is 0.1 more."""
+
+    def work():
+        for _ in range(MESSAGES // 20):
+            claimed = claim(conn, 20)
+            with transaction(conn):
+                claims.complete(conn, claimed, now_ms=NOW)
+
+    enqueue(conn)
+    measured = wal.pages(work)
+    assert measured["messages"] + measured["messages_open"] <= 0.37
+    assert measured["events"] <= 0.11
+
+
 def test_claim_and_settle_in_batches_of_twenty(conn, wal):
-    """1.3 with everything; the messages themselves, claimed and completed, are 0.4 of it."""
+    """1.2 with everything; the messages themselves, claimed and completed, are 0.36 of it."""
 
     def work():
         for number in range(MESSAGES // 20):
@@ -170,5 +185,5 @@ def test_claim_and_settle_in_batches_of_twenty(conn, wal):
 
     enqueue(conn)
     measured = wal.pages(work)
-    assert sum(measured.values()) <= 1.4
-    assert measured["messages"] + measured["messages_open"] <= 0.42
+    assert sum(measured.values()) <= 1.3
+    assert measured["messages"] + measured["messages_open"] <= 0.37
