@@ -17,7 +17,7 @@ from tests.e2e.crash.people import Platform
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
-HELD_S = 15
+HELD_S = 13
 HOLDS = {
     "transaction": "import apsw; c = apsw.Connection(path); c.set_busy_timeout(9999); c.execute('BEGIN IMMEDIATE')",
     "gate": "import fcntl; f = open(path + '-gate', 'a'); fcntl.flock(f, fcntl.LOCK_EX)",

@@ -18,133 +18,131 @@ from tests.e2e.crash.people import Platform
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
-SECONDS = 30
-ERROR = b'<?xml version="1.0"?><Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>'
+SECONDS = 25
+XML, HTML = [("Content-Type", "application/xml")], [("Content-Type", "text/html")]
+ERROR = b'<?xml version="1.0"?><Error><Code>InternalError</Code><Message>An internal error occurred.</Message></Error>'
 PORTAL = b"<html><head><title>Sign in to the network</title></head><body>Please sign in.</body></html>"
 HOP = ("connection", "transfer-encoding", "content-length", "keep-alive")
 MOODS = ("away", "slow", "hang", "error", "error after", "truncated", "portal", "portal after", "wrong body")
 
+Headers = list[tuple[str, str]]
 
-class Faulty:
+
+class Faulty(ThreadingHTTPServer):
     """A proxy before S3 that does as its *mood* says, or passes everything on where that is ``well``.
 
     ``after``: what was asked is done, and the answer is wrong all the same. A change that is not done is never answered
     as if it were: who lies about that loses data for anybody.
     """
 
+    daemon_threads = True
+
     def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Proxied)
         self.mood = "well"
         self.target = 0
         self.seen: Counter[str] = Counter()
-        faulty = self
+        threading.Thread(target=self.serve_forever, daemon=True).start()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def handle_error(self, *_: object) -> None:
+        """S3 or Litestream hung up."""
 
-            def handle_any(self) -> None:
-                mood = faulty.mood
-                faulty.seen[mood] += 1
-                body = self._body()
-                if mood == "away":
-                    self.close_connection = True
-                    return
-                if mood == "slow":
-                    time.sleep(random.uniform(0.2, 2))
-                if mood == "hang":
-                    while faulty.mood == "hang":
-                        time.sleep(0.05)
-                    self.close_connection = True
-                    return
-                changes = self.command not in ("GET", "HEAD")
-                if mood == "error":
-                    self._answer(500, [("Content-Type", "application/xml")], ERROR)
-                    return
-                if mood == "portal":
-                    self._answer(502 if changes else 200, [("Content-Type", "text/html")], PORTAL)
-                    return
-                status, headers, answer = self._pass_on(body)
-                match mood:
-                    case "error after":
-                        self._answer(503, [("Content-Type", "application/xml")], ERROR)
-                    case "portal after":
-                        self._answer(200, [("Content-Type", "text/html")], PORTAL)
-                    case "wrong body" if answer and not changes:
-                        self._answer(status, headers, bytes(byte ^ 0x5A for byte in answer))
-                    case "truncated" if answer:
-                        self._answer(status, headers, answer, cut=len(answer) // 2)
-                    case _:
-                        self._answer(status, headers, answer)
 
-            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
+class _Proxied(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Faulty
 
-            def _body(self) -> bytes:
-                if "chunked" not in self.headers.get("Transfer-Encoding", ""):
-                    return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                parts = []
-                while size := int(self.rfile.readline().split(b";")[0], 16):
-                    parts.append(self.rfile.read(size))
-                    self.rfile.readline()
-                while self.rfile.readline().strip():
-                    pass
-                return b"".join(parts)
+    def handle_any(self) -> None:
+        mood = self.server.mood
+        self.server.seen[mood] += 1
+        body = self._body()
+        if mood == "slow":
+            time.sleep(random.uniform(0.2, 2))
+        while mood == "hang" and self.server.mood == "hang":
+            time.sleep(0.05)
+        if mood in ("away", "hang"):
+            self.close_connection = True
+        elif mood == "error":
+            self._answer(500, XML, ERROR)
+        elif mood == "portal":
+            self._answer(200 if self._only_reads else 502, HTML, PORTAL)
+        else:
+            self._done(mood, *self._pass_on(body))
 
-            def _pass_on(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-                connection = http.client.HTTPConnection("127.0.0.1", faulty.target, timeout=30)
-                try:
-                    connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-                    for name, value in self.headers.items():
-                        if name.lower() not in HOP:
-                            connection.putheader(name, value)
-                    connection.putheader("Content-Length", str(len(body)))
-                    connection.endheaders(body)
-                    answer = connection.getresponse()
-                    length = answer.getheader("Content-Length")
-                    headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in HOP]
-                    if self.command == "HEAD" and length:
-                        headers.append(("Content-Length", length))
-                    return answer.status, headers, answer.read()
-                finally:
-                    connection.close()
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 
-            def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes, cut: int | None = None) -> None:
-                if self.command != "HEAD":
-                    headers = [*headers, ("Content-Length", str(len(body)))]
-                head = "".join(f"{name}: {value}\r\n" for name, value in headers)
-                self.wfile.write(f"HTTP/1.1 {status} X\r\n{head}\r\n".encode())
-                if self.command != "HEAD":
-                    self.wfile.write(body[:cut])
-                self.close_connection = cut is not None
+    @property
+    def _only_reads(self) -> bool:
+        return self.command in ("GET", "HEAD")
 
-            def log_message(self, *_: object) -> None:
-                return
+    def _done(self, mood: str, status: int, headers: Headers, answer: bytes) -> None:
+        match mood:
+            case "error after":
+                self._answer(503, XML, ERROR)
+            case "portal after":
+                self._answer(200, HTML, PORTAL)
+            case "wrong body" if self._only_reads:
+                self._answer(status, headers, bytes(byte ^ 0x5A for byte in answer))
+            case "truncated" if answer:
+                self._answer(status, headers, answer, cut=len(answer) // 2)
+            case _:
+                self._answer(status, headers, answer)
 
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
+    def _body(self) -> bytes:
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return b"".join(parts)
 
-            def handle_error(self, *_: object) -> None:
-                """S3 or Litestream hung up."""
+    def _pass_on(self, body: bytes) -> tuple[int, Headers, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.target, timeout=30)
+        try:
+            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                if name.lower() not in HOP:
+                    connection.putheader(name, value)
+            connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            length = answer.getheader("Content-Length")
+            headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in HOP]
+            if self.command == "HEAD" and length:
+                headers.append(("Content-Length", length))
+            return answer.status, headers, answer.read()
+        finally:
+            connection.close()
 
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_port
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def _answer(self, status: int, headers: Headers, body: bytes, cut: int | None = None) -> None:
+        if self.command != "HEAD":
+            headers = [*headers, ("Content-Length", str(len(body)))]
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        self.wfile.write(f"HTTP/1.1 {status} X\r\n{head}\r\n".encode())
+        if self.command != "HEAD":
+            self.wfile.write(body[:cut])
+        self.close_connection = cut is not None
 
-    def close(self) -> None:
-        self.mood = "well"
-        self._server.shutdown()
-        self._server.server_close()
+    def log_message(self, *_: object) -> None:
+        return
 
 
 @pytest.fixture
 def faulty() -> Iterator[Faulty]:
     proxy = Faulty()
     yield proxy
-    proxy.close()
+    proxy.mood = "well"
+    proxy.shutdown()
+    proxy.server_close()
 
 
 def test_an_s3_that_is_away_slow_or_answers_nonsense_is_not_noticed_and_is_caught_up_with(
     make_post: Make, platform: Platform, faulty: Faulty, dice: random.Random, scale: float, tmp_path: Path
 ) -> None:
-    post = make_post(replica="s3", s3_port=faulty.port)
+    post = make_post(replica="s3", s3_port=faulty.server_port)
     faulty.target = post.port("s3")
     chats = [str(chat) for chat in range(100, 112)]
     post.prepare({"many": 8}, dict.fromkeys(chats, "many"))
