@@ -15,6 +15,7 @@ from shared.db.claims import Claim, Message, Verdict
 from shared.settings import Settings
 
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
+NO_REASON = "it failed and did not say why"  # a reason marks the row: without one it would lose its place
 
 _SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: one of nothing would go round for ever, at full speed
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
@@ -116,14 +117,15 @@ def _response(claim: Claim, said: Said) -> responses.NewResponse:
 
 def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> Verdict:
     """Decide, without doing anything: tried again, and from when, or dead."""
+    reason = failure.reason.strip() or NO_REASON
     if failure.wait_ms is not None:
         wait_ms = min(max(failure.wait_ms, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
-        return Verdict(False, message.retry_count, now_ms + wait_ms, failure.reason)
+        return Verdict(False, message.retry_count, now_ms + wait_ms, reason)
     attempts = message.retry_count + 1
     if not failure.retryable or attempts >= policy.max_attempts:
-        return Verdict(True, attempts, None, failure.reason)
+        return Verdict(True, attempts, None, reason)
     delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
-    return Verdict(False, attempts, now_ms + delay, failure.reason)
+    return Verdict(False, attempts, now_ms + delay, reason)
 
 
 def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> list[Message]:
@@ -156,7 +158,7 @@ def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everythin
     Being killed counts as an attempt, or a message that kills its agent would do so for ever.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
-    failure = Failure("the process that ran the turn went away")
+    failure = Failure(claims.PROCESS_GONE)
     for claim in lost:
         fail(conn, claim, failure, policy, now_ms=now_ms)
     return lost

@@ -34,7 +34,8 @@ OPEN_AGENTS = """
       JOIN agents a ON a.id = open.agent
 """
 
-# What runs stands first in a session's part of the index, else its oldest waiting message does.
+# What runs stands first in a session's part of the index, else its oldest message that is due, or that waits for another
+# try. One that is planned for later gives its session no place.
 FIRSTS = """
     WITH RECURSIVE open (session_id) AS (
         SELECT min(session_id)
@@ -48,16 +49,38 @@ FIRSTS = """
           FROM open
          WHERE open.session_id IS NOT NULL
     )
-    SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now,
-           first.last_error IS NOT NULL
+    SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now
       FROM open
       JOIN messages first
         ON first.id = (SELECT m.id
                          FROM messages m
                         WHERE m.agent = :agent AND m.session_id = open.session_id AND m.trigger = 1
                           AND (m.status = 'pending' OR m.status = 'processing')
+                          AND (m.process_after IS NULL OR m.process_after <= :now OR m.last_error IS NOT NULL
+                               OR m.status = 'processing')
                         ORDER BY m.status DESC, m.id
                         LIMIT 1)
+"""
+
+# The sessions in which something urgent is due, also step by step.
+URGENT_SESSIONS = """
+    WITH RECURSIVE open (session_id) AS (
+        SELECT min(session_id)
+          FROM messages
+         WHERE urgency = 'urgent' AND status = 'pending'
+         UNION ALL
+        SELECT (SELECT min(m.session_id)
+                  FROM messages m
+                 WHERE m.urgency = 'urgent' AND m.status = 'pending' AND m.session_id > open.session_id)
+          FROM open
+         WHERE open.session_id IS NOT NULL
+    )
+    SELECT session_id
+      FROM open
+     WHERE EXISTS (SELECT 1
+                     FROM messages m
+                    WHERE m.session_id = open.session_id AND m.urgency = 'urgent' AND m.status = 'pending'
+                      AND m.trigger = 1 AND (m.process_after IS NULL OR m.process_after <= :now))
 """
 
 # Those that wait for a later instant are passed over, but not those that wait for another try.
@@ -117,6 +140,9 @@ NEXT_DUE = """
       FROM messages
      WHERE status = 'pending' AND process_after IS NOT NULL AND process_after > :now
 """
+
+PROCESS_GONE = "the process that ran the turn went away"  # the reason on a row that a rescue failed
+_SUSPICIOUS_AFTER = 2  # once may be chance, or somebody else's fault
 
 _FAILED = {
     (True, True): "message_dead",
@@ -192,18 +218,25 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A session with a due message and no turn."""
+    """A session with a due message and no turn. *is_suspect*: its process went away with it, more than once."""
 
     session_id: int
     agent: str
     head: int
+    is_suspect: bool = False
 
 
-def ready(conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None) -> list[Ready]:
+def ready(
+    conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None, has_suspect: bool = False
+) -> list[Ready]:
     """The sessions whose turn it is, oldest message first; no more of an agent than its free concurrency.
+
+    At most one suspect: a message that ends whatever process touches it takes an attempt from all that run beside it,
+    and they would be dead with it. One at a time, the others come through.
 
     Args:
         held: session to agent of the turns that still run in this process, whatever has become of their leases.
+        has_suspect: one of those is a suspect.
     """
     held = held or {}
     running = Counter(held.values())
@@ -211,22 +244,30 @@ def ready(conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None 
     for agent, concurrency in rows(conn, OPEN_AGENTS):
         room = concurrency - running[agent]
         if room > 0:
-            chosen += _ready_of(conn, agent, room, now_ms=now_ms, held=held)
+            more = _ready_of(conn, agent, room, now_ms=now_ms, held=held, has_suspect=has_suspect)
+            has_suspect = has_suspect or any(each.is_suspect for each in more)
+            chosen += more
     return sorted(chosen, key=lambda each: each.head)
 
 
-def _ready_of(conn: apsw.Connection, agent: str, room: int, *, now_ms: int, held: Mapping[int, str]) -> list[Ready]:
+def _ready_of(
+    conn: apsw.Connection, agent: str, room: int, *, now_ms: int, held: Mapping[int, str], has_suspect: bool
+) -> list[Ready]:
     firsts = rows(conn, FIRSTS, {"agent": agent, "now": now_ms})
     room -= sum(1 for session_id, _, is_busy, *_ in firsts if is_busy and session_id not in held)
     found: list[Ready] = []
-    for session_id, head, is_busy, is_later, has_failed in sorted(firsts, key=lambda row: row[1]):
+    for session_id, head, is_busy, is_later, last_error, retry_count in sorted(firsts, key=lambda row: row[1]):
         if len(found) >= room:
             break
-        if is_busy or session_id in held or (is_later and has_failed):
+        if is_busy or session_id in held or (is_later and last_error is not None):
             continue  # has its turn, or its oldest message waits for another try and holds the session
+        is_suspect = last_error == PROCESS_GONE and retry_count >= _SUSPICIOUS_AFTER
+        if is_suspect and has_suspect:
+            continue
         if is_later and not _due(conn, agent, session_id, now_ms=now_ms, limit=1):
             continue
-        found.append(Ready(session_id, agent, head))
+        has_suspect = has_suspect or is_suspect
+        found.append(Ready(session_id, agent, head, is_suspect))
     return found
 
 

@@ -149,6 +149,17 @@ def test_waiting_because_somebody_asked_us_to_costs_no_attempt(conn, asked, wait
         assert (found["status"], found["retry_count"], found["process_after"] - now) == ("pending", 0, waited)
 
 
+@pytest.mark.parametrize("failure", [Failure(""), Failure(" \n"), Failure("", wait_ms=5000)])
+def test_a_failure_that_does_not_say_why_keeps_its_place_too(conn, failure):
+    """The reason tells a message that waits for another try from one that is planned for later, which others pass."""
+    put(conn, "first")
+    fail(conn, take(conn), failure)
+    put(conn, "second")
+    assert claims.ready(conn, now_ms=NOW) == []
+    assert row(conn, "messages", 1)["last_error"] == turns.NO_REASON
+    assert column(conn, "SELECT type FROM events WHERE type <> 'chain_step_start'") == ["message_retry"]
+
+
 def test_giving_back_costs_nothing_and_waits_for_nothing(conn):
     put(conn, "context", trigger=False)
     put(conn)

@@ -68,6 +68,27 @@ def test_the_session_whose_message_waits_longest_is_first(conn):
     assert ready(conn) == [make_session(conn, "wide", chat)[1] for chat in ("3", "1", "2")]
 
 
+def test_what_is_planned_for_later_gives_its_session_no_place(conn):
+    """Else a chat with a reminder for tomorrow would be served before all others, today."""
+    put(conn, chat="reminder", process_after=NOW + 60_000)
+    put(conn, chat="waits longest")
+    put(conn, chat="reminder")
+    assert ready(conn) == [make_session(conn, chat="waits longest")[1]]
+
+
+def test_a_session_with_something_urgent_is_first(conn):
+    make_agent(conn, "wide", concurrency=9)
+    for agent in ("assistant", "wide"):
+        for chat in ("1", "2", "3"):
+            put(conn, chat=chat, agent=agent)
+    put(conn, chat="2", urgency="urgent")
+    put(conn, chat="3", agent="wide", urgency="urgent")
+    put(conn, chat="2", agent="wide", urgency="urgent", process_after=NOW + 1)
+    put(conn, chat="2", agent="wide", urgency="urgent", trigger=False)
+    places = [("assistant", "2"), ("wide", "3"), ("wide", "1"), ("wide", "2")]
+    assert ready(conn) == [make_session(conn, *place)[1] for place in places]
+
+
 # -- claim: what shares a turn
 
 BATCHES = {
@@ -285,6 +306,7 @@ def test_running_tells_each_turn_with_its_batch_and_lease(conn):
 PLANS = {
     "OPEN_AGENTS": (claims.OPEN_AGENTS, {}),
     "FIRSTS": (claims.FIRSTS, {"agent": "assistant", "now": NOW}),
+    "URGENT_SESSIONS": (claims.URGENT_SESSIONS, {"now": NOW}),
     "RUNNING": (claims.RUNNING, {"agent": "assistant", "session": 1}),
     "DUE": (claims.DUE, {"agent": "assistant", "session": 1, "now": NOW, "limit": 10}),
     "URGENT": (claims.URGENT, {"session": 1, "now": NOW, "limit": 10}),
