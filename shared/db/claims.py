@@ -34,8 +34,8 @@ OPEN_AGENTS = """
       JOIN agents a ON a.id = open.agent
 """
 
-# What runs stands first in a session's part of the index, else its oldest message that is due, or that waits for another
-# try. One that is planned for later gives its session no place.
+# What runs stands first in a session's part of the index, else its oldest message that is due or waits for another try.
+# One that is planned for later gives its session no place.
 FIRSTS = """
     WITH RECURSIVE open (session_id) AS (
         SELECT min(session_id)
