@@ -315,7 +315,7 @@ def has_wired_chat(conn: apsw.Connection, channel: str) -> bool:
     return bool(scalar(conn, WIRED, {"channel": channel}))
 
 
-# -- rooms and schedules
+# -- rooms
 
 ROOM = """
     SELECT id, team_id, from_agent, message, created_at
@@ -333,15 +333,6 @@ ROOM_AFTER = """
      LIMIT :limit
 """
 
-PLANNED = """
-    SELECT series_id, content ->> '$.label', ifnull(recurrence, ''), agent, message, channel, sender,
-           status <> 'paused', created_at, timezone, process_after
-      FROM messages
-     WHERE series_id IS NOT NULL AND (status = 'pending' OR status = 'processing' OR status = 'paused')
-     ORDER BY series_id
-     LIMIT :limit
-"""
-
 
 def room(conn: apsw.Connection, team: str, *, after: int = 0, limit: int) -> list[Shown]:
     """The newest of a team's room, newest first; what came after the line *after*: oldest first."""
@@ -350,15 +341,6 @@ def room(conn: apsw.Connection, team: str, *, after: int = 0, limit: int) -> lis
     else:
         found = rows(conn, ROOM, {"team": team, "limit": limit})
     return _shown("id team_id from_agent message created_at", found)
-
-
-def planned(conn: apsw.Connection, *, limit: int) -> list[Shown]:
-    """What is planned: of each series the live occurrence."""
-    found = _shown(
-        "id label cron agentId message channel sender enabled createdAt timezone nextAt",
-        rows(conn, PLANNED, {"limit": limit}),
-    )
-    return [{**each, "label": each["label"] or each["id"], "enabled": bool(each["enabled"])} for each in found]
 
 
 # -- one message

@@ -72,7 +72,7 @@ class Feed:
         self._limit_bytes = kept_bytes
         self._comment_every_s = comment_every_s
         self._batches: deque[Batch] = deque()
-        self._kept_bytes = 0
+        self.kept_bytes = 0
         self._last = 0
         self._grown = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -131,7 +131,7 @@ class Feed:
             self._task.cancel()
             self._task = None
             self._batches.clear()
-            self._kept_bytes = 0
+            self.kept_bytes = 0
 
     async def _tail(self) -> None:
         while True:
@@ -150,10 +150,10 @@ class Feed:
 
     def _keep(self, batch: Batch) -> None:
         self._batches.append(batch)
-        self._kept_bytes += len(batch.whole)
+        self.kept_bytes += len(batch.whole)
         self._last = batch.last
-        while self._kept_bytes > self._limit_bytes and len(self._batches) > 1:
-            self._kept_bytes -= len(self._batches.popleft().whole)
+        while self.kept_bytes > self._limit_bytes and len(self._batches) > 1:
+            self.kept_bytes -= len(self._batches.popleft().whole)
 
     def _wake(self) -> None:
         self._grown.set()

@@ -244,6 +244,7 @@ def test_what_a_program_fetches_is_not_what_our_adapter_sends(serving, conn):
 
 def test_what_is_said_unasked_takes_the_same_way(serving, conn):
     wire(conn, make_chat(conn, "7"))
+    make_chat(conn, "8")  # known from a program's messages, not from a webhook
     for sender in ("7", "8"):
         body = {"message": f"to {sender}", "channel": "telegram", "sender": "Bo", "senderId": sender}
         assert post(serving, body, "/api/responses").json()["messageId"].startswith("proactive_")

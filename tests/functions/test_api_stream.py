@@ -8,7 +8,7 @@ from shared import turns
 from shared.db import events, messages
 from shared.db.connection import transaction
 from shared.kick import Kicker
-from shared.rest.feed import Feed
+from shared.rest.feed import Batch, Feed
 from shared.rest.frames import Row
 from shared.rest.stream import EventStream
 from shared.turns import Said
@@ -272,15 +272,24 @@ def test_a_reader_that_fell_behind_what_is_kept_goes_on_from_the_rows(conn):
             seen["quick"] += await asyncio.wait_for(anext(quick), 10)
         while seen["slow"].count(b"id:") < 101:
             seen["slow"] += await asyncio.wait_for(anext(slow), 10)
+        kept = feed.kept_bytes
         await slow.aclose()
         await quick.aclose()
-        return seen
+        return seen, kept
 
-    seen = asyncio.run(go())
+    seen, kept = asyncio.run(go())
+    assert kept < 1000
     for text in seen.values():
         numbers = [int(line[4:]) for line in text.decode().splitlines() if line.startswith("id: ")]
         assert numbers == list(range(1, 102))
         assert all(after == before + 1 for before, after in pairwise(numbers))
+
+
+def test_a_batch_is_told_from_where_the_reader_is():
+    batch = Batch(4, tuple(Row(id_, (("e", b"event: e\n\n"),)) for id_ in (5, 7, 8)))
+    told = {last: batch.since(last, None).count(b"event") for last in range(3, 9)}
+    assert told == {3: 3, 4: 3, 5: 2, 6: 2, 7: 1, 8: 0}
+    assert batch.since(4, {"other"}) == b""
 
 
 def test_silence_is_broken_by_a_comment_that_keeps_the_place(conn):

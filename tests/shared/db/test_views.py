@@ -16,7 +16,6 @@ WHOLE = {
     "OPEN_BY_AGENT": "SCAN messages USING COVERING INDEX messages_open",
     "PROCESSING": "SCAN messages USING INDEX messages_open",
     "DEAD": "SCAN messages USING INDEX messages_dead",
-    "PLANNED": "SCAN messages USING INDEX messages_planned",
 }
 
 
