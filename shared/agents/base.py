@@ -30,6 +30,7 @@ class Turn:
         prompt: the whole batch as text, escaped; see ``prompt``.
         messages: the same batch, structured.
         attempt: 1 for the first try of the oldest message.
+        token: the turn's own mark; see ``remains``.
     """
 
     agent: str
@@ -42,6 +43,7 @@ class Turn:
     prompt: str
     messages: tuple[TurnMessage, ...]
     attempt: int
+    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)

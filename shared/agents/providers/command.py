@@ -18,11 +18,9 @@ nothing of ours. ``env`` stands in the agent's row, and so in the replica and th
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import math
 import os
-import signal
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.agents.base import Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
+from shared.agents.program import Program
 from shared.errors import ConfigInvalid
 
 _LINE_LIMIT = 1024 * 1024  # bytes of one line
@@ -37,9 +36,6 @@ _OUTPUT_LIMIT = 8 * 1024 * 1024  # bytes of a whole run
 _LAST_WORDS_S = 1.0  # what a program wrote before it ended is in the pipe, and read at once
 _STDERR_TAIL = 500  # characters kept for the operator
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
-_PR_SET_PDEATHSIG = 1
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class CommandConfig(BaseModel):
@@ -66,19 +62,19 @@ class Command:
             yield Failed(f"agent {turn.agent!r}: {error}", retryable=False)
             return
         try:
-            process = await _start(config, turn.folder, turn.agent)
+            program = await _start(config, turn.folder, turn.agent)
         except OSError as error:
             yield Failed(f"can't start {config.command[0]!r}: {error.strerror}", retryable=False)
             return
-        tidying = asyncio.create_task(_tidy(process))
+        tidying = asyncio.create_task(_tidy(program))
         try:
-            async for event in _converse(process, turn):
+            async for event in _converse(program, turn):
                 yield event
         finally:
             tidying.cancel()
-            _kill_group(process)
-            _close(process)
-            await process.wait()
+            program.kill()
+            program.close()
+            await program.wait()
 
 
 def _read(config: Mapping[str, Any]) -> CommandConfig:
@@ -89,71 +85,31 @@ def _read(config: Mapping[str, Any]) -> CommandConfig:
         raise ConfigInvalid(f"config for provider 'command' is wrong: {where}") from None
 
 
-async def _start(config: CommandConfig, folder: Path, agent: str) -> asyncio.subprocess.Process:
+async def _start(config: CommandConfig, folder: Path, agent: str) -> Program:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return await asyncio.create_subprocess_exec(
-        *config.command,
-        cwd=folder,
-        env={**environment, "POSTROOM_AGENT_ID": agent, **config.env},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        preexec_fn=_die_with_parent,
-        limit=_LINE_LIMIT,
+    return await Program.start(
+        config.command,
+        folder=folder,
+        environment={**environment, "POSTROOM_AGENT_ID": agent, **config.env},
+        line_limit=_LINE_LIMIT,
     )
 
 
-def _die_with_parent() -> None:
-    """Linux: if we are killed outright, the kernel ends the program too."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _kill_group(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-async def _tidy(process: asyncio.subprocess.Process) -> None:
-    """The program's end is the end of what it started, and of its output, whoever else may hold that open."""
-    await _ended(process.pid)
-    _kill_group(process)
+async def _tidy(program: Program) -> None:
+    """The program's end is the end of its output, whoever else may hold that open."""
+    await program.wait()
     await asyncio.sleep(_LAST_WORDS_S)
-    _close(process)
+    program.close()
 
 
-async def _ended(pid: int) -> None:
-    """Return when our child *pid* has ended. ``Process.wait`` of Python 3.11 also waits until its pipes are closed."""
-    loop = asyncio.get_running_loop()
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:  # ended, and its exit code is taken
-        return
-    try:
-        over = asyncio.Event()
-        loop.add_reader(fd, over.set)
-        await over.wait()
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)
-
-
-def _close(process: asyncio.subprocess.Process) -> None:
-    """Close our ends of the pipes: a grandchild in a session of its own is out of reach, and may keep its ends."""
-    process._transport.close()  # type: ignore[attr-defined]
-
-
-async def _converse(process: asyncio.subprocess.Process, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
-    stdin, stdout, errors = process.stdin, process.stdout, process.stderr
-    if stdin is None or stdout is None or errors is None:
-        raise RuntimeError("the program was started without pipes")
-    stderr = asyncio.create_task(_tail(errors))
-    feeding = asyncio.create_task(_feed(stdin, _question(turn)))
+async def _converse(program: Program, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
+    stderr = asyncio.create_task(_tail(program.stderr))
+    feeding = asyncio.create_task(_feed(program.stdin, _question(turn)))
     try:
         plain: list[str] = []
         size = 0
         try:
-            async for line in stdout:
+            async for line in program.stdout:
                 size += len(line)
                 if size > _OUTPUT_LIMIT:
                     yield Failed(f"the program wrote more than {_OUTPUT_LIMIT} bytes", retryable=False)
@@ -171,7 +127,7 @@ async def _converse(process: asyncio.subprocess.Process, turn: Turn) -> AsyncGen
         except ValueError:  # asyncio's word for a line beyond the limit
             yield Failed(f"the program wrote a line of more than {_LINE_LIMIT} bytes", retryable=False)
             return
-        code = await process.wait()
+        code = await program.wait()
         if code != 0:
             how = f"ended with code {code}" if code > 0 else f"was ended by signal {-code}"
             yield Failed(f"the program {how}: {(await stderr).strip() or 'nothing on standard error'}")

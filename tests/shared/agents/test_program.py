@@ -1,0 +1,111 @@
+"""A program that providers start: how it begins, and that it ends with us."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from shared.agents import program
+from shared.agents.program import Program
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from shared.agents import program
+if {without_setpriv}:
+    program._with_us = lambda: ()
+
+async def go():
+    started = await program.Program.start(
+        [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(300)"],
+        folder=Path("/"), environment={{}}, line_limit=1000,
+    )
+    print((await started.stdout.readline()).decode(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(go())
+"""
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("without_setpriv", [False, True])
+def test_it_ends_when_we_are_killed_outright(without_setpriv):
+    code = KILLED.format(without_setpriv=without_setpriv)
+    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    pid, deadline = int(killed.stdout), time.monotonic() + 10
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(pid)
+
+
+def start(*command, folder=Path("/"), **environment):
+    return Program.start(command, folder=folder, environment=environment, line_limit=1000)
+
+
+async def heard(*command, **fields):
+    """Its output, and its code."""
+    begun = await start(*command, **fields)
+    text = await begun.stdout.read()
+    code = await begun.wait()
+    begun.close()
+    return text.decode(), code
+
+
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_what_it_is_given_and_what_it_gives(runner, tmp_path):
+    script = 'pwd; echo "$OWN"; exit 3'
+    assert runner(heard("sh", "-c", script, folder=tmp_path, OWN="own", PATH=os.environ["PATH"])) == (
+        f"{tmp_path}\nown\n",
+        3,
+    )
+
+
+def test_a_signal_is_a_negative_code():
+    assert asyncio.run(heard("/bin/sh", "-c", "kill -9 $$")) == ("", -9)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("/no/such/program", FileNotFoundError),
+        ("no-such-program", FileNotFoundError),
+        ("./agent", PermissionError),
+        ("/", PermissionError),
+    ],
+)
+def test_what_can_not_be_started_is_told_before_anything_runs(name, error, tmp_path):
+    (tmp_path / "agent").write_text("no program")
+    with pytest.raises(error) as refused:
+        asyncio.run(start(name, folder=tmp_path))
+    assert refused.value.strerror
+
+
+def test_a_relative_program_is_looked_for_in_its_folder(tmp_path):
+    (tmp_path / "agent").write_text("#!/bin/sh\necho found\n")
+    (tmp_path / "agent").chmod(0o700)
+    assert asyncio.run(heard("./agent", folder=tmp_path)) == ("found\n", 0)
+
+
+def test_where_setpriv_knows_no_such_option_it_is_done_without(tmp_path, monkeypatch):
+    (tmp_path / "setpriv").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "setpriv").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program._with_us.cache_clear()
+    try:
+        assert program._with_us() == ()
+        assert asyncio.run(heard("/bin/echo", "x")) == ("x\n", 0)
+    finally:
+        program._with_us.cache_clear()
