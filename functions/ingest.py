@@ -5,6 +5,7 @@ says so, replicated; 401 bad signature; 404 unknown channel; 413 too large; 503 
 stored (or is not replicated yet), so that the platform sends it again.
 """
 
+import asyncio
 import hashlib
 
 import apsw
@@ -37,6 +38,7 @@ class Ingest:
         self.replication = Replication(settings, registry.NAMES)
         self.writer = Writer(settings.db)
         self.kicker = Kicker(settings.sockets)
+        self._is_kick_due = False
 
     async def store(self, channel: str, received: Received, *, now_ms: int) -> WebhookReply:
         """Store what one webhook brought, in one transaction that others may share; what the platform is answered."""
@@ -52,14 +54,20 @@ class Ingest:
         stored = sum(each.stored for each in routed)
         duplicates = sum(each.duplicates for each in routed)
         reasons = [each.dropped for each in routed if each.dropped]
-        if stored:
-            self.kicker.kick("dispatch")
-            self.kicker.kick("api")
+        if stored and not self._is_kick_due:
+            self._is_kick_due = True
+            asyncio.get_running_loop().call_soon(self._kick)
         facts = {"dropped": reasons} if reasons else {"duplicates": duplicates} if duplicates else {}
         log.info("ingest.stored", channel=channel, stored=stored, **facts)
         await self.replication.confirm(channel)
         is_taken = stored or duplicates
         return received.reply if is_taken else received.not_taken or received.reply
+
+    def _kick(self) -> None:
+        """Once for all that the same commit has stored: their turn comes before ours."""
+        self._is_kick_due = False
+        self.kicker.kick("dispatch")
+        self.kicker.kick("api")
 
     async def keep_unreadable(self, channel: Channel, body: bytes, reason: str, *, now_ms: int) -> WebhookReply:
         """A signed body that can't be read: the reason is kept once, however often it comes; the body is not."""

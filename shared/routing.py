@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import apsw
 
@@ -11,16 +11,14 @@ from shared.db import agents, chats, dropped, messages, sessions, wirings
 from shared.db.wirings import Wiring
 
 
-@dataclass(frozen=True, slots=True)
-class Engagement:
+class Engagement(NamedTuple):
     """One agent takes the message: as something to answer, or as context only."""
 
     wiring: Wiring
     trigger: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
+class Routed(NamedTuple):
     """What became of an event: rows stored, or why not."""
 
     stored: int = 0
@@ -90,14 +88,13 @@ def _refusal(event: Event) -> str | None:
 def _wirings(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> list[Wiring]:
     """The wirings of the event's chat; one that has none gets the default agent, where the operator allows that."""
     platform_id = event.platform_id or ""
-    known = chats.find(conn, channel, platform_id)
-    wired = wirings.of_chat(conn, known.id) if known else []
+    wired = wirings.of_place(conn, channel, platform_id)
     if wired or new_chats != "wire" or not (event.is_mention or not event.is_group):
         return wired
     agent = agents.default(conn)
     if agent is None:
         return []
-    chat = known or chats.ensure(
+    chat = chats.ensure(
         conn,
         channel,
         platform_id,
@@ -106,7 +103,7 @@ def _wirings(conn: apsw.Connection, channel: str, event: Event, *, new_chats: st
         now_ms=now_ms,
     )
     wirings.connect(conn, chat.id, agent.id, session_mode="per-thread" if event.is_group else "shared", now_ms=now_ms)
-    return wirings.of_chat(conn, chat.id)
+    return wirings.of_place(conn, channel, platform_id)
 
 
 def _enqueue(conn: apsw.Connection, channel: str, event: Event, engagement: Engagement, *, now_ms: int) -> bool:

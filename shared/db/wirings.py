@@ -1,14 +1,13 @@
 """Wirings: which agent answers in which chat, and when."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import apsw
 
 from shared.db.connection import rows
 
 
-@dataclass(frozen=True, slots=True)
-class Wiring:
+class Wiring(NamedTuple):
     """A row of ``wirings``."""
 
     id: int
@@ -22,6 +21,22 @@ class Wiring:
     priority: int
 
 
+# In the order of an index; sorting in SQL would build a table for the one or two rows of each message.
+OF_PLACE = """
+    SELECT w.id, w.chat_id, w.agent, w.engage_mode, w.engage_pattern, w.sender_scope, w.ignored_message_policy,
+           w.session_mode, w.priority
+      FROM chats c
+     CROSS JOIN wirings w
+     WHERE c.channel = :channel AND c.platform_id = :platform_id AND w.chat_id = c.id
+"""
+
+
+def of_place(conn: apsw.Connection, channel: str, platform_id: str) -> list[Wiring]:
+    """The wirings of the chat that the platform knows under *platform_id*, most important first."""
+    found = rows(conn, OF_PLACE, {"channel": channel, "platform_id": platform_id})
+    return sorted(map(Wiring._make, found), key=_rank)
+
+
 def of_chat(conn: apsw.Connection, chat_id: int) -> list[Wiring]:
     """The chat's wirings, most important first."""
     found = rows(
@@ -31,11 +46,14 @@ def of_chat(conn: apsw.Connection, chat_id: int) -> list[Wiring]:
                priority
           FROM wirings
          WHERE chat_id = :chat_id
-         ORDER BY priority DESC, id
         """,
         {"chat_id": chat_id},
     )
-    return [Wiring(*row) for row in found]
+    return sorted(map(Wiring._make, found), key=_rank)
+
+
+def _rank(wiring: Wiring) -> tuple[int, int]:
+    return -wiring.priority, wiring.id
 
 
 def connect(conn: apsw.Connection, chat_id: int, agent: str, *, now_ms: int, session_mode: str = "shared") -> None:

@@ -2,9 +2,9 @@ import pytest
 
 from shared import routing
 from shared.channels.base import Event
-from shared.db import agents, chats, sessions
+from shared.db import agents, chats, sessions, wirings
 from shared.db.connection import rows, transaction
-from tests.support import NOW, column, dump, make_agent, make_chat, row, wire
+from tests.support import NOW, column, dump, make_agent, make_chat, plan, row, wire
 
 SECRET = "what the person wrote"
 
@@ -189,3 +189,20 @@ def test_chats_of_two_platforms_with_the_same_id_are_two(conn):
         assert not chats.set_status(conn, "discord", "2", "inactive", now_ms=NOW)
     assert chats.find(conn, "discord", "1").status == "inactive"
     assert chats.find(conn, "telegram", "1").status == "active"
+
+
+def test_the_wirings_of_a_place_are_found_by_indexes_and_sorted_in_no_table_of_their_own(conn):
+    lines = plan(conn, wirings.OF_PLACE, channel="telegram", platform_id="1")
+    assert len(lines) == 2
+    assert all(line.startswith("SEARCH ") and " INDEX " in line for line in lines), lines
+
+
+def test_of_several_wirings_the_most_important_comes_first_and_then_the_oldest(conn):
+    chat = make_chat(conn, "1")
+    for agent, priority in (("low", 0), ("high", 5), ("late", 5)):
+        wire(conn, chat, make_agent(conn, agent))
+        rows(
+            conn, "UPDATE wirings SET priority = :priority WHERE agent = :agent", {"priority": priority, "agent": agent}
+        )
+    for found in (wirings.of_place(conn, "telegram", "1"), wirings.of_chat(conn, chat)):
+        assert [wiring.agent for wiring in found] == ["high", "late", "low"]
