@@ -352,6 +352,12 @@ MESSAGE = """
      WHERE id = :row
 """
 
+OPEN = """
+    SELECT 1
+      FROM messages
+     WHERE id = :row AND (status = 'pending' OR status = 'processing' OR status = 'paused')
+"""
+
 ANSWERS = """
     SELECT id, message, agent, status, retry_count, last_error, created_at, acked_at
       FROM responses
@@ -368,6 +374,11 @@ NOTES = """
      ORDER BY id
      LIMIT 1000
 """
+
+
+def is_open(conn: apsw.Connection, row_id: int) -> bool:
+    """Whether something may still become of the message."""
+    return bool(rows(conn, OPEN, {"row": row_id}))
 
 
 def story(conn: apsw.Connection, row_id: int) -> Shown | None:

@@ -17,7 +17,6 @@ from shared.rest.service import Service
 
 LATEST_MS = 4_102_444_800_000  # the year 2100
 _LONGEST_WAIT_S = 60.0
-_OVER = ("completed", "dead", "cancelled")
 
 
 def _lenient(value: object) -> object:
@@ -210,15 +209,16 @@ async def get_message(service: Service, *, id: str, query: Patience) -> Story:
     """A message with its answers and its history; with ``wait``: as soon as it is done, or after so many seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + query.wait
-    while True:
-        row = messages.find(service.reader, id)
-        story: Story | None = None if row is None else views.story(service.reader, row)
-        if story is None:
-            raise Refused(404, f"no message {id!r}")
+    row = messages.find(service.reader, id)
+    while row is not None and views.is_open(service.reader, row):
         left = deadline - loop.time()
-        if left <= 0 or story["status"] in _OVER:
-            return story
+        if left <= 0:
+            break
         await service.news(left)
+    story: Story | None = None if row is None else views.story(service.reader, row)
+    if story is None:
+        raise Refused(404, f"no message {id!r}")
+    return story
 
 
 @endpoint("POST", "/api/messages/{id}/cancel", {404: "there is no such message", 409: "it is over already"})

@@ -37,4 +37,4 @@ def test_every_list_is_bounded():
     assert [name for name, sql in SQL.items() if "LIMIT" not in sql and name not in BY_KEY] == []
 
 
-BY_KEY = ("MESSAGES_TOLD", "MESSAGE", "WIRED", "OPEN_BY_AGENT")
+BY_KEY = ("MESSAGES_TOLD", "MESSAGE", "OPEN", "WIRED", "OPEN_BY_AGENT")
