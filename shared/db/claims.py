@@ -49,7 +49,8 @@ FIRSTS = """
           FROM open
          WHERE open.session_id IS NOT NULL
     )
-    SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now
+    SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now, first.last_error,
+           first.retry_count
       FROM open
       JOIN messages first
         ON first.id = (SELECT m.id
@@ -229,7 +230,9 @@ class Ready:
 def ready(
     conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None, has_suspect: bool = False
 ) -> list[Ready]:
-    """The sessions whose turn it is, oldest message first; no more of an agent than its free concurrency.
+    """The sessions whose turn it is: those with something urgent, then the oldest message first.
+
+    No more of an agent than its free concurrency.
 
     At most one suspect: a message that ends whatever process touches it takes an attempt from all that run beside it,
     and they would be dead with it. One at a time, the others come through.
@@ -240,35 +243,41 @@ def ready(
     """
     held = held or {}
     running = Counter(held.values())
+    urgent = {session_id for (session_id,) in rows(conn, URGENT_SESSIONS, {"now": now_ms})}
+
+    def rank(each: Ready) -> tuple[bool, int]:
+        return each.session_id not in urgent, each.head
+
     chosen: list[Ready] = []
     for agent, concurrency in rows(conn, OPEN_AGENTS):
         room = concurrency - running[agent]
-        if room > 0:
-            more = _ready_of(conn, agent, room, now_ms=now_ms, held=held, has_suspect=has_suspect)
-            has_suspect = has_suspect or any(each.is_suspect for each in more)
-            chosen += more
-    return sorted(chosen, key=lambda each: each.head)
+        if room <= 0:
+            continue
+        busy, waiting = _firsts(conn, agent, now_ms=now_ms, held=held)
+        room -= busy
+        for each in sorted(waiting, key=rank):
+            if room > 0 and not (each.is_suspect and has_suspect):
+                chosen.append(each)
+                has_suspect = has_suspect or each.is_suspect
+                room -= 1
+    return sorted(chosen, key=rank)
 
 
-def _ready_of(
-    conn: apsw.Connection, agent: str, room: int, *, now_ms: int, held: Mapping[int, str], has_suspect: bool
-) -> list[Ready]:
-    firsts = rows(conn, FIRSTS, {"agent": agent, "now": now_ms})
-    room -= sum(1 for session_id, _, is_busy, *_ in firsts if is_busy and session_id not in held)
-    found: list[Ready] = []
-    for session_id, head, is_busy, is_later, last_error, retry_count in sorted(firsts, key=lambda row: row[1]):
-        if len(found) >= room:
-            break
-        if is_busy or session_id in held or (is_later and last_error is not None):
-            continue  # has its turn, or its oldest message waits for another try and holds the session
-        is_suspect = last_error == PROCESS_GONE and retry_count >= _SUSPICIOUS_AFTER
-        if is_suspect and has_suspect:
+def _firsts(conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int, str]) -> tuple[int, list[Ready]]:
+    """How many of the agent's sessions are busy beside those that are held, and those whose turn it is."""
+    busy = 0
+    waiting: list[Ready] = []
+    for session_id, head, is_busy, is_later, last_error, retry_count in rows(
+        conn, FIRSTS, {"agent": agent, "now": now_ms}
+    ):
+        if session_id in held:
             continue
-        if is_later and not _due(conn, agent, session_id, now_ms=now_ms, limit=1):
-            continue
-        has_suspect = has_suspect or is_suspect
-        found.append(Ready(session_id, agent, head, is_suspect))
-    return found
+        if is_busy:
+            busy += 1
+        elif not is_later:  # else it waits for another try, and holds its session
+            is_suspect = last_error == PROCESS_GONE and retry_count >= _SUSPICIOUS_AFTER
+            waiting.append(Ready(session_id, agent, head, is_suspect))
+    return busy, waiting
 
 
 def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[int]:
