@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shared import clock, logs, turns
-from shared.agents import prompt, registry
+from shared.agents import prompt, registry, remains
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
 from shared.db import agents, claims, messages, sessions
 from shared.db.claims import Claim, Message, Ready
@@ -39,6 +39,7 @@ class Running:
     """A turn of this process. It can be interrupted between its beginning and its settlement, and not in either."""
 
     claim: Claim
+    is_suspect: bool = False
     task: asyncio.Task[None] | None = None
     is_interruptible: bool = False
 
@@ -60,6 +61,9 @@ class Dispatch:
     async def repair(self) -> None:
         """We hold the lock, so whoever held a turn is gone: fail those turns, to be tried again."""
         now_ms = clock.now_ms()
+        left = [claim.token for claim, _ in claims.running(self.reader)]
+        if ended := await asyncio.to_thread(remains.end, left):
+            log.warning("dispatch.remains_ended", processes=ended)
         lost = await self.writer.run(
             lambda conn: turns.rescue(conn, RetryPolicy.of(self.settings), now_ms=now_ms, everything=True)
         )
@@ -74,8 +78,9 @@ class Dispatch:
         now_ms = clock.now_ms()
         ready = self._backlog.take(room, now_ms=now_ms)
         if ready or messages.is_unannounced(self.reader):
+            suspects = {each.session_id for each in ready if each.is_suspect}
             for claim in await self.writer.run(partial(self._claim, ready=ready), durable=False):
-                running = self._running[claim.session_id] = Running(claim)
+                running = self._running[claim.session_id] = Running(claim, claim.session_id in suspects)
                 running.task = self.worker.start(self.turn(running))
             self.kicker.kick("api")
         due = claims.next_due(self.reader, now_ms=now_ms)
@@ -83,7 +88,8 @@ class Dispatch:
 
     def _look(self, now_ms: int) -> list[Ready]:
         held = {session: running.claim.agent for session, running in self._running.items()}
-        return claims.ready(self.reader, now_ms=now_ms, held=held)
+        has_suspect = any(running.is_suspect for running in self._running.values())
+        return claims.ready(self.reader, now_ms=now_ms, held=held, has_suspect=has_suspect)
 
     def _claim(self, conn: apsw.Connection, ready: list[Ready]) -> list[Claim]:
         messages.announce(conn)
@@ -127,6 +133,7 @@ class Dispatch:
             running.is_interruptible = False
             await self._end(claim, outcome)
         except asyncio.CancelledError:
+            await asyncio.to_thread(remains.end, [claim.token])
             await self._give_back(claim)
             raise
         except ClaimLost as error:
@@ -161,6 +168,7 @@ class Dispatch:
             async with asyncio.timeout(self.settings.turn_timeout_ms / 1000):
                 return await self._listen(claim)
         except TimeoutError:
+            await asyncio.to_thread(remains.end, [claim.token])
             return Failure(f"no result within {self.settings.turn_timeout_ms / 1000:g} s")
         except PostroomError as error:
             return Failure(str(error), retryable=False)
@@ -187,6 +195,7 @@ class Dispatch:
             prompt=prompt.build(batch, timezone=agent.timezone),
             messages=batch,
             attempt=claim.asked[0].retry_count + 1,
+            token=claim.token,
         )
         said: list[Said] = []
         continuation: str | None = None

@@ -1,14 +1,17 @@
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from functions import dispatch
 from functions.dispatch import Dispatch, Running
-from shared import turns
+from shared import clock, turns
+from shared.db import messages
 from shared.db.connection import rows, transaction
 from shared.kick import Kicker
 from shared.settings import Settings
@@ -339,3 +342,53 @@ def test_an_agents_row_that_goes_missing_under_a_turn_is_told(conn):
 
     asyncio.run(go())
     assert row(conn, "messages")["last_error"] == "agent 'short' does not exist"
+
+
+LEAVER = """
+import json, os, subprocess, sys
+json.load(sys.stdin)
+left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+with open("left", "w") as note:
+    note.write(f"{left.pid}")
+os.rename("left", "ready")
+import time; time.sleep(60)
+"""
+
+
+def is_alive(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    return False
+
+
+async def until(condition):
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("waited 10 s in vain")
+
+
+def test_a_cancelled_turn_leaves_nothing_behind_that_hid_in_a_session_of_its_own(conn, tmp_path):
+    program = tmp_path / "leaver.py"
+    program.write_text(LEAVER)
+    make_agent(conn, "leaver", provider="command", config={"command": [sys.executable, str(program)]})
+    waiting = put(conn, agent="leaver")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        note = service.settings.agents_dir / "leaver" / "ready"
+        await until(note.exists)
+        left = int(note.read_text())
+        assert is_alive(left)
+        with transaction(conn):
+            messages.cancel(conn, waiting, reason="by hand", now_ms=clock.now_ms())
+        await service.claim_and_start()
+        await until(lambda: not service.worker.running)
+        await service.close()
+        return left
+
+    left = asyncio.run(asyncio.wait_for(go(), 20))
+    assert not is_alive(left)
+    assert row(conn, "messages")["status"] == "cancelled"

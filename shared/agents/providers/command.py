@@ -12,8 +12,9 @@ Out, one object a line; a line that is no JSON object is taken as text, and all 
     {"type": "progress", "note": "…"}          {"type": "error", "message": "…", "retryable": true, "wait_ms": 1000}
 
 What people wrote goes over standard input only, never into an option. The program runs in its own process group, which
-is killed when the turn ends in whatever way (what it put into a session of its own lives on); its environment holds
-nothing of ours. ``env`` stands in the agent's row, and so in the replica and the API: it is no place for a secret.
+is killed when the turn ends in whatever way; of a turn that is ended by force, or whose dispatch was, whatever it put
+into a session of its own is killed too (see ``remains``). Its environment holds no setting of ours. ``env`` stands in
+the agent's row, and so in the replica and the API: it is no place for a secret.
 """
 
 import asyncio
@@ -22,11 +23,11 @@ import json
 import math
 import os
 from collections.abc import AsyncGenerator, Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from shared.agents import remains
 from shared.agents.base import Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
 from shared.agents.program import Program
 from shared.errors import ConfigInvalid
@@ -62,7 +63,7 @@ class Command:
             yield Failed(f"agent {turn.agent!r}: {error}", retryable=False)
             return
         try:
-            program = await _start(config, turn.folder, turn.agent)
+            program = await _start(config, turn)
         except OSError as error:
             yield Failed(f"can't start {config.command[0]!r}: {error.strerror}", retryable=False)
             return
@@ -85,12 +86,12 @@ def _read(config: Mapping[str, Any]) -> CommandConfig:
         raise ConfigInvalid(f"config for provider 'command' is wrong: {where}") from None
 
 
-async def _start(config: CommandConfig, folder: Path, agent: str) -> Program:
+async def _start(config: CommandConfig, turn: Turn) -> Program:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return await Program.start(
         config.command,
-        folder=folder,
-        environment={**environment, "POSTROOM_AGENT_ID": agent, **config.env},
+        folder=turn.folder,
+        environment={**environment, "POSTROOM_AGENT_ID": turn.agent, **config.env, remains.MARK: turn.token},
         line_limit=_LINE_LIMIT,
     )
 

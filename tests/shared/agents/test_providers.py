@@ -245,7 +245,17 @@ def test_the_environment_holds_nothing_of_ours(script, monkeypatch, tmp_path):
     (result,) = run("command", script(source, env={"OWN": "value"}))
     environment, folder = json.loads(result.text)
     assert "hunter2" not in str(environment)
-    assert set(environment) <= {"PATH", "HOME", "LANG", "TMPDIR", "TZ", "OWN", "POSTROOM_AGENT_ID", "LC_CTYPE"}
+    assert set(environment) <= {
+        "PATH",
+        "HOME",
+        "LANG",
+        "TMPDIR",
+        "TZ",
+        "OWN",
+        "POSTROOM_AGENT_ID",
+        "POSTROOM_TURN",
+        "LC_CTYPE",
+    }
     assert (environment["OWN"], environment["POSTROOM_AGENT_ID"]) == ("value", "helper")
     assert Path(folder) == tmp_path
 
