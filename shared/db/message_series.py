@@ -1,71 +1,76 @@
-"""Series of messages: the occurrences that ended, and those that follow them."""
+"""Series of messages."""
 
-import apsw
+from shared.db.occurrence import Series
 
-from shared.db import events
-from shared.db.connection import rows
-from shared.db.occurrence import Finished
-from shared.errors import ClaimLost
+_PLAN = """
+           id, series_id, message_id, agent, channel, session_id, sender, message, content ->> '$.label', recurrence,
+           timezone, misfire, ifnull(scheduled_at, ifnull(process_after, created_at)),
+           ifnull(process_after, created_at),
+           CASE status WHEN 'processing' THEN 'running' WHEN 'paused' THEN 'paused' ELSE 'planned' END, created_at
+"""
 
-
-def finished_occurrences(conn: apsw.Connection, *, limit: int) -> list[Finished]:
-    """Occurrences that ended, in whatever way, and have not yet handed their series on."""
-    found = rows(
-        conn,
-        """
-        SELECT id, recurrence, timezone, misfire, scheduled_at
-          FROM messages
-         WHERE recurrence IS NOT NULL AND (status = 'completed' OR status = 'dead' OR status = 'cancelled')
-         ORDER BY id
-         LIMIT :limit
-        """,
-        {"limit": limit},
-    )
-    return [Finished(*row) for row in found]
-
-
-def hand_on(conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: int) -> str:
-    """Insert the series' next occurrence; the finished one gives up the recurrence. The new message's id.
-
-    One statement can't do both, but one transaction does: the caller's.
-    """
-    conn.execute("UPDATE messages SET recurrence = NULL WHERE id = :id AND recurrence IS NOT NULL", {"id": finished.id})
-    if conn.changes() != 1:
-        raise ClaimLost(f"message {finished.id} has already handed its series on")
-    ((message_id,),) = rows(
-        conn,
-        """
-        INSERT INTO messages (id_prefix, kind, channel, chat_id, platform_id, thread_id, sender, sender_id, message,
-                              content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
-                              trigger, process_after, recurrence, timezone, misfire, scheduled_at, series_id,
-                              created_at, updated_at)
-        SELECT 'task', kind, channel, chat_id, platform_id, thread_id, sender, sender_id, message,
-               content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
-               trigger, :due, :recurrence, timezone, misfire, :due, series_id,
-               :now, :now
-          FROM messages
-         WHERE id = :id
-        RETURNING message_id
-        """,
-        {"due": due_ms, "recurrence": finished.recurrence, "now": now_ms, "id": finished.id},
-    )
-    return str(message_id)
-
-
-def end_series(conn: apsw.Connection, finished: Finished, reason: str, *, now_ms: int) -> None:
-    """There is no next occurrence: the finished one gives up the recurrence, and an event says why."""
-    ((message_id, agent, channel, session_id),) = rows(
-        conn,
-        "UPDATE messages SET recurrence = NULL WHERE id = :id RETURNING message_id, agent, channel, session_id",
-        {"id": finished.id},
-    )
-    events.append(
-        conn,
-        "series_ended",
-        now_ms=now_ms,
-        message_id=message_id,
-        agent=agent,
-        channel=channel,
-        session_id=session_id,
-        data={"reason": reason},
-    )
+MESSAGES = Series(
+    kind="message",
+    ended="""
+    SELECT id, recurrence, timezone, misfire, scheduled_at
+      FROM messages
+     WHERE recurrence IS NOT NULL AND (status = 'completed' OR status = 'dead' OR status = 'cancelled')
+     ORDER BY id
+     LIMIT :limit
+    """,
+    give_up="""
+    UPDATE messages
+       SET recurrence = NULL
+     WHERE id = :id AND recurrence IS NOT NULL
+    RETURNING id, message_id, agent, channel, session_id
+    """,
+    follow="""
+    INSERT INTO messages (id_prefix, kind, channel, chat_id, platform_id, thread_id, sender, sender_id, message,
+                          content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
+                          trigger, status, process_after, recurrence, timezone, misfire, scheduled_at, series_id,
+                          created_at, updated_at)
+    SELECT 'task', kind, channel, chat_id, platform_id, thread_id, sender, sender_id, ifnull(:message, message),
+           CASE WHEN :label IS NULL THEN content ELSE json_set(content, '$.label', :label) END, files, agent,
+           from_agent, session_id, conversation_id, msg_type, urgency,
+           trigger, CASE WHEN :is_paused THEN 'paused' ELSE 'pending' END, :due_ms, :recurrence, :timezone, :misfire,
+           :due_ms, series_id, :now, :now
+      FROM messages
+     WHERE id = :id
+    RETURNING id, message_id, agent, channel, session_id
+    """,
+    planned=f"""
+    SELECT {_PLAN}
+      FROM messages
+     WHERE series_id = :series AND (status = 'pending' OR status = 'processing' OR status = 'paused')
+     ORDER BY recurrence IS NULL, id DESC
+     LIMIT 1
+    """,
+    every=f"""
+    SELECT {_PLAN}
+      FROM messages m
+     WHERE series_id IS NOT NULL AND (status = 'pending' OR status = 'processing' OR status = 'paused')
+       AND id = (SELECT max(o.id)
+                   FROM messages o
+                  WHERE o.series_id = m.series_id
+                    AND (o.status = 'pending' OR o.status = 'processing' OR o.status = 'paused'))
+     ORDER BY series_id
+     LIMIT :limit
+    """,
+    change="""
+    UPDATE messages
+       SET message = :message,
+           content = CASE WHEN :label IS NULL THEN content ELSE json_set(content, '$.label', :label) END,
+           recurrence = :recurrence, timezone = :timezone, misfire = :misfire, scheduled_at = :scheduled,
+           retry_count = CASE WHEN process_after IS :due THEN retry_count ELSE 0 END,
+           last_error = CASE WHEN process_after IS :due THEN last_error END,
+           process_after = :due, status = CASE WHEN :is_paused THEN 'paused' ELSE 'pending' END, updated_at = :now
+     WHERE id = :id AND (status = 'pending' OR status = 'paused')
+    """,
+    call_off="""
+    UPDATE messages
+       SET status = 'cancelled', recurrence = NULL, last_error = :reason, updated_at = :now
+     WHERE series_id = :series AND (status = 'pending' OR status = 'paused')
+    RETURNING id, message_id, agent, channel, session_id
+    """,
+    called_off="message_cancelled",
+)

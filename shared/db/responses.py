@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from shared import ids
 from shared.db import events
 from shared.db.connection import rows, scalar
-from shared.db.occurrence import Finished
 from shared.errors import ClaimLost
 
 # A loose scan over the chats of one channel that have something open.
@@ -408,78 +406,3 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
     conn.execute("DELETE FROM responses WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
     is_more = len(found) == limit and any(is_old for _, is_old, _ in found)
     return len(doomed), found[-1][0] if is_more else 0
-
-
-def finished_occurrences(conn: apsw.Connection, *, limit: int) -> list[Finished]:
-    """Occurrences that went out or died, and have not yet handed their series on."""
-    found = rows(
-        conn,
-        """
-        SELECT id, recurrence, timezone, misfire, scheduled_at
-          FROM responses
-         WHERE recurrence IS NOT NULL AND (status = 'acked' OR status = 'dead')
-         ORDER BY id
-         LIMIT :limit
-        """,
-        {"limit": limit},
-    )
-    return [Finished(*row) for row in found]
-
-
-def hand_on(conn: apsw.Connection, finished: Finished, *, due_ms: int, now_ms: int) -> None:
-    """Insert the series' next occurrence; the finished one gives up the recurrence."""
-    conn.execute(
-        "UPDATE responses SET recurrence = NULL WHERE id = :id AND recurrence IS NOT NULL", {"id": finished.id}
-    )
-    if conn.changes() != 1:
-        raise ClaimLost(f"response {finished.id} has already handed its series on")
-    ((response_id, message_id, agent, channel),) = rows(
-        conn,
-        """
-        INSERT INTO responses (message_id, channel, chat_id, platform_id, thread_id, session_id, sender, sender_id,
-                               message, original_message, agent, kind, content, files, metadata, deliver_after,
-                               recurrence, timezone, misfire, scheduled_at, series_id, created_at)
-        SELECT :message_id, channel, chat_id, platform_id, thread_id, session_id, sender, sender_id,
-               message, original_message, agent, kind, content, files, metadata, :due,
-               :recurrence, timezone, misfire, :due, series_id, :now
-          FROM responses
-         WHERE id = :id
-        RETURNING id, message_id, agent, channel
-        """,
-        {
-            "message_id": ids.new("proactive"),
-            "due": due_ms,
-            "recurrence": finished.recurrence,
-            "now": now_ms,
-            "id": finished.id,
-        },
-    )
-    events.append(
-        conn,
-        "response_ready",
-        now_ms=now_ms,
-        message_id=message_id,
-        response_id=response_id,
-        agent=agent,
-        channel=channel,
-        data={"deliver_after": due_ms},
-    )
-
-
-def end_series(conn: apsw.Connection, finished: Finished, reason: str, *, now_ms: int) -> None:
-    """There is no next occurrence: the finished one gives up the recurrence, and an event says why."""
-    ((message_id, agent, channel),) = rows(
-        conn,
-        "UPDATE responses SET recurrence = NULL WHERE id = :id RETURNING message_id, agent, channel",
-        {"id": finished.id},
-    )
-    events.append(
-        conn,
-        "series_ended",
-        now_ms=now_ms,
-        message_id=message_id,
-        response_id=finished.id,
-        agent=agent,
-        channel=channel,
-        data={"reason": reason},
-    )

@@ -1,11 +1,10 @@
 import apsw
 import pytest
 
-from shared.db import claims, message_series, messages
+from shared.db import claims, messages
 from shared.db.claims import Verdict
 from shared.db.connection import rows, transaction
-from shared.errors import ClaimLost
-from tests.support import NOW, column, make_agent, put, row, take
+from tests.support import NOW, column, make_agent, put, take
 
 RETRY = Verdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
 
@@ -113,24 +112,3 @@ def test_counts_tell_what_waits_runs_and_was_ever_done_also_after_pruning(conn):
     assert messages.counts(conn) == expected
     assert prune(conn)[0] == 2
     assert messages.counts(conn) == expected
-
-
-# -- series
-
-
-def test_an_occurrence_hands_its_series_on_once(conn):
-    put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW, kind="task")
-    complete(conn, take(conn))
-    (finished,) = message_series.finished_occurrences(conn, limit=10)
-    with transaction(conn):
-        message_id = message_series.hand_on(conn, finished, due_ms=NOW + 1000, now_ms=NOW)
-    successor = row(conn, "messages")
-    assert successor["message_id"] == message_id
-    names = ("status", "kind", "process_after", "scheduled_at", "series_id", "retry_count", "recurrence")
-    assert [successor[name] for name in names] == [
-        *("pending", "task", NOW + 1000, NOW + 1000, "series_1", 0, "0 9 * * *")
-    ]
-    assert row(conn, "messages", 1)["recurrence"] is None
-    assert message_series.finished_occurrences(conn, limit=10) == []
-    with pytest.raises(ClaimLost), transaction(conn):
-        message_series.hand_on(conn, finished, due_ms=NOW + 1000, now_ms=NOW)

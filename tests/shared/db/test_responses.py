@@ -169,29 +169,6 @@ def test_prune_deletes_what_was_acked_long_ago_and_keeps_the_dead_and_the_newest
     assert column(conn, "SELECT id FROM responses") == [dead, waiting, newest]
 
 
-def test_an_occurrence_hands_its_series_on_once(conn):
-    answer(conn)
-    with transaction(conn):
-        rows(
-            conn,
-            "UPDATE responses SET recurrence = '0 9 * * *', timezone = 'UTC', series_id = 's', scheduled_at = :now",
-            {"now": NOW},
-        )
-    ack(conn, take(conn, 1))
-    (finished,) = responses.finished_occurrences(conn, limit=9)
-    with transaction(conn):
-        responses.hand_on(conn, finished, due_ms=NOW + 1000, now_ms=NOW)
-    successor = row(conn, "responses")
-    assert [successor[name] for name in ("status", "deliver_after", "scheduled_at", "parts")] == [
-        *("pending", NOW + 1000, NOW + 1000, "[]")
-    ]
-    assert successor["message_id"].startswith("proactive_")
-    assert row(conn, "events")["type"] == "response_ready"
-    assert responses.finished_occurrences(conn, limit=9) == []
-    with pytest.raises(ClaimLost), transaction(conn):
-        responses.hand_on(conn, finished, due_ms=NOW + 1000, now_ms=NOW)
-
-
 def test_what_the_api_shows(conn):
     answer(conn, "one", in_reply_to=1)
     answer(conn, "two", in_reply_to=2)
