@@ -18,7 +18,7 @@ def test_a_test_that_a_promise_names_exists(path, name):
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")) + [ROOT / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/*.md")), ROOT / "README.md"], ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)[^)]*\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
