@@ -7,7 +7,7 @@ import apsw
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from shared import clock, ids, schedule
+from shared import clock, series
 from shared.db import agents, chats, messages, sessions, views, wirings
 from shared.rest import teams
 from shared.rest.addressing import addressee
@@ -115,8 +115,6 @@ async def post_message(service: Service, *, body: NewMessage) -> Stored:
     The answer comes when the message is on the disk.
     """
     zone = body.timezone or service.settings.timezone
-    if body.recurrence is not None:
-        schedule.validate(body.recurrence, zone)
     try:
         message_id = await service.change(lambda conn: _enqueue(conn, body, zone, now_ms=clock.now_ms()), "dispatch")
     except apsw.ConstraintError:
@@ -126,21 +124,13 @@ async def post_message(service: Service, *, body: NewMessage) -> Stored:
 
 
 def _enqueue(conn: apsw.Connection, body: NewMessage, zone: str, *, now_ms: int) -> str:
-    due = body.processAfter
-    if body.recurrence is not None and due is None:
-        due = schedule.next_occurrence(body.recurrence, zone, after_ms=now_ms)
     new = address(
         conn,
         messages.NewMessage(
             given_id=body.messageId,
             kind="task" if body.recurrence else "chat",
             message=body.message,
-            process_after=due,
-            recurrence=body.recurrence,
-            timezone=zone if body.recurrence else None,
-            misfire=body.misfire,
-            scheduled_at=due if body.recurrence else None,
-            series_id=ids.new("series") if body.recurrence else None,
+            process_after=body.processAfter,
         ),
         agent_id=body.agent,
         channel=body.channel or "api",
@@ -148,6 +138,9 @@ def _enqueue(conn: apsw.Connection, body: NewMessage, zone: str, *, now_ms: int)
         sender_id=body.senderId,
         now_ms=now_ms,
     )
+    if body.recurrence is not None:
+        when = series.When(body.processAfter, body.recurrence, zone, body.misfire)
+        return series.plan_message(conn, new, when, now_ms=now_ms).message_id
     row = messages.enqueue(conn, new, now_ms=now_ms)
     assert row is not None  # noqa: S101 - only a platform's event can be there already
     return new.message_id(row)

@@ -79,6 +79,7 @@ def lived_in(conn):
 MINE = {"message": "hi", "messageId": "mine"}
 RESPONSE = {"channel": "cli", "sender": "Bo", "message": "hi"}
 TEAM = {"name": "The Crew", "agents": ["assistant", "coder"], "leader_agent": "coder"}
+DAILY = {"agentId": "coder", "message": "tidy up", "cron": "0 9 * * *", "label": "daily"}
 SAMPLES = {
     ("POST", "/api/message"): [
         *((MINE, 200), (MINE, 409), ({"message": ""}, 400), ({"message": "hi", "agent": "nobody"}, 404))
@@ -114,6 +115,10 @@ SAMPLES = {
     ("POST", "/api/chatroom/{id}"): [(("crew", {"message": "hi"}), 200), (("none", {"message": "hi"}), 404)],
     ("GET", "/api/chatroom/{id}"): [("crew", 200), ("none", 404)],
     ("DELETE", "/api/teams/{id}"): [("crew", 200), ("crew", 404)],
+    ("POST", "/api/schedules"): [(DAILY, 200), (DAILY, 400), ({**DAILY, "agentId": "nobody", "label": "x"}, 404)],
+    ("GET", "/api/schedules"): [200, ("?agent=coder", 200)],
+    ("PUT", "/api/schedules/{id}"): [(("daily", {"enabled": False}), 200), (("none", {}), 404)],
+    ("DELETE", "/api/schedules/{id}"): [("daily", 200), ("daily", 404)],
     ("GET", "/api/sessions"): [200, ("?before=2&limit=1", 200), ("?limit=1001", 400)],
     ("GET", "/api/chats"): [200],
     ("GET", "/api/dropped"): [200],
