@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from shared.db import events
+from shared.db import events, schedule_runs
 from shared.db.connection import rows, scalar
 from shared.errors import ClaimLost
 
@@ -319,6 +319,9 @@ def claim(
     found = rows(conn, _CLAIM, (json.dumps(batch), token, now_ms + lease_ms, now_ms))
     messages = tuple(_message(row) for row in sorted(found))
     first = next(message for message in messages if message.trigger)
+    for each in messages:
+        if each.scheduled_at is not None and each.series_id is not None:
+            schedule_runs.begin(conn, each.series_id, each.message_id, due_ms=each.scheduled_at, now_ms=now_ms)
     events.append(
         conn,
         "chain_step_start",

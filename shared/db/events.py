@@ -14,6 +14,17 @@ _INSERT = """
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 """
 
+_PRUNE = """
+    DELETE FROM events
+     WHERE id IN (SELECT id
+                    FROM (SELECT id, created_at
+                            FROM events
+                           WHERE id < (SELECT max(id) FROM events)
+                           ORDER BY id
+                           LIMIT :limit)
+                   WHERE created_at < :cutoff)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -80,3 +91,12 @@ def latest_id(conn: apsw.Connection) -> int:
     """The newest event's id, 0 if there is none."""
     newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM events")
     return newest
+
+
+def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
+    """Look at the *limit* oldest events, and delete those from before *older_than_ms*; how many. The newest stays.
+
+    Ids have no other gaps; a reader that was away for longer than events are kept has missed those.
+    """
+    conn.execute(_PRUNE, {"cutoff": older_than_ms, "limit": limit})
+    return conn.changes()

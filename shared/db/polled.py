@@ -2,7 +2,7 @@
 
 import apsw
 
-from shared.db import events
+from shared.db import events, schedule_runs
 from shared.db.connection import rows
 from shared.errors import NotFound, WrongState
 
@@ -16,12 +16,16 @@ def ack(conn: apsw.Connection, response_id: int, *, now_ms: int) -> bool:
     """
     found = rows(
         conn,
-        "SELECT status, chat_id IS NULL, message_id, agent, channel FROM responses WHERE id = :id",
+        """
+        SELECT status, chat_id IS NULL, message_id, agent, channel, series_id, scheduled_at
+          FROM responses
+         WHERE id = :id
+        """,
         {"id": response_id},
     )
     if not found:
         raise NotFound(f"no response {response_id}")
-    ((status, is_polled, message_id, agent, channel),) = found
+    ((status, is_polled, message_id, agent, channel, series_id, scheduled_at),) = found
     if status == "acked":
         return False
     if status != "pending" or not is_polled:
@@ -30,6 +34,8 @@ def ack(conn: apsw.Connection, response_id: int, *, now_ms: int) -> bool:
         "UPDATE responses SET status = 'acked', acked_at = :now, last_error = NULL WHERE id = :id",
         {"now": now_ms, "id": response_id},
     )
+    if series_id is not None and scheduled_at is not None:
+        schedule_runs.begin(conn, series_id, message_id, due_ms=scheduled_at, now_ms=now_ms)
     events.append(
         conn,
         "response_acked",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from shared.db import events
+from shared.db import events, schedule_runs
 from shared.db.connection import rows, scalar
 from shared.errors import ClaimLost
 
@@ -176,13 +176,17 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
            SET status = 'delivering', claimed_by = :token, lease = :lease, part_started = json_array_length(parts)
          WHERE id = :id AND status = 'pending' AND (deliver_after IS NULL OR deliver_after <= :now)
         RETURNING id, message_id, in_reply_to, channel, chat_id, platform_id, thread_id, agent, message, content,
-                  retry_count, parts, created_at
+                  retry_count, parts, created_at, series_id, scheduled_at
         """,
         {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "id": response_id},
     )
     if not found:
         return None
-    return _response([*found[0], token])
+    *row, series_id, scheduled_at = found[0]
+    claimed = _response([*row, token])
+    if series_id is not None and scheduled_at is not None:
+        schedule_runs.begin(conn, series_id, claimed.message_id, due_ms=scheduled_at, now_ms=now_ms)
+    return claimed
 
 
 def was_answered(conn: apsw.Connection, response: Response) -> bool:

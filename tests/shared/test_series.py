@@ -2,10 +2,11 @@
 
 import json
 
+import apsw
 import pytest
 
 from shared import deliveries, series, turns
-from shared.db import claims, responses
+from shared.db import claims, polled, responses, schedule_runs
 from shared.db.connection import rows, transaction
 from shared.db.message_series import MESSAGES
 from shared.db.messages import NewMessage
@@ -16,7 +17,7 @@ from shared.deliveries import Policy
 from shared.errors import ClaimLost, ConfigInvalid, NotFound, PermanentError, RetryableError, WrongState
 from shared.series import Change, When
 from shared.turns import Failure, RetryPolicy, Said
-from tests.support import LEASE, NOW, column, dump, make_session, plan, row
+from tests.support import LEASE, NOW, answer, column, dump, make_session, plan, put, row, take
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -188,6 +189,67 @@ def test_a_dead_occurrence_does_not_end_its_series_and_its_retries_do_not_shift_
         if column(kind.conn, f"SELECT status FROM {kind.table} WHERE id = 1") == ["dead"]:
             break
     assert live(kind) == [(made.series_id, NINE + DAY)]
+
+
+# -- when it was due, and when it was begun
+
+
+def runs(conn):
+    return rows(conn, "SELECT series_id, message_id, due_at, started_at FROM schedule_runs ORDER BY id")
+
+
+@pytest.mark.parametrize("when", [DAILY, ONCE], ids=["daily", "once"])
+def test_each_occurrence_is_recorded_once_with_the_instants_of_its_due_and_of_its_first_try(kind, when):
+    made = kind.plan(when)
+    kind.fail(kind.begin(NINE + 17), NINE + 18)
+    kind.finish(kind.begin(NINE + HOUR), NINE + HOUR)
+    expected = [(made.series_id, made.message_id, NINE, NINE + 17)]
+    assert runs(kind.conn) == expected
+    if when is DAILY:
+        following = series.get(kind.conn, made.series_id)
+        kind.begin(NINE + DAY + 3)
+        assert runs(kind.conn) == [
+            *expected,
+            (made.series_id, following.message_id, NINE + DAY, NINE + DAY + 3),
+        ]
+
+
+def test_what_is_not_planned_leaves_no_run(conn):
+    put(conn)
+    assert take(conn) is not None
+    assert Responses(conn).begin(NOW) is None
+    answer(conn)
+    assert Responses(conn).begin(NOW) is not None
+    assert runs(conn) == []
+
+
+def test_a_claim_that_is_taken_back_leaves_no_run(kind):
+    kind.plan(DAILY)
+    with transaction(kind.conn):
+        rows(kind.conn, "CREATE TRIGGER broken AFTER INSERT ON schedule_runs BEGIN SELECT raise(ABORT, 'x'); END")
+    with pytest.raises(apsw.Error):
+        kind.begin(NINE)
+    assert column(kind.conn, f"SELECT status FROM {kind.table}") == ["pending"]
+
+
+def test_a_response_that_is_fetched_is_begun_when_it_is_acknowledged(conn):
+    new = NewResponse("proactive_00000001", "api", "Ana", "report", platform_id="100")
+    with transaction(conn):
+        made = series.plan_response(conn, new, DAILY, now_ms=NOW)
+        polled.ack(conn, made.id, now_ms=NINE + 5)
+    assert runs(conn) == [(made.series_id, "proactive_00000001", NINE, NINE + 5)]
+
+
+def test_runs_are_pruned_from_the_oldest_in_bounded_steps_and_the_newest_stays(conn):
+    with transaction(conn):
+        for number in range(6):
+            schedule_runs.begin(conn, "s", f"task_{number}", due_ms=0, now_ms=NOW + number)
+    for expected in (2, 2, 0):
+        with transaction(conn):
+            assert schedule_runs.prune(conn, older_than_ms=NOW + 4, limit=2) == expected
+    assert column(conn, "SELECT message_id FROM schedule_runs") == ["task_4", "task_5"]
+    with transaction(conn):
+        assert schedule_runs.prune(conn, older_than_ms=NOW + 99, limit=9) == 1
 
 
 # -- changing

@@ -1,0 +1,38 @@
+"""Schedule runs: of each occurrence of a series, the instants at which it was due and was begun. Append-only."""
+
+import apsw
+
+_RECENT = 20  # of a series: a retry finds its own occurrence among them
+
+_INSERT = """
+    INSERT INTO schedule_runs (series_id, message_id, due_at, started_at)
+    SELECT :series, :message, :due, :now
+     WHERE :message NOT IN (SELECT message_id
+                              FROM (SELECT message_id
+                                      FROM schedule_runs
+                                     WHERE series_id = :series
+                                     ORDER BY id DESC
+                                     LIMIT :recent))
+"""
+
+_PRUNE = """
+    DELETE FROM schedule_runs
+     WHERE id IN (SELECT id
+                    FROM (SELECT id, started_at
+                            FROM schedule_runs
+                           WHERE id < (SELECT max(id) FROM schedule_runs)
+                           ORDER BY id
+                           LIMIT :limit)
+                   WHERE started_at < :cutoff)
+"""
+
+
+def begin(conn: apsw.Connection, series_id: str, message_id: str, *, due_ms: int, now_ms: int) -> None:
+    """An occurrence is claimed. Tried again, it was begun when it was begun first."""
+    conn.execute(_INSERT, {"series": series_id, "message": message_id, "due": due_ms, "now": now_ms, "recent": _RECENT})
+
+
+def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
+    """Look at the *limit* oldest rows, and delete those from before *older_than_ms*; how many. The newest row stays."""
+    conn.execute(_PRUNE, {"cutoff": older_than_ms, "limit": limit})
+    return conn.changes()
