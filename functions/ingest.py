@@ -28,6 +28,7 @@ from shared.settings import Settings
 log = logs.get()
 
 _RETRY_AFTER_S = "5"
+_STORE_LIMIT_S = 8.0  # the runner gives a request up after 10 s, with a 504 that says nothing of coming back
 
 
 class Ingest:
@@ -113,7 +114,11 @@ async def _webhook(request: Request) -> Response:
     else:
         work = service.store(name, received, now_ms=now_ms)
     try:
-        reply = await work
+        async with asyncio.timeout(_STORE_LIMIT_S):
+            reply = await work
+    except TimeoutError:  # it may be stored yet, and then what comes again is a duplicate
+        log.error("ingest.not_stored", channel=name, reason="somebody holds the database")
+        return _later(f"not stored within {_STORE_LIMIT_S:g} s")
     except apsw.Error as error:
         log.exception("ingest.not_stored", channel=name)
         return _later(f"not stored: {type(error).__name__}")
