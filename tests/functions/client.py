@@ -34,8 +34,11 @@ def post(serving, body, path="/api/message", **fields):
 
 
 @contextlib.asynccontextmanager
-async def stream(query="", **headers):
-    """Read an event stream as it comes: a queue of its blocks, each a map of its fields."""
+async def stream(query="", *, started=None, **headers):
+    """Read an event stream as it comes: a queue of its blocks, each a map of its fields.
+
+    *started* gets the message that begins the answer.
+    """
     queue = asyncio.Queue()
     scope = {"type": "http", "method": "GET", "path": "/api/events/stream", "http_version": "1.1"}
     named = {"host": "127.0.0.1", **{name.replace("_", "-"): value for name, value in headers.items()}}
@@ -46,6 +49,8 @@ async def stream(query="", **headers):
         await asyncio.sleep(300)
 
     async def send(message):
+        if started is not None and message["type"] == "http.response.start":
+            started.append(message)
         for block in message.get("body", b"").decode().split("\n\n"):
             if block:
                 queue.put_nowait(dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")))
