@@ -1,14 +1,13 @@
 """How a turn ends: settled whole, or failed by a verdict on each message. Each verb is one transaction's work."""
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import apsw
 
-from shared import backoff, series
+from shared import answers, backoff, mailbox, series
 from shared.db import agent_messages, claims, events, responses, sessions
 from shared.db.agent_messages import Line
 from shared.db.claims import Claim, Message, Verdict
@@ -62,7 +61,7 @@ def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuati
     """
     claims.complete(conn, claim, now_ms=now_ms)
     agent_messages.append(conn, [*_asked(claim, now_ms), *(_answered(claim, each, now_ms) for each in said)])
-    responses.enqueue_many(conn, [_response(claim, each) for each in said], now_ms=now_ms)
+    responses.enqueue_many(conn, _outward(conn, claim, said, now_ms), now_ms=now_ms)
     sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
     first = claim.asked[0]
     events.append(
@@ -90,29 +89,14 @@ def _answered(claim: Claim, said: Said, now_ms: int) -> Line:
     return Line(claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, said.text, now_ms)
 
 
-def _response(claim: Claim, said: Said) -> responses.NewResponse:
-    """The answer goes back to where its message came from."""
-    asked = said.answers
-    content: dict[str, Any] = {}
-    if asked.content.get("is_group"):
-        content["reply_to"] = asked.platform_message_id
-    if "context" in asked.content:
-        content |= {"context": asked.content["context"], "asked_at": asked.created_at}
-    return responses.NewResponse(
-        message_id=asked.message_id,
-        in_reply_to=asked.id,
-        channel=asked.channel,
-        chat_id=asked.chat_id,
-        platform_id=asked.platform_id,
-        thread_id=asked.thread_id,
-        session_id=claim.session_id,
-        sender=asked.sender,
-        sender_id=asked.sender_id,
-        message=said.text,
-        original_message=asked.message,
-        agent=claim.agent,
-        content=json.dumps(content) if content else "{}",
-    )
+def _outward(conn: apsw.Connection, claim: Claim, said: Sequence[Said], now_ms: int) -> list[responses.NewResponse]:
+    """What goes out to people; what answers agents goes into their mailboxes and rooms."""
+    places = [(mailbox.answer(conn, each.answers, each.text, now_ms=now_ms), each.text) for each in said]
+    return [
+        answers.response(place, text, agent=claim.agent, session_id=claim.session_id)
+        for place, text in places
+        if place is not None
+    ]
 
 
 def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> Verdict:
@@ -140,8 +124,8 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
     verdicts = {message.id: judge(message, failure, policy, now_ms=now_ms) for message in claim.asked}
     claims.fail(conn, claim, verdicts, now_ms=now_ms)
     dead = [message for message in claim.asked if verdicts[message.id].dead]
-    for message in dead:
-        responses.enqueue(conn, _response(claim, Said(APOLOGY, message)), now_ms=now_ms)
+    apologies = [Said(APOLOGY, message) for message in dead]
+    responses.enqueue_many(conn, _outward(conn, claim, apologies, now_ms), now_ms=now_ms)
     series.advance_messages(conn, now_ms=now_ms)
     return dead
 

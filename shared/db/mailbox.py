@@ -1,0 +1,141 @@
+"""Mail: the messages that agents, and whoever looks after them, leave each other. Rows of ``messages`` like all others.
+
+Mail is what stands on the channel ``internal``, or in a room (``chatroom``).
+"""
+
+import json
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.db import agent_messages, events
+from shared.db.agent_messages import Line
+from shared.db.claims import Message
+from shared.db.connection import rows
+
+
+class Letter(NamedTuple):
+    """A message as it lies in a mailbox: the row, and what no turn needs of it.
+
+    *thread_root* is None where the message begins a thread itself; *updated_at* of a completed one is the instant of
+    its delivery.
+    """
+
+    message: Message
+    msg_type: str
+    urgency: str
+    reply_to: int | None
+    thread_root: int | None
+    status: str
+    updated_at: int
+
+    @property
+    def root(self) -> int:
+        """The message that began the thread."""
+        return self.thread_root or self.message.id
+
+
+_EXTRA = 6  # columns beyond those of Message
+
+
+def _letter(row: tuple[Any, ...]) -> Letter:
+    own = list(row[:-_EXTRA])
+    own[11] = json.loads(own[11])
+    own[16] = bool(own[16])
+    return Letter(Message._make(own), *row[-_EXTRA:])
+
+
+def get(conn: apsw.Connection, row_id: int) -> Letter | None:
+    """The message in this row, or None."""
+    found = rows(
+        conn,
+        """
+        SELECT id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
+               message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
+               scheduled_at, created_at, msg_type, urgency, reply_to, thread_root, status, updated_at
+          FROM messages
+         WHERE id = :id
+        """,
+        {"id": row_id},
+    )
+    return _letter(found[0]) if found else None
+
+
+CONSUME = """
+    UPDATE messages
+       SET status = 'completed', last_error = NULL, updated_at = :now
+     WHERE id IN (SELECT id
+                    FROM messages
+                   WHERE agent = :agent AND trigger = 1 AND status = 'pending'
+                     AND (channel = 'internal' OR channel = 'chatroom')
+                     AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL)
+                   ORDER BY id
+                   LIMIT :limit)
+    RETURNING id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
+              message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
+              scheduled_at, created_at, msg_type, urgency, reply_to, thread_root, status, updated_at
+"""
+_MOST = 1000
+
+
+def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[Letter]:
+    """Take the agent's waiting mail out of its mailbox, oldest first: it is read, and no turn will ever have it.
+
+    What a turn holds stays with that turn, and what is planned for later is not there yet. Reading and marking are one
+    statement, so whoever else reads gets other mail.
+    """
+    taken = rows(conn, CONSUME, {"agent": agent, "now": now_ms, "limit": limit})
+    found = [_letter(row) for row in sorted(taken, key=lambda row: row[0])]
+    agent_messages.append(conn, [_line(letter.message, now_ms) for letter in found])
+    for letter in found:
+        events.append(
+            conn,
+            "message_consumed",
+            now_ms=now_ms,
+            message_id=letter.message.message_id,
+            agent=agent,
+            channel=letter.message.channel,
+            session_id=letter.message.session_id,
+        )
+    return found
+
+
+def _line(read: Message, now_ms: int) -> Line:
+    return Line(read.agent, "user", read.channel, read.sender, read.message_id, read.message, now_ms)
+
+
+class Urgent(NamedTuple):
+    """An urgent message that waits."""
+
+    id: int
+    recipient: str
+
+
+POLL_URGENT = """
+    SELECT id, agent
+      FROM messages
+     WHERE urgency = 'urgent' AND status = 'pending'
+     ORDER BY id
+     LIMIT :limit
+"""
+
+
+def poll_urgent(conn: apsw.Connection, *, limit: int = _MOST) -> list[Urgent]:
+    """What is urgent and was not delivered, oldest first."""
+    return [Urgent._make(row) for row in rows(conn, POLL_URGENT, {"limit": limit})]
+
+
+THREAD = """
+    SELECT id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
+           message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
+           scheduled_at, created_at, msg_type, urgency, reply_to, thread_root, status, updated_at
+      FROM messages
+     WHERE id = :root OR thread_root = :root
+     ORDER BY id
+     LIMIT :limit
+"""
+
+
+def thread(conn: apsw.Connection, root: int, *, limit: int = _MOST) -> list[Letter]:
+    """The message *root* and what was said to it, in order."""
+    return [_letter(row) for row in rows(conn, THREAD, {"root": root, "limit": limit})]
