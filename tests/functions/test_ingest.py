@@ -376,6 +376,22 @@ def test_webhooks_that_come_together_commit_together_and_who_is_alone_commits_at
     assert column(conn, "SELECT count(*) FROM messages") == [66]
 
 
+class Timeless(asyncio.SelectorEventLoop):
+    """No time passes: what waits for a timer waits for ever."""
+
+    def time(self):
+        return 0.0
+
+
+def test_who_is_alone_waits_for_no_timer(serving, conn):
+    async def go():
+        async with serving(ingest) as client:
+            return [(await client.post("/webhooks/telegram", **telegram(numbered(n)))).status_code for n in range(3)]
+
+    with asyncio.Runner(loop_factory=Timeless) as runner:
+        assert runner.run(go()) == [200] * 3
+
+
 def is_somebody_writing(conn):
     with Path(f"{conn.filename}-gate").open("wb") as gate:
         try:
