@@ -1,16 +1,14 @@
 """Our functions as processes of their own, as the runner serves them, on one database; and Litestream and S3 beside."""
 
-import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -136,24 +134,12 @@ class System:
 
     def stop(self, name: str) -> None:
         process = self._processes.pop(name)
-        process.send_signal(signal.SIGCONT)
         process.terminate()
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-    @contextlib.contextmanager
-    def paused(self, *names: str) -> Iterator[None]:
-        """They do not run meanwhile."""
-        for name in names:
-            os.kill(self.pid(name), signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for name in names:
-                os.kill(self.pid(name), signal.SIGCONT)
 
     def _wait_healthy(self, name: str) -> None:
         url = f"http://127.0.0.1:{self._ports[name]}/healthz"

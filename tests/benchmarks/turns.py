@@ -152,8 +152,9 @@ def command(scale: Scale) -> Iterator[Line]:
             request = webhooks(_FIRST_CHAT, AGENTS)
             loads = []
             for _ in range(scale.rounds):
-                with system.paused("dispatch"):
-                    idle = await load(system.port("ingest"), 32, scale.load_s, request)
+                await asyncio.to_thread(system.stop, "dispatch")
+                idle = await load(system.port("ingest"), 32, scale.load_s, request)
+                await asyncio.to_thread(system.start, "dispatch")
                 loads.append((idle, await load(system.port("ingest"), 32, scale.load_s, request)))
             return times, rates, loads
 
