@@ -1,4 +1,6 @@
-"""Responses that a program outside fetches and delivers: those without a chat of ours. They have no lease."""
+"""Responses that a program outside fetches and delivers: those that no adapter of ours sends. They have no lease."""
+
+from collections.abc import Collection
 
 import apsw
 
@@ -7,8 +9,11 @@ from shared.db.connection import rows
 from shared.errors import NotFound, WrongState
 
 
-def ack(conn: apsw.Connection, response_id: int, *, now_ms: int) -> bool:
+def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], now_ms: int) -> bool:
     """The program has delivered it; whether that is news.
+
+    Args:
+        adapters: the channels whose chats we answer ourselves.
 
     Raises:
         NotFound: there is no such response.
@@ -17,7 +22,7 @@ def ack(conn: apsw.Connection, response_id: int, *, now_ms: int) -> bool:
     found = rows(
         conn,
         """
-        SELECT status, chat_id IS NULL, message_id, agent, channel, series_id, scheduled_at
+        SELECT status, chat_id, message_id, agent, channel, series_id, scheduled_at
           FROM responses
          WHERE id = :id
         """,
@@ -25,10 +30,10 @@ def ack(conn: apsw.Connection, response_id: int, *, now_ms: int) -> bool:
     )
     if not found:
         raise NotFound(f"no response {response_id}")
-    ((status, is_polled, message_id, agent, channel, series_id, scheduled_at),) = found
+    ((status, chat_id, message_id, agent, channel, series_id, scheduled_at),) = found
     if status == "acked":
         return False
-    if status != "pending" or not is_polled:
+    if status != "pending" or (chat_id is not None and channel in adapters):
         raise WrongState(f"response {response_id} is {status}, and {channel} is delivered here: it can't be acked")
     conn.execute(
         "UPDATE responses SET status = 'acked', acked_at = :now, last_error = NULL WHERE id = :id",

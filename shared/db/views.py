@@ -168,6 +168,20 @@ PENDING_OF_CHANNEL = """
      LIMIT :limit
 """
 
+PENDING_OF_NO_ADAPTER = """
+    SELECT id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata
+      FROM responses
+     WHERE channel = :channel AND chat_id IS NULL AND status = 'pending'
+       AND (deliver_after IS NULL OR deliver_after <= :now)
+     UNION ALL
+    SELECT id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata
+      FROM responses
+     WHERE channel = :channel AND chat_id > 0 AND status = 'pending'
+       AND (deliver_after IS NULL OR deliver_after <= :now)
+     ORDER BY id
+     LIMIT :limit
+"""
+
 RECENT = """
     SELECT id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata,
            status
@@ -186,9 +200,15 @@ def _response(names: str, row: tuple[Any, ...]) -> Shown:
     return shown
 
 
-def responses_to_fetch(conn: apsw.Connection, channel: str, *, now_ms: int, limit: int) -> list[Shown]:
-    """The responses of *channel* that wait for a program to fetch them, oldest first: they have no chat of ours."""
-    found = rows(conn, PENDING_OF_CHANNEL, {"channel": channel, "now": now_ms, "limit": limit})
+def responses_to_fetch(
+    conn: apsw.Connection, channel: str, *, has_adapter: bool, now_ms: int, limit: int
+) -> list[Shown]:
+    """The responses of *channel* that wait for a program to fetch them, oldest first.
+
+    Where the channel has an adapter of ours, those are the responses without a chat of ours; else all.
+    """
+    sql = PENDING_OF_CHANNEL if has_adapter else PENDING_OF_NO_ADAPTER
+    found = rows(conn, sql, {"channel": channel, "now": now_ms, "limit": limit})
     return [_response(_RESPONSE_NAMES, row) for row in found]
 
 

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from shared import clock, ids, series
+from shared.channels import registry
 from shared.db import agents, chats, polled, responses, views, wirings
 from shared.rest.common import DONE, Done
 from shared.rest.endpoint import Body, Query, Refused, endpoint
@@ -80,7 +81,13 @@ async def get_pending(service: Service, *, query: OfChannel) -> list[Response]:
     """
     if not query.channel:
         raise Refused(400, "channel query param required")
-    return views.responses_to_fetch(service.reader, query.channel, now_ms=clock.now_ms(), limit=query.limit)
+    return views.responses_to_fetch(
+        service.reader,
+        query.channel,
+        has_adapter=query.channel in registry.NAMES,
+        now_ms=clock.now_ms(),
+        limit=query.limit,
+    )
 
 
 @endpoint("POST", "/api/responses", {404: "there is no such agent"})
@@ -121,7 +128,7 @@ async def ack(service: Service, *, id: int) -> Done:
 
     def work(conn: apsw.Connection) -> None:
         now_ms = clock.now_ms()
-        polled.ack(conn, id, now_ms=now_ms)
+        polled.ack(conn, id, adapters=registry.NAMES, now_ms=now_ms)
         series.advance_responses(conn, now_ms=now_ms)
 
     await service.change(work)

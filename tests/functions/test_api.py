@@ -270,6 +270,16 @@ def test_what_we_deliver_can_not_be_acknowledged_by_others(serving, conn):
     assert (reply.status_code, column(conn, "SELECT status FROM responses")) == (409, ["pending"])
 
 
+def test_all_of_a_channel_without_an_adapter_is_fetched_in_order(serving, conn):
+    """A team's room has a chat, and nobody of ours sends to it."""
+    for number in range(4):
+        answer(conn, f"r{number}", channel="chatroom")
+    rows(conn, "UPDATE responses SET chat_id = NULL WHERE id IN (2, 4)")
+    found = get(serving, "/api/responses/pending?channel=chatroom&limit=3").json()
+    assert [each["message"] for each in found] == ["r0", "r1", "r2"]
+    assert post(serving, None, f"/api/responses/{found[0]['id']}/ack").status_code == 200
+
+
 def test_what_is_due_later_is_not_fetched_yet(serving, conn):
     post(serving, {"message": "hi", "channel": "cli", "sender": "Bo"}, "/api/responses")
     with transaction(conn):

@@ -236,7 +236,7 @@ def test_a_response_that_is_fetched_is_begun_when_it_is_acknowledged(conn):
     new = NewResponse("proactive_00000001", "api", "Ana", "report", platform_id="100")
     with transaction(conn):
         made = series.plan_response(conn, new, DAILY, now_ms=NOW)
-        polled.ack(conn, made.id, now_ms=NINE + 5)
+        polled.ack(conn, made.id, adapters=(), now_ms=NINE + 5)
     assert runs(conn) == [(made.series_id, "proactive_00000001", NINE, NINE + 5)]
 
 
