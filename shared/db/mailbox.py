@@ -111,11 +111,12 @@ class Urgent(NamedTuple):
     recipient: str
 
 
+# +id: else the whole table would be walked in the order of its ids, looking for the few.
 POLL_URGENT = """
     SELECT id, agent
       FROM messages
      WHERE urgency = 'urgent' AND status = 'pending'
-     ORDER BY id
+     ORDER BY +id
      LIMIT :limit
 """
 
