@@ -79,7 +79,8 @@ class Settings(FromEnvironment):
     retry_base_ms: int = Field(default=5000, ge=1)
     retry_cap_ms: int = Field(default=300_000, ge=1)
     unknown_sends: Literal["resend", "hold"] = "resend"
-    retention_ms: int = Field(default=24 * 60 * 60 * 1000, ge=0)
+    retention_ms: int = Field(default=24 * 60 * 60 * 1000, ge=0)  # of what is completed, cancelled, acknowledged
+    history_retention_ms: int = Field(default=30 * 24 * 60 * 60 * 1000, ge=0)  # of events, runs, refusals; 0: for ever
 
     durability: str = "local"  # or "replicated"; then exceptions: "local,telegram=replicated"
     litestream_socket: Path | None = None

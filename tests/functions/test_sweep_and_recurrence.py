@@ -1,14 +1,28 @@
 import asyncio
 
+import apsw
 import pytest
 
 from functions import recurrence, sweep
 from functions.recurrence import Recurrence
-from functions.sweep import Sweep, Swept
-from shared.db import dropped, meta, responses
+from functions.sweep import Sweep
+from shared import turns
+from shared.db import (
+    approvals,
+    claims,
+    conversations,
+    dropped,
+    events,
+    meta,
+    questions,
+    responses,
+    schedule_runs,
+)
 from shared.db.connection import rows, transaction
+from shared.errors import ClaimLost
 from shared.kick import Listener
 from shared.settings import Settings
+from shared.turns import Said
 from tests.support import LEASE, NOW, TICK, answer, column, dump, make_session, put, row, take
 
 DAY = 86_400_000
@@ -26,48 +40,235 @@ def run(make, now_ms):
     return asyncio.run(go())
 
 
+def sweep_at(now_ms):
+    return run(Sweep, now_ms)
+
+
+def done(swept):
+    """What the sweep did, without what it did not."""
+    assert swept.failed == []
+    return {name: count for name, count in swept.counts.items() if count}
+
+
+# -- stale turns and sends
+
+
 def test_a_sweep_rescues_what_lost_its_process(conn):
     put(conn)
     take(conn)
     sent = answer(conn)
     with transaction(conn):
         responses.claim(conn, sent, token="send_a", now_ms=NOW, lease_ms=LEASE)
-    assert run(Sweep, NOW + LEASE) == Swept(0, 0, 0, 0, 0)
-    swept = run(Sweep, NOW + LEASE + 1)
-    assert (swept.rescued_turns, swept.rescued_sends) == (1, 1)
+    assert done(sweep_at(NOW + LEASE)) == {}
+    assert done(sweep_at(NOW + LEASE + 1)) == {"rescued_turns": 1, "rescued_sends": 1}
     assert column(conn, "SELECT status FROM messages UNION ALL SELECT status FROM responses") == ["pending", "pending"]
-    assert run(Sweep, NOW + LEASE + 2) == Swept(0, 0, 0, 0, 0)
+    assert done(sweep_at(NOW + LEASE + 2)) == {}
 
 
-def test_a_sweep_prunes_what_is_over_a_day_old_in_batches(conn):
-    _, session = make_session(conn)
+def test_ten_minutes_without_a_renewal_are_what_a_turn_is_given():
+    assert Settings.load().lease_ms == 600_000
+
+
+def test_a_renewed_lease_survives_and_an_expired_one_is_rescued_once_and_counts_as_an_attempt(conn):
+    put(conn, chat="renewed")
+    put(conn, chat="silent")
+    renewed, silent = take(conn, chat="renewed", token="turn_a"), take(conn, chat="silent", token="turn_b")
     with transaction(conn):
-        conn.executemany(
-            "INSERT INTO messages (given_id, id_prefix, channel, sender, message, agent, session_id, status, created_at,"
-            " updated_at) VALUES (?, 'x', 'x', 'A', 't', 'assistant', ?, 'completed', ?, ?)",
-            ((f"m{number}", session, NOW, NOW) for number in range(1203)),
-        )
-        dropped.record(conn, channel="x", reason="empty", now_ms=NOW - 29 * DAY)
-        dropped.record(conn, channel="x", reason="empty", now_ms=NOW)
-    assert run(Sweep, NOW + DAY).pruned_messages == 0
-    swept = run(Sweep, NOW + DAY + 1)
-    assert (swept.pruned_messages, swept.pruned_refusals) == (1202, 1)
-    assert column(conn, "SELECT count(*) FROM messages") == [1]
+        claims.renew(conn, renewed, lease_until=NOW + 2 * LEASE)
+    for now in (NOW + LEASE + 1, NOW + LEASE + 2, NOW + 2 * LEASE):
+        sweep_at(now)
+    assert rows(conn, "SELECT status, retry_count, claimed_by FROM messages ORDER BY id") == [
+        ("processing", 0, "turn_a"),
+        ("pending", 1, None),
+    ]
+    assert column(conn, "SELECT count(*) FROM events WHERE type = 'message_retry'") == [1]
+    before = dump(conn)
+    verbs = {
+        "settle": lambda: turns.settle(conn, silent, [Said("late", silent.asked[0])], None, now_ms=NOW + 2 * LEASE),
+        "renew": lambda: claims.renew(conn, silent, lease_until=NOW + 3 * LEASE),
+    }
+    for verb in verbs.values():
+        with pytest.raises(ClaimLost), transaction(conn):
+            verb()
+    assert dump(conn) == before
 
 
-def test_a_sweep_leaves_its_heartbeat(conn):
-    run(Sweep, NOW)
-    assert meta.get(conn, "heartbeat_at") == str(NOW)
+def test_whoever_was_rescued_is_fenced_also_when_somebody_else_has_the_message_now(conn):
+    put(conn)
+    late = take(conn)
+    sweep_at(NOW + LEASE + 1)
+    again = take(conn, token="turn_b", now_ms=NOW + LEASE + 10_000)
+    assert again is not None
+    with pytest.raises(ClaimLost), transaction(conn):
+        turns.settle(conn, late, [Said("late", late.asked[0])], None, now_ms=NOW + LEASE + 10_001)
+    with transaction(conn):
+        turns.settle(conn, again, [Said("in time", again.asked[0])], None, now_ms=NOW + LEASE + 10_002)
+    assert column(conn, "SELECT message FROM responses") == ["in time"]
 
 
 def test_the_rescued_are_taken_up_at_once(conn, environment):
     put(conn)
     take(conn)
     listener = Listener(environment, "dispatch")
-    run(Sweep, NOW + LEASE + 1)
+    sweep_at(NOW + LEASE + 1)
     listener._socket.setblocking(False)
     assert listener._socket.recv(16) == b"k"
     listener.close()
+
+
+# -- pruning
+
+
+def completed(conn, count, **fields):
+    """*count* messages that were completed at NOW."""
+    _, session = make_session(conn)
+    values = {"from_agent": None, "updated_at": NOW, **fields}
+    with transaction(conn):
+        conn.executemany(
+            "INSERT INTO messages (id_prefix, channel, sender, message, agent, session_id, status, from_agent,"
+            " created_at, updated_at) VALUES ('x', 'x', 'A', 't', 'assistant', ?, 'completed', ?, ?, ?)",
+            ((session, values["from_agent"], NOW, values["updated_at"] + number) for number in range(count)),
+        )
+
+
+def histories(conn, count, at_ms):
+    """*count* rows of each history, from *at_ms*."""
+    with transaction(conn):
+        for number in range(count):
+            events.append(conn, "test", now_ms=at_ms)
+            schedule_runs.begin(conn, f"s{number}", "m", due_ms=at_ms, now_ms=at_ms)
+            dropped.record(conn, channel="x", reason="empty", now_ms=at_ms)
+
+
+def test_a_sweep_prunes_what_is_over_a_day_old(conn):
+    completed(conn, 1203, updated_at=NOW - 1202)
+    assert done(sweep_at(NOW - 1202 + DAY)) == {}
+    assert done(sweep_at(NOW + DAY + 1)) == {"pruned_messages": 1202}
+    assert column(conn, "SELECT count(*) FROM messages") == [1]
+
+
+def test_a_sweep_prunes_each_history_after_a_month_until_nothing_old_is_left(conn):
+    histories(conn, 603, NOW)
+    assert done(sweep_at(NOW + 30 * DAY)) == {}
+    assert done(sweep_at(NOW + 30 * DAY + 1)) == {"pruned_events": 602, "pruned_runs": 602, "pruned_refusals": 603}
+    for table in ("events", "schedule_runs"):  # the newest stay, so that no id is used twice
+        assert column(conn, f"SELECT id FROM {table}") == [603]
+
+
+def test_a_history_is_kept_for_ever_if_so_set(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_HISTORY_RETENTION_MS", "0")
+    histories(conn, 3, NOW)
+    assert done(sweep_at(NOW + 10_000 * DAY)) == {}
+
+
+def test_the_newest_thousand_messages_between_agents_stay_however_old(conn):
+    completed(conn, 1203, from_agent="second")
+    completed(conn, 5)
+    assert done(sweep_at(NOW + 9 * DAY)) == {"pruned_messages": 203 + 4}
+    kept = column(conn, "SELECT id FROM messages WHERE from_agent IS NOT NULL ORDER BY id")
+    assert (len(kept), kept[0], kept[-1]) == (1000, 204, 1203)
+
+
+def test_the_live_row_of_a_series_is_never_pruned(conn):
+    """Nor one that ended and has not yet handed on; once it has, it goes like any other."""
+    missed(conn)
+    put(conn, "planned", process_after=NOW + 99 * DAY, **{**SERIES, "series_id": "s2"})
+    put(conn, "newest")
+    assert done(sweep_at(NOW + 9 * DAY)) == {}
+    run(Recurrence, NINE)
+    assert done(sweep_at(NOW + 9 * DAY)) == {"pruned_messages": 1}
+    assert column(conn, "SELECT series_id FROM messages WHERE recurrence IS NOT NULL ORDER BY 1") == ["s1", "s2"]
+
+
+@pytest.fixture
+def written():
+    """The rows that each transaction of a connection opened from now on has changed."""
+    counts = []
+
+    def watch(connection):
+        changed = 0
+
+        def update(*_):
+            nonlocal changed
+            changed += 1
+
+        def commit():
+            nonlocal changed
+            counts.append(changed)
+            changed = 0
+            return False
+
+        connection.set_update_hook(update)
+        connection.set_commit_hook(commit)
+
+    apsw.connection_hooks.append(watch)
+    yield counts
+    apsw.connection_hooks.remove(watch)
+
+
+def test_no_transaction_of_a_sweep_changes_more_rows_than_a_batch(conn, written):
+    """250 rows held the write lock for 1 ms, 6 ms at worst, in a million of them: see ``_BATCH``."""
+    completed(conn, 1203)
+    histories(conn, 603, NOW)
+    swept = done(sweep_at(NOW + 31 * DAY))
+    assert sum(written) >= sum(swept.values()) == 1202 + 602 + 602 + 603
+    assert max(written) == 250
+
+
+def test_what_is_long_does_not_keep_the_others_waiting(conn, written):
+    """One batch of each, in turns: a sweep that is cut off has done something of everything."""
+    completed(conn, 1203)
+    histories(conn, 3, NOW)
+    sweep_at(NOW + 31 * DAY)
+    assert [count for count in written if count][:4] == [250, 2, 2, 3]
+
+
+def test_a_chore_that_fails_stops_no_other_and_is_told(serving, conn):
+    completed(conn, 3, updated_at=1)
+    rows(conn, "UPDATE messages SET created_at = 1")
+    with transaction(conn):
+        rows(conn, "CREATE TRIGGER broken BEFORE DELETE ON messages BEGIN SELECT raise(ABORT, 'broken'); END")
+
+    async def go():
+        async with serving(sweep) as client:
+            return await client.post("/tick", headers=TICK)
+
+    told = asyncio.run(go())
+    assert (told.status_code, told.json()["failed"]) == (500, ["pruned_messages"])
+    assert told.json()["pruned_messages"] == 0
+    assert meta.get(conn, "heartbeat_at") is not None
+
+
+def test_the_others_of_a_sweep_of_which_one_fails_are_done(conn):
+    completed(conn, 3)
+    histories(conn, 3, NOW)
+    with transaction(conn):
+        rows(conn, "CREATE TRIGGER broken BEFORE DELETE ON messages BEGIN SELECT raise(ABORT, 'broken'); END")
+    swept = sweep_at(NOW + 31 * DAY)
+    assert swept.failed == ["pruned_messages"]
+    assert [swept.counts[name] for name in ("pruned_events", "pruned_runs", "pruned_refusals")] == [2, 2, 3]
+    rows(conn, "DROP TRIGGER broken")
+    assert done(sweep_at(NOW + 31 * DAY)) == {"pruned_messages": 2}
+
+
+def test_questions_approvals_and_conversations_end_when_their_time_is_over(conn):
+    _, session = make_session(conn)
+    with transaction(conn):
+        questions.ask(conn, session_id=session, question="Which?", expires_at=NOW + 1000, now_ms=NOW)
+        approvals.request(conn, kind="chat", payload={}, expires_at=NOW + 1000, now_ms=NOW)
+        conversations.begin(conn, now_ms=NOW)
+    assert done(sweep_at(NOW + 999)) == {}
+    assert done(sweep_at(NOW + 1000)) == {"expired_questions": 1, "expired_approvals": 1}
+    assert done(sweep_at(NOW + 30 * 60_000)) == {}
+    assert done(sweep_at(NOW + 30 * 60_000 + 1)) == {"closed_conversations": 1}
+
+
+def test_a_sweep_leaves_its_heartbeat(conn):
+    sweep_at(NOW)
+    assert meta.get(conn, "heartbeat_at") == str(NOW)
+
+
+# -- ticks
 
 
 @pytest.mark.parametrize("module", [sweep, recurrence], ids=["sweep", "recurrence"])
@@ -83,12 +284,16 @@ def test_the_tick_needs_its_secret_and_may_come_twice(serving, conn, module):
     assert 200 in {answer.status_code for answer in answers}
 
 
+# -- recurrence
+
+SERIES = {"recurrence": "0 9 * * *", "timezone": "UTC", "series_id": "s1", "scheduled_at": NINE}
+
+
 def missed(conn, **fields):
     """An occurrence that ended without handing over, as a release without series would leave it."""
-    series = {"recurrence": "0 9 * * *", "timezone": "UTC", "series_id": "s1", "scheduled_at": NINE, **fields}
-    put(conn, "task", process_after=NINE, **series)
+    put(conn, "task", process_after=NINE, **{**SERIES, **fields})
     with transaction(conn):
-        rows(conn, "UPDATE messages SET status = 'completed'")
+        rows(conn, "UPDATE messages SET status = 'completed' WHERE id = (SELECT max(id) FROM messages)")
 
 
 def test_recurrence_finds_what_a_settlement_missed_once(conn):
