@@ -6,9 +6,10 @@ calls, and never sees the database. One adapter is one file and one line in ``re
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import httpx
+if TYPE_CHECKING:
+    import httpx
 
 Kind = Literal[
     "message", "command", "edit", "callback", "modal", "autocomplete",
@@ -152,7 +153,7 @@ class Channel(Protocol):
         A text with nothing to show gives no parts.
         """
 
-    async def send(self, part: Part, to: Outgoing, client: httpx.AsyncClient, *, now_ms: int) -> str | None:
+    async def send(self, part: Part, to: Outgoing, client: "httpx.AsyncClient", *, now_ms: int) -> str | None:
         """Send one part; the platform's id of the message, or None where it gives none.
 
         Raises:

@@ -16,10 +16,9 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import httpx
 import msgspec
 from nacl.exceptions import BadSignatureError, CryptoError
 from nacl.secret import SecretBox
@@ -32,6 +31,9 @@ from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookR
 from shared.channels.http import Verdict
 from shared.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
 from shared.settings import FromEnvironment
+
+if TYPE_CHECKING:
+    import httpx
 
 ASK = "ask"
 PART_UNITS = 1900  # of the 2000 that a bot may send
@@ -277,7 +279,7 @@ class Discord:
         source = markdown.tables_as_code(sanitize.text(text.replace("\r\n", "\n")))
         return tuple(Part(piece) for piece in markdown.split_source(source, PART_UNITS))
 
-    async def send(self, part: Part, to: Outgoing, client: httpx.AsyncClient, *, now_ms: int) -> str | None:
+    async def send(self, part: Part, to: Outgoing, client: "httpx.AsyncClient", *, now_ms: int) -> str | None:
         """Edit an interaction's "thinking" or follow it up; its token dead, as the bot. See ``Channel.send``."""
         age_ms = now_ms - to.asked_at_ms
         token = self.unseal(to.context.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
@@ -308,7 +310,7 @@ class Discord:
                 routes[name] = Route("POST", url, is_repeatable=True, is_bot=True)
         return routes
 
-    async def _try(self, route: "Route", part: Part, to: Outgoing, client: httpx.AsyncClient) -> Verdict:
+    async def _try(self, route: "Route", part: Part, to: Outgoing, client: "httpx.AsyncClient") -> Verdict:
         body: dict[str, Any] = {"content": part.text, "allowed_mentions": NO_PINGS}
         headers = {"User-Agent": USER_AGENT}
         if route.is_bot:

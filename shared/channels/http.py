@@ -1,21 +1,17 @@
-"""One call to a platform, and what its answer means. No address gets into an error: Telegram's hold the bot's token."""
+"""One call to a platform, and what its answer means. No address gets into an error: Telegram's hold the bot's token.
+
+httpx is imported by the first call and not by the module: who only receives, as ingest does, never needs it.
+"""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import httpx
 import msgspec
 
 from shared.errors import OutcomeUnknown, PermanentError, PostroomError, RateLimited, RetryableError
 
-_NEVER_LEFT = (
-    httpx.ConnectError,
-    httpx.ConnectTimeout,
-    httpx.PoolTimeout,
-    httpx.ProxyError,
-    httpx.UnsupportedProtocol,
-    httpx.LocalProtocolError,
-)
+if TYPE_CHECKING:
+    import httpx
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +23,7 @@ class Answer:
 
 
 async def call(
-    client: httpx.AsyncClient, platform: str, method: str, url: str, body: dict[str, Any], headers: dict[str, str]
+    client: "httpx.AsyncClient", platform: str, method: str, url: str, body: dict[str, Any], headers: dict[str, str]
 ) -> Answer:
     """Send *body* as JSON.
 
@@ -35,9 +31,19 @@ async def call(
         RetryableError: the request never left this machine.
         OutcomeUnknown: it left, and no whole answer came back.
     """
+    import httpx
+
+    never_left = (
+        httpx.ConnectError,
+        httpx.ConnectTimeout,
+        httpx.PoolTimeout,
+        httpx.ProxyError,
+        httpx.UnsupportedProtocol,
+        httpx.LocalProtocolError,
+    )
     try:
         response = await client.request(method, url, json=body, headers=headers)
-    except _NEVER_LEFT as error:
+    except never_left as error:
         raise RetryableError(f"{platform} can't be reached ({type(error).__name__})") from None
     except httpx.HTTPError as error:
         raise OutcomeUnknown(f"{platform} did not answer ({type(error).__name__})") from None

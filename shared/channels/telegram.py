@@ -12,9 +12,8 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import msgspec
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
@@ -24,6 +23,9 @@ from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookR
 from shared.channels.http import Verdict
 from shared.errors import PayloadInvalid, SignatureInvalid
 from shared.settings import FromEnvironment
+
+if TYPE_CHECKING:
+    import httpx
 
 SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
 PART_UNITS = 3800  # of the 4096 that Telegram takes, whether it counts code points or UTF-16 units
@@ -384,7 +386,7 @@ class Telegram:
         chunks = (markdown.trim(runs) for runs in markdown.pack(blocks, limit))
         return tuple(Part(text=markdown.plain(runs), html=to_html(runs)) for runs in chunks)
 
-    async def send(self, part: Part, to: Outgoing, client: httpx.AsyncClient, *, now_ms: int) -> str | None:
+    async def send(self, part: Part, to: Outgoing, client: "httpx.AsyncClient", *, now_ms: int) -> str | None:
         """One ``sendMessage``, made plainer as long as Telegram says what it minds. See ``Channel.send``.
 
         Telegram has no idempotency key: a send without an answer may have happened.
