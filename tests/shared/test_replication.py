@@ -215,6 +215,20 @@ def test_a_litestream_that_says_nothing_is_a_no_in_time_and_is_asked_again_for_t
     play(folder, scenario, is_held=True, replication_timeout_ms=50)
 
 
+def test_who_comes_while_litestream_says_nothing_waits_no_longer_than_the_first(folder):
+    """A question that was asked for the second may still be under way then; nobody has waited for its end."""
+
+    async def scenario(waits, stranger):
+        waiting = [asyncio.create_task(waits.confirm("telegram"))]
+        await stranger.until_asked(1)
+        waiting.append(asyncio.create_task(waits.confirm("telegram")))
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        assert len(stranger.asked) == 1 or waits._asking is not None
+        return [type(each) for each in told]
+
+    assert play(folder, scenario, is_held=True, replication_timeout_ms=200) == [NotReplicated] * 2
+
+
 def test_an_end_is_told_to_those_who_wait(folder):
     async def scenario(waits, stranger):
         waiting = [asyncio.create_task(waits.confirm("telegram"))]
