@@ -2,8 +2,9 @@
 
 ``.emulator/``: ``postroom.db*``, ``s3/`` (the bucket), ``platforms.db``, ``agents/``, ``run/`` (sockets), ``logs/``,
 ``lock`` (held while running; the kernel drops it when the holder dies, however it dies), ``instance.json`` (who and
-where; may be stale), ``kept.json`` (the secret of the ticks and the ports that printed URLs contain), and
-``.postroom-state`` (the mark that the folder is ours). Nothing is made or deleted in a folder that is somebody else's.
+where; may be stale), ``kept.json`` (the secret of the ticks and the ports that printed URLs contain), ``owner.json``
+(who takes the lease on the replica), and ``.postroom-state`` (the mark that the folder is ours). Nothing is made or
+deleted in a folder that is somebody else's.
 """
 
 import contextlib
@@ -23,7 +24,10 @@ from emulator.typed import typed
 
 _LONGEST_SOCKET_PATH = 90  # sun_path has 108 bytes; names such as "litestream.sock" are appended
 _MARK = ".postroom-state"
-_OURS = ("s3", "run", "agents", "logs", "lock", "instance.json", "instance.json.tmp", "kept.json", "kept.json.tmp")
+_OURS = (
+    *("s3", "run", "agents", "logs", "lock", "instance.json", "instance.json.tmp", "kept.json", "kept.json.tmp"),
+    *("owner.json", "owner.json.tmp"),
+)
 _OURS_BEGIN = ("postroom.db", ".postroom.db-", "platforms.db")
 _SOMEBODY_ELSES = (".git", "template.yaml", "pyproject.toml")
 
@@ -49,6 +53,11 @@ class StateFolder:
     @property
     def logs(self) -> Path:
         return self.path / "logs"
+
+    @property
+    def owner(self) -> Path:
+        """Who takes the lease on the replica."""
+        return self.path / "owner.json"
 
     @property
     def instance_file(self) -> Path:

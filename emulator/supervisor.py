@@ -19,12 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 from emulator import environment, ownlogs, ports, replica
 from emulator.console import Console
-from emulator.failures import EmulatorError, Misconfigured, NotADatabase, NotReady
+from emulator.failures import EmulatorError, Misconfigured, NotADatabase, NotReady, Taken
 from emulator.fleet import Fleet, Function, affected, forget_compiled
 from emulator.forks import Forks
 from emulator.objects import ObjectStore
 from emulator.state import Lock, StateFolder, write_private
 from emulator.typed import typed
+from infra.replicate import Fenced
+from infra.restore import FileRefused, Ready, Step, prepare
+from shared.errors import InUse, PostroomError
 
 if TYPE_CHECKING:
     from infra.template import Deployment
@@ -191,6 +194,7 @@ class Supervisor:
             "replica": {
                 "pid": self._litestream.pid,
                 "url": self.replica_url,
+                "place": self._litestream.place,
                 "behind": self._litestream.is_behind,
             },
         }
@@ -306,10 +310,12 @@ class Supervisor:
                 discord_interactions_url=f"{self.url}/webhooks/discord",
             )
         )
+        aws = self._base | environment.DUMMY_AWS
         self._litestream = replica.Litestream(
             database=self._state.database,
             replica=self.replica_url,
             run=self._state.run,
+            lease=replica.lease(self.replica_url, self._state.owner, self._state.database, aws),
             environment=self._base | environment.DUMMY_AWS,
             on_line=lambda text: self._console.line("replica", text),
             on_trouble=lambda text: self._console.happened("replica", text, level="warning"),
@@ -334,7 +340,7 @@ class Supervisor:
             "POSTROOM_RUN_DIR": str(self._state.run),
             "POSTROOM_TICK_SECRET": self._kept["tick_secret"],
             "POSTROOM_REPLICA_URL": self.replica_url,
-            "POSTROOM_LITESTREAM_SOCKET": str(self._litestream.socket),
+            "POSTROOM_LITESTREAM_SOCKET": str(self._litestream.control),
             "POSTROOM_AGENTS_DIR": str(self._state.agents),
         }
 
@@ -353,20 +359,44 @@ class Supervisor:
             step.detail = f"{self._objects.url}   bucket {replica.BUCKET}, {objects} objects"
 
     async def _start_database(self, s3_up: "asyncio.Task[None]") -> None:
-        if replica.is_missing(self._state.database):
-            await asyncio.shield(s3_up)
-        restored = await replica.restore_if_missing(
-            self._state.database, self.replica_url, self._base | environment.DUMMY_AWS
-        )
+        """The file, when it is known that it is the newest, or restored: nothing of ours opens it before that."""
+        await asyncio.gather(asyncio.shield(s3_up), self._forks.renew())
+        ready = await self._claim()
         async with self._step("db") as step:
             facts = await self._prepare_database()
             count = f"{facts['messages']:,}".replace(",", " ")
             step.detail = f"{_short(self._state.database)}     WAL, schema {facts['schema']}, {count} messages"
-        if restored is not None:
-            self._console.note(f"restored {count} messages from the replica (position {restored.txid})")
+        if ready.step is Step.RESTORE:
+            self._console.note(f"restored {count} messages from the replica (position {ready.txid})")
+        elif ready.is_anew:
+            self._console.note("the bucket is empty: the replica begins anew from the database")
+        elif ready.step is Step.BEGIN:
+            self._console.note("the replica goes on in a new epoch, from the database as it is here")
+
+    async def _claim(self) -> Ready:
+        """The replica's lease, and the file and the bucket in agreement.
+
+        Raises:
+            EmulatorError: somebody else has it, the file is not the newest, or nothing can be restored.
+        """
+        database = self._state.database
+        aws = self._base | environment.DUMMY_AWS
+        try:
+            return await prepare(
+                database, self.replica_url, self._litestream.lease, aws, limit_s=replica.RESTORE_LIMIT_S
+            )
+        except InUse as error:
+            raise Taken(str(error)) from None
+        except FileRefused as error:
+            raise NotADatabase(
+                f"{error}\n"
+                f"  to go on from the bucket  move {database.name}, and what begins with that name, away; start again\n"
+                f"  to go on from the file    move {_short(self._state.s3)} away; start again"
+            ) from None
+        except PostroomError as error:
+            raise NotReady(f"{error}. `{typed('data reset')}` begins with an empty database") from None
 
     async def _prepare_database(self) -> dict[str, Any]:
-        await self._forks.renew()
         said: list[str] = []
 
         def listen(text: str, _: bool) -> None:
@@ -375,7 +405,7 @@ class Supervisor:
         fork = self._forks.fork(
             "db",
             "emulator.worker:prepare_database",
-            {"db": str(self._state.database), "restored": str(replica.mark(self._state.database))},
+            {"db": str(self._state.database)},
             self._base | self._own_environment(),
             on_line=listen,
         )
@@ -392,26 +422,29 @@ class Supervisor:
         await asyncio.shield(s3_up)
         await asyncio.shield(database)
         async with self._step("replica") as step:
-            if await replica.begin_anew_if_empty(self._state.database, self.replica_url):
-                self._console.note("the bucket is empty: the replica begins anew from the database")
             self._closers["replica"] = self._stop_replica
-            await self._litestream.start()
+            await self._litestream.start_ready()
             step.detail = f"{self.replica_url}"
+        self._in_background(self._until_fenced())
+
+    async def _until_fenced(self) -> None:
+        try:
+            await self._litestream.wait()
+        except Fenced as error:
+            raise Taken(str(error)) from None
 
     async def _stop_replica(self) -> None:
-        synced = True
+        problem = None
         if self._litestream.pid is not None:
-            try:
-                await self._litestream.sync(_SYNC_LIMIT_S)
-            except NotReady as error:
-                synced = False
+            problem = await self._litestream.sync(_SYNC_LIMIT_S)
+            if problem is not None:
                 self._console.happened(
                     "replica",
-                    f"the last rows are not in the bucket yet ({error}); they are in the database, and the "
+                    f"the last rows are not in the bucket yet ({problem}); they are in the database, and the "
                     f"next start sends them",
                     level="warning",
                 )
-        if await self._litestream.stop() and synced:
+        if await self._litestream.stop() == 0 and problem is None:
             self._console.happened("replica", "synced")
 
     async def _start_function(self, function: Function, database: "asyncio.Task[None]") -> None:

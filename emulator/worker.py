@@ -26,9 +26,7 @@ def serve(options: Mapping[str, Any], ready: int, sockets: Sequence[int]) -> int
 def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -> int:
     """Create or migrate the database and print what is in it as one line of JSON.
 
-    Options: ``db``; ``restored``: a file whose presence asks for a new epoch, because ids that were handed out after
-    the restored position will be handed out again; removed when that is committed. A file that is no database is told
-    in one sentence, with the exit code of ``NotADatabase``.
+    Options: ``db``. A file that is no database is told in one sentence, with the exit code of ``NotADatabase``.
     """
     import apsw
 
@@ -36,7 +34,7 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
 
     path = Path(options["db"])
     try:
-        facts = _prepare(path, Path(options["restored"]))
+        facts = _prepare(path)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         print(  # noqa: T201
             f"{path} is not a database that SQLite can read ({error}). Move it away, and keep it; the next start "
@@ -49,21 +47,16 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
     return 0
 
 
-def _prepare(path: Path, restored: Path) -> dict[str, Any]:
-    from shared.db import connection, meta, migrate
+def _prepare(path: Path) -> dict[str, Any]:
+    from shared.db import connection, migrate
 
     schema = migrate.migrate(path)
     conn = connection.open_connection(path)
-    epoch = None
     try:
-        if restored.exists():
-            with connection.transaction(conn):
-                epoch = meta.new_epoch(conn)
-            restored.unlink()
         messages = conn.execute("SELECT count(*) FROM messages").get
     finally:
         conn.close()
-    return {"messages": messages, "schema": schema, "epoch": epoch}
+    return {"messages": messages, "schema": schema}
 
 
 def _say_ready(fd: int) -> None:

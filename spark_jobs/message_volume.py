@@ -110,6 +110,7 @@ def run(
             "replica": pin.url,
             "txid": pin.txid,
             "timestamp": pin.timestamp,
+            "epoch": pin.epoch,
             "tz": tz,
             "messages": sum(now.values()),
             "rows": len(fresh),

@@ -5,6 +5,10 @@ A replica is an object-storage prefix (``s3://bucket/prefix?endpoint=http://127.
 an endpoint that is away is told within seconds (the program retries silently for two minutes), "now" on a quiet
 database means the latest commit, and the restored copies lie in a private cache that readers on one host share.
 
+The URL of a replica stays, while each restore of the writer begins a new history (*epoch*) under a prefix of its own;
+``lease.json`` at the URL says which is the present one (``shared/pointer.py``). A pin names its epoch. The URL of a
+prefix is accepted as well, and that of a replica from before there were epochs.
+
 - A cached file never changes, so it may be opened with ``immutable=1``. It holds people's messages: 0600 in 0700.
 - Credentials come from the environment (``AWS_ACCESS_KEY_ID`` ...) or its files, never from the URL, which is pickled
   to workers and shown in plans.
@@ -42,11 +46,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from shared import pointer
+from shared.bucket import StoreRefused, StoreUnreachable, is_loopback, open_store
+from shared.credentials import CredentialsMissing, CredentialsUnreachable
 from shared.errors import ConfigInvalid, PermanentError, RetryableError
 
 CACHE_BYTES = 10 * 2**30
@@ -67,6 +73,7 @@ _KEPT_ENVIRONMENT = re.compile(
     r"|AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION|PROFILE|SHARED_CREDENTIALS_FILE"
     r"|CONFIG_FILE|ROLE_ARN|ROLE_SESSION_NAME|WEB_IDENTITY_TOKEN_FILE|CONTAINER_\w+)"
 )
+_EPOCH = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _LOOPBACK_DROPS = re.compile(r"(HTTPS?|NO)_PROXY|AWS_PROFILE", re.IGNORECASE)
 
 
@@ -103,27 +110,36 @@ class Pin:
         txid: the commit, sixteen hexadecimal digits.
         timestamp: when it was made, RFC 3339 UTC, to the second. It also tells histories apart: a replica that was
             wiped and begun again counts from one again.
+        epoch: the prefix below the URL that holds its history; empty when that lies at the URL itself.
     """
 
     url: str
     txid: str
     timestamp: str
+    epoch: str = ""
+
+    @property
+    def source(self) -> str:
+        """The URL that Litestream is told."""
+        return pointer.at(self.url, self.epoch)
 
     @property
     def key(self) -> str:
         """The name of its copy in a cache."""
-        return hashlib.sha256("\n".join((self.url, self.txid, self.timestamp)).encode()).hexdigest()[:32]
+        return hashlib.sha256("\n".join((self.source, self.txid, self.timestamp)).encode()).hexdigest()[:32]
 
     @property
     def position(self) -> str:
-        """``txid@timestamp``: what, beside the URL, makes the pin again (:meth:`at`)."""
-        return f"{self.txid}@{self.timestamp}"
+        """``txid@timestamp@epoch``: what, beside the URL, makes the pin again (:meth:`at`)."""
+        return f"{self.txid}@{self.timestamp}" + (f"@{self.epoch}" if self.epoch else "")
 
     @classmethod
     def at(cls, url: str, position: str) -> Self:
         """The pin whose :attr:`position` this was."""
-        txid, _, timestamp = position.partition("@")
-        return cls(url, _parse_txid(txid), timestamp)
+        txid, timestamp, epoch = (*position.split("@", 2), "", "")[:3]
+        if epoch and not _EPOCH.fullmatch(epoch):
+            raise ReplicaInvalid(f"{position!r} is no position: txid@timestamp@epoch, as a pin says it")
+        return cls(url, _parse_txid(txid), timestamp, epoch)
 
 
 def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | None = None) -> Pin:
@@ -140,15 +156,37 @@ def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | No
     check_url(url)
     if txid is not None and timestamp is not None:
         raise ReplicaInvalid("a position is a txid or a timestamp, not both: leave one of them out")
-    if txid is not None:
-        return _resolve_txid(url, _parse_txid(txid))
-    if timestamp is not None:
-        return _resolve_timestamp(url, _parse_timestamp(timestamp))
+    at = None if timestamp is None else _parse_timestamp(timestamp)
+    asked = None if txid is None else _parse_txid(txid)
     _probe(url)
-    pin = _plan(url)
+    epochs = _epochs(url)
+    if at is not None:
+        return _resolve_timestamp(url, epochs, at)
+    source = pointer.at(url, epochs[-1][0])
+    pin = _resolve_txid(source, asked) if asked is not None else _plan(source)
     if pin is None:
         raise _missing(url)
-    return pin
+    return Pin(url, pin.txid, pin.timestamp, epochs[-1][0])
+
+
+def _epochs(url: str) -> list[tuple[str, int]]:
+    """The prefixes of all histories, and the instants (ms UTC) at which they began; the present one is the last.
+
+    Empty is the prefix of one that lies at the URL itself.
+    """
+    try:
+        store = open_store(url, _environment(url))
+        there = pointer.read(store)
+        found = [("", 0)] if there is None else [(at.prefix, at.began_at) for at in pointer.places(store, there)]
+    except (StoreUnreachable, CredentialsUnreachable) as error:
+        raise ReplicaUnreachable(str(error)) from None
+    except CredentialsMissing as error:
+        raise RestoreFailed(str(error)) from None
+    except StoreRefused as error:
+        raise _refusal(url, str(error)) from None
+    if not found:
+        raise _missing(url)
+    return found
 
 
 def ensure_local(pin: Pin, cache_dir: str | Path | None = None, *, max_bytes: int = CACHE_BYTES) -> Path:
@@ -249,7 +287,6 @@ def program() -> Path:
 
 
 def _resolve_txid(url: str, txid: str) -> Pin:
-    _probe(url)
     pin = _plan(url, "-txid", txid)
     if pin is not None and pin.txid == txid:
         return pin
@@ -269,8 +306,20 @@ def _no_such_txid(url: str, txid: str) -> PermanentError:
     )
 
 
-def _resolve_timestamp(url: str, at: datetime) -> Pin:
-    _probe(url)
+def _resolve_timestamp(url: str, epochs: list[tuple[str, int]], at: datetime) -> Pin:
+    """The last position before *at*, in the newest history that has one."""
+    begun = [epoch for epoch in epochs if epoch[1] <= at.timestamp() * 1000] or epochs[:1]
+    for number, (epoch, _) in enumerate(reversed(begun), 1):
+        try:
+            pin = _last_before(pointer.at(url, epoch), at)
+            return Pin(url, pin.txid, pin.timestamp, epoch)
+        except PositionMissing:
+            if number == len(begun):
+                raise
+    raise _missing(url)
+
+
+def _last_before(url: str, at: datetime) -> Pin:
     asked = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     pin = _plan(url, "-timestamp", asked)
     if pin is not None:
@@ -312,13 +361,13 @@ def _restore(pin: Pin, path: Path) -> None:
     part = path.with_name(f"{pin.key}.{secrets.token_hex(4)}.part")
     try:
         done = _run(
-            pin.url, "restore", "-integrity-check", "quick", "-txid", pin.txid, "-o", str(part), pin.url,
+            pin.source, "restore", "-integrity-check", "quick", "-txid", pin.txid, "-o", str(part), pin.source,
             timeout_s=RESTORE_SECONDS,
         )  # fmt: skip
         if done.returncode:
             if "no matching backup files" in done.stderr:
-                raise _no_such_txid(pin.url, pin.txid)
-            raise _refusal(pin.url, done.stderr)
+                raise _no_such_txid(pin.source, pin.txid)
+            raise _refusal(pin.source, done.stderr)
         part.chmod(0o600)
         part.replace(path)
     finally:
@@ -419,13 +468,7 @@ def _endpoint(url: str) -> str:
 
 
 def _is_loopback(endpoint: str) -> bool:
-    host = urlsplit(endpoint).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(endpoint).hostname or "")
 
 
 def _parse_txid(text: str) -> str:

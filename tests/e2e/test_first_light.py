@@ -47,7 +47,7 @@ def restored(system: System, folder: Path) -> Path:
     """The database as the replica has it now."""
     target = folder / "restored.db"
     target.unlink(missing_ok=True)
-    url = system.urls["replica"]
+    url = system.get("/_emulator/status")[1]["replica"]["place"]
     environment = {**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
     environment.pop("AWS_CA_BUNDLE", None)
     litestream = Path(sys.executable).with_name("litestream")

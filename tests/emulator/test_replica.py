@@ -11,6 +11,7 @@ import pytest
 from emulator import ports, replica
 from emulator.environment import DUMMY_AWS
 from emulator.objects import ObjectStore
+from infra.restore import prepare
 from shared.db.migrate import migrate
 from tests.emulator.harness import ROOT
 
@@ -32,12 +33,14 @@ def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_pat
         database = tmp_path / "postroom.db"
         migrate(database)
         url = replica.url(sock.getsockname()[1])
+        lease = replica.lease(url, tmp_path / "owner.json", database, ENVIRONMENT)
+        await prepare(database, url, lease, ENVIRONMENT)
         litestream = replica.Litestream(
-            database=database, replica=url, run=tmp_path, environment=ENVIRONMENT,
+            database=database, replica=url, run=tmp_path, lease=lease, environment=ENVIRONMENT,
             on_line=lambda _: None, on_trouble=said.append,
         )  # fmt: skip
         try:
-            await litestream.start()
+            await litestream.start_ready()
             await litestream.look()
             assert (said, litestream.is_behind) == ([], False)
 

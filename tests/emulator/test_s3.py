@@ -14,6 +14,7 @@ import pytest
 from emulator import replica
 from emulator.environment import DUMMY_AWS
 from emulator.s3 import ObjectFolder, StoredObject
+from infra.restore import program
 from tests.emulator.harness import ROOT, fetch
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]} | DUMMY_AWS
@@ -107,13 +108,13 @@ def test_a_database_is_restored_from_what_an_earlier_server_was_given(tmp_path: 
         for _ in range(3):
             conn.execute("INSERT INTO t (x) VALUES (hex(randomblob(100)))")
             subprocess.run(
-                [replica.binary(), "replicate", "-once", str(database), replica.url(port)], env=ENVIRONMENT, check=True
+                [program(), "replicate", "-once", str(database), replica.url(port)], env=ENVIRONMENT, check=True
             )
     rows = conn.execute("SELECT * FROM t").fetchall()
     conn.close()
 
     with s3_server(tmp_path / "s3") as port:
-        subprocess.run([replica.binary(), "restore", "-o", str(copy), replica.url(port)], env=ENVIRONMENT, check=True)
+        subprocess.run([program(), "restore", "-o", str(copy), replica.url(port)], env=ENVIRONMENT, check=True)
 
     restored = apsw.Connection(str(copy))
     assert restored.execute("SELECT * FROM t").fetchall() == rows

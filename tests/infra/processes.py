@@ -49,7 +49,7 @@ class Process:
     def events(self, name):
         """The log lines of this event, so far."""
         found = [json.loads(line) for line in self.out]
-        return [line for line in found if line["event"] == name]
+        return [line for line in found if line.get("event") == name]
 
     def wait_for(self, name, count=1):
         """Wait until the event was logged *count* times; returns them."""

@@ -1,5 +1,6 @@
 """The real Litestream, started as template.yaml starts it, but with a folder as its bucket."""
 
+import json
 import os
 import re
 import shutil
@@ -61,6 +62,20 @@ def litestream(*words, environment):
     )
 
 
+def restore(environment, db):
+    """The restore container of the template, for another file; its code and the last thing it said."""
+    done = subprocess.run(
+        [sys.executable, *command("restore")[1:3]],
+        env={"PATH": os.environ["PATH"], **environment, "POSTROOM_DB": str(db)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+
 def until(condition, what):
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
@@ -84,10 +99,10 @@ def test_what_was_committed_is_restored_by_the_templates_commands(replicate, env
     assert replicate.stop(signal.SIGTERM)[0] == 0
 
     back = tmp_path / "back.db"
-    restored = litestream(*command("restore")[1:-1], str(back), environment={**environment, "POSTROOM_DB": str(back)})
+    restored = restore(environment, back)
 
     assert waited.returncode == 0, waited.stderr
-    assert restored.returncode == 0, restored.stderr
+    assert (restored[0], restored[1]["step"]) == (0, "restore")
     other = open_connection(back)
     assert {"writer", "last"} <= {agent.id for agent in agents.every(other)}
     other.close()
@@ -102,19 +117,23 @@ def test_the_control_socket_is_ours_alone(replicate, environment):
 
 def test_the_first_start_has_nothing_to_restore_and_says_no_error(environment, tmp_path):
     fresh = tmp_path / "fresh.db"
-    answer = litestream(*command("restore")[1:-1], str(fresh), environment={**environment, "POSTROOM_DB": str(fresh)})
 
-    assert answer.returncode == 0, answer.stderr
+    assert restore(environment, fresh)[1]["step"] == "first"
     assert not fresh.exists()
 
 
-def test_a_restore_leaves_an_existing_database_alone(replicate, environment, conn, db):
+def test_while_it_replicates_a_restore_is_refused_and_changes_nothing(replicate, environment, conn, db):
     make_agent(conn, "kept")
-    answer = litestream(*command("restore")[1:-1], str(db), environment=environment)
+    replicate.wait_for("replicate.started")
 
-    assert answer.returncode == 0, answer.stderr
+    code, said = restore(environment, db)
+
+    assert code == 73
+    assert "another process of this machine replicates" in said["reason"]
     with transaction(conn):
         assert rows(conn, "SELECT id FROM agents WHERE id = 'kept'", {}) == [("kept",)]
+    assert replicate.stop(signal.SIGTERM)[0] == 0
+    assert restore(environment, db)[1]["step"] == "continue"
 
 
 def test_a_database_that_comes_later_is_picked_up(environment, db, tmp_path):
@@ -135,6 +154,8 @@ def test_every_variable_of_the_configuration_is_given_by_the_template():
     used = set(re.findall(r"^[^#\n]*\$\{(\w+)\}", (ROOT / "infra" / "litestream.yml").read_text(), re.MULTILINE))
     document, _ = parse((ROOT / "template.yaml").read_text(), "template.yaml")
     for container in document["Resources"]["Task"]["Properties"]["ContainerDefinitions"]:
-        if container["Name"].value in ("restore", "litestream"):
-            given = {entry["Name"].value for entry in container["Environment"]}
+        given = {entry["Name"].value for entry in container["Environment"] or ()}
+        if container["Name"].value == "litestream":
             assert used - given == {"POSTROOM_LITESTREAM_ADDR"}, "optional, and off where it is not given"
+        if container["Name"].value == "restore":
+            assert {"POSTROOM_DB", "POSTROOM_REPLICA_URL"} <= given

@@ -1,5 +1,6 @@
 """A Litestream that runs is no proof that it replicates."""
 
+import asyncio
 import http.server
 import json
 import os
@@ -12,13 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from infra.replicate import Keeper, sync
+from infra.lease import Lease, owner_of
+from infra.processes import spawn
+from infra.replicate import Keeper
+from shared.bucket import FolderStore
 from shared.db import meta
 from shared.db.connection import open_connection, transaction
 from shared.db.migrate import migrate
+from shared.errors import NotReplicated
+from shared.replication import sync
 from tests.infra.processes import Process
 from tests.infra.test_litestream import command, until
 
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
 CANT_READ = "sync database: db sync: sync: write ltx from db: read database page 136: EOF"
 
 
@@ -34,8 +41,9 @@ def answers(tmp_path: Path) -> Iterator[list[tuple[int, str]]]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            status, text = queue.pop(0) if queue else (200, "{}")
+            status, text = queue.pop(0) if queue else (200, '{"txid": 1, "replicated_txid": 1}')
             self.send_response(status)
+            self.send_header("Content-Length", str(len(text.encode())))
             self.end_headers()
             self.wfile.write(text.encode())
 
@@ -55,6 +63,44 @@ def pages_in_file(path: Path) -> int:
     return path.stat().st_size // 4096
 
 
+class Scripted:
+    """A keeper of a Litestream whose answers are written down; what it told."""
+
+    def __init__(self, database: Path, socket: Path) -> None:
+        self.told: list[str] = []
+        self._database, self._socket = database, socket
+        self._again = asyncio.Event()
+
+    def _tell(self, event: str, **_: object) -> None:
+        self.told.append(event)
+        if event == "replicate.litestream_started":
+            self._again.set()
+
+    def look(self, times: int) -> list[str | None]:
+        async def look() -> list[str | None]:
+            keeper = Keeper(
+                ["sleep", "60"], environment=ENVIRONMENT, database=self._database, control=self._socket,
+                lease=lease_of(self._database), tell=self._tell,
+            )  # fmt: skip
+            keeper._process = await spawn(["sleep", "60"], environment=ENVIRONMENT, is_heard=False)
+            keeping = asyncio.create_task(keeper._keep(keeper._process))
+            found = [await keeper.look() for _ in range(times)]
+            if "replicate.mending" in self.told:
+                await asyncio.wait_for(self._again.wait(), 10)
+            keeping.cancel()
+            keeper._process.kill()
+            await keeper._process.wait()
+            return found
+
+        return asyncio.run(look())
+
+
+def lease_of(database: Path) -> Lease:
+    lease = Lease(FolderStore(database.parent / "replica"), owner_of(database.with_name("owner"), database))
+    lease._take(lambda _: None)
+    return lease
+
+
 def test_what_it_cannot_read_is_brought_into_the_file_at_the_second_look(tmp_path: Path, answers: list) -> None:
     database = tmp_path / "postroom.db"
     migrate(database)
@@ -63,15 +109,18 @@ def test_what_it_cannot_read_is_brought_into_the_file_at_the_second_look(tmp_pat
         for number in range(300):
             meta.put(writer, f"key {number}", "x" * 1000)
     before = pages_in_file(database)
-    keeper = Keeper([], database, tmp_path / "litestream.sock")
+    keeper = Scripted(database, tmp_path / "litestream.sock")
 
-    answers += [(500, json.dumps({"error": CANT_READ}))] * 2
-    assert CANT_READ in (keeper.look() or "")
+    answers += [(500, json.dumps({"error": CANT_READ}))] * 3
+    assert CANT_READ in (keeper.look(1)[0] or "")
     assert pages_in_file(database) == before  # once may be chance
-    keeper.look()
+    keeper.look(2)
 
     assert pages_in_file(database) > before + 50
-    assert keeper.look() is None
+    assert keeper.told == [
+        "replicate.behind", "replicate.behind", "replicate.mending", "replicate.litestream_ended",
+        "replicate.litestream_started",
+    ]  # fmt: skip
     writer.close()
 
 
@@ -82,18 +131,14 @@ def test_a_replica_that_is_away_is_nothing_to_mend(tmp_path: Path, answers: list
     with transaction(writer):
         meta.put(writer, "key", "x" * 100_000)
     before = pages_in_file(database)
-    keeper = Keeper([], database, tmp_path / "litestream.sock")
+    keeper = Scripted(database, tmp_path / "litestream.sock")
 
     answers += [(500, '{"error": "replica sync: dial tcp: connection refused"}')] * 3
-    for _ in range(3):
-        keeper.look()
+    keeper.look(4)
 
     assert pages_in_file(database) == before
+    assert keeper.told == ["replicate.behind", "replicate.caught_up"]
     writer.close()
-
-
-def test_one_that_does_not_answer_is_a_reason_and_no_crash(tmp_path: Path) -> None:
-    assert sync(tmp_path / "nobody.sock", tmp_path / "x.db", 1.0) == "litestream does not answer (FileNotFoundError)"
 
 
 def test_litestream_killed_is_started_again_and_goes_on(tmp_path: Path) -> None:
@@ -106,7 +151,7 @@ def test_litestream_killed_is_started_again_and_goes_on(tmp_path: Path) -> None:
     }
     process = Process(sys.executable, *command("litestream")[1:], environment=environment)
     try:
-        until(lambda: sync(socket, database, 2.0) is None, "the first sync")
+        until(lambda: synced(socket, database), "the first sync")
         (child,) = children(process.pid)
         os.kill(child, signal.SIGKILL)
         until(lambda: [pid for pid in children(process.pid) if pid != child], "another Litestream")
@@ -114,9 +159,18 @@ def test_litestream_killed_is_started_again_and_goes_on(tmp_path: Path) -> None:
         with transaction(writer):
             meta.put(writer, "after", "the kill")
         writer.close()
-        until(lambda: sync(socket, database, 2.0) is None, "a sync after the kill")
+        until(lambda: synced(socket, database), "a sync after the kill")
     finally:
         process.close()
+
+
+def synced(socket: Path, database: Path) -> bool:
+    """Whether Litestream says that all is in the replica."""
+    try:
+        asyncio.run(sync(socket, database, 2.0))
+    except NotReplicated:
+        return False
+    return True
 
 
 def children(pid: int) -> list[int]:

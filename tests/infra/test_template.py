@@ -159,7 +159,7 @@ MISTAKES = [
         (DISPATCH, "[functions-framework, --target, dispatch]"),
         "[functions-framework",
         f"container 'dispatch' should run a function as {FORM}, or [python, -m, infra.ticker, …], "
-        f"[python, -m, infra.replicate] or [litestream, …]",
+        f"[python, -m, infra.replicate] or [python, -m, infra.restore, …]",
         id="another server",
     ),
     pytest.param(

@@ -3,6 +3,7 @@
 It asks three witnesses that do not know of each other: the rows, the journal that the agents wrote, and the platform.
 """
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,9 +12,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from infra.replicate import sync
+from shared.errors import NotReplicated
+from shared.replication import sync
 from shared.turns import APOLOGY
-from tests.e2e.crash.harness import AWS, Post, query, until
+from tests.e2e.crash.harness import AWS, ROOT, Post, query, until
 from tests.e2e.crash.people import by_chat
 
 
@@ -39,15 +41,23 @@ def check_so_far(post: Post) -> None:
 def check_replica(post: Post, folder: Path, timeout_s: float = 60.0) -> None:
     """Nobody writes any more; the replica restores to the same rows."""
     post.stop(*[name for name in post.children if name not in ("litestream", "s3")])
-    until("the replica to have everything", lambda: sync(post.litestream_socket, post.db, 10) is None, timeout_s)
+    until("the replica to have everything", lambda: _is_synced(post), timeout_s)
     copy = folder / "restored.db"
     copy.unlink(missing_ok=True)
-    litestream = Path(sys.executable).with_name("litestream")
-    argv = [litestream, "restore", "-integrity-check", "full", "-o", copy, post.replica_url]
-    done = subprocess.run(argv, env={"PATH": os.environ["PATH"], **AWS}, capture_output=True, timeout=120)
+    argv = [sys.executable, "-m", "infra.restore", "--output", copy]
+    environment = {"PATH": os.environ["PATH"], **AWS, "POSTROOM_REPLICA_URL": post.replica_url}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
     for table in _tables(post.db):
         assert _all_rows(copy, table) == _all_rows(post.db, table), f"{table} is not the same in the replica"
+
+
+def _is_synced(post: Post) -> bool:
+    try:
+        asyncio.run(sync(post.litestream_socket, post.db, 10))
+    except NotReplicated:
+        return False
+    return True
 
 
 def journal(post: Post) -> list[dict[str, Any]]:

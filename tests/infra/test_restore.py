@@ -1,0 +1,375 @@
+"""A missing file comes back whole, or nothing starts; a file goes on only when it is certain that it is the newest."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from infra.lease import Lease, LeaseHeld, Owner, owner_of
+from infra.restore import (
+    Facts,
+    FileRefused,
+    Ready,
+    ReplicaRefused,
+    Step,
+    decide,
+    facts_of,
+    prepare,
+    program,
+    sent_position,
+)
+from shared import pointer
+from shared.bucket import FolderStore, open_store
+from shared.db import events
+from shared.db.connection import open_connection, transaction
+from shared.db.migrate import migrate
+from shared.pointer import Place, Pointer
+from tests.emulator.test_s3 import ENVIRONMENT, s3_server
+from tests.infra.processes import ROOT
+
+NOW = 1_700_000_000_000
+LEGACY = Place("", None, "", 0)
+
+
+class Machine:
+    """A folder with a database, and an owner of its own."""
+
+    def __init__(self, folder: Path, url: str, ttl_ms: int = 60_000) -> None:
+        folder.mkdir(exist_ok=True)
+        self.database, self.url, self.ttl_ms = folder / "postroom.db", url, ttl_ms
+        self.lease = self.new_lease()
+
+    def new_lease(self) -> Lease:
+        owner = owner_of(self.database.with_name("owner"), self.database)
+        return Lease(open_store(self.url, ENVIRONMENT), owner, self.ttl_ms)
+
+    def start(self, **options: object) -> Ready:
+        """As a process does that starts: with a lease that was not taken yet."""
+        self.lease = self.new_lease()
+        return asyncio.run(prepare(self.database, self.url, self.lease, ENVIRONMENT, limit_s=30, **options))
+
+    def work(self, ready: Ready, count: int) -> None:
+        """Make the database if there is none, add events, replicate them, and note that."""
+        migrate(self.database)
+        conn = open_connection(self.database)
+        with transaction(conn):
+            for _ in range(count):
+                events.append(conn, "message_queued", now_ms=NOW)
+        conn.close()
+        command = [program(), "replicate", "-once", str(self.database), ready.url]
+        subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True)
+        facts, place = facts_of(self.database), self.lease.pointer.place
+        named = Place(place.prefix, place.epoch or facts.epoch, place.writer, place.began_at)
+        asyncio.run(self.lease.renew(mark=facts.mark, is_begun=True, place=named))
+
+    def stop(self) -> None:
+        asyncio.run(self.lease.release())
+
+    @property
+    def facts(self) -> tuple[str | None, int]:
+        found = facts_of(self.database)
+        return found.epoch, found.mark
+
+    def lose_file(self) -> None:
+        for path in self.database.parent.glob("postroom.db*"):
+            path.unlink()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/replica"
+
+
+@pytest.fixture
+def one(tmp_path: Path, url: str) -> Machine:
+    """A machine that has replicated three events, and was stopped."""
+    machine = Machine(tmp_path / "one", url)
+    machine.work(machine.start(), 3)
+    machine.stop()
+    return machine
+
+
+def test_a_first_start_has_nothing_to_restore_and_a_prefix_of_its_own(tmp_path: Path, url: str) -> None:
+    machine = Machine(tmp_path / "one", url)
+
+    ready = machine.start()
+
+    assert ready.step is Step.FIRST
+    assert ready.url == f"{url}/{machine.lease.pointer.place.prefix}"
+    assert not machine.database.exists()
+    assert machine.start().url == ready.url, "a second look before the database is there changes nothing"
+    migrate(machine.database)
+    assert (machine.start().step, machine.start().url) == (Step.CONTINUE, ready.url)
+
+
+def test_a_restart_goes_on_in_the_same_place(one: Machine) -> None:
+    place = one.lease.pointer.place
+
+    ready = one.start()
+
+    assert (ready.step, one.lease.pointer.place) == (Step.CONTINUE, place)
+    assert place.epoch == one.facts[0]
+
+
+def test_a_lost_file_comes_back_and_what_follows_is_a_new_epoch(one: Machine) -> None:
+    before = one.lease.pointer.place
+    one.lose_file()
+    (one.database.parent / "postroom.db-wal").write_bytes(b"committed in another history")
+
+    ready = one.start()
+
+    after = one.lease.pointer.place
+    assert ready.step is Step.RESTORE
+    assert ready.txid
+    assert one.facts == (after.epoch, 3)
+    assert after.prefix == after.epoch != before.epoch
+    assert one.lease.pointer.earlier == (before,)
+    assert pointer.locate(one.lease.store, one.lease.pointer) == before, "until the new one has a copy"
+    one.work(ready, 1)
+    assert pointer.locate(one.lease.store, one.lease.pointer) == one.lease.pointer.place
+    assert one.start().step is Step.CONTINUE
+
+
+def test_a_start_that_ended_in_the_middle_of_a_restore_is_made_good_by_the_next(one: Machine) -> None:
+    before = one.lease.pointer.place
+    one.lose_file()
+    one.start()
+    one.lose_file()  # as if it had ended before the file was in its place
+
+    ready = one.start()
+
+    assert ready.step is Step.RESTORE
+    assert one.facts == (one.lease.pointer.place.epoch, 3)
+    assert one.lease.pointer.earlier == (before,), "the place that nothing came to is forgotten"
+
+
+def test_a_file_without_a_byte_is_no_database(one: Machine) -> None:
+    one.lose_file()
+    one.database.touch()
+
+    assert one.start().step is Step.RESTORE
+    assert one.facts[1] == 3
+
+
+def test_another_machine_restores_and_the_first_one_s_file_is_refused_afterwards(
+    one: Machine, tmp_path: Path, url: str
+) -> None:
+    two = Machine(tmp_path / "two", url)
+    two.work(two.start(), 2)
+    two.stop()
+    there, before = two.lease.pointer, one.database.read_bytes()
+
+    with pytest.raises(FileRefused, match="another machine took over"):
+        one.start()
+
+    assert one.database.read_bytes() == before
+    assert pointer.read(FolderStore(tmp_path / "replica")) == there, "refused before anything was written"
+    assert two.facts[1] == 5
+
+
+@pytest.mark.parametrize("leaves_notes", [True, False])
+def test_an_older_copy_of_the_file_is_noticed(one: Machine, tmp_path: Path, leaves_notes: bool) -> None:
+    """Its epoch is right, but events are missing that were replicated."""
+    shutil.copy(one.database, tmp_path / "older.db")
+    one.work(one.start(), 2)
+    one.stop()
+    one.lose_file()
+    shutil.copy(tmp_path / "older.db", one.database)
+    if not leaves_notes:
+        shutil.rmtree(one.database.with_name(".postroom.db-litestream"))
+
+    with pytest.raises(FileRefused, match=r"an older copy .* newest event is 3, and .* already replicated event 5"):
+        one.start()
+
+    one.lose_file()
+    one.start()
+    assert one.facts[1] == 5
+
+
+def test_an_older_folder_is_compared_where_the_lease_does_not_tell(one: Machine, tmp_path: Path) -> None:
+    """Events that came after the last renewal: Litestream's files tell what the mark does not."""
+    shutil.copytree(one.database.parent, tmp_path / "older")
+    mark = one.lease.pointer.mark
+    one.work(one.start(), 2)
+    asyncio.run(one.lease.renew(mark=mark, is_released=True))
+    shutil.rmtree(one.database.parent)
+    shutil.copytree(tmp_path / "older", one.database.parent)
+
+    with pytest.raises(FileRefused, match=r"not the newest state: .* up to event 3, the replica .* up to event 5"):
+        one.start()
+
+
+def test_the_file_can_be_declared_right(one: Machine, tmp_path: Path, url: str) -> None:
+    two = Machine(tmp_path / "two", url)
+    two.work(two.start(), 2)
+    two.stop()
+
+    ready = one.start(keep_file=True)
+
+    assert ready.step is Step.BEGIN
+    assert one.facts == (one.lease.pointer.place.epoch, 3)
+    assert one.lease.pointer.earlier[-1] == two.lease.pointer.place, "what only the replica has stays in its prefix"
+
+
+def test_a_file_that_was_moved_to_another_machine_goes_on_in_a_new_epoch(one: Machine, tmp_path: Path) -> None:
+    one.database.parent.rename(tmp_path / "moved")
+    shutil.copytree(tmp_path / "moved", tmp_path / "copied")
+    copied = Machine(tmp_path / "copied", one.url)
+
+    ready = copied.start()
+
+    assert copied.lease.owner.id != one.lease.owner.id, "a copy of the owner's file is another owner"
+    assert ready.step is Step.BEGIN
+    assert copied.facts == (copied.lease.pointer.place.epoch, 3)
+    assert sent_position(copied.database) is None, "Litestream begins with a whole copy"
+
+
+def test_a_replica_from_before_there_were_epochs_moves_to_one(tmp_path: Path, url: str) -> None:
+    old = Machine(tmp_path / "old", url)
+    migrate(old.database)
+    subprocess.run([program(), "replicate", "-once", str(old.database), url], env=ENVIRONMENT, check=True)
+    epoch = old.facts[0]
+
+    ready = Machine(tmp_path / "new", url).start()
+    asyncio.run(Machine(tmp_path / "new", url).lease.take())  # the same owner, at once
+    with pytest.raises(LeaseHeld):
+        old.start()
+
+    assert ready.step is Step.RESTORE
+    fresh = Machine(tmp_path / "new", url)
+    assert fresh.facts[0] != epoch
+    assert ready.url == f"{url}/{fresh.facts[0]}"
+
+
+def test_with_its_file_an_old_replica_is_compared_and_moves_too(tmp_path: Path, url: str) -> None:
+    old = Machine(tmp_path / "old", url)
+    migrate(old.database)
+    subprocess.run([program(), "replicate", "-once", str(old.database), url], env=ENVIRONMENT, check=True)
+
+    ready = old.start()
+
+    assert ready.step is Step.BEGIN
+    assert old.lease.pointer.earlier == (LEGACY,)
+    assert ready.url == f"{url}/{old.facts[0]}"
+
+
+def test_an_emptied_bucket_begins_anew_from_the_file(one: Machine, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "replica")
+    ready = one.start()
+    assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
+    one.work(ready, 1)
+    one.stop()
+    shutil.rmtree(tmp_path / "replica" / one.lease.pointer.place.prefix)  # but not the lease
+    ready = one.start()
+    assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
+
+
+def test_a_replica_without_its_beginning_starts_nothing_empty(one: Machine, tmp_path: Path) -> None:
+    one.work(one.start(), 1)
+    one.stop()
+    one.lose_file()
+    for path in (tmp_path / "replica").rglob("*0000000000000001-*.ltx"):
+        path.unlink()
+    assert list((tmp_path / "replica").rglob("*.ltx")), "something is left of it"
+
+    with pytest.raises(ReplicaRefused, match=r"can't be restored"):
+        one.start()
+
+    assert not one.database.exists()
+    assert pointer.read(one.lease.store).is_released, "and holds up nobody"
+
+
+def test_litestream_alone_does_not_restore(one: Machine) -> None:
+    """The functions may be running beside it already."""
+    one.lose_file()
+    with pytest.raises(FileRefused, match=r"run `python -m infra.restore`"):
+        one.start(may_restore=False)
+
+
+def test_a_file_that_is_no_database_is_told_as_one_sentence(one: Machine) -> None:
+    one.database.write_bytes(b"no database " * 500)
+    with pytest.raises(FileRefused, match=r"is not a database that SQLite can read .* Move it away, and keep it"):
+        one.start()
+
+
+@pytest.mark.e2e
+def test_in_a_bucket_it_is_the_same(tmp_path: Path) -> None:
+    with s3_server(tmp_path / "s3") as port:
+        machine = Machine(tmp_path / "one", f"s3://postroom-replica/db?endpoint=http://127.0.0.1:{port}")
+        machine.work(machine.start(), 3)
+        assert machine.start().step is Step.CONTINUE
+        machine.lose_file()
+        ready = machine.start()
+        assert ready.step is Step.RESTORE
+        assert ready.url == f"s3://postroom-replica/db/{machine.facts[0]}?endpoint=http://127.0.0.1:{port}"
+        machine.work(ready, 1)
+        assert machine.start().step is Step.CONTINUE
+
+
+HERE = Place("epoch_2", "epoch_2", "us", 2)
+BEFORE = Place("epoch_1", "epoch_1", "them", 1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "current", "place", "is_begun", "is_certain", "step"),
+    [
+        ("epoch_2", HERE, HERE, True, True, Step.CONTINUE),
+        ("epoch_2", HERE, HERE, True, False, Step.COMPARE),
+        ("epoch_2", HERE, HERE, False, True, Step.CONTINUE),  # sent, and not noted
+        ("epoch_2", BEFORE, HERE, False, False, Step.CONTINUE),  # named, and nothing sent
+        ("epoch_1", BEFORE, HERE, False, False, Step.COMPARE),  # the file does not know of it yet
+        ("epoch_1", BEFORE, BEFORE, True, True, Step.COMPARE),  # another's
+        ("epoch_2", None, HERE, True, False, Step.BEGIN),  # the bucket was emptied
+        ("epoch_1", LEGACY, LEGACY, False, True, Step.COMPARE),
+    ],
+)
+def test_how_a_file_goes_on(
+    epoch: str, current: Place | None, place: Place, is_begun: bool, is_certain: bool, step: Step
+) -> None:
+    there = Pointer("us", "t", "h", "d", 0, 0, 0, False, place, is_begun, 0, (BEFORE,))
+    assert decide(Facts(epoch, 5), there, current, us="us", is_certain=is_certain) is step
+
+
+def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, tmp_path: Path) -> None:
+    def run(*options: str, **environment: str) -> tuple[int, dict[str, str]]:
+        done = subprocess.run(
+            [sys.executable, "-m", "infra.restore", *options],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], "POSTROOM_REPLICA_URL": one.url, **environment},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        return done.returncode, json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
+
+    new = str(tmp_path / "two" / "postroom.db")
+    assert run()[0] == 78
+    one.ttl_ms = 1500
+    one.start()
+    held_at = time.monotonic()
+    code, said = run(POSTROOM_DB=new)
+    assert (code, "another machine replicates" in said["reason"]) == (73, True)
+    assert not Path(new).exists()
+    code, said = run("--output", str(tmp_path / "copy.db"))
+    assert (code, said["event"]) == (0, "restore.copied")
+    assert facts_of(tmp_path / "copy.db").mark == 3
+    code, said = run("--wait", "10s", POSTROOM_DB=new)
+    assert (code, said["step"]) == (0, "restore")
+    assert time.monotonic() - held_at > 1.5
+    code, said = run(POSTROOM_DB=str(one.database))
+    assert code == 73, "the new one holds it"
+
+
+def test_an_owner_is_one_over_restarts(tmp_path: Path) -> None:
+    first = owner_of(tmp_path / "owner", tmp_path / "x.db")
+    assert owner_of(tmp_path / "owner", tmp_path / "x.db") == first
+    assert isinstance(first, Owner)
+    (tmp_path / "owner").write_text("{}")
+    assert owner_of(tmp_path / "owner", tmp_path / "x.db").id != first.id
