@@ -16,7 +16,7 @@ from tests.support import make_session
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
 WAITING = 40_000
-LOOK_S = 6.0
+LOOK_S = 5.0
 
 
 def pile_up(post: Post, chats: list[str], count: int) -> None:
@@ -55,7 +55,7 @@ def start(post: Post) -> tuple[float, float]:
     return ready_s, (first["at_ns"] - begun) / 1e9
 
 
-@pytest.mark.parametrize("sessions", [1, 40, 4000])
+@pytest.mark.parametrize("sessions", [1, 4000])
 def test_a_backlog_of_40_000_is_begun_at_once_and_taken_in_order(sessions: int, make_post: Make) -> None:
     chats = [str(1000 + number) for number in range(sessions)]
     empty, full = (make_post(functions=["dispatch"], ticks=False) for _ in range(2))

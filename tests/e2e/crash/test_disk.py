@@ -111,7 +111,7 @@ def test_functions_that_cannot_write_say_so_and_go_on_when_they_can(
     post.prepare({"many": 8}, dict.fromkeys(CHATS, "many"))
     post.start()
 
-    fill_and_free(post, platform, dice, fill_by_limit, rounds=int(4 * scale))
+    fill_and_free(post, platform, dice, fill_by_limit, rounds=int(3 * scale))
 
     invariants.check(post, all_completed=True)
     invariants.check_replica(post, tmp_path)
@@ -127,7 +127,7 @@ def test_a_file_system_without_a_byte_left_loses_nothing_and_replicates_again(
         post.prepare({"many": 8}, dict.fromkeys(CHATS, "many"))
         post.start()
 
-        fill_and_free(post, platform, dice, fill_by_ballast, rounds=int(3 * scale))
+        fill_and_free(post, platform, dice, fill_by_ballast, rounds=int(2 * scale))
 
         invariants.check(post, all_completed=True)
         invariants.check_replica(post, tmp_path)

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 CHATS = [str(chat) for chat in range(100, 130)]
 AGENTS = {"alone": 1, "pair": 2, "many": 8}
 VICTIMS = ("ingest", "dispatch", "dispatch", "deliver", "deliver", "sweep", "recurrence", "ticker", "litestream", "s3")
-SECONDS = 35
+SECONDS = 30
 
 
 def test_nothing_accepted_is_lost_and_nothing_runs_or_arrives_twice_unexplained(
