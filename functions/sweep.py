@@ -6,6 +6,7 @@ else. ``POST /tick``: 200 with counts, 500 if something failed. Safe to run twic
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,8 +29,8 @@ from shared.db import (
     questions,
     responses,
     schedule_runs,
+    statistics,
 )
-from shared.db.connection import rows
 from shared.db.writer import Writer
 from shared.deliveries import Policy
 from shared.kick import Kicker
@@ -44,7 +45,7 @@ T = TypeVar("T")
 _BATCH = 250  # rows looked at in one transaction: 1 ms of the write lock, 6 ms at worst, in a million rows
 _PAUSE_S = 0.005  # between batches, so that others get in
 _IDLE_CONVERSATION_MS = 30 * 60 * 1000
-_ANALYSED_ROWS = 400  # of each index, so that a large table's statistics cost no more than a small one's
+_LONGEST_S = 40.0  # of one sweep, less than the runner gives it; the next one goes on
 
 Batch = Callable[[apsw.Connection, Any], tuple[int, Any]]
 """One transaction's work from a place on (None: the first); how many rows, and where to go on (None: it is done)."""
@@ -52,17 +53,23 @@ Batch = Callable[[apsw.Connection, Any], tuple[int, Any]]
 
 @dataclass(slots=True)
 class Swept:
-    """What one sweep did, and which of its chores failed."""
+    """What one sweep did, which of its chores failed, and which were left for the next one, for want of time."""
 
     counts: dict[str, int] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def told(self) -> dict[str, Any]:
+        """As the log and the answer to the tick have it."""
+        return {**self.counts, "failed": self.failed, "left": self.left}
 
 
 class Sweep:
     """What the function holds between requests."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, longest_s: float = _LONGEST_S) -> None:
         self.settings = settings
+        self.longest_s = longest_s
         self.writer = Writer(settings.db)
         self.kicker = Kicker(settings.sockets)
         self.running = asyncio.Lock()
@@ -73,7 +80,6 @@ class Sweep:
         await self._rescue(swept, now_ms)
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
         await self._in_turns(swept, self._chores(now_ms))
-        await self._try(swept, "optimise", _optimise)
         return swept
 
     async def _rescue(self, swept: Swept, now_ms: int) -> None:
@@ -92,6 +98,7 @@ class Sweep:
     def _chores(self, now_ms: int) -> dict[str, Batch]:
         old_ms = now_ms - self.settings.retention_ms
         chores = {
+            "analysed_tables": _analyse,
             "expired_questions": _all(partial(questions.expire, now_ms=now_ms)),
             "expired_approvals": _all(partial(approvals.expire, now_ms=now_ms)),
             "closed_conversations": _all(
@@ -114,7 +121,8 @@ class Sweep:
         """A batch of each chore, then another of those that are not done."""
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
-        while places:
+        deadline = time.monotonic() + self.longest_s
+        while places and time.monotonic() < deadline:
             for name, place in list(places.items()):
                 count, places[name] = await self._try(swept, name, partial(_call, chores[name], place)) or (0, None)
                 swept.counts[name] += count
@@ -122,6 +130,7 @@ class Sweep:
                     del places[name]
                 else:
                     await asyncio.sleep(_PAUSE_S)
+        swept.left = list(places)
 
     async def _try(self, swept: Swept, name: str, work: Callable[[apsw.Connection], T]) -> T | None:
         """Do *work* in a transaction; None if it failed."""
@@ -166,10 +175,13 @@ def _prune_conversations(conn: apsw.Connection, after: Any, *, older_than_ms: in
     return count, last or None
 
 
-def _optimise(conn: apsw.Connection) -> None:
-    """Keep the planner's statistics fresh."""
-    rows(conn, f"PRAGMA analysis_limit = {_ANALYSED_ROWS}")
-    rows(conn, "PRAGMA optimize")
+def _analyse(conn: apsw.Connection, tables: Any) -> tuple[int, Any]:
+    """Keep the planner's statistics fresh, one table at a time."""
+    if tables is None:
+        tables = statistics.stale(conn)
+    if tables:
+        statistics.analyse(conn, tables[0])
+    return len(tables[:1]), tables[1:] or None
 
 
 _held = Held(lambda: Sweep(Settings.load()))
@@ -183,8 +195,8 @@ async def _tick(request: Request) -> Response:
         return JSONResponse({"skipped": "the last sweep still runs"}, status_code=202)
     async with service.running:
         swept = await service.once(now_ms=clock.now_ms())
-    log.info("sweep.done", **swept.counts, failed=swept.failed)
-    return JSONResponse({**swept.counts, "failed": swept.failed}, status_code=500 if swept.failed else 200)
+    log.info("sweep.done", **swept.told())
+    return JSONResponse(swept.told(), status_code=500 if swept.failed else 200)
 
 
 _app = function_app("sweep", [], tick=_tick)

@@ -1,4 +1,5 @@
 import asyncio
+from functools import partial
 
 import apsw
 import pytest
@@ -45,9 +46,9 @@ def sweep_at(now_ms):
 
 
 def done(swept):
-    """What the sweep did, without what it did not."""
-    assert swept.failed == []
-    return {name: count for name, count in swept.counts.items() if count}
+    """What the sweep did to rows, without what it did not."""
+    assert (swept.failed, swept.left) == ([], [])
+    return {name: count for name, count in swept.counts.items() if count and name != "analysed_tables"}
 
 
 # -- stale turns and sends
@@ -261,6 +262,26 @@ def test_questions_approvals_and_conversations_end_when_their_time_is_over(conn)
     assert done(sweep_at(NOW + 1000)) == {"expired_questions": 1, "expired_approvals": 1}
     assert done(sweep_at(NOW + 30 * 60_000)) == {}
     assert done(sweep_at(NOW + 30 * 60_000 + 1)) == {"closed_conversations": 1}
+
+
+def test_only_small_tables_are_analysed(conn):
+    """To count a million rows one by one, with the write lock in hand, takes 0.3 s."""
+    completed(conn, 5)
+    assert sweep_at(NOW).counts["analysed_tables"] > 0
+    names = column(conn, "SELECT DISTINCT tbl FROM sqlite_stat1")
+    assert {"messages", "sessions"} <= set(names)
+    rows(conn, "DELETE FROM sqlite_stat1")
+    rows(conn, "UPDATE messages SET id = 20001 WHERE id = 5")
+    sweep_at(NOW)
+    assert "messages" not in column(conn, "SELECT DISTINCT tbl FROM sqlite_stat1")
+    assert "sessions" in column(conn, "SELECT DISTINCT tbl FROM sqlite_stat1")
+
+
+def test_a_sweep_that_takes_too_long_ends_and_the_next_goes_on(conn):
+    completed(conn, 603)
+    swept = run(partial(Sweep, longest_s=0.0), NOW + 2 * DAY)
+    assert (swept.counts["pruned_messages"], "pruned_messages" in swept.left) == (0, True)
+    assert done(sweep_at(NOW + 2 * DAY)) == {"pruned_messages": 602}
 
 
 def test_a_sweep_leaves_its_heartbeat(conn):
