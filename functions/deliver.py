@@ -57,6 +57,7 @@ class Deliver:
         self._channels = _configured()
         self._backlogs = {name: Backlog(partial(self._look, name)) for name in self._channels}
         self._chats: set[int] = set()  # to which a send is under way here
+        self._is_stopped = False
 
     async def repair(self) -> None:
         """We hold the lock, so whoever was sending is gone: nobody knows what came of it, and policy decides."""
@@ -75,7 +76,7 @@ class Deliver:
         dues = []
         for name, channel in self._channels.items():
             if heads := self._backlogs[name].take(room, now_ms=now_ms):
-                for response, is_first in await self.writer.run(partial(self._claim, heads=heads)):
+                for response, is_first in await self._claimed(heads):
                     room -= 1
                     self._chats.add(response.chat_id)
                     self.worker.start(self.deliver(channel, response, is_first=is_first))
@@ -83,10 +84,19 @@ class Deliver:
         soonest = min((due for due in dues if due is not None), default=None)
         return None if soonest is None else max(0.0, (soonest - clock.now_ms()) / 1000)
 
+    async def _claimed(self, heads: list[int]) -> list[tuple[Response, bool]]:
+        try:
+            return await self.writer.run(partial(self._claim, heads=heads))
+        except asyncio.CancelledError:
+            self._is_stopped = True
+            raise
+
     def _look(self, channel: str, now_ms: int) -> list[int]:
         return responses.heads(self.reader, channel, now_ms=now_ms, held=self._chats)
 
     def _claim(self, conn: apsw.Connection, heads: list[int]) -> list[tuple[Response, bool]]:
+        if self._is_stopped:
+            return []  # nobody waits for them any more: they would seem to be under way, with an unknown outcome
         token = f"send_{os.getpid()}_{secrets.token_hex(6)}"
         now_ms = clock.now_ms()  # not before: the lease must not run while we wait for the lock
         lease_ms = self.settings.lease_ms

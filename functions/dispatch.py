@@ -36,11 +36,15 @@ _SETTLE_PAUSES_S = (0.1, 0.5, 2.0, 5.0)  # a full disk or a lock that lasts: the
 
 @dataclass(slots=True)
 class Running:
-    """A turn of this process. It can be interrupted between its beginning and its settlement, and not in either."""
+    """A turn of this process. It can be interrupted between its beginning and its settlement, and not in either.
+
+    A task that is cancelled before its beginning never gives its messages back.
+    """
 
     claim: Claim
     is_suspect: bool = False
     task: asyncio.Task[None] | None = None
+    has_begun: bool = False
     is_interruptible: bool = False
 
 
@@ -57,6 +61,8 @@ class Dispatch:
         )
         self._running: dict[int, Running] = {}  # by session
         self._backlog = Backlog(self._look)
+        self._is_stopped = False
+        self._given_way: set[int] = set()  # urgent sessions for which a turn was interrupted, and which wait on
 
     async def repair(self) -> None:
         """We hold the lock, so whoever held a turn is gone: fail those turns, to be tried again."""
@@ -79,12 +85,21 @@ class Dispatch:
         ready = self._backlog.take(room, now_ms=now_ms)
         if ready or messages.is_unannounced(self.reader):
             suspects = {each.session_id for each in ready if each.is_suspect}
-            for claim in await self.writer.run(partial(self._claim, ready=ready), durable=False):
+            for claim in await self._claimed(ready):
                 running = self._running[claim.session_id] = Running(claim, claim.session_id in suspects)
                 running.task = self.worker.start(self.turn(running))
             self.kicker.kick("api")
+            if messages.is_unannounced(self.reader):
+                return 0.0
         due = claims.next_due(self.reader, now_ms=now_ms)
         return None if due is None else max(0.0, (due - clock.now_ms()) / 1000)
+
+    async def _claimed(self, ready: list[Ready]) -> list[Claim]:
+        try:
+            return await self.writer.run(partial(self._claim, ready=ready), durable=False)
+        except asyncio.CancelledError:
+            self._is_stopped = True
+            raise
 
     def _look(self, now_ms: int) -> list[Ready]:
         held = {session: running.claim.agent for session, running in self._running.items()}
@@ -92,6 +107,8 @@ class Dispatch:
         return claims.ready(self.reader, now_ms=now_ms, held=held, has_suspect=has_suspect)
 
     def _claim(self, conn: apsw.Connection, ready: list[Ready]) -> list[Claim]:
+        if self._is_stopped:
+            return []  # nobody waits for them any more: they would be held by no turn, until the lease runs out
         messages.announce(conn)
         taken = (
             claims.claim(
@@ -108,17 +125,42 @@ class Dispatch:
         return [claim for claim in taken if claim is not None]
 
     def _interrupt(self) -> None:
-        """End the turns that lost their messages (somebody cancelled one), or for which something urgent has come."""
+        """End the turns that lost their messages (somebody cancelled one), or that something urgent can't wait for."""
         now_ms = clock.now_ms()
+        urgent = claims.urgent_sessions(self.reader, now_ms=now_ms)
         for session, running in self._running.items():
-            if running.task is None or not running.is_interruptible:
+            if not running.has_begun:
+                asyncio.get_running_loop().call_soon(self.worker.wake)  # its task begins first; then look again
+            elif not running.is_interruptible:
                 continue
-            is_held = claims.is_held(self.reader, running.claim)
-            if not is_held or claims.has_urgent(self.reader, session, now_ms=now_ms):
-                log.info("turn.interrupted", turn=running.claim.token, reason="urgent" if is_held else "cancelled")
-                running.is_interruptible = False
-                running.task.cancel()
-                self._backlog.forget()  # the session is to have its turn again by its age
+            elif not claims.is_held(self.reader, running.claim):
+                self._end_early(running, "cancelled")
+            elif session in urgent and claims.would_gain(
+                self.reader, running.claim, now_ms=now_ms, limit=self.settings.batch_size
+            ):
+                self._end_early(running, "urgent")
+        self._given_way &= urgent.keys() - self._running.keys()
+        for session, agent in urgent.items():
+            if session not in self._running and session not in self._given_way:
+                self._make_way(session, agent, now_ms)
+
+    def _make_way(self, session: int, agent: str, now_ms: int) -> None:
+        """If the agent is busy elsewhere, its youngest turn gives way to the urgent session; once, whatever follows."""
+        mine = [running for running in self._running.values() if running.claim.agent == agent]
+        known = agents.get(self.reader, agent)
+        if known is None or len(mine) < known.concurrency or not all(each.is_interruptible for each in mine):
+            return  # there is room, or will be at once
+        lesser = [running for running in mine if not claims.has_taken_urgent(self.reader, running.claim)]
+        if lesser and claims.is_due(self.reader, agent, session, now_ms=now_ms):
+            self._given_way.add(session)
+            self._end_early(lesser[-1], "urgent elsewhere")
+
+    def _end_early(self, running: Running, reason: str) -> None:
+        if running.task is not None:
+            log.info("turn.interrupted", turn=running.claim.token, reason=reason)
+            running.is_interruptible = False
+            running.task.cancel()
+            self._backlog.forget()  # the session is to have its turn again by its age
 
     async def turn(self, running: Running) -> None:
         """One turn, from claim to settlement."""
@@ -128,13 +170,16 @@ class Dispatch:
         renewal = asyncio.create_task(self._renew(claim, this.cancel if this else lambda: None))
         started_ms = clock.now_ms()
         try:
-            running.is_interruptible = True
+            running.has_begun = running.is_interruptible = True
             outcome = await self._run(claim)
             running.is_interruptible = False
             await self._end(claim, outcome)
         except asyncio.CancelledError:
-            await asyncio.to_thread(remains.end, [claim.token])
-            await self._give_back(claim)
+            try:
+                await asyncio.to_thread(remains.end, [claim.token])
+            finally:  # also when it is cancelled once more, by a stop: nobody else would give them back
+                await self._give_back(claim)
+                self._backlog.forget()
             raise
         except ClaimLost as error:
             log.warning("turn.lost", reason=str(error), **context)

@@ -7,7 +7,7 @@ import pytest
 
 from functions.deliver import Deliver
 from shared import clock, deliveries
-from shared.db.connection import transaction
+from shared.db.connection import rows, transaction
 from shared.deliveries import Policy
 from shared.settings import Settings
 from tests.functions.test_deliver import Platform, hang, sent
@@ -36,3 +36,27 @@ def test_nothing_else_goes_to_that_chat_meanwhile(conn, unknown_sends):
 
     assert sorted(asyncio.run(go())) == ["first", "other"]
     assert column(conn, "SELECT count(*) FROM events WHERE type = 'response_outcome_unknown'") == [1]
+
+
+def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, until):
+    """Else it would seem to be under way, and with it an outcome that nobody knows: sent twice, or given up."""
+    answer(conn)
+    platform = Platform(sent)
+
+    async def go():
+        service = Deliver(Settings.load(), httpx.MockTransport(platform))
+        service.worker.begin()
+        await until(lambda: column(conn, "SELECT status FROM responses") == ["acked"] and not service.worker.running)
+        answer(conn, "more")
+        with transaction(conn):
+            service.worker.wake()
+            await asyncio.sleep(0.05)
+            await service.worker.stop()
+        await service.client.aclose()
+        service.writer.close()  # does what it was asked for
+        service.reader.close()
+        service.kicker.close()
+
+    asyncio.run(go())
+    assert rows(conn, "SELECT status, part_started FROM responses") == [("acked", None), ("pending", None)]
+    assert platform.texts == ["hi"]

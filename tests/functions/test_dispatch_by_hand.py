@@ -1,0 +1,321 @@
+"""What people do to messages while dispatch works: cancel, pause, resume, retry, interrupt by something urgent."""
+
+import asyncio
+import json
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from functions.dispatch import Dispatch
+from shared import clock
+from shared.db import messages
+from shared.db.connection import open_connection, rows, transaction
+from shared.errors import WrongState
+from shared.settings import Settings
+from tests.support import column, make_agent, put, row
+
+STATUS = "SELECT status FROM messages ORDER BY id"
+SAID = "SELECT message FROM responses ORDER BY id"
+
+# Notes each run with its process and a grandchild, and stays for ever with a message that says so, unless one says go.
+PROGRAM = """
+import json, os, subprocess, sys, time
+texts = [message["text"] for message in json.load(sys.stdin)["messages"]]
+stays = "stay" in texts and "go" not in texts
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"]) if stays else None
+with open("runs", "a") as runs:
+    runs.write(json.dumps({"texts": texts, "pids": [os.getpid(), child.pid] if child else []}) + "\\n")
+if stays:
+    time.sleep(300)
+print(json.dumps({"type": "result", "text": " and ".join(texts)}))
+"""
+
+
+@pytest.fixture
+def coder(conn, tmp_path):
+    """An agent whose program tells of its runs; what it told."""
+    make_agent(conn, "coder", provider="command", config={"command": [sys.executable, "-I", "-c", PROGRAM]})
+    told = tmp_path / "agents" / "coder" / "runs"
+
+    def runs():
+        lines = told.read_text().splitlines() if told.exists() else []
+        return [json.loads(line) for line in lines]
+
+    return runs
+
+
+def by_hand(conn, verb, row_id, **more):
+    with transaction(conn):
+        return getattr(messages, verb)(conn, row_id, now_ms=clock.now_ms(), **more)
+
+
+def cancel(conn, row_id):
+    return by_hand(conn, "cancel", row_id, reason="unwanted")
+
+
+def working(deed):
+    """Do *deed* beside a dispatch that works."""
+
+    async def go():
+        service = Dispatch(Settings.load())
+        service.worker.begin()
+        try:
+            await deed(service)
+        finally:
+            await service.close()
+
+    asyncio.run(go())
+
+
+def is_gone(pid):
+    """Ended; nobody may have asked for its exit code yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+# -- cancel
+
+
+def test_a_cancelled_message_that_waits_is_never_run(conn, until):
+    unwanted, wanted = put(conn, "unwanted"), put(conn, "wanted")
+    assert cancel(conn, unwanted).status == "pending"
+    working(lambda _: until(lambda: column(conn, STATUS) == ["cancelled", "completed"]))
+    assert column(conn, SAID) == ["You said: wanted"]
+    assert row(conn, "messages", wanted)["retry_count"] == 0
+    assert row(conn, "messages", unwanted)["last_error"] == "unwanted"
+
+
+def test_a_cancelled_turn_ends_with_all_its_processes_and_the_rest_of_its_batch_runs_again(conn, coder, until):
+    unwanted = put(conn, "stay", agent="coder")
+    put(conn, "context", agent="coder", trigger=False)
+    other = put(conn, "other", agent="coder")
+
+    async def deed(service):
+        (run,) = await until(coder)
+        assert run["texts"] == ["stay", "context", "other"]
+        assert not any(map(is_gone, run["pids"]))
+        assert cancel(conn, unwanted).status == "processing"
+        service.worker.wake()
+        await until(lambda: all(map(is_gone, run["pids"])))
+        await until(lambda: column(conn, STATUS) == ["cancelled", "completed", "completed"])
+
+    working(deed)
+    assert [run["texts"] for run in coder()] == [["stay", "context", "other"], ["context", "other"]]
+    assert column(conn, SAID) == ["context and other"]
+    assert (row(conn, "messages", other)["retry_count"], row(conn, "messages", unwanted)["claimed_by"]) == (0, None)
+    told = rows(conn, "SELECT type, message_id FROM events WHERE type IN ('message_cancelled', 'message_released')")
+    ids = column(conn, "SELECT message_id FROM messages ORDER BY id")
+    assert told == [("message_cancelled", ids[0]), ("message_released", ids[2])]
+
+
+def test_two_messages_of_a_turn_are_cancelled_at_once(conn, db, coder, until):
+    texts = ["stay", "second", "third"]
+    first, second, third = (put(conn, text, agent="coder") for text in texts)
+    refused = []
+
+    def cancel_apart(row_id, start):
+        own = open_connection(db)
+        start.wait()
+        try:
+            cancel(own, row_id)
+        except WrongState as error:
+            refused.append(str(error))
+        own.close()
+
+    async def deed(service):
+        await until(coder)
+        start = threading.Barrier(4)
+        threads = [threading.Thread(target=cancel_apart, args=(id_, start)) for id_ in (first, second, first, second)]
+        for thread in threads:
+            thread.start()
+        service.worker.wake()
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+        service.worker.wake()
+        await until(lambda: column(conn, STATUS) == ["cancelled", "cancelled", "completed"])
+
+    working(deed)
+    assert len(refused) == 2
+    assert all("is cancelled; it can't become cancelled" in text for text in refused)
+    assert coder()[-1]["texts"] == ["third"]
+    assert row(conn, "messages", third)["retry_count"] == 0
+    assert column(conn, SAID) == ["third"]
+
+
+def test_a_turn_cancelled_while_it_settles_says_nothing(conn, until):
+    """The fence decides: the cancel came first."""
+    first, other = put(conn, "first"), put(conn, "other")
+
+    async def deed(service):
+        await service.claim_and_start()
+        with ExitStack() as held:
+            held.enter_context(transaction(conn))  # the settlement waits behind us
+            (running,) = service._running.values()
+            await until(lambda: running.task and not running.is_interruptible and service.writer._waiting == [])
+            messages.cancel(conn, first, reason="unwanted", now_ms=clock.now_ms())
+        await until(lambda: not service.worker.running)
+        assert column(conn, STATUS) == ["cancelled", "pending"]
+        assert column(conn, SAID) == column(conn, "SELECT content FROM agent_messages") == []
+        await service.claim_and_start()
+        await until(lambda: not service.worker.running)
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await deed(service)
+        await service.close()
+
+    asyncio.run(go())
+    assert column(conn, STATUS) == ["cancelled", "completed"]
+    assert column(conn, SAID) == ["You said: other"]
+    assert row(conn, "messages", other)["retry_count"] == 0
+
+
+def test_whoever_is_first_of_a_cancel_and_a_settlement_decides(conn, db, until):
+    """Over and over, at whatever instant: either answered, or cancelled, and never both."""
+    count = 30
+    ids = [put(conn, "hello", chat=str(number)) for number in range(count)]
+    outcomes = {}
+
+    def cancel_all():
+        own = open_connection(db)
+        for id_ in ids:
+            while row(own, "messages", id_)["status"] == "pending":
+                pass
+            try:
+                cancel(own, id_)
+                outcomes[id_] = "cancelled"
+            except WrongState:
+                outcomes[id_] = "completed"
+        own.close()
+
+    async def deed(_):
+        await asyncio.to_thread(cancel_all)
+        await until(lambda: not {"pending", "processing"} & set(column(conn, STATUS)))
+
+    working(deed)
+    assert dict(rows(conn, "SELECT id, status FROM messages")) == outcomes
+    answered = column(conn, "SELECT in_reply_to FROM responses ORDER BY id")
+    assert sorted(answered) == [id_ for id_ in ids if outcomes[id_] == "completed"]
+
+
+# -- urgent
+
+
+def test_something_urgent_interrupts_the_turn_and_runs_with_what_it_took(conn, coder, until):
+    put(conn, "stay", agent="coder")
+
+    async def deed(service):
+        (run,) = await until(coder)
+        put(conn, "context", agent="coder", trigger=False)
+        put(conn, "normal", agent="coder")
+        service.worker.wake()
+        await asyncio.sleep(0.05)
+        assert not any(map(is_gone, run["pids"]))  # what is not urgent waits
+        put(conn, "go", agent="coder", urgency="urgent")
+        service.worker.wake()
+        await until(lambda: set(column(conn, STATUS)) == {"completed"})
+        assert all(map(is_gone, run["pids"]))
+
+    working(deed)
+    assert coder()[-1]["texts"] == ["stay", "context", "normal", "go"]
+    assert column(conn, "SELECT DISTINCT retry_count FROM messages") == [0]
+    assert column(conn, SAID) == ["stay and context and normal and go"]
+
+
+def test_something_urgent_comes_before_another_session_that_waits_longer(conn, coder, until):
+    """Else the turn was interrupted, and its agent works for somebody else."""
+    older = put(conn, "older", agent="coder", chat="2")
+    by_hand(conn, "pause", older)
+    put(conn, "stay", agent="coder", chat="1")
+
+    async def deed(service):
+        await until(coder)
+        by_hand(conn, "resume", older)
+        put(conn, "go", agent="coder", chat="1", urgency="urgent")
+        service.worker.wake()
+        await until(lambda: set(column(conn, STATUS)) == {"completed"})
+
+    working(deed)
+    assert [run["texts"] for run in coder()] == [["stay"], ["stay", "go"], ["older"]]
+
+
+# -- pause, resume, retry
+
+
+def test_a_paused_message_waits_until_it_is_resumed_and_holds_nobody(conn, until):
+    paused = put(conn, "paused")
+    put(conn, "next")
+    by_hand(conn, "pause", paused)
+
+    async def deed(service):
+        await until(lambda: column(conn, STATUS) == ["paused", "completed"])
+        service.worker.wake()
+        await asyncio.sleep(0.05)
+        assert column(conn, STATUS) == ["paused", "completed"]
+        by_hand(conn, "resume", paused)
+        service.worker.wake()
+        await until(lambda: column(conn, STATUS) == ["completed", "completed"])
+
+    working(deed)
+    assert column(conn, SAID) == ["You said: next", "You said: paused"]
+
+
+def test_a_dead_message_is_tried_again_with_all_its_attempts(conn, until, monkeypatch):
+    monkeypatch.setenv("POSTROOM_MAX_ATTEMPTS", "2")
+    dead = put(conn, "!fail 1000")
+
+    async def deed(service):
+        await until(lambda: column(conn, STATUS) == ["dead"])
+        with transaction(conn):
+            rows(conn, "UPDATE messages SET message = '!fail 1'")
+        by_hand(conn, "retry", dead)
+        assert row(conn, "messages")["retry_count"] == 0
+        service.worker.wake()
+        await until(lambda: column(conn, STATUS) == ["completed"])
+
+    working(deed)
+    assert column(conn, SAID)[-1] == "Attempt 2 worked."
+    types = column(conn, "SELECT type FROM events WHERE type GLOB 'message_*' ORDER BY id")
+    assert types == ["message_received", "message_retry", "message_dead", "message_retried", "message_retry"]
+
+
+# -- stopping, and the events of arrival
+
+
+def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, until):
+    """Else the messages would be held by a turn that never begins, until its lease runs out."""
+    put(conn, "hello")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        service.worker.begin()
+        await until(lambda: column(conn, STATUS) == ["completed"])
+        await until(lambda: not service.worker.running)
+        put(conn, "more")
+        with ExitStack() as held:
+            held.enter_context(transaction(conn))
+            service.worker.wake()
+            await asyncio.sleep(0.05)
+            await service.worker.stop()
+        service.writer.close()  # does what it was asked for
+        service.reader.close()
+        service.kicker.close()
+
+    asyncio.run(go())
+    assert column(conn, STATUS) == ["completed", "pending"]
+    assert row(conn, "messages")["retry_count"] == 0
+
+
+def test_many_arrivals_are_told_without_waiting_for_the_next_tick(conn, until):
+    count = 1201
+    put(conn, "!slow 300")
+    with transaction(conn):
+        news = messages.NewMessage(sender="A", agent="assistant", session_id=1, trigger=False)
+        messages.enqueue_many(conn, [news] * (count - 1), now_ms=clock.now_ms())
+    told = "SELECT count(*) FROM events WHERE type = 'message_received'"
+    working(lambda _: until(lambda: column(conn, told) == [count], 4))
