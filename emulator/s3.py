@@ -123,7 +123,7 @@ class WriteThrough:
         self._folder = folder
         self._lock = threading.Lock()
         self._conditional = threading.Lock()
-        self._kept: dict[tuple[str, str], int] = {}  # (bucket, key) -> id of the object in memory that is on disk
+        self._kept: set[tuple[str, str]] = set()  # bucket and key of what is on disk
 
     def load(self) -> int:
         """Bring what is on disk into moto; returns the number of objects."""
@@ -134,7 +134,7 @@ class WriteThrough:
                 key = self._backend.put_object(bucket, item.key, item.body, etag=item.etag, disable_notification=True)
                 key.set_metadata(item.metadata, replace=True)
                 key.last_modified = datetime.datetime.fromtimestamp(item.modified_at, datetime.UTC).replace(tzinfo=None)
-                self._kept[bucket, item.key] = id(key)
+                self._kept.add((bucket, item.key))
         return len(self._kept)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -175,29 +175,39 @@ class WriteThrough:
         self._lock.acquire()
 
     def _keep(self, bucket: str, key: str, *, whole_bucket: bool) -> None:
-        """Make the disk equal to memory for one object, or for the bucket after a request about many."""
+        """Make the disk equal to memory for one object, or for those that a request about many has deleted.
+
+        What is still there is not written again: each PUT did that before its answer, and a bucket full of small
+        objects would hold up every other request for minutes.
+        """
         known = self._backend.buckets.get(bucket)
         if known is None:
             self._folder.remove_bucket(bucket)
-            for entry in [entry for entry in self._kept if entry[0] == bucket]:
-                del self._kept[entry]
+            self._kept = {entry for entry in self._kept if entry[0] != bucket}
             return
         if not key and not whole_bucket:
             self._folder.add_bucket(bucket)
             return
-        names = [key] if key else {name for owner, name in self._kept if owner == bucket} | set(known.keys)
-        for name in names:
-            self._keep_one(bucket, name, known.keys.get(name))
+        if key:
+            self._keep_one(bucket, key, known.keys.get(key))
+            return
+        for name in [name for owner, name in self._kept if owner == bucket and _is_gone(known.keys.get(name))]:
+            self._keep_one(bucket, name, None)
 
     def _keep_one(self, bucket: str, name: str, key: Any) -> None:
-        if key is None or type(key).__name__ == "FakeDeleteMarker":
-            if self._kept.pop((bucket, name), None) is not None:
+        if _is_gone(key):
+            if (bucket, name) in self._kept:
+                self._kept.discard((bucket, name))
                 self._folder.delete(bucket, name)
             return
         modified_at = key.last_modified.replace(tzinfo=datetime.UTC).timestamp()
         metadata = {str(field): str(value) for field, value in key.metadata.items()}
         self._folder.put(bucket, StoredObject(name, key.value, metadata, key.etag.strip('"'), modified_at))
-        self._kept[bucket, name] = id(key)
+        self._kept.add((bucket, name))
+
+
+def _is_gone(key: Any) -> bool:
+    return key is None or type(key).__name__ == "FakeDeleteMarker"
 
 
 def _is_stranger(environ: dict[str, Any]) -> bool:
