@@ -10,6 +10,7 @@ function does not load, 73 can't listen, 78 the settings or the database refuse.
 
 import argparse
 import asyncio
+import contextlib
 import errno
 import faulthandler
 import gc
@@ -43,6 +44,7 @@ GRACE_S = 1.5  # of which for answers under way
 KEEP_ALIVE_S = 75  # longer than a load balancer's 60 s, or it meets connections that we are just closing
 QUIET_PATHS = ("/healthz", "/tick")
 LOGGED_PATH_LENGTH = 200
+_DATE_EVERY_S = 1.0
 GARBAGE_OBJECTS = 10_000  # new ones before Python looks for rings among them; its own 700 are a few requests
 
 log = logs.get()
@@ -163,6 +165,8 @@ class Server(uvicorn.Server):
         self._guard = guard
         self._on_ready = on_ready
         self._starting: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._starting = asyncio.ensure_future(super().startup(sockets))
@@ -181,6 +185,17 @@ class Server(uvicorn.Server):
             if self._on_ready is not None:
                 self._on_ready()
 
+    async def main_loop(self) -> None:
+        """uvicorn's own looks ten times a second whether it is to end, and nearly all that we do when idle was that.
+
+        Ours is told. Once a second remains, for the time in the answers' headers.
+        """
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DATE_EVERY_S):
+                    await self._ending.wait()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._guard.end_streams()
         await super().shutdown(sockets)
@@ -198,6 +213,8 @@ class Server(uvicorn.Server):
             # Never called off, because what follows (executors, threads) can hang as well.
             faulthandler.dump_traceback_later(STOP_LIMIT_S, exit=True, file=sys.__stderr__ or sys.stderr)
         self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
         if self._starting is not None and not self._starting.done():
             logging.getLogger("uvicorn.error").disabled = True  # it would report the lifespan's end as a failure
             self._starting.get_loop().call_soon_threadsafe(self._starting.cancel)
