@@ -6,7 +6,7 @@ token. Writers are serialised (``connection.transaction``), so what a claim read
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ URGENT_SESSIONS = """
           FROM open
          WHERE open.session_id IS NOT NULL
     )
-    SELECT session_id
+    SELECT open.session_id, (SELECT agent FROM sessions WHERE id = open.session_id)
       FROM open
      WHERE EXISTS (SELECT 1
                      FROM messages m
@@ -243,7 +243,7 @@ def ready(
     """
     held = held or {}
     running = Counter(held.values())
-    urgent = {session_id for (session_id,) in rows(conn, URGENT_SESSIONS, {"now": now_ms})}
+    urgent = urgent_sessions(conn, now_ms=now_ms)
 
     def rank(each: Ready) -> tuple[bool, int]:
         return each.session_id not in urgent, each.head
@@ -293,6 +293,11 @@ def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, lim
     if urgent:
         first = {row[0] for row in urgent}
         found = [*urgent, *(row for row in found if row[0] not in first)][:limit]
+    return _together(found, now_ms)
+
+
+def _together(found: Iterable[Sequence[Any]], now_ms: int) -> list[int]:
+    """The ids of those, from the first on, that can share a turn. *found* has the columns of ``DUE``."""
     batch: list[int] = []
     together: tuple[Any, Any] | None = None
     for id_, _, process_after, retry_count, chat_id, thread_id, own_answer in found:
@@ -439,9 +444,47 @@ def is_held(conn: apsw.Connection, claim: Claim) -> bool:
     )
 
 
+def urgent_sessions(conn: apsw.Connection, *, now_ms: int) -> dict[int, str]:
+    """The sessions in which an urgent message waits, and their agents."""
+    return dict(rows(conn, URGENT_SESSIONS, {"now": now_ms}))
+
+
 def has_urgent(conn: apsw.Connection, session_id: int, *, now_ms: int) -> bool:
     """Whether an urgent message waits in the session."""
     return bool(rows(conn, URGENT, {"session": session_id, "now": now_ms, "limit": 1}))
+
+
+def is_due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int) -> bool:
+    """Whether the session could have its turn now."""
+    return bool(_due(conn, agent, session_id, now_ms=now_ms, limit=1))
+
+
+TAKEN = """
+    SELECT id, status, process_after, retry_count, chat_id, thread_id, content ->> '$.own_answer', urgency = 'urgent'
+      FROM messages
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND trigger = 1
+     ORDER BY id
+"""
+
+
+def has_taken_urgent(conn: apsw.Connection, claim: Claim) -> bool:
+    """Whether the turn has an urgent message."""
+    return any(is_urgent for *_, is_urgent in rows(conn, TAKEN, {"ids": claim.ids}))
+
+
+def would_gain(conn: apsw.Connection, claim: Claim, *, now_ms: int, limit: int) -> bool:
+    """Whether the turn, given back and begun anew, would have an urgent message that it has not.
+
+    What was urgent already goes first, oldest first, so each new beginning adds to it, until the batch is full.
+    """
+    waiting = rows(conn, URGENT, {"session": claim.session_id, "now": now_ms, "limit": limit})
+    if not waiting:
+        return False
+    taken = rows(conn, TAKEN, {"ids": claim.ids})
+    urgent = sorted([*waiting, *(row[:-1] for row in taken if row[-1])], key=lambda row: row[0])
+    others = [row[:-1] for row in taken if not row[-1]]
+    batch = set(_together([*urgent, *others][:limit], now_ms))
+    return any(row[0] in batch for row in waiting)
 
 
 def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:

@@ -1,0 +1,236 @@
+"""An urgent message does not wait for the turn that runs, and no number of them keeps a turn from its end."""
+
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from functions.dispatch import Dispatch
+from shared import clock, mailbox
+from shared.db.connection import rows, transaction
+from shared.kick import Kicker
+from shared.settings import Settings
+from tests.support import column, make_agent, put
+
+STATES = "SELECT message, status, retry_count FROM messages ORDER BY id"
+
+
+@pytest.fixture
+def crew(conn):
+    for name in ("alice", "bob"):
+        make_agent(conn, name)
+
+
+@pytest.fixture
+def working(environment):
+    """A dispatch whose loop runs, and a kick for it."""
+
+    class Working:
+        async def __aenter__(self):
+            self.service = Dispatch(Settings.load())
+            self.kicker = Kicker(environment)
+            self.service.worker.begin()
+            return self
+
+        async def __aexit__(self, *_):
+            self.kicker.close()
+            await self.service.close()
+
+        def kick(self):
+            self.kicker.kick("dispatch")
+
+    return Working
+
+
+def send(conn, body, recipient="bob", sender="operator", **more):
+    with transaction(conn):
+        return mailbox.send(conn, sender, recipient, body, now_ms=clock.now_ms(), **more)
+
+
+def is_running(conn, text):
+    return [text] == column(conn, "SELECT message FROM messages WHERE status = 'processing'")
+
+
+def batches(conn):
+    found = column(conn, "SELECT data FROM events WHERE type = 'chain_step_start' ORDER BY id")
+    names = dict(rows(conn, "SELECT message_id, message FROM messages"))
+    return [[names[id_] for id_ in json.loads(data)["batch"]] for data in found]
+
+
+def test_the_turn_begins_anew_with_the_urgent_message_and_nothing_is_lost_or_counted(conn, crew, until, working):
+    send(conn, "!slow 300 never")
+
+    async def go():
+        async with working() as it:
+            await until(lambda: is_running(conn, "!slow 300 never"))
+            send(conn, "!say stop", urgency="urgent")
+            it.kick()
+            await until(lambda: len(batches(conn)) == 2)
+            return rows(conn, STATES)
+
+    assert asyncio.run(go()) == [("!slow 300 never", "processing", 0), ("!say stop", "processing", 0)]
+    assert batches(conn) == [["!slow 300 never"], ["!slow 300 never", "!say stop"]]
+    assert column(conn, "SELECT type FROM events WHERE type = 'message_released'")
+    assert column(conn, "SELECT id FROM responses") == []
+
+
+AGENT = """
+sleep 300 &
+echo "$$ $!" >> pids
+cat > asked.$$
+if grep -q urgent asked.$$; then echo 'I stop'; exit; fi
+wait
+"""
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_within_a_tenth_of_a_second_and_the_agents_processes_are_gone(conn, until, working, tmp_path):
+    """The best of a few tries: others work on this machine too."""
+    make_agent(conn, "bob", provider="command", config={"command": ["/bin/sh", "-c", AGENT]})
+    folder = tmp_path / "agents" / "bob"
+    took_ms = []
+
+    async def go():
+        async with working() as it:
+            for _ in range(5):
+                (folder / "pids").unlink(missing_ok=True)
+                send(conn, "work")
+                it.kick()
+                await until(lambda: (folder / "pids").exists() and (folder / "pids").read_text().endswith("\n"))
+                pids = [int(pid) for pid in (folder / "pids").read_text().split()]
+                before = len(batches(conn))
+                send(conn, "urgent", urgency="urgent")
+                it.kick()
+                began = time.monotonic()
+                await until(lambda count=before: len(batches(conn)) > count)
+                took_ms.append((time.monotonic() - began) * 1000)
+                assert not any(map(alive, pids))
+                await until(lambda: column(conn, "SELECT DISTINCT status FROM messages") == ["completed"])
+
+    asyncio.run(go())
+    assert min(took_ms) < 100, took_ms
+    assert column(conn, "SELECT DISTINCT message FROM responses") == ["I stop"]
+    assert column(conn, "SELECT max(retry_count) FROM messages") == [0]
+
+
+def test_more_urgent_messages_than_fit_do_not_keep_the_turn_from_its_end(conn, crew, until, working, monkeypatch):
+    """The turn once began anew as long as anything urgent waited, and so for ever."""
+    monkeypatch.setenv("POSTROOM_BATCH_SIZE", "2")
+    send(conn, "!slow 0.3 first")
+
+    async def go():
+        async with working() as it:
+            await until(lambda: is_running(conn, "!slow 0.3 first"))
+            for number in range(5):
+                send(conn, f"!slow 0.05 {number}", urgency="urgent")
+            await until(lambda: it.kick() or column(conn, "SELECT DISTINCT status FROM messages") == ["completed"])
+
+    asyncio.run(go())
+    assert len(batches(conn)) <= 1 + 2 + 3
+    assert column(conn, "SELECT message FROM responses ORDER BY id") == ["0", "1", "2", "3", "first", "4"]
+
+
+def test_urgent_messages_that_can_not_share_a_turn_take_turns(conn, crew, until, working):
+    """Two that ask for an answer in two places: interrupting the one for the other would go round for ever."""
+    put(conn, "!slow 300", agent="bob", chat="1")
+
+    async def go():
+        async with working() as it:
+            await until(lambda: is_running(conn, "!slow 300"))
+            for thread in ("a", "b"):
+                put(conn, f"!slow 0.2 {thread}", agent="bob", chat="1", urgency="urgent")
+                rows(
+                    conn,
+                    "UPDATE messages SET thread_id = :thread WHERE id = (SELECT max(id) FROM messages)",
+                    {"thread": thread},
+                )
+            await until(lambda: it.kick() or column(conn, "SELECT message FROM responses ORDER BY id") == ["a", "b"])
+            await until(lambda: is_running(conn, "!slow 300"))
+
+    asyncio.run(go())
+    assert batches(conn) == [["!slow 300"], ["!slow 0.2 a"], ["!slow 0.2 b"], ["!slow 300"]]
+
+
+def test_a_busy_agent_gives_way_to_what_is_urgent_in_another_session(conn, crew, until, working):
+    """Mail lies in a session of its own: whoever is busy in a chat must not make it wait."""
+    put(conn, "!slow 300", agent="bob")
+
+    async def go():
+        async with working() as it:
+            await until(lambda: is_running(conn, "!slow 300"))
+            send(conn, "!slow 0.3 stop", urgency="urgent")
+            it.kick()
+            await until(lambda: is_running(conn, "!slow 0.3 stop"))
+            between = rows(conn, STATES)
+            await until(lambda: is_running(conn, "!slow 300"))
+            return between
+
+    assert asyncio.run(go()) == [("!slow 300", "pending", 0), ("!slow 0.3 stop", "processing", 0)]
+    assert batches(conn) == [["!slow 300"], ["!slow 0.3 stop"], ["!slow 300"]]
+
+
+def test_an_agent_with_a_turn_to_spare_interrupts_nothing(conn, until, working):
+    make_agent(conn, "bob", concurrency=2)
+    put(conn, "!slow 300", agent="bob")
+
+    async def go():
+        async with working() as it:
+            await until(lambda: is_running(conn, "!slow 300"))
+            send(conn, "hello", urgency="urgent")
+            it.kick()
+            await until(lambda: column(conn, "SELECT message FROM responses") == ["You said: hello"])
+            assert is_running(conn, "!slow 300")
+
+    asyncio.run(go())
+    assert len(batches(conn)) == 2
+
+
+def test_nor_does_one_whose_urgent_session_must_wait_for_another_try(conn, crew, until, working):
+    failed = put(conn, "hard", agent="bob", chat="1")
+    rows(
+        conn,
+        "UPDATE messages SET retry_count = 1, last_error = 'broken', process_after = :due WHERE id = :id",
+        {"due": clock.now_ms() + 600_000, "id": failed},
+    )
+    put(conn, "!slow 0.5 done", agent="bob", chat="2")
+
+    async def go():
+        async with working() as it:
+            await until(lambda: is_running(conn, "!slow 0.5 done"))
+            put(conn, "stop", agent="bob", chat="1", urgency="urgent")
+            await until(lambda: it.kick() or column(conn, "SELECT message FROM responses") == ["done"])
+
+    asyncio.run(go())
+    assert batches(conn) == [["!slow 0.5 done"]]
+
+
+def test_what_comes_before_the_turns_task_has_begun_is_looked_at_again(conn, crew, until):
+    put(conn, "!slow 300", agent="bob")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()  # the turn is claimed, its task waits for the loop
+        put(conn, "!slow 300 stop", agent="bob", urgency="urgent")
+        service._interrupt()
+        assert not service.worker._wake.is_set()
+        await asyncio.sleep(0)
+        is_awake = service.worker._wake.is_set()
+        await service.claim_and_start()
+        await until(lambda: not service.worker.running)
+        await service.claim_and_start()
+        await until(lambda: len(batches(conn)) == 2)
+        await service.close()
+        return is_awake
+
+    assert asyncio.run(go())
+    assert batches(conn)[1] == ["!slow 300", "!slow 300 stop"]
