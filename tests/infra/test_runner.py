@@ -19,6 +19,26 @@ def client():
         yield client
 
 
+def _wake_ups(process):
+    """How often the process was idle and was woken."""
+    threads = Path(f"/proc/{process.pid}/task").iterdir()
+    lines = [line for thread in threads for line in (thread / "status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+
+def test_an_idle_function_is_left_alone(serve, client):
+    """Once a second, for the time in the answers' headers; uvicorn by itself would look ten times whether to end."""
+    process, url = serve()
+    assert client.get(f"{url}/hello").status_code == 200
+    client.close()
+    time.sleep(0.5)
+    before = _wake_ups(process)
+    time.sleep(2)
+
+    assert _wake_ups(process) - before <= 6
+    assert process.stop(signal.SIGTERM)[0] == 0
+
+
 # -- serving ----------------------------------------------------------------------------------------------------------
 
 
