@@ -1,5 +1,6 @@
 """Cron expressions in a time zone, as instants in milliseconds UTC."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -9,7 +10,8 @@ from croniter import CroniterError, croniter
 from shared.errors import ConfigInvalid
 
 _FIELDS = 5  # croniter also knows seconds and years; a year is a schedule that ends, a second outruns every tick
-_LONGEST_GAP = timedelta(hours=1)  # of a wall clock going forward
+_LONGEST_GAP = timedelta(hours=2)  # of a wall clock going forward: Antarctica/Troll
+_RANDOM = re.compile(r"(?<![a-z])r(?![a-z])", re.IGNORECASE)  # croniter's own: another instant at every look
 
 
 def validate(expression: str, timezone: str) -> None:
@@ -38,6 +40,8 @@ def next_occurrence(expression: str, timezone: str, *, after_ms: int) -> int:
             f"cron expression {expression!r} can't be used: it needs five fields, "
             "minute, hour, day of month, month, day of week"
         )
+    if _RANDOM.search(expression):
+        raise ConfigInvalid(f"cron expression {expression!r} can't be used: R is a random instant, and no schedule")
     try:
         start = datetime.fromtimestamp(after_ms / 1000, zone)
         if expression == "@hourly" or (len(fields) == _FIELDS and fields[1].startswith("*")):

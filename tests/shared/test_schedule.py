@@ -9,6 +9,7 @@ from shared.errors import ConfigInvalid
 from shared.schedule import next_occurrence, successor, validate
 
 ZURICH, NEW_YORK, LORD_HOWE, SAO_PAULO = "Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo"
+TROLL = "Antarctica/Troll"
 
 
 def ms(text, zone="UTC"):
@@ -73,6 +74,19 @@ CASES = {
         *("0 0 * * *", SAO_PAULO, "2018-11-03T12:00"),
         ["2018-11-04T01:00-02:00", "2018-11-05T00:00-02:00"],
     ),
+    "two hours that do not exist: two hours later": (
+        *("30 1 * * *", TROLL, "2026-03-28T12:00"),
+        ["2026-03-29T03:30+02:00", "2026-03-30T01:30+02:00"],
+    ),
+    "after a start within what those two hours have moved to": (
+        *("30 1 * * *", TROLL, "2026-03-29T03:05"),
+        ["2026-03-29T03:30+02:00", "2026-03-30T01:30+02:00"],
+    ),
+    "two hours that come twice: the first time": (
+        *("30 1 * * *", TROLL, "2026-10-24T12:00"),
+        ["2026-10-25T01:30+02:00", "2026-10-26T01:30+00:00"],
+    ),
+    "the months and days whose names have an r": ("0 9 * mar,apr fri", "UTC", "2027-03-01", ["2027-03-05T09:00+00:00"]),
     "leap days": ("0 0 29 2 *", "UTC", "2026-01-01T00:00", ["2028-02-29T00:00+00:00", "2032-02-29T00:00+00:00"]),
     "weekdays by name": ("0 8 * * mon-fri", "UTC", "2026-11-20T09:00", ["2026-11-23T08:00+00:00"]),
     "strictly after": ("0 9 * * *", "UTC", "2026-11-20T09:00", ["2026-11-21T09:00+00:00"]),
@@ -93,6 +107,8 @@ REFUSED = {
     "a word": ("every day at nine oclock", "UTC", "can't be used"),
     "a date that never comes": ("0 0 30 2 *", "UTC", "can't be used"),
     "an unknown alias": ("@reboot", "UTC", "can't be used"),
+    "a random minute": ("R 9 * * *", "UTC", "R is a random instant"),
+    "a random hour of some": ("0 r(1-3) * * *", "UTC", "R is a random instant"),
     "a step of nothing": ("*/0 * * * *", "UTC", "can't be used"),
     "an unknown zone": ("* * * * *", "Mars/Olympus", "time zone 'Mars/Olympus' is not known"),
     "a path for a zone": ("* * * * *", "../../etc/passwd", "is not known"),
@@ -127,7 +143,7 @@ minutes = st.sampled_from(["0", "15", "*/20", "*", "7,52", "30-40"])
 hours = st.sampled_from(["*", "*/2", "2", "1,2,3", "0", "23", "0-23", "1-3"])
 days = st.sampled_from(["*", "29", "1,15", "31"])
 weekdays = st.sampled_from(["*", "sun", "1-5"])
-zones = st.sampled_from([ZURICH, NEW_YORK, LORD_HOWE, SAO_PAULO, "UTC", "Asia/Kathmandu", "Africa/Casablanca"])
+zones = st.sampled_from([ZURICH, NEW_YORK, LORD_HOWE, SAO_PAULO, TROLL, "UTC", "Asia/Kathmandu", "Africa/Casablanca"])
 instants = st.integers(ms("2015-01-01"), ms("2030-01-01"))
 
 
@@ -148,3 +164,24 @@ def test_a_daily_task_runs_once_on_every_day(zone, at):
         local = datetime.fromtimestamp(at / 1000, ZoneInfo(zone)).date()
         assert day is None or local == day + timedelta(days=1)
         day = local
+
+
+@given(minutes, hours, days, weekdays, zones, instants, st.floats(0, 1, exclude_max=True))
+def test_the_grid_is_the_same_from_wherever_one_looks(minute, hour, day, weekday, zone, at, share):
+    """No drift: what is computed from a late run, or after a downtime, is what was there before."""
+    expression = f"{minute} {hour} {day} * {weekday}"
+    following_ms = next_occurrence(expression, zone, after_ms=at)
+    between = at + int((following_ms - at) * share)
+    assert next_occurrence(expression, zone, after_ms=between) == following_ms
+
+
+@given(minutes, hours, zones, instants, st.integers(0, 5 * 86_400_000), st.sampled_from(["coalesce", "catch_up"]))
+def test_a_successor_is_on_the_grid_and_misses_only_what_it_may(minute, hour, zone, at, late, misfire):
+    expression = f"{minute} {hour} * * *"
+    due = next_occurrence(expression, zone, after_ms=at)
+    found = successor(expression, zone, misfire, scheduled_ms=due, now_ms=due + late)
+    following_ms = next_occurrence(expression, zone, after_ms=due)
+    if misfire == "catch_up" or following_ms > due + late:
+        assert found == following_ms
+    else:
+        assert found == next_occurrence(expression, zone, after_ms=due + late)
