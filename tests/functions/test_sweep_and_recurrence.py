@@ -317,23 +317,51 @@ def missed(conn, **fields):
         rows(conn, "UPDATE messages SET status = 'completed' WHERE id = (SELECT max(id) FROM messages)")
 
 
+def advance_at(now_ms):
+    advanced = run(Recurrence, now_ms)
+    assert advanced.failed == []
+    return advanced.counts
+
+
 def test_recurrence_finds_what_a_settlement_missed_once(conn):
     missed(conn)
-    assert run(Recurrence, NINE + 5) == {"messages": 1, "responses": 0}
+    assert advance_at(NINE + 5) == {"messages": 1, "responses": 0}
     assert row(conn, "messages")["process_after"] == NINE + DAY
     before = dump(conn)
-    assert run(Recurrence, NINE + 5) == {"messages": 0, "responses": 0}
+    assert advance_at(NINE + 5) == {"messages": 0, "responses": 0}
     assert dump(conn) == before
+
+
+def test_recurrence_finds_all_that_was_missed_in_transactions_of_bounded_size(conn, written):
+    for number in range(53):
+        missed(conn, series_id=f"s{number}")
+    assert advance_at(NINE + 5) == {"messages": 53, "responses": 0}
+    assert column(conn, "SELECT count(*) FROM messages WHERE recurrence IS NOT NULL AND status = 'pending'") == [53]
+    assert max(written) == 2 * 20  # of each, the one that ended and the one that follows
+
+
+def test_a_table_that_fails_does_not_keep_the_other_from_going_on(serving, conn):
+    missed(conn)
+    recurring_response(conn)
+    with transaction(conn):
+        rows(conn, "CREATE TRIGGER broken BEFORE INSERT ON messages BEGIN SELECT raise(ABORT, 'broken'); END")
+
+    async def go():
+        async with serving(recurrence) as client:
+            return await client.post("/tick", headers=TICK)
+
+    told = asyncio.run(go())
+    assert (told.status_code, told.json()) == (500, {"responses": 1, "failed": ["messages"]})
 
 
 @pytest.mark.parametrize(("misfire", "due"), [("coalesce", NINE + 4 * DAY), ("catch_up", NINE + DAY)])
 def test_after_a_long_downtime_misfire_decides(conn, misfire, due):
     missed(conn, misfire=misfire)
-    run(Recurrence, NINE + 3 * DAY + 5)
+    advance_at(NINE + 3 * DAY + 5)
     assert row(conn, "messages")["process_after"] == due
 
 
-def test_recurring_responses_go_on_too(conn):
+def recurring_response(conn):
     answer(conn)
     with transaction(conn):
         rows(
@@ -342,5 +370,9 @@ def test_recurring_responses_go_on_too(conn):
             " status = 'dead'",
             {"now": NOW},
         )
-    assert run(Recurrence, NOW) == {"messages": 0, "responses": 1}
+
+
+def test_recurring_responses_go_on_too(conn):
+    recurring_response(conn)
+    assert advance_at(NOW) == {"messages": 0, "responses": 1}
     assert row(conn, "responses")["deliver_after"] == NINE
