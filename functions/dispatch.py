@@ -306,6 +306,7 @@ def _turn_message(message: Message) -> TurnMessage:
         at_ms=message.created_at,
         reply_to=reply.get("text"),
         is_context=not message.trigger,
+        from_agent=message.from_agent,
     )
 
 

@@ -44,7 +44,6 @@ T = TypeVar("T")
 
 _BATCH = 250  # rows looked at in one transaction: 1 ms of the write lock, 6 ms at worst, in a million rows
 _PAUSE_S = 0.005  # between batches, so that others get in
-_IDLE_CONVERSATION_MS = 30 * 60 * 1000
 _LONGEST_S = 40.0  # of one sweep, less than the runner gives it; the next one goes on
 
 Batch = Callable[[apsw.Connection, Any], tuple[int, Any]]
@@ -102,7 +101,9 @@ class Sweep:
             "expired_questions": _all(partial(questions.expire, now_ms=now_ms)),
             "expired_approvals": _all(partial(approvals.expire, now_ms=now_ms)),
             "closed_conversations": _all(
-                partial(conversations.close_idle, idle_since_ms=now_ms - _IDLE_CONVERSATION_MS, now_ms=now_ms)
+                partial(
+                    conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
+                )
             ),
             "pruned_messages": _walk(partial(messages.prune, older_than_ms=old_ms)),
             "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms)),

@@ -81,6 +81,7 @@ class Settings(FromEnvironment):
     unknown_sends: Literal["resend", "hold"] = "resend"
     retention_ms: int = Field(default=24 * 60 * 60 * 1000, ge=0)  # of what is completed, cancelled, acknowledged
     history_retention_ms: int = Field(default=30 * 24 * 60 * 60 * 1000, ge=0)  # of events, runs, refusals; 0: for ever
+    conversation_idle_ms: int = Field(default=30 * 60 * 1000, ge=1000)  # between agents; then it is closed
 
     durability: str = "local"  # or "replicated"; then exceptions: "local,telegram=replicated"
     litestream_socket: Path | None = None

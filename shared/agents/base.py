@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class TurnMessage:
-    """One message of the batch, as an agent may see it: no routing fields."""
+    """One message of the batch, as an agent may see it: no routing fields. *from_agent*: an agent wrote it."""
 
     message_id: str
     kind: str
@@ -17,6 +17,7 @@ class TurnMessage:
     at_ms: int
     reply_to: str | None
     is_context: bool
+    from_agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

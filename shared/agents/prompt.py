@@ -26,6 +26,7 @@ def _element(message: TurnMessage, zone: ZoneInfo) -> str:
     facts = {
         "id": message.message_id,
         "sender": message.sender,
+        "from": message.from_agent,
         "time": datetime.fromtimestamp(message.at_ms / 1000, zone).isoformat(timespec="seconds"),
         "reply_to": message.reply_to,
     }
