@@ -508,3 +508,15 @@ def test_every_query_has_its_index(conn, sql, parameters, index):
     lines = plan(conn, sql, **parameters)
     assert any(index in line for line in lines), lines
     assert not any("SCAN messages" in line and index not in line for line in lines), lines
+
+
+@pytest.mark.parametrize("table", ["messages", "conversations"])
+def test_an_answer_that_can_not_be_stored_leaves_the_turn_unsettled(conn, table):
+    send(conn, "alice", "bob")
+    claim = begin(conn, "bob")
+    verb = "INSERT ON" if table == "messages" else "UPDATE ON"
+    rows(conn, f"CREATE TEMP TRIGGER broken BEFORE {verb} main.{table} BEGIN SELECT raise(ABORT, 'broken'); END")
+    before = dump(conn)
+    with pytest.raises(apsw.ConstraintError, match="broken"):
+        end(conn, claim, "well")
+    assert dump(conn) == before
