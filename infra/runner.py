@@ -27,6 +27,7 @@ from types import FrameType, ModuleType
 
 import functions_framework.aio
 import uvicorn
+from functions_framework import execution_id
 from functions_framework._function_registry import FUNCTION_SIGNATURE_TYPE
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
@@ -125,9 +126,10 @@ def _framework_app(name: str, module: ModuleType) -> Starlette:
     # The framework leaves a variable behind, which the programs that a function starts need not see.
     if before is None:
         os.environ.pop(FUNCTION_SIGNATURE_TYPE, None)
-    # Its handler of exceptions begins a second answer when one had begun; Guard does better.
-    superfluous: object = functions_framework.aio.ExceptionHandlerMiddleware
-    app.user_middleware = [layer for layer in app.user_middleware if layer.cls is not superfluous]
+    # Its handler of exceptions begins a second answer when one had begun; Guard does better. And it makes up an id for
+    # each request that only lines of its own would show.
+    superfluous: tuple[object, ...] = (functions_framework.aio.ExceptionHandlerMiddleware, execution_id.AsgiMiddleware)
+    app.user_middleware = [layer for layer in app.user_middleware if layer.cls not in superfluous]
     return app
 
 
