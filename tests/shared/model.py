@@ -1,0 +1,389 @@
+"""The store as lists and loops: what each verb must do, written for reading and not for speed.
+
+Rows are objects in a dict by id; nothing is indexed, nothing is clever. ``events`` collects what a verb must have told
+since it was last emptied, as (type, message id, response id, data).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_ATTEMPTS = 3
+WAITS = {1: 2500, 2: 5000}  # ms until the next try; half of what is set, because the jitter is 0
+GRID = 300_000  # of the one cron expression that is used: every five minutes
+CRON = "*/5 * * * *"
+KEPT_MAIL = 1000
+
+Told = tuple[str, str | None, int | None, dict[str, Any]]
+
+
+@dataclass
+class Message:
+    id: int
+    message_id: str
+    agent: str
+    session: int
+    chat: int
+    message: str
+    created_at: int
+    updated_at: int
+    thread: str | None = None
+    trigger: bool = True
+    is_urgent: bool = False
+    has_own_answer: bool = False
+    from_agent: str | None = None
+    event_key: str | None = None
+    status: str = "pending"
+    retry_count: int = 0
+    last_error: str | None = None
+    token: str | None = None
+    lease: int | None = None
+    process_after: int | None = None
+    recurrence: str | None = None
+    misfire: str = "coalesce"
+    scheduled_at: int | None = None
+    series: str | None = None
+
+    def row(self) -> tuple[Any, ...]:
+        """As ``COLUMNS`` reads it."""
+        return (
+            *(self.id, self.message_id, self.session, self.message, self.status, self.retry_count, self.last_error),
+            *(self.token, self.lease, self.process_after, self.recurrence, self.scheduled_at, self.series),
+            *(self.created_at, self.updated_at),
+        )
+
+    COLUMNS = """
+        SELECT id, message_id, session_id, message, status, retry_count, last_error, claimed_by, lease, process_after,
+               recurrence, scheduled_at, series_id, created_at, updated_at
+          FROM messages
+         ORDER BY id
+    """
+
+
+@dataclass
+class Response:
+    id: int
+    message_id: str
+    chat: int
+    created_at: int
+    status: str = "pending"
+    retry_count: int = 0
+    last_error: str | None = None
+    token: str | None = None
+    lease: int | None = None
+    deliver_after: int | None = None
+    recurrence: str | None = None
+    scheduled_at: int | None = None
+    series: str | None = None
+    parts: list[str] = field(default_factory=list)
+    part_started: int | None = None
+    acked_at: int | None = None
+
+    def row(self) -> tuple[Any, ...]:
+        """As ``COLUMNS`` reads it."""
+        return (
+            *(self.id, self.message_id, self.chat, self.status, self.retry_count, self.last_error, self.token),
+            *(self.lease, self.deliver_after, self.recurrence, self.scheduled_at, self.series, len(self.parts)),
+            *(self.part_started, self.created_at, self.acked_at),
+        )
+
+    COLUMNS = """
+        SELECT id, message_id, chat_id, status, retry_count, last_error, claimed_by, lease, deliver_after, recurrence,
+               scheduled_at, series_id, json_array_length(parts), part_started, created_at, acked_at
+          FROM responses
+         ORDER BY id
+    """
+
+
+class Model:
+    """Everything that the store knows."""
+
+    def __init__(self, concurrency: dict[str, int]) -> None:
+        self.concurrency = concurrency
+        self.messages: dict[int, Message] = {}
+        self.responses: dict[int, Response] = {}
+        self.silent_until: dict[int, int] = {}  # by chat
+        self.announced = 0
+        self.events: list[Told] = []
+
+    # -- messages: stored and told
+
+    def has_event(self, event_key: str | None, agent: str) -> bool:
+        return event_key is not None and any(
+            (each.event_key, each.agent) == (event_key, agent) for each in self.messages.values()
+        )
+
+    def has_live(self, series: str) -> bool:
+        live = ("pending", "processing", "paused")
+        return any(each.series == series and each.recurrence and each.status in live for each in self.messages.values())
+
+    def announce(self) -> int:
+        new = sorted(id_ for id_ in self.messages if id_ > self.announced)
+        for id_ in new:
+            each = self.messages[id_]
+            data = {} if each.process_after is None else {"process_after": each.process_after}
+            self.events.append(("message_received", each.message_id, None, data))
+        self.announced = max(new, default=self.announced)
+        return len(new)
+
+    # -- turns
+
+    def open(self, session: int, *statuses: str, trigger: bool = True) -> list[Message]:
+        return [
+            each
+            for _, each in sorted(self.messages.items())
+            if each.session == session and each.trigger is trigger and each.status in statuses
+        ]
+
+    def due(self, session: int, now: int, limit: int, *, whole: bool = False) -> list[Message]:
+        """The messages that ask for the session's next turn; *whole*: and those that can't share it."""
+        if self.open(session, "processing"):
+            return []
+        waiting = [
+            each
+            for each in self.open(session, "pending")
+            if not (is_later(each, now) and each.last_error is None)  # planned for later: nobody waits for it
+        ]
+        if not waiting or is_later(waiting[0], now):
+            return []
+        if whole:
+            return waiting
+        urgent = [each for each in waiting if each.is_urgent and not is_later(each, now)]
+        batch: list[Message] = []
+        for each in (urgent + [each for each in waiting if each not in urgent])[:limit]:
+            alone = each.has_own_answer or each.retry_count > 0
+            if is_later(each, now) or (
+                batch and (alone or (each.chat, each.thread) != (batch[-1].chat, batch[-1].thread))
+            ):
+                break
+            batch.append(each)
+            if alone:
+                break
+        return batch
+
+    def ready(self, now: int, held: dict[int, str]) -> list[int]:
+        """The sessions whose turn it is: the urgent ones first, then by their oldest message that is due."""
+        found: list[tuple[bool, int, int]] = []
+        for agent, concurrency in self.concurrency.items():
+            sessions = {each.session for each in self.messages.values() if each.agent == agent}
+            busy = {session for session in sessions if self.open(session, "processing")}
+            busy |= {session for session, holder in held.items() if holder == agent}
+            due = [
+                (not self.has_urgent(session, now), min(each.id for each in batch), session)
+                for session in sessions - busy
+                if (batch := self.due(session, now, 10**6, whole=True))
+            ]
+            found += sorted(due)[: max(0, concurrency - len(busy))]
+        return [session for *_, session in sorted(found)]
+
+    def has_urgent(self, session: int, now: int) -> bool:
+        return any(each.is_urgent and not is_later(each, now) for each in self.open(session, "pending"))
+
+    def batch(self, session: int, now: int, limit: int) -> list[Message]:
+        asked = self.due(session, now, limit)
+        context = self.open(session, "pending", trigger=False)[::-1][: limit - len(asked)]
+        return sorted([*asked, *context], key=lambda each: each.id) if asked else []
+
+    def claim(self, batch: list[Message], token: str, now: int, lease: int) -> None:
+        for each in batch:
+            each.status, each.token, each.lease, each.updated_at = "processing", token, now + lease, now
+        first = next(each for each in batch if each.trigger)
+        data = {"batch": [each.message_id for each in batch], "attempt": first.retry_count + 1}
+        self.events.append(("chain_step_start", first.message_id, None, data))
+
+    def held(self, token: str) -> list[Message]:
+        return [each for _, each in sorted(self.messages.items()) if each.token == token]
+
+    def settle(self, token: str, answers: int, now: int) -> None:
+        batch = self.held(token)
+        for each in self.open(batch[0].session, "pending", trigger=False):
+            if each.id < batch[-1].id:
+                each.status, each.updated_at = "completed", now
+        for each in batch:
+            self._end(each, "completed", now)
+            each.last_error = None
+        first = next(each for each in batch if each.trigger)
+        for _ in range(answers):
+            self._answer(first, now)
+        data = {"batch": [each.message_id for each in batch], "answers": answers}
+        self.events.append(("chain_step_done", first.message_id, None, data))
+        self.advance(now)
+
+    def fail(self, token: str, reason: str, now: int, *, retryable: bool = True, wait: int | None = None) -> None:
+        dead = []
+        for each in self.held(token):
+            if not each.trigger:
+                self._end(each, "pending", now)
+                each.last_error = each.process_after = None
+                continue
+            if wait is None:
+                each.retry_count += 1
+            is_dead = wait is None and (not retryable or each.retry_count >= MAX_ATTEMPTS)
+            self._end(each, "dead" if is_dead else "pending", now)
+            each.last_error = reason
+            each.process_after = None if is_dead else now + (WAITS[each.retry_count] if wait is None else wait)
+            self._failed(each, "message_dead" if is_dead else "message_retry", reason)
+            if is_dead:
+                dead.append(each)
+        for each in dead:
+            self._answer(each, now)
+        self.advance(now)
+
+    def give_back(self, token: str, now: int) -> None:
+        for each in self.held(token):
+            self._end(each, "pending", now)
+            each.last_error = each.process_after = None
+            if each.trigger:
+                self._failed(each, "message_released", "")
+
+    def running(self) -> list[str]:
+        """The tokens of the turns that hold something, in the order of agents and sessions."""
+        holding = sorted(
+            (each.agent, each.session, each.token) for each in self.messages.values() if each.token is not None
+        )
+        return list(dict.fromkeys(token for *_, token in holding))
+
+    def _failed(self, each: Message, type_: str, reason: str) -> None:
+        data = {"reason": reason, "retry_count": each.retry_count, "process_after": each.process_after}
+        self.events.append((type_, each.message_id, None, data))
+
+    def _end(self, each: Message, status: str, now: int) -> None:
+        each.status, each.token, each.lease, each.updated_at = status, None, None, now
+
+    def _answer(self, asked: Message, now: int) -> None:
+        self.respond(Response(self.next_response(), asked.message_id, asked.chat, now))
+
+    # -- by hand
+
+    def cancel(self, id_: int, reason: str, now: int) -> None:
+        each = self.messages[id_]
+        token = each.token
+        self._end(each, "cancelled", now)
+        each.recurrence, each.last_error = None, reason
+        self.events.append(("message_cancelled", each.message_id, None, {"reason": reason}))
+        for other in self.held(token) if token else []:
+            self._end(other, "pending", now)
+            if other.trigger:
+                self.events.append(("message_released", other.message_id, None, {"reason": reason}))
+
+    def move(self, id_: int, status: str, event: str, now: int) -> None:
+        each = self.messages[id_]
+        each.status, each.updated_at = status, now
+        self.events.append((event, each.message_id, None, {}))
+
+    def retry(self, id_: int, now: int) -> None:
+        self.move(id_, "pending", "message_retried", now)
+        each = self.messages[id_]
+        each.retry_count, each.last_error, each.process_after = 0, None, None
+
+    def delete(self, id_: int, now: int) -> None:
+        self.move(id_, "cancelled", "message_deleted", now)
+        if id_ == max(self.messages):
+            self.messages[id_].message, self.messages[id_].recurrence = "", None
+        else:
+            del self.messages[id_]
+
+    # -- series
+
+    def advance(self, now: int) -> None:
+        """Every occurrence that ended hands over to the next."""
+        for _, each in sorted(self.messages.items()):
+            if each.recurrence and each.status in ("completed", "dead", "cancelled"):
+                due = successor(each.scheduled_at or 0, each.misfire, now)
+                id_ = max(self.messages) + 1
+                self.messages[id_] = Message(
+                    *(id_, "", each.agent, each.session, each.chat, each.message, now, now),
+                    trigger=each.trigger,
+                    process_after=due,
+                    recurrence=each.recurrence,
+                    misfire=each.misfire,
+                    scheduled_at=due,
+                    series=each.series,
+                )
+                each.recurrence = None
+
+    # -- responses
+
+    def next_response(self) -> int:
+        return max(self.responses, default=0) + 1
+
+    def respond(self, new: Response, data: dict[str, Any] | None = None) -> None:
+        self.responses[new.id] = new
+        self.events.append(("response_ready", new.message_id, new.id, data or {}))
+
+    def heads(self, now: int) -> list[int]:
+        found = []
+        for chat in {each.chat for each in self.responses.values()}:
+            mine = [each for _, each in sorted(self.responses.items()) if each.chat == chat]
+            waiting = [
+                each
+                for each in mine
+                if each.status == "pending" and not ((each.deliver_after or 0) > now and each.last_error is None)
+            ]
+            if (
+                waiting
+                and (waiting[0].deliver_after or 0) <= now
+                and self.silent_until.get(chat, 0) <= now
+                and not any(each.status == "delivering" for each in mine)
+            ):
+                found.append(waiting[0].id)
+        return sorted(found)
+
+    def send(self, id_: int, token: str, now: int, lease: int) -> None:
+        each = self.responses[id_]
+        each.status, each.token, each.lease, each.part_started = "delivering", token, now + lease, len(each.parts)
+
+    def ack(self, id_: int, parts: list[str], now: int) -> None:
+        each = self.responses[id_]
+        each.status, each.token, each.lease, each.part_started = "acked", None, None, None
+        each.last_error, each.parts, each.acked_at = None, parts, now
+        self.events.append(("response_acked", each.message_id, id_, {}))
+
+    def fail_send(
+        self,
+        id_: int,
+        reason: str,
+        now: int,
+        *,
+        retryable: bool = True,
+        wait: int | None = None,
+        is_limit: bool = False,
+        is_unknown: bool = False,
+    ) -> None:
+        """*wait*: what the platform asked for; *is_limit*: it costs no attempt, and holds the whole chat."""
+        each = self.responses[id_]
+        each.retry_count += not is_limit
+        is_dead = not is_limit and (not retryable or each.retry_count >= MAX_ATTEMPTS)
+        each.status, each.token, each.lease, each.last_error = "dead" if is_dead else "pending", None, None, reason
+        each.deliver_after = None if is_dead else now + (WAITS[each.retry_count] if wait is None else wait)
+        if is_unknown:
+            self.events.append(("response_outcome_unknown", each.message_id, id_, {"part": each.part_started}))
+        else:
+            each.part_started = None
+        data = {"reason": reason, "retry_count": each.retry_count, "deliver_after": each.deliver_after}
+        self.events.append(("response_dead" if is_dead else "response_retry", each.message_id, id_, data))
+        if is_limit:
+            self.silent_until[each.chat] = each.deliver_after or 0
+
+    def has_live_response(self, series: str) -> bool:
+        return any(
+            each.series == series and each.recurrence and each.status in ("pending", "delivering")
+            for each in self.responses.values()
+        )
+
+    def advance_responses(self, now: int) -> None:
+        for _, each in sorted(self.responses.items()):
+            if each.recurrence and each.status in ("acked", "dead"):
+                due = successor(each.scheduled_at or 0, "coalesce", now)
+                next_ = Response(self.next_response(), "", each.chat, now, deliver_after=due)
+                next_.recurrence, next_.scheduled_at, next_.series = each.recurrence, due, each.series
+                each.recurrence = None
+                self.respond(next_, {"deliver_after": due})
+
+
+def is_later(each: Message, now: int) -> bool:
+    return each.process_after is not None and each.process_after > now
+
+
+def successor(scheduled: int, misfire: str, now: int) -> int:
+    following = scheduled // GRID * GRID + GRID
+    return now // GRID * GRID + GRID if misfire == "coalesce" and following <= now else following
