@@ -51,6 +51,20 @@ def messages_told(conn: apsw.Connection, message_ids: Collection[str], *, charac
     return {row[0]: dict(zip(("row", "sender", "message", "fromAgent"), row[1:], strict=True)) for row in found}
 
 
+def lines_told(conn: apsw.Connection, line_ids: Collection[int], *, characters: int) -> dict[int, str]:
+    """Of what was said in the teams' rooms: how it begins."""
+    found = rows(
+        conn,
+        """
+        SELECT id, substr(message, 1, :characters)
+          FROM chat_messages
+         WHERE id IN (SELECT value FROM json_each(:ids))
+        """,
+        {"ids": json.dumps(list(line_ids)), "characters": characters},
+    )
+    return dict(found)
+
+
 def responses_told(conn: apsw.Connection, response_ids: Collection[int], *, characters: int) -> dict[int, Shown]:
     """Of the responses that are still there: to whom, how they begin, and how long they are."""
     found = rows(

@@ -137,7 +137,7 @@ class Feed:
         while True:
             try:
                 batch = self._load(self._last)
-            except apsw.Error:
+            except Exception:  # the rows are there still, and so are the readers
                 log.exception("feed.not_read")
                 await asyncio.sleep(_ERROR_PAUSE_S)
                 continue

@@ -11,7 +11,8 @@ from typing import Any
 
 import apsw
 
-from shared.db import views
+from shared import rooms
+from shared.db import chat_messages, views
 from shared.db.events import Event
 
 _SHOWN_CHARACTERS = 4000  # of an answer; its whole length is told beside it
@@ -54,10 +55,21 @@ class _Facts:
         asked = {event.message_id for event in found if event.type in _OF_MESSAGES and event.message_id}
         asked.update(message_id for event in done for message_id in event.data.get("batch", ()))
         said = {event.response_id for event in found if event.type == "response_ready" and event.response_id}
+        lines = {event.data["line"] for event in found if event.type == "room_line" and "line" in event.data}
         self.agents = views.agents_told(conn) if found else {}
-        self.messages = views.messages_told(conn, asked, characters=_SHOWN_OF_MESSAGE) if asked else {}
+        self.messages = views.messages_told(conn, asked, characters=_SHOWN_CHARACTERS) if asked else {}
+        self.lines = views.lines_told(conn, lines, characters=_SHOWN_CHARACTERS) if lines else {}
         self.responses = views.responses_told(conn, said, characters=_SHOWN_CHARACTERS) if said else {}
         self.answers = {event.id: self._answer(conn, event) for event in done}
+
+    def engine(self, agent: str | None) -> dict[str, Any]:
+        """The agent, and what runs it; an agent that is gone has its id for a name."""
+        gone = {"agentName": agent, "provider": "", "model": ""}
+        return {"agentId": agent, **self.agents.get(agent or "", gone)}
+
+    def who(self, agent: str | None) -> dict[str, Any]:
+        """The agent and its name."""
+        return {"agentId": agent, "agentName": self.engine(agent)["agentName"]}
 
     def _answer(self, conn: apsw.Connection, event: Event) -> tuple[str, int]:
         """What the turn said, as far as it is shown, and how long it is in whole."""
@@ -68,35 +80,32 @@ class _Facts:
 
 def _told(event: Event, facts: _Facts) -> Iterator[tuple[str, dict[str, Any]]]:
     """The names and data under which the event is told, ours last."""
-    engine = facts.agents.get(event.agent or "", {"agentName": event.agent, "provider": "", "model": ""})
-    agent = {"agentId": event.agent, "agentName": engine["agentName"]}
+    agent = facts.who(event.agent)
     message = facts.messages.get(event.message_id or "", {})
+    writer = message.get("fromAgent")
     own: dict[str, Any] = {}
     match event.type:
-        case "message_received" if message.get("fromAgent") is None:
-            asked = {key: message.get(key, "") for key in ("sender", "message")}
-            known = {"messageId": event.message_id, "agent": event.agent, "channel": event.channel, **asked}
+        case "message_received" if event.channel == rooms.CHANNEL:
+            pass  # each member has one; the room's line is told once
+        case "message_received" if writer is not None:
+            yield from _said(event, facts.who(writer), message["message"], sender=writer, is_of_team=True)
+        case "message_received":
+            own = {"sender": message.get("sender", ""), "message": message.get("message", "")[:_SHOWN_OF_MESSAGE]}
+            known = {"messageId": event.message_id, "agent": event.agent, "channel": event.channel, **own}
             yield "message_enqueued", known
             yield "message:incoming", known
-            yield "agent_routed", {"agentId": event.agent, **engine, "isTeamRouted": False}
-            own = asked
+            yield "agent_routed", {**facts.engine(event.agent), "isTeamRouted": False}
+        case "room_line" if event.data.get("from", chat_messages.USER) != chat_messages.USER:
+            text = facts.lines.get(event.data.get("line", 0), "")
+            yield from _said(event, facts.who(event.data["from"]), text, sender=event.data["from"], is_of_team=True)
         case "chain_step_start":
-            own = {**agent, "fromAgent": message.get("fromAgent")}
+            own = {**agent, "fromAgent": writer}
             yield "agent:invoke", {**own, "messageId": event.message_id}
         case "chain_step_done":
             text, length = facts.answers[event.id]
             own = {**agent, "responseLength": length, "responseText": text}
-            said = {
-                **agent,
-                "role": "assistant",
-                "channel": event.channel,
-                "sender": message.get("sender", ""),
-                "messageId": event.message_id,
-                "content": text,
-                "isTeamMessage": message.get("fromAgent") is not None,
-            }
-            yield "agent_message", said
-            yield "agent:response", said
+            sender = message.get("sender", "")
+            yield from _said(event, agent, text, sender=sender, is_of_team=writer is not None)
         case "response_ready":
             response = facts.responses.get(event.response_id or 0, {})
             text = response.get("message", "")
@@ -110,9 +119,27 @@ def _told(event: Event, facts: _Facts) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield "agent:progress", {**agent, "text": text, "messageId": event.message_id}
             yield "message:done", {"channel": event.channel, **own, "messageId": event.message_id}
         case "chain_handoff":
-            own = {"fromAgent": event.data.get("from_agent"), "toAgent": event.agent, "teamId": event.data.get("team")}
+            own = {"fromAgent": event.data.get("from_agent"), "toAgent": event.agent, "teamId": None}
             yield "agent:mention", own
     yield event.type, _own(event, own)
+
+
+def _said(
+    event: Event, agent: dict[str, Any], text: str, *, sender: str, is_of_team: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """An agent said *text*; nothing, if it is nothing."""
+    if text:
+        said = {
+            **agent,
+            "role": "assistant",
+            "channel": event.channel,
+            "sender": sender,
+            "messageId": event.message_id,
+            "content": text,
+            "isTeamMessage": is_of_team,
+        }
+        yield "agent_message", said
+        yield "agent:response", said
 
 
 def _own(event: Event, more: dict[str, Any]) -> dict[str, Any]:

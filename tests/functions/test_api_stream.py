@@ -4,9 +4,10 @@ from itertools import pairwise
 import pytest
 
 from functions import api
-from shared import turns
-from shared.db import events, messages
+from shared import mailbox, rooms, turns
+from shared.db import events, messages, teams
 from shared.db.connection import transaction
+from shared.db.teams import Team
 from shared.kick import Kicker
 from shared.rest.feed import Batch, Feed
 from shared.rest.frames import Row
@@ -166,17 +167,69 @@ def test_a_row_is_told_under_all_its_names_and_ends_with_its_id(serving, turn):
         assert data == wanted, name
 
 
-def test_what_agents_write_to_each_other_did_not_come_in(serving, turn, conn):
+def test_what_agents_write_to_each_other_did_not_come_in_and_is_heard(serving, turn, conn):
     make_agent(conn, "other")
     turn("done", from_agent="other")
 
     async def go():
         async with serving(api), stream(last_event_id="0") as queue:
-            return await frames(queue, 6)
+            return await frames(queue, 5)
 
     found = asyncio.run(go())
-    assert [name for _, name, _ in found][:3] == ["message_received", "agent:invoke", "chain_step_start"]
-    assert found[1][2]["fromAgent"] == "other"
+    assert [name for _, name, _ in found] == [
+        *("agent_message", "agent:response", "message_received", "agent:invoke", "chain_step_start")
+    ]
+    said = found[1][2]
+    assert (said["agentId"], said["agentName"], said["isTeamMessage"]) == ("other", "Other", True)
+    assert said["content"] == "hello " + "x" * 200
+    assert found[3][2]["fromAgent"] == "other"
+
+
+def test_an_event_that_says_less_than_it_should_stops_nobody(serving, append):
+    known = ["message_received", "chain_step_start", "chain_step_done", "response_ready", "chain_handoff", "room_line"]
+
+    async def go():
+        async with serving(api), stream(last_event_id="0") as queue:
+            append(*known)
+            return [found[1] for found in await whole(queue, len(known))]
+
+    assert asyncio.run(go()) == known
+
+
+def test_mail_between_agents_is_a_mention(serving, conn):
+    make_agent(conn, "other")
+    with transaction(conn):
+        mailbox.send(conn, "assistant", "other", "please look", now_ms=NOW)
+
+    async def go():
+        async with serving(api), stream(last_event_id="0") as queue:
+            return await frames(queue, 2)
+
+    (_, name, data), (_, own, _) = asyncio.run(go())
+    assert (name, own) == ("agent:mention", "chain_handoff")
+    assert (data["fromAgent"], data["toAgent"]) == ("assistant", "other")
+
+
+def test_a_line_in_a_room_is_heard_once_however_many_hear_it(serving, conn):
+    for agent in ("a", "b"):
+        make_agent(conn, agent)
+    team = Team("crew", "Crew", "a", ("assistant", "a", "b"))
+    with transaction(conn):
+        teams.save(conn, team, now_ms=NOW)
+        rooms.post(conn, team, "from a person", now_ms=NOW)
+        rooms.post(conn, team, "from an agent", from_agent="a", now_ms=NOW)
+        messages.announce(conn)
+
+    async def go():
+        async with serving(api), stream(last_event_id="0") as queue:
+            return await frames(queue, 9)
+
+    found = asyncio.run(go())
+    assert [name for _, name, _ in found] == [
+        *("room_line", "agent_message", "agent:response", "room_line"),
+        *["message_received"] * 5,
+    ]
+    assert (found[2][2]["agentId"], found[2][2]["content"]) == ("a", "from an agent")
 
 
 def test_what_was_said_unasked_is_told_to_the_channels_clients(serving, conn):
