@@ -59,7 +59,7 @@ def send(
     because: int | None = None,
     now_ms: int,
 ) -> int:
-    """Leave a message for an agent; its row.
+    """Leave a message for an agent; its row. When it is committed, a kick lets dispatch look at once.
 
     Args:
         sender: an agent, or ``operator``.
@@ -125,7 +125,7 @@ def reply(
     """Answer the message in row *original*, as the agent it was for, to whoever wrote it; in the same thread.
 
     Raises:
-        NotFound: no such message (any more).
+        NotFound: no such message, or nobody any more who wrote it.
         WrongState: too many messages led to this one.
     """
     letter = mailbox.get(conn, original)
@@ -134,6 +134,7 @@ def reply(
     asked = letter.message
     if asked.from_agent is not None:
         hops.after(asked.content)
+        _known(conn, asked.from_agent)
         return Sent(message=_answer(conn, letter, body, msg_type=msg_type, urgency=urgency, now_ms=now_ms))
     new = answers.response(asked, body, agent=asked.agent, session_id=asked.session_id)
     return Sent(response=responses.enqueue(conn, new, now_ms=now_ms))
@@ -157,7 +158,7 @@ def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> 
     if asked.from_agent is None:
         return asked
     letter = mailbox.get(conn, asked.id) or Letter(asked, "message", "normal", None, None, "completed", now_ms)
-    if letter.msg_type in _ANSWERED:
+    if letter.msg_type in _ANSWERED and agents.get(conn, asked.from_agent) is not None:
         _answer(conn, letter._replace(message=asked), text, now_ms=now_ms)
     return None
 

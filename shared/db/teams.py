@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import apsw
 
+from shared.db import chat_messages
 from shared.db.connection import rows
 from shared.errors import ConfigInvalid
 
@@ -49,7 +50,8 @@ def save(conn: apsw.Connection, team: Team, *, now_ms: int) -> None:
     """Create the team, or replace what it was.
 
     Raises:
-        ConfigInvalid: the id can be none, an agent does not exist or comes twice, or the leader is not one of them.
+        ConfigInvalid: the id can be none, an agent does not exist, comes twice or is called like a person in the room,
+            or the leader is not one of them.
     """
     _check(conn, team)
     conn.execute(
@@ -76,6 +78,8 @@ def _check(conn: apsw.Connection, team: Team) -> None:
         raise ConfigInvalid(f"team {team.id!r}: there is no agent {', '.join(strangers)}")
     if len(set(team.agents)) < len(team.agents):
         raise ConfigInvalid(f"team {team.id!r}: an agent is named twice")
+    if chat_messages.USER in team.agents:
+        raise ConfigInvalid(f"team {team.id!r}: in its room, {chat_messages.USER!r} is a person and no agent")
     if team.leader not in team.agents:
         raise ConfigInvalid(f"team {team.id!r}: its leader {team.leader!r} is not among the agents")
 

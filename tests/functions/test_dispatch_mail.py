@@ -1,6 +1,8 @@
 """Agents that write to each other, in real turns: what one answers reaches the other, and none goes on for ever."""
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -80,6 +82,50 @@ def test_what_was_consumed_is_run_by_nobody(conn, to_the_end):
         mailbox.send(conn, "alice", "bob", "run", now_ms=NOW)
     to_the_end()
     assert column(conn, "SELECT message FROM messages ORDER BY id") == ["read", "run", "You said: run"]
+
+
+CONSUMER = """
+import sys
+from pathlib import Path
+from shared import mailbox
+from shared.db.connection import open_connection, transaction
+
+conn = open_connection(Path(sys.argv[1]))
+print("ready", flush=True)
+for _ in sys.stdin:
+    with transaction(conn):
+        taken = mailbox.mailbox.consume(conn, "bob", now_ms=1_800_000_000_000, limit=2)
+    print(*(letter.message.id for letter in taken), flush=True)
+"""
+
+
+def test_beside_a_dispatch_that_runs_it_mail_is_either_consumed_or_run(conn, db, until, monkeypatch):
+    monkeypatch.setenv("POSTROOM_BATCH_SIZE", "2")
+    with transaction(conn):
+        sent = [mailbox.send(conn, "alice", "bob", str(number), now_ms=NOW) for number in range(60)]
+    consumed = []
+
+    async def go():
+        with subprocess.Popen(  # noqa: ASYNC220 - its answers come at once
+            [sys.executable, "-c", CONSUMER, str(db)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as consumer:
+            consumer.stdout.readline()
+            service = Dispatch(Settings.load())
+            service.worker.begin()
+            await until(lambda: column(conn, "SELECT 1 FROM messages WHERE reply_to IS NOT NULL LIMIT 1"))
+            while column(conn, "SELECT 1 FROM messages WHERE agent = 'bob' AND status <> 'completed' LIMIT 1"):
+                consumer.stdin.write("\n")
+                consumer.stdin.flush()
+                consumed.extend(map(int, consumer.stdout.readline().split()))
+                await asyncio.sleep(0.005)
+            consumer.stdin.close()
+            await until(lambda: column(conn, OPEN) == [0] and not service.worker.running)
+            await service.close()
+
+    asyncio.run(go())
+    run = column(conn, "SELECT reply_to FROM messages WHERE agent = 'alice' ORDER BY id")
+    assert consumed
+    assert sorted(consumed + run) == sent
 
 
 def test_an_agent_is_told_which_agent_writes_and_nobody_else_can_say_so(conn, to_the_end):

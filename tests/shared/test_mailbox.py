@@ -1,4 +1,6 @@
+import contextlib
 import json
+import random
 import subprocess
 import sys
 
@@ -6,7 +8,7 @@ import apsw
 import pytest
 
 from shared import hops, mailbox, rooms, turns
-from shared.db import claims, conversations, messages, teams
+from shared.db import agents, claims, conversations, messages, teams
 from shared.db.connection import rows, transaction
 from shared.db.teams import Team
 from shared.errors import NotFound, WrongState
@@ -269,6 +271,16 @@ def test_an_asker_whose_session_was_closed_hears_in_its_mail(conn):
     ]
 
 
+def test_an_asker_that_was_deleted_is_answered_by_nobody_and_the_turn_ends(conn):
+    asked = send(conn, "alice", "bob")
+    with transaction(conn):
+        agents.delete(conn, "alice")
+    with pytest.raises(NotFound, match="no agent 'alice'"):
+        reply(conn, asked)
+    say(conn, "bob", "well")
+    assert rows(conn, MAIL) == [("bob", "alice", "hello")]
+
+
 def test_the_answer_to_a_room_is_a_line_of_it_and_so_is_what_was_asked_for_it(conn):
     team = Team("dev", "Dev", "alice", ("alice", "bob"))
     with transaction(conn):
@@ -337,6 +349,47 @@ def test_somebody_outside_who_calls_his_channel_internal_is_answered_there(conn)
         rows(conn, "UPDATE messages SET channel = :channel, status = 'pending'", {"channel": channel})
         say(conn, "bob", "hello")
         assert row(conn, "responses")["channel"] == channel
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_agents_do_they_come_to_rest_and_nobody_is_left_waiting(conn, seed):
+    """At random they ask each other in their turns, reply, and read their mail themselves."""
+    dice = random.Random(seed)
+    names = ("alice", "bob", "carol")
+    put(conn, "begin", agent="alice")
+    put(conn, "begin", agent="bob", chat="2")
+    steps, now_ms = 0, NOW
+    while found := claims.ready(conn, now_ms=now_ms):
+        steps, now_ms = steps + 1, now_ms + 1
+        agent = dice.choice(found).agent
+        claim = begin(conn, agent, now_ms)
+        cause = dice.choice(claim.batch)
+        if dice.random() < 0.6:
+            with contextlib.suppress(WrongState):
+                other = dice.choice([name for name in names if name != agent])
+                send(conn, agent, other, f"question {steps}", because=cause.id, now_ms=now_ms)
+        if dice.random() < 0.2:
+            with contextlib.suppress(WrongState):
+                reply(conn, cause.id, f"reply {steps}", now_ms=now_ms)
+        if dice.random() < 0.2:
+            consume(conn, agent, now_ms)
+        end(conn, claim, f"answer {steps}", now_ms)
+        assert steps < 2000
+    assert column(conn, "SELECT DISTINCT status FROM messages") == ["completed"]
+    assert column(conn, "SELECT max(content ->> '$.hops') <= :most FROM messages", most=hops.LIMIT + 1) == [1]
+    unanswered = """
+        SELECT q.id
+          FROM messages q
+         WHERE q.channel = 'internal' AND q.from_agent IS NOT NULL AND q.content ->> '$.is_answer' IS NULL
+           AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.reply_to = q.id)
+           AND NOT EXISTS (SELECT 1 FROM events e WHERE e.message_id = q.message_id AND e.type = 'message_consumed')
+           AND NOT EXISTS (SELECT 1
+                             FROM events e, json_each(e.data, '$.batch') b
+                            WHERE e.type = 'chain_step_done' AND b.value = q.message_id)
+    """
+    assert column(conn, unanswered) == []
+    twice = "SELECT message_id FROM agent_messages WHERE role = 'user' GROUP BY message_id HAVING count(*) > 1"
+    assert column(conn, twice) == []
 
 
 # -- conversations

@@ -41,6 +41,7 @@ WRONG = {
     "a member that is no agent": (("coder", "ghost"), "coder", "dev", "there is no agent ghost"),
     "a leader that is no member": (("coder",), "writer", "dev", "its leader 'writer' is not among"),
     "a member that comes twice": (("coder", "writer", "coder"), "coder", "dev", "an agent is named twice"),
+    "an agent called like a person": (("coder", "user"), "coder", "dev", "'user' is a person"),
     "nobody": ((), "coder", "dev", "its leader 'coder' is not among"),
     "an id with a path in it": (("coder",), "coder", "../dev", "a team's id is 1 to 64"),
     "an empty id": (("coder",), "coder", "", "a team's id is 1 to 64"),
@@ -50,6 +51,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("members", "leader", "id_", "said"), WRONG.values(), ids=WRONG)
 def test_a_wrong_team_is_refused_with_a_sentence_and_not_stored(conn, crew, members, leader, id_, said):
+    make_agent(conn, "user")
     with pytest.raises(ConfigInvalid, match=said):
         save(conn, *members, leader=leader, id_=id_)
     assert teams.every(conn) == []
