@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -35,8 +36,9 @@ def grown(scale: Scale) -> Path:
     if not path.exists():
         for old in scale.cache.glob("grown-*"):
             old.unlink()
-        build(path.with_suffix(".new"), scale.rows, created_at=NOW - _HOURS_MS)
-        path.with_suffix(".new").rename(path)
+        fresh = scale.folder / "fresh.db"
+        build(fresh, scale.rows, created_at=NOW - _HOURS_MS)
+        fresh.rename(path)
     _finish(path)
     return path
 
@@ -59,6 +61,8 @@ def build(path: Path, count: int, *, created_at: int) -> None:
         rows(conn, "PRAGMA journal_mode = WAL")
     finally:
         conn.close()
+    with path.open("rb") as file:
+        os.fsync(file.fileno())  # or the kernel writes it out while we measure
 
 
 _NUMBERS = """
