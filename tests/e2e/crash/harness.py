@@ -32,7 +32,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).parents[3]
 AGENT = Path(__file__).with_name("agent.py")
 BUCKET = "postroom-crash"
-TICKS = {"dispatch": "1s", "deliver": "1s", "sweep": "2s", "recurrence": "60s"}
+TICKS = {"dispatch": "1s", "deliver": "1s", "sweep": "500ms", "recurrence": "60s"}
 FUNCTIONS = ("ingest", "dispatch", "deliver", "sweep", "recurrence")
 AWS = {
     "AWS_ACCESS_KEY_ID": "crash",
@@ -359,7 +359,8 @@ class Post:
         said = []
         for path in sorted(self.folder.glob("*.log")):
             tail = path.read_text("utf-8", "replace").splitlines()[-lines:]
-            said.append(f"--- {path.name}\n" + "\n".join(line[:400] for line in tail))
+            short = (line if len(line) < 600 else f"{line[:200]} … {line[-390:]}" for line in tail)
+            said.append(f"--- {path.name}\n" + "\n".join(short))
         return "\n".join(said)
 
 

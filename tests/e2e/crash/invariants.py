@@ -38,6 +38,12 @@ def check_so_far(post: Post) -> None:
     assert not problems, "\n".join(problems[:40])
 
 
+def check_stored(post: Post) -> None:
+    """Where nobody works on what comes in."""
+    problems = [*_stored(post), *_sound(post.db)]
+    assert not problems, "\n".join(problems[:40])
+
+
 def check_replica(post: Post, folder: Path, timeout_s: float = 60.0) -> None:
     """Nobody writes any more; the replica restores to the same rows."""
     post.stop(*[name for name in post.children if name not in ("litestream", "s3")])

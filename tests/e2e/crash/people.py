@@ -157,9 +157,11 @@ class Platform:
         return status, found
 
     @contextmanager
-    def people(self, port: int, lines: dict[str, Iterable[str]], *, pace_s: float = 0.0) -> Iterator["People"]:
-        """Everybody writes their lines, each chat in its order, until all are taken or the block ends."""
-        crowd = People(self, port, lines, pace_s, self._doubles)
+    def people(
+        self, port: int, lines: dict[str, Iterable[str]], *, pace_s: float = 0.0, at_once: int = 6
+    ) -> Iterator["People"]:
+        """Everybody writes their lines, each chat in order, *at_once* at most, till all is taken or the block ends."""
+        crowd = People(self, port, lines, pace_s, self._doubles, at_once)
         try:
             yield crowd
         finally:
@@ -170,7 +172,13 @@ class People:
     """The platform's side of the webhooks: it keeps what is not taken, and delivers it again before what follows."""
 
     def __init__(
-        self, platform: Platform, port: int, lines: dict[str, Iterable[str]], pace_s: float, doubles: int
+        self,
+        platform: Platform,
+        port: int,
+        lines: dict[str, Iterable[str]],
+        pace_s: float,
+        doubles: int,
+        at_once: int,
     ) -> None:
         self._platform = platform
         self._port = port
@@ -181,7 +189,7 @@ class People:
         for chat, texts in lines.items():
             chats.put((chat, iter(texts)))
         self._chats = chats
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(6, len(lines)))]
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(at_once, len(lines)))]
         self._left = len(lines)
         self._lock = threading.Lock()
         for thread in self._threads:

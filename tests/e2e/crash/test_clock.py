@@ -36,7 +36,7 @@ def test_a_clock_that_jumps_by_hours_loses_doubles_and_reorders_nothing(
     seconds = SECONDS * scale
     each = int(seconds)
     plans = ["ok:0.02", "ok:0.02", "ok:1.5", "fail ok", "kill limit:300 ok:0.3"]
-    texts = lines(chats, each, lambda dice: dice.choices(plans, [20, 20, 1, 3, 1])[0], dice)
+    texts = lines(chats, each, lambda dice: dice.choices(plans, [20, 20, 3, 3, 1])[0], dice)
 
     offset_ms, jumps = 0, 0
     with platform.people(post.port("ingest"), texts, pace_s=seconds / each / len(chats) * 6) as crowd:

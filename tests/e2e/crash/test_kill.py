@@ -52,3 +52,26 @@ def test_nothing_accepted_is_lost_and_nothing_runs_or_arrives_twice_unexplained(
     starts = {name: child.starts for name, child in post.children.items()}
     print(f"messages {len(platform.written)}, starts {starts}, {kinds}")
     assert kinds.get("message_retry", 0) > 0, "no kill has hit a turn"
+
+
+def test_what_ingest_said_yes_to_survives_its_kill_at_any_instant(
+    make_post: Make, platform: Platform, dice: random.Random, scale: float
+) -> None:
+    """Two dozen at once, so that every kill finds webhooks between their arrival, their commit and their answer."""
+    post = make_post(functions=["ingest"])
+    chats = CHATS[:24]
+    post.prepare({"many": 8}, dict.fromkeys(chats, "many"))
+    post.start()
+    kills = int(10 * scale)
+
+    with platform.people(post.port("ingest"), lines(chats, 2000, lambda _: "ok", dice), at_once=24):
+        for _ in range(kills):
+            seen = len(platform.written)
+            until("some to be taken", lambda seen=seen: len(platform.written) > seen + 50)
+            time.sleep(dice.uniform(0, 0.05))
+            post.kill("ingest")
+
+    unanswered = sum(0 in written.statuses for written in platform.written.values())
+    print(f"{len(platform.written)} written, {unanswered} found ingest dead")
+    assert unanswered > kills
+    invariants.check_stored(post)
