@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit our connections to the database
-_HEAD_START_S = 0.05
+_HEAD_START_S = 0.4  # all have opened the database by then
 _LIMIT_S = 300.0
 
 Task = tuple[Callable[..., Any], tuple[Any, ...]]
