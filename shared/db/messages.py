@@ -161,15 +161,14 @@ def is_unannounced(conn: apsw.Connection) -> bool:
 
 
 def find(conn: apsw.Connection, message_id: str) -> int | None:
-    """The row of the message that people know by this id, or None."""
-    given: int | None = scalar(conn, "SELECT id FROM messages WHERE given_id = :id", {"id": message_id})
-    if given is not None:
-        return given
-    found: int | None = scalar(
-        conn,
-        "SELECT id FROM messages WHERE id = :row AND message_id = :id",
-        {"row": ids.row_of(message_id), "id": message_id},
-    )
+    """The row of the message that people know by this id, or None.
+
+    Computed ids can be foretold: one that a caller gave in advance does not hide the message whose id it became.
+    """
+    key = {"row": ids.row_of(message_id), "id": message_id}
+    found: int | None = scalar(conn, "SELECT id FROM messages WHERE id = :row AND message_id = :id", key)
+    if found is None:
+        found = scalar(conn, "SELECT id FROM messages WHERE given_id = :id", {"id": message_id})
     return found
 
 

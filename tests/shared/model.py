@@ -292,6 +292,7 @@ class Model:
                 id_ = max(self.messages) + 1
                 self.messages[id_] = Message(
                     *(id_, "", each.agent, each.session, each.chat, each.message, now, now),
+                    thread=each.thread,
                     trigger=each.trigger,
                     process_after=due,
                     recurrence=each.recurrence,

@@ -633,12 +633,14 @@ def by_chance(fresh_database, seed, count):
     """A full house, which hypothesis is slow to come to."""
     Store.fresh = fresh_database
     store = Store()
-    print("seed", seed)
+    told = [f"seed {seed}"]
     try:
-        for told in store.lives(random.Random(seed), count):
-            print(told)
+        told.extend(store.lives(random.Random(seed), count))
         store.nothing_is_there_twice()
         store.every_question_has_its_answer()
+    except BaseException:
+        print("\n".join(told))
+        raise
     finally:
         store.teardown()
 
