@@ -83,7 +83,9 @@ def test_with_litestream_the_log_is_bounded_too(db, tmp_path):
     assert size <= LARGEST
 
 
-FORCED = re.compile(r"wal_checkpoint\W+(?!\(?\s*PASSIVE|\(?\s*NOOP)|CHECKPOINT_(TRUNCATE|RESTART|FULL)", re.IGNORECASE)
+FORCED = re.compile(
+    r"(wal_checkpoint\b.*|checkpoint_)(truncate|restart|full)|wal_checkpoint\(.*\bmode\b", re.IGNORECASE
+)
 SOURCES = ("shared", "functions", "infra", "emulator", "spark_jobs")
 
 
