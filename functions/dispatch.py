@@ -287,7 +287,7 @@ class Dispatch:
 
     async def _give_back(self, claim: Claim) -> None:
         with contextlib.suppress(ClaimLost):
-            await self.writer.run(lambda conn: turns.release(conn, claim, now_ms=clock.now_ms()))
+            await self.writer.run(lambda conn: turns.release(conn, claim, now_ms=clock.now_ms()), durable=False)
 
     async def close(self) -> None:
         await self.worker.stop()

@@ -1,9 +1,14 @@
 import shutil
 
+import hypothesis
 import pytest
 
 from shared.db.connection import open_connection
 from shared.db.migrate import migrate
+
+# A busy machine is no failure of a property.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

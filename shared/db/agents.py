@@ -7,13 +7,16 @@ from typing import Any
 import apsw
 
 from shared.db.connection import rows, scalar
-from shared.errors import WrongState
+from shared.errors import ConfigInvalid, WrongState
 
 DEFAULT_AGENT = "assistant"
 
 _SELECT = (
     "SELECT id, name, provider, model, folder, instructions, config, concurrency, timezone, is_default FROM agents"
 )
+
+
+RESERVED = ("operator", "user")  # a person in the mailbox, and one in a room
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,13 @@ def ensure_default(conn: apsw.Connection, *, timezone: str, now_ms: int) -> None
 
 
 def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
-    """Create the agent, or replace all of its settings; who is the default stays as it is."""
+    """Create the agent, or replace all of its settings; who is the default stays as it is.
+
+    Raises:
+        ConfigInvalid: the id is taken by people.
+    """
+    if agent.id in RESERVED:
+        raise ConfigInvalid(f"no agent can be called {agent.id!r}: that is what people are called; take another id")
     conn.execute(
         """
         INSERT INTO agents (id, name, provider, model, folder, instructions, config, concurrency, timezone,

@@ -51,7 +51,6 @@ WRONG = {
 
 @pytest.mark.parametrize(("members", "leader", "id_", "said"), WRONG.values(), ids=WRONG)
 def test_a_wrong_team_is_refused_with_a_sentence_and_not_stored(conn, crew, members, leader, id_, said):
-    make_agent(conn, "user")
     with pytest.raises(ConfigInvalid, match=said):
         save(conn, *members, leader=leader, id_=id_)
     assert teams.every(conn) == []
@@ -73,3 +72,9 @@ def test_a_team_keeps_its_leader_and_lets_members_go(conn, crew):
     with pytest.raises(WrongState, match="leads the team 'dev'"), transaction(conn):
         agents.delete(conn, "coder")
     assert row(conn, "agents", "coder")["id"] == "coder"
+
+
+@pytest.mark.parametrize("name", ["operator", "user"])
+def test_no_agent_is_called_what_people_are_called(conn, name):
+    with pytest.raises(ConfigInvalid, match="take another id"):
+        make_agent(conn, name)
