@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.failures import NotReady
-from infra.lease import Lease, owner_of
+from infra.lease import TTL_MS, Lease, owner_of
 from infra.replicate import Keeper
 from infra.restore import program
 from shared.bucket import open_store
@@ -36,9 +36,11 @@ def url(port: int) -> str:
     return f"s3://{BUCKET}/{PREFIX}?endpoint=http://127.0.0.1:{port}"
 
 
-def lease(replica: str, owner_file: Path, database: Path, environment: Mapping[str, str]) -> Lease:
+def lease(
+    replica: str, owner_file: Path, database: Path, environment: Mapping[str, str], ttl_ms: int = TTL_MS
+) -> Lease:
     """The lease of *replica*, for the owner who is kept in *owner_file*; not taken yet."""
-    return Lease(open_store(replica, environment), owner_of(owner_file, database))
+    return Lease(open_store(replica, environment), owner_of(owner_file, database), ttl_ms)
 
 
 class Litestream(Keeper):
@@ -58,13 +60,14 @@ class Litestream(Keeper):
         self._replica = replica
         self._config = run / "litestream.yml"
         self._hear = on_line
+        self._trouble = on_trouble
         super().__init__(
             [program(), "replicate", "-config", str(self._config), "-no-expand-env"],
             environment=environment,
             database=database,
             control=socket_in(run),
             lease=lease,
-            tell=lambda event, **facts: on_trouble(_SENTENCES[event].format(**facts)),
+            tell=self._tell_trouble,
             on_line=self._said,
             stop_limit_s=STOP_LIMIT_S,
         )
@@ -108,6 +111,10 @@ class Litestream(Keeper):
                 }
             ],
         }
+
+    def _tell_trouble(self, event: str, **facts: Any) -> None:
+        if event in _SENTENCES:
+            self._trouble(_SENTENCES[event].format(**facts))
 
     def _said(self, line: str) -> None:
         """Warnings and errors are worth a line; its housekeeping is not."""

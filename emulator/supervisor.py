@@ -25,6 +25,7 @@ from emulator.forks import Forks
 from emulator.objects import ObjectStore
 from emulator.state import Lock, StateFolder, write_private
 from emulator.typed import typed
+from infra.lease import ttl_from
 from infra.replicate import Fenced
 from infra.restore import FileRefused, Ready, Step, prepare
 from shared.errors import InUse, PostroomError
@@ -315,7 +316,9 @@ class Supervisor:
             database=self._state.database,
             replica=self.replica_url,
             run=self._state.run,
-            lease=replica.lease(self.replica_url, self._state.owner, self._state.database, aws),
+            lease=replica.lease(
+                self.replica_url, self._state.owner, self._state.database, aws, ttl_from(self._environ)
+            ),
             environment=self._base | environment.DUMMY_AWS,
             on_line=lambda text: self._console.line("replica", text),
             on_trouble=lambda text: self._console.happened("replica", text, level="warning"),

@@ -212,6 +212,8 @@ class Keeper:
                 named = replace(there.place, epoch=there.place.epoch or facts.epoch)
                 changes |= {"is_begun": True, "place": named}
             await self.lease.renew(**changes)
+            if "is_begun" in changes:
+                self._tell("replicate.begun")
         except LeaseLost as error:
             self._fence(str(error))
         except PostroomError as error:  # the store does not answer, or refuses: its lease may still be ours
@@ -267,6 +269,7 @@ class Keeper:
 
 
 _LEVELS = {
+    "replicate.begun": "info",  # the place has its first whole copy
     "replicate.behind": "error",
     "replicate.caught_up": "info",
     "replicate.mending": "error",

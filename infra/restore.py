@@ -1,7 +1,8 @@
 """Makes the database ready to go on, and the lease ours: ``python -m infra.restore``, before anything opens the file.
 
 With ``POSTROOM_DB`` and ``POSTROOM_REPLICA_URL`` set. ``--wait 2m`` waits for somebody else's lease to run out, or for
-the bucket to answer; ``--output FILE`` only writes a copy of the newest state, whoever holds the lease.
+the bucket to answer; ``--output FILE`` only writes a copy of the newest state, or of that at ``--timestamp``, whoever
+holds the lease.
 
 - No file, nothing replicated: a first start. No file, but a replica: it is restored, whole or not at all, and what
   follows is a new epoch under a new prefix. A replica that holds something and can't be restored ends the start: an
@@ -423,7 +424,7 @@ def be_alone(database: Path) -> WorkerLock:
 async def _run(options: argparse.Namespace) -> None:
     url = setting("POSTROOM_REPLICA_URL")
     if options.output is not None:
-        await _copy(url, options.output)
+        await _copy(url, options.output, options.timestamp)
         return
     database = Path(setting("POSTROOM_DB"))
     alone = be_alone(database)
@@ -445,13 +446,22 @@ async def _run(options: argparse.Namespace) -> None:
     log.info("restore.ready", step=ready.step.name.lower(), replica=ready.url, txid=ready.txid)
 
 
-async def _copy(url: str, target: Path) -> None:
+async def _copy(url: str, target: Path, at: datetime | None) -> None:
     store = open_store(url, os.environ)
-    place = pointer.locate(store, pointer.read(store))
-    txid = await fetch(pointer.at(url, place.prefix), target, os.environ, RESTORE_LIMIT_S) if place else None
-    if place is None or txid is None:
-        raise ReplicaRefused(f"nothing has been replicated to {url}")
-    log.info("restore.copied", output=str(target), replica=pointer.at(url, place.prefix), txid=txid)
+    places = pointer.places(store, pointer.read(store))
+    if at is not None:
+        places = [place for place in places if place.began_at <= at.timestamp() * 1000] or places[:1]
+    position = ["-timestamp", at.astimezone(UTC).isoformat().replace("+00:00", "Z")] if at else []
+    source = pointer.at(url, places[-1].prefix) if places else url
+    txid = await fetch(source, target, os.environ, RESTORE_LIMIT_S, *position) if places else None
+    if txid is None:
+        raise ReplicaRefused(f"nothing has been replicated to {url}" + (f" before {at}" if at else ""))
+    log.info("restore.copied", output=str(target), replica=source, txid=txid)
+
+
+def _instant(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def main() -> int:
@@ -463,7 +473,10 @@ def main() -> int:
     )
     parser.add_argument("--keep-file", action="store_true", help="the file is right, whatever the replica says")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write a copy there, and nothing else")
+    parser.add_argument("--timestamp", type=_instant, metavar="INSTANT", help="of the copy, like 2026-11-20T12:00:00Z")
     options = parser.parse_args()
+    if options.timestamp is not None and options.output is None:
+        parser.error("--timestamp is for --output")
     if options.output is not None and options.output.exists():
         parser.error(f"{options.output} exists: name another file")
     os.umask(0o077)

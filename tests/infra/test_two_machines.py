@@ -17,7 +17,7 @@ import pytest
 from infra.restore import facts_of
 from shared import pointer
 from shared.bucket import Store, open_store
-from shared.db import events, meta
+from shared.db import events
 from shared.db.connection import open_connection, transaction
 from shared.db.migrate import migrate
 from spark_jobs import replicas
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.e2e
 
 NOW = 1_700_000_000_000
 LEASE_S = 2
+LATER = timedelta(seconds=1.1)
 PATIENCE_S = 20.0
 
 
@@ -64,6 +65,8 @@ class Machine:
 
     def replicate(self) -> Process:
         migrate(self.database)
+        if self.keeper is not None:
+            self.keeper.close()
         self.keeper = Process(sys.executable, "-m", "infra.replicate", environment=self.environment)
         self.keeper.wait_for("replicate.started")
         return self.keeper
@@ -211,6 +214,7 @@ def test_a_second_keeper_on_one_machine_is_refused(machines: tuple[Machine, Mach
     assert one.keeper.stop(signal.SIGTERM)[0] == 0
 
 
+@pytest.mark.long
 def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     machines: tuple[Machine, Machine], url: str, tmp_path: Path
 ) -> None:
@@ -245,13 +249,37 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     assert replicas.resolve(url, timestamp=at_once).epoch == first.prefix, "the new one had nothing yet"
 
 
-def test_meta_is_stamped_with_the_epoch_of_the_prefix(machines: tuple[Machine, Machine], url: str) -> None:
+@pytest.mark.long
+def test_an_earlier_moment_can_be_gone_on_from(machines: tuple[Machine, Machine], url: str, tmp_path: Path) -> None:
+    """As infra/README.md has it: look at a copy, declare it right, have it replicated; then others restore that."""
     one, two = machines
+    store = open_store(url, ENVIRONMENT)
     one.restore()
     one.replicate()
-    began(open_store(url, ENVIRONMENT))
+    one.write(3)
+    first = began(store).place
+    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.prefix, 3))
+    assert one.keeper.stop(signal.SIGTERM)[0] == 0
+    instant = datetime.now(UTC) + timedelta(seconds=1)
+    until("the next second, for stores tell times in whole ones", lambda: datetime.now(UTC) > instant + LATER)
+    one.restore()
+    one.replicate()
+    one.write(2)
+    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.prefix, 5))
     one.keeper.stop(signal.SIGTERM)
-    two.restore()
-    conn = open_connection(two.database, readonly=True)
-    assert meta.get(conn, "epoch") == pointer.read(open_store(url, ENVIRONMENT)).place.prefix
-    conn.close()
+
+    before = tmp_path / "two" / "postroom.db"
+    code, said = two.restore("--timestamp", instant.isoformat(), "--output", str(before))
+    assert code == 0, said
+    assert facts_of(before).mark == 3
+    assert two.restore()[0] == 65, "an older copy"
+    assert two.restore("--keep-file")[1]["step"] == "begin"
+    two.replicate().wait_for("replicate.begun")
+    assert two.keeper.stop(signal.SIGINT)[0] == 0
+    shutil.rmtree(one.database.parent)
+    one.database.parent.mkdir()
+    assert one.restore()[1]["step"] == "restore"
+    assert facts_of(one.database).mark == 3
+    there = pointer.read(store)
+    assert there.place.prefix == one.epoch
+    assert there.earlier[0] == first, "the history that was left stays"

@@ -1,0 +1,71 @@
+"""The emulator holds the lease on its bucket as production does: others are refused, and it ends when it loses it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra.processes import is_alive
+from shared import pointer
+from shared.bucket import Store, open_store
+from tests.emulator.harness import ROOT, Emulator, command
+from tests.emulator.test_s3 import ENVIRONMENT, s3_server
+
+pytestmark = pytest.mark.e2e
+
+
+def taken_by_another(store: Store) -> None:
+    """Somebody else writes himself into the lease."""
+    found = store.get(pointer.NAME)
+    assert found is not None
+    there = pointer.Pointer.load(found.body)
+    other = replace(there, owner="owner_x", token="x", host="elsewhere", is_released=False)
+    store.put(pointer.NAME, other.dump(), replacing=found.tag)
+
+
+def test_another_machine_is_refused_and_an_emulator_that_lost_the_lease_ends(
+    emulator: Callable[..., Emulator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSTROOM_REPLICA_LEASE", "2s")
+    running = emulator("--no-watch")
+    url = running.instance["urls"]["replica"]
+    pids = running.pids()
+    place = running.status["replica"]["place"]
+    assert place.startswith(url.partition("?")[0] + "/epoch_")
+
+    environment = {**ENVIRONMENT, "POSTROOM_REPLICA_URL": url, "POSTROOM_DB": str(tmp_path / "other.db")}
+    refused = subprocess.run(
+        [sys.executable, "-m", "infra.restore"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 73
+    assert str(running.project) in json.loads(refused.stdout.splitlines()[-1])["reason"]
+    assert running.status["ready"]
+
+    taken_by_another(open_store(url, ENVIRONMENT))
+    assert running.process.wait(15) == 73
+    assert "may no longer replicate: elsewhere" in running.output.read_text()
+    assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_a_bucket_that_somebody_else_replicates_to_is_left_alone(
+    emulator: Callable[..., Emulator], project: Path
+) -> None:
+    assert emulator("--no-watch").stop() == 0
+    state = project / ".emulator"
+    with s3_server(state / "s3") as port:
+        taken_by_another(open_store(f"s3://postroom-replica/db?endpoint=http://127.0.0.1:{port}", ENVIRONMENT))
+    before = {path.name: path.read_bytes() for path in (state / "s3" / "postroom-replica").iterdir()}
+    written_at = (state / "postroom.db").stat().st_mtime_ns
+
+    refused = command(project, "run", "--port", "0", "--no-watch")
+
+    assert refused.returncode == 73
+    assert "another machine replicates to this replica: elsewhere" in refused.stderr
+    assert "try again in" in refused.stderr
+    assert {path.name: path.read_bytes() for path in (state / "s3" / "postroom-replica").iterdir()} == before
+    assert (state / "postroom.db").stat().st_mtime_ns == written_at
