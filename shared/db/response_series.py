@@ -1,6 +1,7 @@
 """Series of responses.
 
-A response can't be paused by its status: what is paused is due at ``NEVER_MS``.
+A response can't be paused by its status: what is paused is due at ``NEVER_MS``, and its failure is forgotten, for what
+waits for another try holds back its chat.
 """
 
 from shared.db.occurrence import Series
@@ -68,8 +69,8 @@ RESPONSES = Series(
        SET message = :message,
            content = CASE WHEN :label IS NULL THEN content ELSE json_set(content, '$.label', :label) END,
            recurrence = :recurrence, timezone = :timezone, misfire = :misfire, scheduled_at = :scheduled,
-           retry_count = CASE WHEN deliver_after IS :due THEN retry_count ELSE 0 END,
-           last_error = CASE WHEN deliver_after IS :due THEN last_error END,
+           retry_count = CASE WHEN deliver_after IS :due AND NOT :is_paused THEN retry_count ELSE 0 END,
+           last_error = CASE WHEN deliver_after IS :due AND NOT :is_paused THEN last_error END,
            deliver_after = CASE WHEN :is_paused THEN {NEVER_MS} ELSE :due END
      WHERE id = :id AND status = 'pending' AND NOT {_HAS_BEGUN}
     """,

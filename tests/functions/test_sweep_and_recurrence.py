@@ -5,6 +5,8 @@ import apsw
 import pytest
 
 from functions import recurrence, sweep
+from functions.deliver import Deliver
+from functions.dispatch import Dispatch
 from functions.recurrence import Recurrence
 from functions.sweep import Sweep
 from shared import turns
@@ -105,6 +107,29 @@ def test_whoever_was_rescued_is_fenced_also_when_somebody_else_has_the_message_n
     with transaction(conn):
         turns.settle(conn, again, [Said("in time", again.asked[0])], None, now_ms=NOW + LEASE + 10_002)
     assert column(conn, "SELECT message FROM responses") == ["in time"]
+
+
+@pytest.mark.parametrize("worker", [Dispatch, Deliver], ids=["dispatch", "deliver"])
+def test_who_starts_rescues_at_once_what_the_dead_one_before_it_held(conn, worker):
+    """It has the worker's lock, so nobody holds anything: the lease, however long, is not waited for."""
+    put(conn)
+    take(conn)
+    sent = answer(conn)
+    with transaction(conn):
+        responses.claim(conn, sent, token="send_a", now_ms=NOW, lease_ms=LEASE)
+        rows(conn, "UPDATE messages SET lease = :far WHERE lease IS NOT NULL", {"far": 2 * NOW})
+        rows(conn, "UPDATE responses SET lease = :far WHERE lease IS NOT NULL", {"far": 2 * NOW})
+
+    async def go():
+        service = worker(Settings.load())
+        try:
+            await service.repair()
+        finally:
+            await service.close()
+
+    asyncio.run(go())
+    table = {Dispatch: "messages", Deliver: "responses"}[worker]
+    assert rows(conn, f"SELECT status, retry_count, claimed_by FROM {table}") == [("pending", 1, None)]
 
 
 def test_the_rescued_are_taken_up_at_once(conn, environment):

@@ -395,8 +395,11 @@ def test_what_waits_for_another_try_is_paused_too_and_begins_anew(kind):
     kind.fail(kind.begin(NINE), NINE)
     do(kind, series.pause, made.series_id, now_ms=NINE + 1)
     assert kind.begin(NINE + HOUR) is None
+    put(kind.conn, "another")
+    answer(kind.conn, "another")
+    assert kind.text_of(kind.begin(NINE + HOUR)) == "another"
     do(kind, series.resume, made.series_id, now_ms=NINE + HOUR)
-    found = row(kind.conn, kind.table)
+    found = row(kind.conn, kind.table, made.id)
     assert (found["status"], found["retry_count"], found["last_error"], found[kind.due]) == (
         *("pending", 0, None, NINE + DAY),
     )
