@@ -45,9 +45,8 @@ def test_of_two_dispatches_and_two_delivers_one_works_and_the_other_takes_over(
     ):
         over = time.monotonic() + seconds
         while time.monotonic() < over:
-            time.sleep(dice.uniform(0.5, 2.0))
-            victims = [name for name in post.children if name.startswith(("dispatch", "deliver", "ingest"))]
-            post.kill(dice.choice(victims))
+            time.sleep(dice.uniform(0.3, 1.2))
+            post.kill(dice.choice(["dispatch", "deliver", "dispatch", "deliver", "ingest"]) + dice.choice(["", "-2"]))
         until("everything to be taken", lambda: one.is_done and other.is_done, 60 * scale)
     post.settle(60 * scale)
 
