@@ -22,8 +22,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import FrameType, ModuleType
+from typing import Any
 
 import functions_framework.aio
 import uvicorn
@@ -47,6 +48,8 @@ QUIET_PATHS = ("/healthz", "/tick")
 LOGGED_PATH_LENGTH = 200
 _DATE_EVERY_S = 1.0
 GARBAGE_OBJECTS = 10_000  # new ones before Python looks for rings among them; its own 700 are a few requests
+
+Opened = contextlib.AbstractAsyncContextManager[Mapping[str, Any] | None]
 
 log = logs.get()
 
@@ -114,8 +117,28 @@ def load(name: str, package: str = "functions") -> Starlette:
         raise UnknownName("function", name, names)
     module = importlib.import_module(f"{package}.{name}")
     app = _framework_app(name, module)
-    app.router.lifespan_context = module.lifespan
+    app.router.lifespan_context = _Lifespan(module.lifespan)
     return app
+
+
+class _Lifespan:
+    """The function's own; but what it refuses to start with is one line in the log, and not uvicorn's traceback."""
+
+    def __init__(self, lifespan: Callable[[Starlette], Opened]) -> None:
+        self._lifespan = lifespan
+        self.has_refused = False
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                state = await stack.enter_async_context(self._lifespan(app))
+            except PostroomError as error:
+                log.error("function.refused", reason=str(error))
+                logging.getLogger("uvicorn.error").disabled = True
+                self.has_refused = True
+                raise
+            yield state or {}
 
 
 def _framework_app(name: str, module: ModuleType) -> Starlette:
@@ -155,7 +178,13 @@ def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # handed to asyncio.wait_for, which takes parts
     )
-    Server(config, guard, on_ready).run(sockets=[sock])
+    try:
+        Server(config, guard, on_ready).run(sockets=[sock])
+    except SystemExit:
+        lifespan = app.router.lifespan_context
+        if isinstance(lifespan, _Lifespan) and lifespan.has_refused:
+            return CONFIG
+        raise
     return 0
 
 

@@ -286,6 +286,21 @@ def test_a_wrong_setting_is_named_without_its_value(start, environment):
     assert "many-secrets" not in "".join(process.out + process.err)
 
 
+UNKEPT = {"replicated": "POSTROOM_LITESTREAM_SOCKET", "telegramm=replicated": "known: *, api, discord, telegram"}
+
+
+@pytest.mark.parametrize(("durability", "sentence"), UNKEPT.items(), ids=UNKEPT)
+def test_what_a_function_refuses_to_start_with_is_one_line_too(start, environment, durability, sentence):
+    environment = {**environment, "POSTROOM_DURABILITY": durability}
+    process = start("-m", "infra.runner", "ingest", "--port", "0", environment=environment)
+
+    assert process.end() == 78
+    (line,) = process.out
+    assert '"function.refused"' in line
+    assert sentence in line
+    assert process.err == []
+
+
 def test_a_function_that_does_not_load_says_why(serve):
     process, _ = serve("unloadable")
 
