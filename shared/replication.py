@@ -37,8 +37,8 @@ class Replication:
 
     def __init__(self, settings: Settings, channels: Iterable[str]) -> None:
         self._levels = levels(settings.durability)
-        known = {EVERY_OTHER, API, *channels}
-        if not known.issuperset(self._levels):
+        known = {API, *channels}
+        if not {EVERY_OTHER, *known}.issuperset(self._levels):
             raise ConfigInvalid(
                 f"POSTROOM_DURABILITY names a channel that does not exist; known: {', '.join(sorted(known))}"
             )
