@@ -113,6 +113,7 @@ class Keeper:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self._must_mend = False
+        self._is_begun = False
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -126,12 +127,15 @@ class Keeper:
         self._tasks = [asyncio.create_task(work) for work in works]
 
     async def wait(self) -> None:
-        """Return never.
+        """Return when it was stopped, and not before.
 
         Raises:
             Fenced: the lease is lost, and Litestream was killed.
         """
-        await asyncio.shield(self._lost)
+        done, _ = await asyncio.wait([self._lost, *self._tasks], return_when=asyncio.FIRST_EXCEPTION)
+        for ended in done:
+            if not ended.cancelled():
+                ended.result()
 
     async def sync(self, limit_s: float) -> str | None:
         """Have everything committed so far brought to the replica; None when it is there, else why not."""
@@ -212,7 +216,8 @@ class Keeper:
                 named = replace(there.place, epoch=there.place.epoch or facts.epoch)
                 changes |= {"is_begun": True, "place": named}
             await self.lease.renew(**changes)
-            if "is_begun" in changes:
+            if "is_begun" in changes and not self._is_begun:
+                self._is_begun = True
                 self._tell("replicate.begun")
         except LeaseLost as error:
             self._fence(str(error))
@@ -307,14 +312,13 @@ async def _run() -> int:
     keeper = Keeper(argv, environment=environment, database=database, control=control, lease=lease, tell=tell_log)
     log.info("replicate.started", replica=ready.url, owner=lease.owner.id)
     await keeper.start()
-    lost = asyncio.ensure_future(keeper.wait())
+    lost = asyncio.create_task(keeper.wait())
     await asyncio.wait([ended, lost], return_when=asyncio.FIRST_COMPLETED)
-    lost.cancel()
     code = await keeper.stop()
-    await asyncio.gather(lost, return_exceptions=True)
     alone.release()
-    if not ended.done():
-        raise Fenced("the lease is somebody else's")
+    if lost.done():
+        await lost
+    lost.cancel()
     return code
 
 
