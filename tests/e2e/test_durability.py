@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import System, until
+from tests.e2e.test_first_light import say
 from tests.emulator.harness import descendants
 
 pytestmark = pytest.mark.e2e
@@ -101,6 +102,12 @@ def texts(system: System) -> list[str]:
     return [text for (text,) in system.query("SELECT message FROM messages WHERE message LIKE 'text %'")]
 
 
+def deliveries(system: System) -> list[dict[str, Any]]:
+    """Of the fake platform, with what each was last answered."""
+    found: list[dict[str, Any]] = system.get("/control/telegram/webhook", "platforms")[1]["deliveries"]
+    return found
+
+
 def pid_of(system: System, part: str) -> int:
     """Of ``s3``, or of Litestream, which is the ``replica``."""
     return int(system.get("/_emulator/status")[1][part]["pid"])
@@ -128,13 +135,16 @@ def test_while_the_bucket_is_away_nothing_is_acknowledged_and_what_comes_again_i
         s3 = pid_of(system, "s3")
         os.kill(s3, signal.SIGSTOP)
         try:
+            say(system, "text 0")
             assert [deliver(system, 1) for _ in range(2)] == [503, 503]
+            until("the platform to be refused", lambda: [each["status"] for each in deliveries(system)] == [503])
         finally:
             os.kill(s3, signal.SIGCONT)
         until("the redelivery to be taken", lambda: deliver(system, 1) == 200)
+        until("the platform's own redelivery", lambda: [each["status"] for each in deliveries(system)] == [200], 30)
         lose_everything(system)
         system.start()
-        assert texts(system) == ["text 1"]
+        assert sorted(texts(system)) == ["text 0", "text 1"]
 
 
 @pytest.mark.long
