@@ -284,6 +284,9 @@ class Dispatch:
             await self.writer.run(work)
         self.kicker.kick("deliver")
         self.kicker.kick("api")
+        if not isinstance(outcome, Failure):
+            while claims.has_older_context(self.reader, claim):
+                await self.writer.run(partial(claims.pass_over, claim=claim, now_ms=clock.now_ms()), durable=False)
 
     async def _give_back(self, claim: Claim) -> None:
         with contextlib.suppress(ClaimLost):

@@ -111,6 +111,14 @@ CONTEXT = """
      LIMIT :limit
 """
 
+OLDEST_CONTEXT = """
+    SELECT id
+      FROM messages
+     WHERE session_id = :session AND status = 'pending' AND trigger = 0
+     ORDER BY id
+     LIMIT 1
+"""
+
 _CLAIM = """
     UPDATE messages
        SET status = 'processing', claimed_by = ?2, lease = ?3, updated_at = ?4
@@ -364,22 +372,38 @@ _COMPLETE = """
 """
 
 # Context that was too old for the batch will never be newer than what the agent has just seen.
-_COMPLETE_OLDER_CONTEXT = """
+_LEAVE_BEHIND = """
     UPDATE messages
        SET status = 'completed', updated_at = ?2
-     WHERE session_id = ?1 AND status = 'pending' AND trigger = 0 AND id < ?3
+     WHERE id IN (SELECT id
+                    FROM messages
+                   WHERE session_id = ?1 AND status = 'pending' AND trigger = 0 AND id < ?3
+                   ORDER BY id DESC
+                   LIMIT ?4)
 """
+_PASSED_AT_ONCE = 500  # 40 000 would hold the write lock for most of a second
 
 
 def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
-    """The turn succeeded.
+    """The turn succeeded. Older context is passed over with it; a great deal of it, by ``pass_over`` afterwards.
 
     Raises:
         ClaimLost: somebody else holds the rows; nothing must be kept of this turn.
     """
     conn.execute(_COMPLETE, (claim.ids, now_ms, claim.token))
     _check(conn, claim)
-    conn.execute(_COMPLETE_OLDER_CONTEXT, (claim.session_id, now_ms, claim.batch[-1].id))
+    pass_over(conn, claim, now_ms=now_ms)
+
+
+def pass_over(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    """Complete some of the context that was too old for the turn's batch, newest first, for one settled turn."""
+    conn.execute(_LEAVE_BEHIND, (claim.session_id, now_ms, claim.batch[-1].id, _PASSED_AT_ONCE))
+
+
+def has_older_context(conn: apsw.Connection, claim: Claim) -> bool:
+    """Whether context that is older than what the turn has seen still waits."""
+    oldest = rows(conn, OLDEST_CONTEXT, {"session": claim.session_id})
+    return bool(oldest) and oldest[0][0] < claim.batch[-1].id
 
 
 def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, Verdict], *, now_ms: int) -> None:

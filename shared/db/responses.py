@@ -318,11 +318,24 @@ def delivering(conn: apsw.Connection, channel: str) -> list[tuple[Response, int]
     found = rows(
         conn,
         """
-        SELECT id, message_id, in_reply_to, channel, chat_id, platform_id, thread_id, agent, message, content,
-               retry_count, parts, created_at, claimed_by, lease
-          FROM responses
-         WHERE channel = :channel AND status = 'delivering'
-         ORDER BY id
+        WITH RECURSIVE open (chat_id) AS (
+            SELECT min(chat_id)
+              FROM responses
+             WHERE (status = 'pending' OR status = 'delivering') AND channel = :channel
+             UNION ALL
+            SELECT (SELECT min(r.chat_id)
+                      FROM responses r
+                     WHERE (r.status = 'pending' OR r.status = 'delivering') AND r.channel = :channel
+                       AND r.chat_id > open.chat_id)
+              FROM open
+             WHERE open.chat_id IS NOT NULL
+        )
+        SELECT r.id, r.message_id, r.in_reply_to, r.channel, r.chat_id, r.platform_id, r.thread_id, r.agent, r.message,
+               r.content, r.retry_count, r.parts, r.created_at, r.claimed_by, r.lease
+          FROM open
+         CROSS JOIN responses r
+         WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'delivering'
+         ORDER BY r.id
         """,
         {"channel": channel},
     )

@@ -319,3 +319,15 @@ def test_many_arrivals_are_told_without_waiting_for_the_next_tick(conn, until):
         messages.enqueue_many(conn, [news] * (count - 1), now_ms=clock.now_ms())
     told = "SELECT count(*) FROM events WHERE type = 'message_received'"
     working(lambda _: until(lambda: column(conn, told) == [count], 4))
+
+
+def test_old_context_is_never_shown_again_however_much_there_was(conn, until):
+    count = 1300
+    put(conn, "first")
+    with transaction(conn):
+        news = messages.NewMessage(sender="A", agent="assistant", session_id=1, trigger=False)
+        messages.enqueue_many(conn, [news] * count, now_ms=clock.now_ms())
+    put(conn, "hello")
+    open_ = "SELECT count(*) FROM messages WHERE status <> 'completed'"
+    working(lambda service: until(lambda: column(conn, open_) == [0] and not service.worker.running))
+    assert column(conn, "SELECT count(*) FROM agent_messages WHERE role = 'user'") == [10]

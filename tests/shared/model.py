@@ -12,6 +12,7 @@ WAITS = {1: 2500, 2: 5000}  # ms until the next try; half of what is set, becaus
 GRID = 300_000  # of the one cron expression that is used: every five minutes
 CRON = "*/5 * * * *"
 KEPT_MAIL = 1000
+GONE = "the process that ran the turn went away"
 
 Told = tuple[str, str | None, int | None, dict[str, Any]]
 
@@ -163,7 +164,8 @@ class Model:
     def ready(self, now: int, held: dict[int, str]) -> list[int]:
         """The sessions whose turn it is: the urgent ones first, then by their oldest message that is due."""
         found: list[tuple[bool, int, int]] = []
-        for agent, concurrency in self.concurrency.items():
+        has_suspect = False
+        for agent, concurrency in sorted(self.concurrency.items()):
             sessions = {each.session for each in self.messages.values() if each.agent == agent}
             busy = {session for session in sessions if self.open(session, "processing")}
             busy |= {session for session, holder in held.items() if holder == agent}
@@ -172,8 +174,19 @@ class Model:
                 for session in sessions - busy
                 if (batch := self.due(session, now, 10**6, whole=True))
             ]
-            found += sorted(due)[: max(0, concurrency - len(busy))]
+            room = concurrency - len(busy)
+            for place in sorted(due):
+                is_suspect = self.is_suspect(place[1])
+                if room > 0 and not (is_suspect and has_suspect):
+                    found.append(place)
+                    has_suspect = has_suspect or is_suspect
+                    room -= 1
         return [session for *_, session in sorted(found)]
+
+    def is_suspect(self, id_: int) -> bool:
+        """Its process went away with it, more than once: one such at a time."""
+        each = self.messages[id_]
+        return each.last_error == GONE and each.retry_count >= 2
 
     def has_urgent(self, session: int, now: int) -> bool:
         return any(each.is_urgent and not is_later(each, now) for each in self.open(session, "pending"))

@@ -353,7 +353,7 @@ class Store(RuleBasedStateMachine):
             rescued = turns.rescue(self.conn, RETRY, now_ms=self.now, everything=everything)
         assert [claim.token for claim in rescued] == lost
         for token in lost:
-            self.model.fail(token, "the process that ran the turn went away", self.now)
+            self.model.fail(token, model.GONE, self.now)
         self.learn_ids()
 
     # -- by hand

@@ -301,6 +301,26 @@ def test_running_tells_each_turn_with_its_batch_and_lease(conn):
     assert claims.running(conn) == [(first, NOW + LEASE), (second, NOW + 5 + LEASE)]
 
 
+def test_a_great_deal_of_old_context_is_passed_over_step_by_step(conn):
+    """Forty thousand at once would hold the write lock for most of a second."""
+    _, session = make_session(conn)
+    new = messages.NewMessage(sender="A", agent="assistant", session_id=session, trigger=False)
+    with transaction(conn):
+        messages.enqueue_many(conn, [new] * 1107, now_ms=NOW)
+    put(conn)
+    put(conn, "younger", trigger=False)
+    claim = take(conn, limit=8)
+    put(conn, "youngest", trigger=False)
+    complete(conn, claim)
+    waits = "SELECT count(*) FROM messages WHERE status = 'pending'"
+    left = column(conn, waits)
+    while claims.has_older_context(conn, claim):
+        with transaction(conn):
+            claims.pass_over(conn, claim, now_ms=NOW)
+        left += column(conn, waits)
+    assert left == [602, 102, 1]
+
+
 # -- plans and growth
 
 PLANS = {
@@ -311,6 +331,7 @@ PLANS = {
     "DUE": (claims.DUE, {"agent": "assistant", "session": 1, "now": NOW, "limit": 10}),
     "URGENT": (claims.URGENT, {"session": 1, "now": NOW, "limit": 10}),
     "CONTEXT": (claims.CONTEXT, {"session": 1, "limit": 10}),
+    "OLDEST_CONTEXT": (claims.OLDEST_CONTEXT, {"session": 1}),
     "NEXT_DUE": (claims.NEXT_DUE, {"now": NOW}),
     "claim": (
         "UPDATE messages SET status = 'processing', claimed_by = :token, lease = 1 "

@@ -1,7 +1,5 @@
 """What people and programs do to messages: find, cancel, pause, resume, retry, delete; and how arrivals are told."""
 
-import shutil
-
 import apsw
 import pytest
 from hypothesis import example, given
@@ -10,10 +8,10 @@ from hypothesis import strategies as st
 from shared import ids, series
 from shared.db import claims, messages
 from shared.db.claims import Verdict
-from shared.db.connection import open_connection, rows, transaction
+from shared.db.connection import rows, transaction
 from shared.db.messages import NewMessage
 from shared.errors import ClaimLost, NotFound, WrongState
-from tests.support import LEASE, NOW, column, dump, make_agent, make_session, put, row, take, texts
+from tests.support import LEASE, NOW, column, dump, make_session, put, row, take, texts
 
 DEAD = Verdict(dead=True, retry_count=5, process_after=None, reason="no use")
 RETRY = Verdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
@@ -442,99 +440,3 @@ def test_nothing_urgent_passes_a_message_that_waits_for_another_try(conn):
     put(conn, "U", urgency="urgent")
     assert take(conn) is None
     assert texts(take(conn, now_ms=NOW + 5000)) == ["U"]
-
-
-# -- no verb costs more because of what is there
-
-
-def fill(conn, count):
-    """*count* completed rows, and as many that wait in ten sessions of their own and in the one that the verbs use."""
-    make_agent(conn, "crowded")
-    sessions = [make_session(conn, "crowded", str(number))[1] for number in range(10)] + [make_session(conn)[1]]
-    insert = """
-        INSERT INTO messages (id_prefix, channel, sender, message, agent, session_id, status, created_at, updated_at,
-                              process_after, from_agent)
-        VALUES ('telegram', 'telegram', 'A', 't', ?, ?, ?, 1, 1, ?, ?)
-    """
-    with transaction(conn):
-        for status, after in (("completed", None), ("pending", None), ("pending", NOW + 10**9)):
-            conn.executemany(
-                insert,
-                (
-                    ("assistant" if number % 11 == 10 else "crowded", sessions[number % 11], status, after, "crowded")
-                    for number in range(count)
-                ),
-            )
-        messages.announce(conn)
-        rows(conn, "UPDATE meta SET value = (SELECT max(id) FROM messages) WHERE key = 'announced'")
-
-
-def take_first(conn):
-    claim = take(conn, limit=5)
-    assert len(claim.batch) == 5
-    return claim
-
-
-VERBS = {
-    "enqueue": lambda conn: put(conn),
-    "enqueue with an id": lambda conn: put(conn, given_id="order-7"),
-    "enqueue an event": lambda conn: put(conn, event_key="e"),
-    "find": lambda conn: messages.find(conn, ids.of_row("telegram", 50)),
-    "find nothing": lambda conn: messages.find(conn, "order-8"),
-    "announce": lambda conn: (put(conn), announce(conn)),
-    "is_unannounced": messages.is_unannounced,
-    "ready": lambda conn: claims.ready(conn, now_ms=NOW),
-    "claim": take_first,
-    "cancel": lambda conn: cancel(conn, take_first(conn).batch[2].id),
-    "pause and resume": lambda conn: (by_hand(conn, "pause", row_id := put(conn)), by_hand(conn, "resume", row_id)),
-    "fail and retry": lambda conn: (
-        fail(conn, claim := take_first(conn), DEAD),
-        by_hand(conn, "retry", claim.asked[0].id),
-    ),
-    "fail and delete": lambda conn: (
-        fail(conn, claim := take_first(conn), DEAD),
-        by_hand(conn, "delete", claim.asked[0].id),
-    ),
-    "is_held": lambda conn: claims.is_held(conn, take_first(conn)),
-    "has_urgent": lambda conn: claims.has_urgent(conn, make_session(conn)[1], now_ms=NOW),
-    "next_due": lambda conn: claims.next_due(conn, now_ms=NOW),
-    "running": lambda conn: (take_first(conn), claims.running(conn)),
-    "prune": lambda conn: messages.prune(conn, after_id=0, older_than_ms=NOW, limit=20),
-}
-
-
-@pytest.fixture(scope="module")
-def houses(tmp_path_factory, fresh_database):
-    """The same house, nearly empty and full, both with statistics."""
-    made = []
-    for count in (2200, 22_000):
-        path = tmp_path_factory.mktemp("house") / "p.db"
-        shutil.copy(fresh_database, path)
-        conn = open_connection(path)
-        fill(conn, count)
-        rows(conn, "ANALYZE")
-        conn.close()
-        made.append(path)
-    return made
-
-
-@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
-def test_a_verb_costs_the_same_in_a_full_house(houses, tmp_path, verb):
-    counted = []
-    for number, house in enumerate(houses):
-        path = tmp_path / f"{number}.db"
-        shutil.copy(house, path)
-        conn = open_connection(path)
-        steps = 0
-
-        def count():
-            nonlocal steps
-            steps += 1
-            return False
-
-        conn.set_progress_handler(count, 10)
-        verb(conn)
-        conn.close()
-        counted.append(steps)
-    few, many = counted
-    assert many <= few * 1.3 + 20
