@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
@@ -31,6 +32,7 @@ from shared.db import (
     schedule_runs,
     statistics,
 )
+from shared.db.connection import open_connection, rows
 from shared.db.writer import Writer
 from shared.deliveries import Policy
 from shared.kick import Kicker
@@ -44,6 +46,7 @@ T = TypeVar("T")
 
 _BATCH = 250  # rows looked at in one transaction: 1 ms of the write lock, 6 ms at worst, in a million rows
 _PAUSE_S = 0.005  # between batches, so that others get in
+_LITESTREAM_PAGES = 1000
 _LONGEST_S = 40.0  # of one sweep, less than the runner gives it; the next one goes on
 
 Batch = Callable[[apsw.Connection, Any], tuple[int, Any]]
@@ -71,6 +74,7 @@ class Sweep:
         self.longest_s = longest_s
         self.writer = Writer(settings.db)
         self.kicker = Kicker(settings.sockets)
+        self.log = WriteAheadLog(settings.db)
         self.running = asyncio.Lock()
 
     async def once(self, *, now_ms: int) -> Swept:
@@ -131,6 +135,7 @@ class Sweep:
                     del places[name]
                 else:
                     await asyncio.sleep(_PAUSE_S)
+            await asyncio.to_thread(self.log.relieve)
         swept.left = list(places)
 
     async def _try(self, swept: Swept, name: str, work: Callable[[apsw.Connection], T]) -> T | None:
@@ -143,8 +148,35 @@ class Sweep:
             return None
 
     def close(self) -> None:
+        self.log.close()
         self.writer.close()
         self.kicker.close()
+
+
+class WriteAheadLog:
+    """What pruning makes of it is moved into the database as it comes, beside the writers, where Litestream does not.
+
+    Else it is moved 40 MB at a time by whoever's commit made it so long, and all who write wait for that.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._conn: apsw.Connection | None = None
+
+    def relieve(self) -> None:
+        """Move what is there, if that is more than Litestream leaves. PASSIVE: waits for nobody, and keeps nobody."""
+        try:
+            if self._conn is None:
+                self._conn = open_connection(self._path)
+            ((_, written, done),) = rows(self._conn, "PRAGMA wal_checkpoint(NOOP)")
+            if written - done >= _LITESTREAM_PAGES:
+                self._conn.wal_checkpoint()
+        except apsw.Error:
+            log.exception("sweep.checkpoint_failed")
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
 
 
 def _call(batch: Batch, place: Any, conn: apsw.Connection) -> tuple[int, Any]:

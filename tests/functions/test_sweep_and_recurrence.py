@@ -289,6 +289,23 @@ def test_questions_approvals_and_conversations_end_when_their_time_is_over(conn)
     assert done(sweep_at(NOW + 30 * 60_000 + 1)) == {"closed_conversations": 1}
 
 
+def test_what_pruning_writes_is_moved_into_the_database_beside_the_writers(conn):
+    """Nobody's commit has to move 40 MB: without Litestream that kept all who write waiting for 0.4 s."""
+    completed(conn, 2000)
+    rows(conn, "UPDATE messages SET message = hex(zeroblob(2000))")
+    ((_, written, moved),) = rows(conn, "PRAGMA wal_checkpoint(NOOP)")
+    assert (written > 2000, moved) == (True, 0)
+    sweep_at(NOW + 2 * DAY)
+    ((_, written, moved),) = rows(conn, "PRAGMA wal_checkpoint(NOOP)")
+    assert written - moved < 1000
+
+
+def test_a_short_log_is_litestreams(conn):
+    completed(conn, 300)
+    sweep_at(NOW + 2 * DAY)
+    assert rows(conn, "PRAGMA wal_checkpoint(NOOP)")[0][2] == 0
+
+
 def test_only_small_tables_are_analysed(conn):
     """To count a million rows one by one, with the write lock in hand, takes 0.3 s."""
     completed(conn, 5)
