@@ -1,5 +1,6 @@
 """S3 without a password on this machine's loopback: for programs of this machine, not for pages in its browser."""
 
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,3 +57,32 @@ def test_no_bucket_is_a_way_out_of_the_folder(tmp_path: Path, bucket: str) -> No
     with pytest.raises(ValueError, match="bucket"):
         folder.remove_bucket(bucket)
     assert beside.read_bytes() == b"rows"
+
+
+@pytest.mark.parametrize(
+    ("headers", "meet"), [({"HTTP_IF_NONE_MATCH": "*"}, False), ({"HTTP_IF_MATCH": "x"}, False), ({}, True)]
+)
+def test_writes_under_a_condition_are_carried_out_one_at_a_time(
+    tmp_path: Path, headers: dict[str, str], meet: bool
+) -> None:
+    """Else both would find their condition true, and both would take the lease."""
+    together = threading.Barrier(2)
+    met: list[bool] = []
+
+    def moto(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        try:
+            together.wait(0.3)
+            met.append(True)
+        except threading.BrokenBarrierError:
+            met.append(False)
+        start_response("412 Precondition Failed", [])
+        return [b""]
+
+    application = WriteThrough(moto, SimpleNamespace(buckets={}), ObjectFolder(tmp_path / "s3"))
+    environ = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/b/lease.json", "HTTP_HOST": "127.0.0.1:9100", **headers}
+    writers = [threading.Thread(target=application, args=(environ, lambda *_: None)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert met == [meet, meet]
