@@ -160,7 +160,10 @@ class transaction:
         try:
             self._conn.execute("BEGIN IMMEDIATE")
         except BaseException:
-            self._gate.leave()
+            try:
+                self._roll_back()  # a signal may come when it has begun
+            finally:
+                self._gate.leave()
             raise
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

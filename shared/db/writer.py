@@ -78,6 +78,10 @@ class Writer:
             except Exception as error:  # noqa: BLE001 - handed to whoever asked; nothing of the group was kept
                 for job in group:
                     job.error = job.error or error
+                if conn is not None and conn.in_transaction:  # not even its rollback worked: later work needs another
+                    with contextlib.suppress(apsw.Error):
+                        conn.close()
+                    conn, self._synchronous = None, ""
             _report(group)
         if conn is not None:
             conn.close()
@@ -127,7 +131,9 @@ def _resolve(jobs: list[_Job[Any]]) -> None:
     for job in jobs:
         if job.future.done():
             continue  # whoever asked went away
-        if job.error is not None:
+        if isinstance(job.error, StopIteration):  # which no future takes
+            job.future.set_exception(RuntimeError("the work raised StopIteration"))
+        elif job.error is not None:
             job.future.set_exception(job.error)
         else:
             job.future.set_result(job.result)

@@ -1,5 +1,6 @@
 import fcntl
 import multiprocessing
+import signal
 import subprocess
 import sys
 import threading
@@ -142,3 +143,71 @@ def test_a_writer_that_is_killed_in_its_transaction_frees_the_way_and_leaves_not
         holder.kill()
         with transaction(conn):
             assert meta.get(conn, "half") is None
+
+
+class Interrupted:
+    """Ctrl-C while the lock is waited for."""
+
+    def __call__(self, calls):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_the_lock_is_waited_for_leaves_the_gate_open(conn, other):
+    rows(other, "BEGIN IMMEDIATE")  # past the gate, as Litestream does
+    conn.set_busy_handler(Interrupted())
+    with pytest.raises(KeyboardInterrupt), transaction(conn):
+        pass
+    rows(other, "COMMIT")
+    with transaction(other):
+        meta.put(other, "after", "works")
+    with transaction(conn):
+        meta.put(conn, "and", "again")
+    assert (meta.get(other, "after"), meta.get(other, "and")) == ("works", "again")
+
+
+def test_an_interrupt_at_the_gate_leaves_it_as_it_was(db, conn):
+    class Interrupt(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with open(f"{db}-gate", "w") as gate:  # noqa: PTH123
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Interrupt), transaction(conn):
+                pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    with transaction(conn):
+        meta.put(conn, "after", "works")
+    assert meta.get(conn, "after") == "works"
+
+
+def test_a_commit_that_somebody_vetoes_takes_everything_back(conn):
+    def vetoed():
+        conn.set_commit_hook(lambda: True)
+        with transaction(conn):
+            meta.put(conn, "half", "done")
+
+    with pytest.raises(apsw.ConstraintError):
+        vetoed()
+    conn.set_commit_hook(None)
+    assert not conn.in_transaction
+    with transaction(conn):
+        assert meta.get(conn, "half") is None
+
+
+def test_a_full_disk_in_a_statement_takes_everything_back_and_the_gate_is_open(conn, other):
+    def full():
+        with transaction(conn):
+            meta.put(conn, "half", "done")
+            rows(conn, "PRAGMA max_page_count = 1")
+            rows(conn, "INSERT INTO meta (key, value) VALUES ('big', hex(randomblob(500000)))")
+
+    with pytest.raises(apsw.FullError):
+        full()
+    with transaction(other):
+        assert meta.get(other, "half") is None

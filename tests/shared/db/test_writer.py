@@ -205,3 +205,31 @@ def test_the_loop_goes_on_while_the_database_is_locked(writer, conn):
 
     asyncio.run(go())
     assert meta.get(conn, "a") == "x"
+
+
+def test_a_stop_iteration_in_one_leaves_nobody_waiting(writer, conn):
+    """No future takes it: those behind it in the group would never have heard."""
+
+    def exhausted(own):
+        meta.put(own, "half", "x")
+        return next(iter(()))
+
+    results = pile_up(writer, [put("before"), exhausted, put("behind")])
+    assert [type(result) for result in results] == [type(None), RuntimeError, type(None)]
+    assert [meta.get(conn, key) for key in ("before", "half", "behind")] == ["x", None, "x"]
+
+
+def test_a_rollback_that_fails_does_not_end_all_writing(writer, conn):
+    def deny(operation, what, *_):
+        is_rollback = operation == apsw.SQLITE_TRANSACTION and what == "ROLLBACK"
+        return apsw.SQLITE_DENY if is_rollback else apsw.SQLITE_OK
+
+    def bad(own):
+        own.authorizer = deny
+        meta.put(own, "bad", "x")
+        raise LookupError("bad")
+
+    (error,) = run(writer.run(bad))
+    assert isinstance(error, apsw.AuthError)
+    assert run(writer.run(put("after")), writer.run(lambda own: scalar(own, "PRAGMA synchronous"))) == [None, 2]
+    assert [meta.get(conn, key) for key in ("bad", "after")] == [None, "x"]
