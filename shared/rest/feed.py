@@ -116,8 +116,10 @@ class Feed:
         return Batch(last, tuple(frames.render(self._conn, found))) if found else None
 
     async def _growth(self, timeout_s: float) -> None:
+        # Not wait_for: when the event comes in the same instant as a cancellation, that forgets the cancellation.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._grown.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._grown.wait()
 
     def _join(self, last: int) -> None:
         self.readers += 1

@@ -52,8 +52,10 @@ class Service:
 
     async def news(self, timeout_s: float) -> None:
         """Return when something may have happened, or after *timeout_s*."""
+        # Not wait_for: when the event comes in the same instant as a cancellation, that forgets the cancellation.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), min(timeout_s, _LOOK_EVERY_S))
+            async with asyncio.timeout(min(timeout_s, _LOOK_EVERY_S)):
+                await self._news.wait()
 
     async def change(self, work: Callable[[apsw.Connection], T], *kicks: str) -> T:
         """Do *work* in a transaction; when it is committed, tell whoever listens as one of *kicks*, and readers here.

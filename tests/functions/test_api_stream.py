@@ -422,6 +422,29 @@ def test_a_reader_that_goes_leaves_nothing_behind(conn):
     assert asyncio.run(go()) == (0, 1)
 
 
+def test_a_reader_that_goes_in_the_instant_of_an_event_goes(conn):
+    async def go():
+        woken = asyncio.Event()
+
+        async def news(_):
+            await woken.wait()
+            woken.clear()
+
+        feed = Feed(conn, news)
+        reading = asyncio.create_task(anext(feed.read(0)))
+        await asyncio.sleep(0.01)
+        with transaction(conn):
+            events.append(conn, "e", now_ms=1)
+        woken.set()
+        while feed.kept_bytes == 0:  # noqa: ASYNC110 - the very turn of the loop in which the reader is woken
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait((reading,), timeout=10)
+        return reading.cancelled()
+
+    assert asyncio.run(go())
+
+
 def test_the_last_frame_of_a_choice_carries_the_id():
     row = Row(7, (("a", b"event: a\n\n"), ("b", b"event: b\n\n"), ("c", b"event: c\n\n")))
     assert row.frames() == b"event: a\n\nevent: b\n\nid: 7\nevent: c\n\n"

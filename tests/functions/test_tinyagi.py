@@ -24,9 +24,11 @@ def running(serving):
     async def start():
         dispatch = Dispatch(Settings.load())
         dispatch.worker.begin()
-        async with serving(api, "localhost:3777") as client:
-            yield client
-        await dispatch.close()
+        try:
+            async with serving(api, "localhost:3777") as client:
+                yield client
+        finally:
+            await dispatch.close()
 
     return start
 
