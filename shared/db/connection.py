@@ -5,6 +5,7 @@ process writes while another checkpoints, and that is how Litestream works. Noth
 WAL: Litestream owns checkpoints, and a foreign TRUNCATE stalls every writer for the whole busy timeout.
 """
 
+import contextlib
 import fcntl
 import os
 import threading
@@ -100,16 +101,18 @@ class _WalBound:
             self._at = _LONG_WAL_PAGES
         elif pages >= self._at:
             self._at = pages + _WAL_STEP_PAGES
-            self._checkpoint(conn, database, pages)
+            with contextlib.suppress(apsw.Error):  # it would be told as the commit's, which stands
+                self._checkpoint(conn, database, pages)
         return apsw.SQLITE_OK
 
     def _checkpoint(self, conn: apsw.Connection, database: str, pages: int) -> None:
         steps = (pages - _LONG_WAL_PAGES) // _WAL_STEP_PAGES
         for _ in range(_TRIES):
-            written, done = conn.wal_checkpoint(database)  # PASSIVE
-            if done == written:
-                time.sleep(_READERS_S * 2 ** min(steps, _MOST_DOUBLINGS))
-                return
+            with contextlib.suppress(apsw.BusyError):  # Litestream is at it this moment
+                written, done = conn.wal_checkpoint(database)  # PASSIVE
+                if done == written:
+                    time.sleep(_READERS_S * 2 ** min(steps, _MOST_DOUBLINGS))
+                    return
             time.sleep(_READERS_S)  # a reader holds it up; Litestream does for as long as it is behind
 
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import apsw
 import pytest
@@ -211,3 +212,28 @@ def test_a_full_disk_in_a_statement_takes_everything_back_and_the_gate_is_open(c
         full()
     with transaction(other):
         assert meta.get(other, "half") is None
+
+
+_CHECKPOINTS = """
+import fcntl, sys, time
+with open(sys.argv[1], "r+b") as shm:
+    fcntl.lockf(shm, fcntl.LOCK_EX, 1, 121)  # SQLite's lock of whoever checkpoints
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_commit_succeeds_while_somebody_else_checkpoints(db, conn):
+    """Ours, which a long WAL asks for, can't: told as the commit's failure, what stands would seem lost."""
+    insert = "INSERT INTO meta (key, value) VALUES (:key, hex(randomblob(1000000)))"
+    with transaction(conn):
+        meta.put(conn, "before", "x")
+    command = [sys.executable, "-c", _CHECKPOINTS, f"{db}-shm"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        for number in range(25):  # 50 MB
+            with transaction(conn):
+                rows(conn, insert, {"key": f"k{number}"})
+        holder.kill()
+    assert Path(f"{db}-wal").stat().st_size > 10_000 * 4096
+    assert column(conn, "SELECT count(*) FROM meta WHERE key GLOB 'k*'") == [25]
