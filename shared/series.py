@@ -107,9 +107,12 @@ def get(conn: apsw.Connection, series_id: str) -> Plan:
     return _find(conn, series_id)[1]
 
 
-def every(conn: apsw.Connection, *, limit: int = 1000) -> list[Plan]:
-    """What is planned, of each series, soonest first; what is planned once too. *limit*: of messages, of responses."""
-    plans = [plan for table in _TABLES for plan in table.all(conn, limit=limit)]
+def every(conn: apsw.Connection, *, label: str | None = None, limit: int = 1000) -> list[Plan]:
+    """What is planned, of each series or of those with this label, soonest first; what is planned once too.
+
+    *limit*: of messages, and of responses.
+    """
+    plans = [plan for table in _TABLES for plan in table.all(conn, limit=limit, label=label)]
     return sorted(plans, key=lambda plan: (plan.due_at, plan.series_id))
 
 

@@ -53,6 +53,7 @@ MESSAGES = Series(
                    FROM messages o
                   WHERE o.series_id = m.series_id
                     AND (o.status = 'pending' OR o.status = 'processing' OR o.status = 'paused'))
+       AND (:label IS NULL OR content ->> '$.label' = :label)
      ORDER BY series_id
      LIMIT :limit
     """,

@@ -85,7 +85,7 @@ class Series(NamedTuple):
         give_up: takes the recurrence off the row ``:id``.
         follow: inserts the occurrence after ``:id``, by ``Next``.
         planned: of ``:series``, as ``Plan`` without its kind, the live row first.
-        every: the same of all series, the newest row of each.
+        every: the same of all series, or of those with ``:label``; the newest row of each.
         change: makes the row ``:id``, which has not begun, what ``Plan`` says.
         call_off: ends what has not begun of ``:series``.
         called_off: the event that tells so, of each row.
@@ -133,9 +133,9 @@ class Series(NamedTuple):
         found = rows(conn, self.planned, {"series": series_id})
         return Plan(self.kind, *found[0]) if found else None
 
-    def all(self, conn: apsw.Connection, *, limit: int) -> list[Plan]:
-        """What is planned of each series."""
-        return [Plan(self.kind, *row) for row in rows(conn, self.every, {"limit": limit})]
+    def all(self, conn: apsw.Connection, *, limit: int, label: str | None = None) -> list[Plan]:
+        """What is planned of each series, or of those with this label."""
+        return [Plan(self.kind, *row) for row in rows(conn, self.every, {"limit": limit, "label": label})]
 
     def write(self, conn: apsw.Connection, plan: Plan, *, now_ms: int) -> None:
         """Make the row what *plan* says. One that moves begins anew: its attempts are forgotten.

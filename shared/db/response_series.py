@@ -61,6 +61,7 @@ RESPONSES = Series(
        AND id = (SELECT max(o.id)
                    FROM responses o
                   WHERE o.series_id = r.series_id AND (o.status = 'pending' OR o.status = 'delivering'))
+       AND (:label IS NULL OR content ->> '$.label' = :label)
      ORDER BY series_id
      LIMIT :limit
     """,

@@ -1,5 +1,6 @@
 """Schedules: messages that agents get later, once or again and again. A schedule's id is that of its series."""
 
+import contextlib
 from datetime import datetime
 from typing import ClassVar, Literal, NotRequired
 from zoneinfo import ZoneInfo
@@ -11,6 +12,7 @@ from typing_extensions import TypedDict
 from shared import clock, schedule, series
 from shared.db import messages
 from shared.db.occurrence import Plan
+from shared.errors import NotFound
 from shared.rest.common import DONE, Done
 from shared.rest.endpoint import Body, Query, Refused, endpoint
 from shared.rest.messages import LATEST_MS, ChannelName, Name, address
@@ -105,20 +107,24 @@ def shown(plan: Plan) -> Schedule:
     return told
 
 
-def _every(conn: apsw.Connection) -> list[Plan]:
-    return [plan for plan in series.every(conn) if plan.kind == "message"]
+def _every(conn: apsw.Connection, label: str | None = None) -> list[Plan]:
+    return [plan for plan in series.every(conn, label=label) if plan.kind == "message"]
 
 
 def _find(conn: apsw.Connection, name: str) -> Plan:
     """The plan with this id, or this label."""
-    found = [plan for plan in _every(conn) if name in (plan.series_id, plan.label)]
+    with contextlib.suppress(NotFound):
+        plan = series.get(conn, name)
+        if plan.kind == "message":
+            return plan
+    found = _every(conn, label=name)
     if not found:
         raise Refused(404, f"schedule '{name}' not found")
     return found[0]
 
 
 def _check_label(conn: apsw.Connection, label: str | None, series_id: str | None = None) -> None:
-    if label and any(plan.label == label and plan.series_id != series_id for plan in _every(conn)):
+    if label and any(plan.series_id != series_id for plan in _every(conn, label)):
         raise Refused(400, f"a schedule with the label {label!r} exists already")
 
 

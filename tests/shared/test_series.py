@@ -523,9 +523,11 @@ def test_every_tells_each_series_once_soonest_first_single_ones_too(conn):
     ]
     assert begun is not None
     assert len(series.every(conn, limit=1)) == 2
+    assert [each.series_id for each in series.every(conn, label="reminder")] == [once.series_id]
+    assert series.every(conn, label="of nothing") == []
 
 
 @pytest.mark.parametrize("name", ["ended", "planned", "every"])
 def test_no_statement_reads_the_whole_table(kind, name):
-    lines = plan(kind.conn, getattr(kind.series, name), series="s", limit=9)
+    lines = plan(kind.conn, getattr(kind.series, name), series="s", label=None, limit=9)
     assert [line for line in lines if line.startswith("SCAN") and "USING" not in line] == []
