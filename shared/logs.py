@@ -11,16 +11,10 @@ from typing import Any
 
 import msgspec
 
-# structlog looks for rich to draw tracebacks with, which ours never are: a fifth of a function's start, and 4 MB.
-_rich = sys.modules.get("rich")
-sys.modules["rich"] = None  # type: ignore[assignment]  # the import system's word for "there is none"
-try:
+from shared.lean import without
+
+with without("rich"):  # it would draw tracebacks, which ours never are: a fifth of a function's start, and 4 MB
     import structlog
-finally:
-    if _rich is None:
-        del sys.modules["rich"]
-    else:
-        sys.modules["rich"] = _rich
 
 _ENCODER = msgspec.json.Encoder(enc_hook=str)
 _QUIET = ("httpx", "httpcore", "uvicorn.access")  # httpx logs whole URLs, and Telegram's carry the token
