@@ -170,7 +170,7 @@ class WriteAheadLog:
                 self._conn = open_connection(self._path)
             ((_, written, done),) = rows(self._conn, "PRAGMA wal_checkpoint(NOOP)")
             if written - done >= _LITESTREAM_PAGES:
-                self._conn.wal_checkpoint()
+                rows(self._conn, "PRAGMA wal_checkpoint(PASSIVE)")  # that another is at it raises nothing here
         except apsw.Error:
             log.exception("sweep.checkpoint_failed")
 
