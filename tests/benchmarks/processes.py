@@ -51,7 +51,7 @@ def producers_and_consumers(scale: Scale) -> Iterator[Line]:
 
 def _producers_and_consumers(scale: Scale, level: str) -> Iterator[Line]:
     folder = scale.place(f"pairs-{level}")
-    each = scale.few(4000, 300) if level == "NORMAL" else scale.few(1500, 100)
+    each = scale.few(4000, 300) if level == "NORMAL" else scale.few(800, 100)
     faults = {"lost": 0, "doubled": 0, "overlapped": 0}
     numbers = iter(range(1_000_000))
     with crew(2 * _PAIRS) as workers:
@@ -177,7 +177,7 @@ def wake_up(scale: Scale) -> Iterator[Line]:
             child.kill()
             child.wait()
     what = "wake-up of another process, commit to claimed"
-    why = "the kick itself is 0.1 ms; the rest is finding who is ready and the claim's own commit in the writing thread"
+    why = "the kick is 0.1 ms; the rest is to find who is ready, and the claim's commit in the writing thread and back"
     yield at_most(f"{what}: p50", Spread.of(medians), 0.3, "ms", reason=why)
     yield at_most("the same, p99", Spread.of(slowest), 3, "ms", reason="the machine has two cores, and neighbours")
     yield _idle(scale)
@@ -216,7 +216,7 @@ def _idle(scale: Scale) -> Line:
             before = system.cpu_s()
             time.sleep(scale.few(4, 1))
             shares.append((system.cpu_s() - before) / scale.few(4, 1) * 100)
-    why = "the web server looks ten times a second whether it is to end"
+    why = "the web server wakes once a second for the time in its headers"
     return at_most("idle CPU of dispatch", Spread.of(shares), 0.05, "%", reason=why)
 
 
