@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from shared import clock, logs, turns
 from shared.agents import prompt, registry, remains
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
-from shared.db import agents, claims, messages, sessions
+from shared.db import agents, claims, events, messages, sessions, teams
 from shared.db.claims import Claim, Message, Ready
 from shared.db.connection import open_connection
 from shared.db.writer import Writer
@@ -70,9 +70,13 @@ class Dispatch:
         left = [claim.token for claim, _ in claims.running(self.reader)]
         if ended := await asyncio.to_thread(remains.end, left):
             log.warning("dispatch.remains_ended", processes=ended)
-        lost = await self.writer.run(
-            lambda conn: turns.rescue(conn, RetryPolicy.of(self.settings), now_ms=now_ms, everything=True)
-        )
+
+        def work(conn: apsw.Connection) -> list[Claim]:
+            known = {"agents": [a.id for a in agents.every(conn)], "teams": [t.id for t in teams.every(conn)]}
+            events.append(conn, "processor_start", now_ms=now_ms, data=known)
+            return turns.rescue(conn, RetryPolicy.of(self.settings), now_ms=now_ms, everything=True)
+
+        lost = await self.writer.run(work)
         if lost:
             log.warning("dispatch.rescued", turns=len(lost))
             self.kicker.kick("deliver")

@@ -12,7 +12,7 @@ import pytest
 from functions import api
 from functions.dispatch import Dispatch
 from shared.settings import Settings
-from tests.functions.client import ask, call, get, post, stream
+from tests.functions.client import ask, call, frames, get, post, stream
 from tests.support import column, make_agent, make_chat, put, take, wire
 
 
@@ -112,6 +112,15 @@ def test_a_client_that_was_away_finds_all_that_waits_oldest_first(running, conn)
             return [text for _, text, *_ in client.sent]
 
     assert asyncio.run(go()) == [f"You said: text {number}" for number in range(3)]
+
+
+def test_a_viewer_hears_that_the_queue_is_looked_after(running, conn):
+    async def go():
+        async with running(), stream(last_event_id="0") as queue:
+            return await frames(queue, 1)
+
+    ((_, name, data),) = asyncio.run(go())
+    assert (name, data["agents"], data["teams"]) == ("processor_start", ["assistant"], [])
 
 
 # -- the command line
