@@ -331,3 +331,25 @@ def test_old_context_is_never_shown_again_however_much_there_was(conn, until):
     open_ = "SELECT count(*) FROM messages WHERE status <> 'completed'"
     working(lambda service: until(lambda: column(conn, open_) == [0] and not service.worker.running))
     assert column(conn, "SELECT count(*) FROM agent_messages WHERE role = 'user'") == [10]
+
+
+def test_a_turn_that_is_cancelled_while_it_gives_way_is_given_back_all_the_same(conn):
+    """Interrupted, and stopped in that instant: nobody else would know that its messages are free."""
+    put(conn, "!slow 300")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        (running,) = service._running.values()
+        while not running.is_interruptible:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        running.task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        running.task.cancel()
+        await asyncio.gather(running.task, return_exceptions=True)
+        await service.close()
+
+    asyncio.run(go())
+    assert rows(conn, "SELECT status, retry_count FROM messages") == [("pending", 0)]
