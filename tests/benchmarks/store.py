@@ -1,7 +1,7 @@
 """Our store's own verbs, called as the functions call them."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,13 @@ class Place(NamedTuple):
 
 
 class Store:
-    """One connection to a migrated file. *places*: where messages may go; without, the default agent in one chat."""
+    """One connection to a migrated file.
+
+    Args:
+        places: where messages may go; without, to the default agent, from *chat_count* chats.
+        prefix: begins the keys of its events.
+        clock: the real one, where a function of ours works on the same file.
+    """
 
     def __init__(
         self,
@@ -39,12 +45,14 @@ class Store:
         places: Sequence[Place] = (),
         chat_count: int = 1,
         prefix: str = "7100200300",
+        clock: Callable[[], int] = lambda: NOW,
     ) -> None:
         migrate(path)
         self.path = path
         self.conn = open_connection(path)
         self.conn.execute(f"PRAGMA synchronous = {synchronous}")
         self._prefix = prefix
+        self._clock = clock
         self._ids = itertools.count()
         self.places = places or self._default(chat_count)
 
@@ -77,7 +85,7 @@ class Store:
         self, *, key: bool = False, place: int = 0, text: str = TEXT, conn: apsw.Connection | None = None
     ) -> None:
         """One message, in the caller's transaction."""
-        messages.enqueue(conn or self.conn, self.message(key=key, place=place, text=text), now_ms=NOW)
+        messages.enqueue(conn or self.conn, self.message(key=key, place=place, text=text), now_ms=self._clock())
 
     def put(self, conn: apsw.Connection) -> None:
         """One message, as work for a Writer."""
@@ -99,14 +107,14 @@ class Store:
     def insert_many(self, count: int, *, place: int = 0) -> int:
         """*count* messages in one transaction."""
         with transaction(self.conn):
-            messages.enqueue_many(self.conn, [self.message(place=place) for _ in range(count)], now_ms=NOW)
+            messages.enqueue_many(self.conn, [self.message(place=place) for _ in range(count)], now_ms=self._clock())
         return count
 
     def put_many(self, texts: Sequence[tuple[int, str]]) -> None:
         """These messages, each with its place, in one transaction."""
         with transaction(self.conn):
             news = [self.message(place=place, text=text) for place, text in texts]
-            messages.enqueue_many(self.conn, news, now_ms=NOW)
+            messages.enqueue_many(self.conn, news, now_ms=self._clock())
 
     def fill(self, count: int, *, place: int = 0) -> None:
         """*count* messages that wait, and whose arrival is already among the events."""
@@ -129,18 +137,24 @@ class Store:
             if announce:
                 messages.announce(self.conn)
             return claims.claim(
-                self.conn, to.agent, to.session, token=token, now_ms=NOW, lease_ms=LEASE_MS, limit=limit
+                self.conn, to.agent, to.session, token=token, now_ms=self._clock(), lease_ms=LEASE_MS, limit=limit
             )
 
     def settle(self, claim: Claim) -> int:
         """Answer each message of the batch. How many."""
         with transaction(self.conn):
-            settle(self.conn, claim, [Said(message.message, message) for message in claim.batch], None, now_ms=NOW)
+            settle(
+                self.conn,
+                claim,
+                [Said(message.message, message) for message in claim.batch],
+                None,
+                now_ms=self._clock(),
+            )
         return len(claim.batch)
 
     def ready(self) -> list[Place]:
         """The sessions whose turn it is."""
-        return [Place(each.agent, 0, each.session_id) for each in claims.ready(self.conn, now_ms=NOW)]
+        return [Place(each.agent, 0, each.session_id) for each in claims.ready(self.conn, now_ms=self._clock())]
 
     def complete_only(self, limit: int) -> int:
         """Claim, then complete with no answer. How many."""
@@ -148,7 +162,7 @@ class Store:
         if claim is None:
             return 0
         with transaction(self.conn):
-            claims.complete(self.conn, claim, now_ms=NOW)
+            claims.complete(self.conn, claim, now_ms=self._clock())
         return len(claim.batch)
 
     def turn(self, limit: int) -> int:

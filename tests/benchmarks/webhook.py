@@ -188,7 +188,8 @@ async def answered_ms(there: Platform, ingest: Connection, number: int, *, after
 
 async def _tick_for_ever(system: System) -> None:
     while True:
-        await asyncio.to_thread(tick, system, ("dispatch", "deliver"))
+        for function in ("dispatch", "deliver"):
+            await asyncio.to_thread(tick, system, function)
         await asyncio.sleep(_TICK_S)
 
 
