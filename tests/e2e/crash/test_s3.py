@@ -31,8 +31,7 @@ Headers = list[tuple[str, str]]
 class Faulty(ThreadingHTTPServer):
     """A proxy before S3 that does as its *mood* says, or passes everything on where that is ``well``.
 
-    ``after``: what was asked is done, and the answer is wrong all the same. A change that is not done is never answered
-    as if it were: who lies about that loses data for anybody.
+    ``after``: what was asked is done, and the answer is wrong all the same.
     """
 
     daemon_threads = True
@@ -65,7 +64,7 @@ class _Proxied(BaseHTTPRequestHandler):
         elif mood == "error":
             self._answer(500, XML, ERROR)
         elif mood == "portal":
-            self._answer(200 if self._only_reads else 502, HTML, PORTAL)
+            self._answer(200, HTML, PORTAL)  # to uploads too, which nobody stores
         else:
             self._done(mood, *self._pass_on(body))
 
