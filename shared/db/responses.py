@@ -356,50 +356,6 @@ def next_due(conn: apsw.Connection, channel: str, *, now_ms: int) -> int | None:
     return due
 
 
-def recent(conn: apsw.Connection, *, limit: int) -> list[dict[str, Any]]:
-    """The newest responses, newest first, as the API shows them."""
-    found = rows(
-        conn,
-        """
-        SELECT id, message_id, channel, sender, sender_id, message, original_message, agent, files, status, created_at
-          FROM responses
-         ORDER BY id DESC
-         LIMIT :limit
-        """,
-        {"limit": limit},
-    )
-    names = (
-        "id",
-        "messageId",
-        "channel",
-        "sender",
-        "senderId",
-        "message",
-        "originalMessage",
-        "agent",
-        "files",
-        "status",
-        "timestamp",
-    )
-    return [dict(zip(names, (*row[:8], json.loads(row[8]), *row[9:]), strict=True)) for row in found]
-
-
-def of_message(conn: apsw.Connection, row_id: int) -> list[dict[str, Any]]:
-    """What was answered to one message, oldest first, as the API shows it."""
-    found = rows(
-        conn,
-        """
-        SELECT id, message, agent, status, retry_count, last_error, created_at, acked_at
-          FROM responses
-         WHERE in_reply_to = :row
-         ORDER BY id
-        """,
-        {"row": row_id},
-    )
-    names = ("id", "message", "agent", "status", "retryCount", "lastError", "createdAt", "ackedAt")
-    return [dict(zip(names, row, strict=True)) for row in found]
-
-
 def open_count(conn: apsw.Connection) -> int:
     """How many responses wait to go out or are going out."""
     count: int = scalar(conn, "SELECT count(*) FROM responses WHERE status = 'pending' OR status = 'delivering'")
