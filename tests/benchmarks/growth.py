@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import uvloop
 
-from shared.db.connection import rows, scalar
+from shared.db.connection import open_connection, rows, scalar
 from shared.db.migrate import migrate
 from tests.benchmarks import client
 from tests.benchmarks.client import Connection, connections, load
@@ -113,11 +113,14 @@ _FILL = (
 
 
 def _finish(path: Path) -> None:
-    """Nothing waits, whatever an earlier run left behind."""
-    store = Store(path, "NORMAL")
-    conn = store.conn
-    rows(conn, "UPDATE messages SET status = 'completed', claimed_by = NULL, lease = NULL WHERE status = 'pending'")
-    rows(conn, "UPDATE messages SET status = 'completed', claimed_by = NULL, lease = NULL WHERE status = 'processing'")
+    """Nothing waits, whatever an earlier run left behind; found by the indexes of what is open."""
+    conn = open_connection(path)
+    for status in ("pending", "processing"):
+        rows(
+            conn,
+            "UPDATE messages SET status = 'completed', claimed_by = NULL, lease = NULL"
+            f" WHERE trigger = 1 AND status = '{status}'",
+        )
     rows(conn, "UPDATE responses SET status = 'acked', acked_at = created_at WHERE status = 'pending'")
     conn.close()
 
