@@ -62,6 +62,7 @@ class Dispatch:
         self._running: dict[int, Running] = {}  # by session
         self._backlog = Backlog(self._look)
         self._is_stopped = False
+        self._unwritten: list[tuple[Claim, Failure | None]] = []  # turns that ended, and whose rows don't say so
         self._given_way: set[int] = set()  # urgent sessions for which a turn was interrupted, and which wait on
 
     async def repair(self) -> None:
@@ -83,6 +84,7 @@ class Dispatch:
 
     async def claim_and_start(self) -> float | None:
         """Claim what is ready, as far as there is room, and start its turns; the seconds until more becomes due."""
+        await self._write_what_was_not()
         self._interrupt()
         room = self.settings.max_concurrent_turns - self.worker.running
         now_ms = clock.now_ms()
@@ -97,6 +99,22 @@ class Dispatch:
                 return 0.0
         due = claims.next_due(self.reader, now_ms=now_ms)
         return None if due is None else max(0.0, (due - clock.now_ms()) / 1000)
+
+    async def _write_what_was_not(self) -> None:
+        """Free the messages of turns whose end could not be written. Their leases would hold them for long.
+
+        Whatever such a turn said is lost, and that counts as an attempt: it may be what can't be written.
+        """
+        while self._unwritten:
+            claim, failure = self._unwritten[0]
+            if failure is None:
+                await self._release(claim)
+            else:
+                fail = partial(turns.fail, claim=claim, failure=failure, policy=RetryPolicy.of(self.settings))
+                with contextlib.suppress(ClaimLost):
+                    await self.writer.run(partial(fail, now_ms=clock.now_ms()))
+            self._unwritten.pop(0)
+            self._backlog.forget()
 
     async def _claimed(self, ready: list[Ready]) -> list[Claim]:
         try:
@@ -188,6 +206,9 @@ class Dispatch:
         except ClaimLost as error:
             log.warning("turn.lost", reason=str(error), **context)
             return
+        except apsw.Error as error:
+            self._unwritten.append((claim, Failure(f"what came of it could not be written: {type(error).__name__}")))
+            raise
         finally:
             renewal.cancel()
             # Not before: a turn that lost its lease (the machine slept) runs on until its renewal tells it.
@@ -293,6 +314,13 @@ class Dispatch:
                 await self.writer.run(partial(claims.pass_over, claim=claim, now_ms=clock.now_ms()), durable=False)
 
     async def _give_back(self, claim: Claim) -> None:
+        try:
+            await self._release(claim)
+        except apsw.Error:
+            self._unwritten.append((claim, None))
+            raise
+
+    async def _release(self, claim: Claim) -> None:
         with contextlib.suppress(ClaimLost):
             await self.writer.run(lambda conn: turns.release(conn, claim, now_ms=clock.now_ms()), durable=False)
 

@@ -321,6 +321,47 @@ def test_many_arrivals_are_told_without_waiting_for_the_next_tick(conn, until):
     working(lambda _: until(lambda: column(conn, told) == [count], 4))
 
 
+FULL = (
+    "CREATE TRIGGER full BEFORE UPDATE ON messages WHEN NEW.status <> 'processing' BEGIN SELECT raise(ABORT, 'x'); END"
+)
+
+
+def test_what_could_not_be_given_back_is_given_back_when_it_can(conn, until):
+    """Else its lease holds the session for ten minutes."""
+    put(conn, "!slow 0.3 done")
+
+    async def deed(service):
+        (running,) = await until(lambda: [each for each in service._running.values() if each.is_interruptible])
+        rows(conn, FULL)
+        running.task.cancel()
+        await until(lambda: not service.worker.running)
+        assert column(conn, STATUS) == ["processing"]
+        rows(conn, "DROP TRIGGER full")
+        await until(lambda: column(conn, STATUS) == ["completed"])
+
+    working(deed)
+    assert row(conn, "messages")["retry_count"] == 0
+    assert column(conn, SAID) == ["done"]
+
+
+@pytest.mark.long
+def test_a_settlement_that_can_not_be_written_for_long_costs_an_attempt_and_not_ten_minutes(conn, until):
+    put(conn, "hello")
+
+    async def deed(service):
+        await until(lambda: column(conn, STATUS) == ["processing"])
+        rows(conn, FULL)
+        await until(lambda: service._unwritten, 20)
+        rows(conn, "DROP TRIGGER full")
+        await until(lambda: column(conn, STATUS) == ["completed"])
+
+    working(deed)
+    assert row(conn, "messages")["retry_count"] == 1
+    assert column(conn, SAID) == ["You said: hello"]
+    (reason,) = column(conn, "SELECT data ->> 'reason' FROM events WHERE type = 'message_retry'")
+    assert reason == "what came of it could not be written: ConstraintError"
+
+
 def test_old_context_is_never_shown_again_however_much_there_was(conn, until):
     count = 1300
     put(conn, "first")
