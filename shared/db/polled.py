@@ -33,8 +33,10 @@ def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], n
     ((status, chat_id, message_id, agent, channel, series_id, scheduled_at),) = found
     if status == "acked":
         return False
-    if status != "pending" or (chat_id is not None and channel in adapters):
-        raise WrongState(f"response {response_id} is {status}, and {channel} is delivered here: it can't be acked")
+    if chat_id is not None and channel in adapters:
+        raise WrongState(f"response {response_id} is sent by the adapter of {channel}: nobody else can acknowledge it")
+    if status != "pending":
+        raise WrongState(f"response {response_id} is {status}: it can't be acknowledged")
     conn.execute(
         "UPDATE responses SET status = 'acked', acked_at = :now, last_error = NULL WHERE id = :id",
         {"now": now_ms, "id": response_id},

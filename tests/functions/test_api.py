@@ -268,6 +268,14 @@ def test_what_we_deliver_can_not_be_acknowledged_by_others(serving, conn):
     answer(conn)
     reply = post(serving, None, "/api/responses/1/ack")
     assert (reply.status_code, column(conn, "SELECT status FROM responses")) == (409, ["pending"])
+    assert "is sent by the adapter of telegram" in reply.json()["error"]
+
+
+def test_what_was_given_up_can_not_be_acknowledged(serving, conn):
+    answer(conn, channel="cli")
+    rows(conn, "UPDATE responses SET status = 'dead'")
+    reply = post(serving, None, "/api/responses/1/ack")
+    assert (reply.status_code, reply.json()) == (409, {"error": "response 1 is dead: it can't be acknowledged"})
 
 
 def test_all_of_a_channel_without_an_adapter_is_fetched_in_order(serving, conn):
