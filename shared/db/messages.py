@@ -187,8 +187,8 @@ class Held(NamedTuple):
 def cancel(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> Held:
     """The message will not be run (again). If a turn has it, that turn loses its hold on all of its batch.
 
-    The other messages of that turn go back to wait, without an attempt being counted. A series ends with its live
-    occurrence. Returns the message as it was before.
+    The other messages of that turn go back to wait, without an attempt being counted. Of a series, this
+    occurrence is left out and the next one follows; ``series.cancel`` ends it. Returns the message as it was before.
 
     Raises:
         NotFound: no such message.
@@ -198,7 +198,7 @@ def cancel(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> H
     conn.execute(
         """
         UPDATE messages
-           SET status = 'cancelled', claimed_by = NULL, lease = NULL, recurrence = NULL, last_error = :reason,
+           SET status = 'cancelled', claimed_by = NULL, lease = NULL, last_error = :reason,
                updated_at = :now
          WHERE id = :id
         """,

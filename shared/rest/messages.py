@@ -216,7 +216,7 @@ async def get_message(service: Service, *, id: str, query: Patience) -> Story:
 
 @endpoint("POST", "/api/messages/{id}/cancel", {404: "there is no such message", 409: "it is over already"})
 async def cancel_message(service: Service, *, id: str) -> Done:
-    """Never run it (again): a turn that has it loses it, and what that turn says is not kept. A series ends."""
+    """Never run it (again): a turn that has it loses it, and what that turn says is not kept. A series goes on."""
 
     def work(conn: apsw.Connection) -> None:
         row = messages.find(conn, id)

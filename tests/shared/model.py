@@ -271,7 +271,7 @@ class Model:
         each = self.messages[id_]
         token = each.token
         self._end(each, "cancelled", now)
-        each.recurrence, each.last_error = None, reason
+        each.last_error = reason
         self.events.append(("message_cancelled", each.message_id, None, {"reason": reason}))
         for other in self.held(token) if token else []:
             self._end(other, "pending", now)

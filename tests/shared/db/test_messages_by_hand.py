@@ -249,11 +249,16 @@ def test_cancelling_the_context_of_a_turn_ends_that_turn_too(conn):
     assert column(conn, "SELECT status FROM messages ORDER BY id") == ["cancelled", "pending"]
 
 
-def test_cancelling_the_live_occurrence_ends_its_series(conn):
+@pytest.mark.parametrize("is_running", [False, True], ids=["one that waits", "one that runs"])
+def test_cancelling_an_occurrence_leaves_it_out_and_its_series_goes_on(conn, is_running):
     row_id = put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
+    if is_running:
+        take(conn)
     cancel(conn, row_id)
-    assert row(conn, "messages")["recurrence"] is None
-    assert put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
+    with transaction(conn):
+        assert series.advance_messages(conn, now_ms=NOW) == 1
+    told = rows(conn, "SELECT status, scheduled_at, recurrence FROM messages WHERE series_id = 'series_1' ORDER BY id")
+    assert told == [("cancelled", NOW, None), ("pending", NOW + 60 * 60 * 1000, "0 9 * * *")]
 
 
 # -- pause and resume
