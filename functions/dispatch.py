@@ -6,7 +6,7 @@ It works on a kick, on its tick (``POST /tick``: 202), and when something become
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,6 +32,18 @@ from shared.worker import Backlog, Worker
 log = logs.get()
 
 _SETTLE_PAUSES_S = (0.1, 0.5, 2.0, 5.0)  # a full disk or a lock that lasts: the turn's work is not thrown away at once
+
+_UNWRITTEN_PAUSE_S = 1.0
+_MOST_TRIES = 300
+
+
+@dataclass(slots=True)
+class Unwritten:
+    """A turn that has ended, and whose rows don't say so: how it failed, or that it is given back."""
+
+    claim: Claim
+    failure: Failure | None
+    tries: int = 0
 
 
 @dataclass(slots=True)
@@ -62,7 +74,7 @@ class Dispatch:
         self._running: dict[int, Running] = {}  # by session
         self._backlog = Backlog(self._look)
         self._is_stopped = False
-        self._unwritten: list[tuple[Claim, Failure | None]] = []  # turns that ended, and whose rows don't say so
+        self._unwritten: list[Unwritten] = []
         self._given_way: set[int] = set()  # urgent sessions for which a turn was interrupted, and which wait on
 
     async def repair(self) -> None:
@@ -97,6 +109,8 @@ class Dispatch:
             self.kicker.kick("api")
             if messages.is_unannounced(self.reader):
                 return 0.0
+        if self._unwritten:
+            return _UNWRITTEN_PAUSE_S
         due = claims.next_due(self.reader, now_ms=now_ms)
         return None if due is None else max(0.0, (due - clock.now_ms()) / 1000)
 
@@ -105,16 +119,21 @@ class Dispatch:
 
         Whatever such a turn said is lost, and that counts as an attempt: it may be what can't be written.
         """
-        while self._unwritten:
-            claim, failure = self._unwritten[0]
-            if failure is None:
-                await self._release(claim)
-            else:
-                fail = partial(turns.fail, claim=claim, failure=failure, policy=RetryPolicy.of(self.settings))
-                with contextlib.suppress(ClaimLost):
-                    await self.writer.run(partial(fail, now_ms=clock.now_ms()))
-            self._unwritten.pop(0)
-            self._backlog.forget()
+        unwritten, self._unwritten = self._unwritten, []
+        for each in unwritten:
+            try:
+                if each.failure is None:
+                    await self._release(each.claim)
+                else:
+                    await self._end(each.claim, each.failure, pauses=())
+                self._backlog.forget()
+            except ClaimLost:
+                continue
+            except Exception:  # the others go on; in the end it is the lease that frees it
+                log.exception("turn.not_freed", turn=each.claim.token)
+                each.tries += 1
+                if each.tries < _MOST_TRIES:
+                    self._unwritten.append(each)
 
     async def _claimed(self, ready: list[Ready]) -> list[Claim]:
         try:
@@ -206,8 +225,9 @@ class Dispatch:
         except ClaimLost as error:
             log.warning("turn.lost", reason=str(error), **context)
             return
-        except apsw.Error as error:
-            self._unwritten.append((claim, Failure(f"what came of it could not be written: {type(error).__name__}")))
+        except Exception as error:
+            failure = Failure(f"what came of it could not be written: {type(error).__name__}")
+            self._unwritten.append(Unwritten(claim, failure))
             raise
         finally:
             renewal.cancel()
@@ -287,7 +307,12 @@ class Dispatch:
             return Failure("the agent said nothing")
         return said, continuation
 
-    async def _end(self, claim: Claim, outcome: "tuple[list[Said], str | None] | Failure") -> None:
+    async def _end(
+        self,
+        claim: Claim,
+        outcome: "tuple[list[Said], str | None] | Failure",
+        pauses: Sequence[float] = _SETTLE_PAUSES_S,
+    ) -> None:
         """Settle or fail, durably; tried again for a while if the database can't be written."""
 
         def work(conn: apsw.Connection) -> None:
@@ -298,7 +323,7 @@ class Dispatch:
                 said, continuation = outcome
                 turns.settle(conn, claim, said, continuation, now_ms=now_ms)
 
-        for pause in _SETTLE_PAUSES_S:
+        for pause in pauses:
             try:
                 await self.writer.run(work)
                 break
@@ -316,8 +341,8 @@ class Dispatch:
     async def _give_back(self, claim: Claim) -> None:
         try:
             await self._release(claim)
-        except apsw.Error:
-            self._unwritten.append((claim, None))
+        except Exception:
+            self._unwritten.append(Unwritten(claim, None))
             raise
 
     async def _release(self, claim: Claim) -> None:

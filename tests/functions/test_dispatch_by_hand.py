@@ -344,6 +344,22 @@ def test_what_could_not_be_given_back_is_given_back_when_it_can(conn, until):
     assert column(conn, SAID) == ["done"]
 
 
+def test_what_can_never_be_freed_hinders_nobody_else(conn, until):
+    put(conn, "!slow 0.3 done")
+
+    async def deed(service):
+        (running,) = await until(lambda: [each for each in service._running.values() if each.is_interruptible])
+        rows(conn, FULL.replace("WHEN", "WHEN NEW.id = 1 AND"))
+        running.task.cancel()
+        await until(lambda: service._unwritten)
+        make_agent(conn, "other")
+        put(conn, "hello", agent="other")
+        service.worker.wake()
+        await until(lambda: column(conn, STATUS) == ["processing", "completed"])
+
+    working(deed)
+
+
 @pytest.mark.long
 def test_a_settlement_that_can_not_be_written_for_long_costs_an_attempt_and_not_ten_minutes(conn, until):
     put(conn, "hello")
