@@ -17,7 +17,6 @@ import secrets
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -105,7 +104,6 @@ class Lease:
         self._tag: str | None = None
         self._pointer: Pointer | None = None
         self._turn = threading.Lock()
-        self.sure_until_s = 0.0  # by the monotonic clock: nobody can have taken it before
 
     @property
     def pointer(self) -> Pointer:
@@ -153,18 +151,17 @@ class Lease:
     def _take(self, check: Callable[[Pointer], None]) -> Pointer:
         with self._turn:
             for _ in range(_TRIES):
-                begun_s, now = time.monotonic(), clock.now_ms()
                 found = self.store.get(NAME)
                 there = Pointer.load(found.body) if found else None
                 if there is not None and found is not None:
                     self._refuse_if_held(there, found)
                     check(there)
-                taken = self._taken(there, now)
+                taken = self._taken(there, clock.now_ms())
                 try:
                     self._tag = self.store.put(NAME, taken.dump(), replacing=found.tag if found else None)
                 except Changed:
                     continue  # look again: somebody was quicker, perhaps to give it back
-                self._pointer, self.sure_until_s = taken, begun_s + self.ttl_ms / 1000
+                self._pointer = taken
                 return taken
             raise LeaseHeld(
                 "the replica's lease changes hands all the time: is the same folder started in many places?"
@@ -198,7 +195,6 @@ class Lease:
 
     def _write(self, change: Callable[[Pointer], Pointer]) -> None:
         with self._turn:
-            begun_s = time.monotonic()
             wanted = replace(change(self.pointer), renewed_at=clock.now_ms())
             for _ in range(_TRIES):
                 try:
@@ -206,7 +202,7 @@ class Lease:
                 except Changed:
                     self._tag = self._tag_of_ours()
                     continue
-                self._pointer, self.sure_until_s = wanted, begun_s + wanted.ttl_ms / 1000
+                self._pointer = wanted
                 return
             raise LeaseLost("the replica's lease is written by two at once, under one name: only one may run")
 
