@@ -41,7 +41,7 @@ Parts = tuple[str | None, ...]
 
 _LEASE_SHARE = 0.6  # of the lease that one send may take; the rest is for writing down what came of it
 _LONGEST_SEND_S = 60.0
-_WRITE_PAUSES_S = (0.1, 0.5, 2.0, 5.0)  # a full disk, or a lock that lasts
+_WRITE_PAUSES_S = (0.1, 0.5, 2.0, *[5.0] * 100)  # a full disk, or a lock that lasts: as long as a lease does
 _TIMEOUT = httpx.Timeout(connect=5.0, read=30.0, write=30.0, pool=5.0)
 
 
@@ -173,7 +173,10 @@ class Deliver:
         return deliveries.fail(conn, response, error, Policy.of(self.settings), now_ms=clock.now_ms())
 
     async def _write(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Write, durably; tried again for a while if the database can't be written: what was sent can't be unsent."""
+        """Write, durably; tried again for long if the database can't be written: what was sent can't be unsent.
+
+        Nobody but us knows that it was. If we give up, it is sent once more, or given up as if it was not.
+        """
         for pause in _WRITE_PAUSES_S:
             try:
                 return await self.writer.run(work)

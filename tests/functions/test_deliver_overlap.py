@@ -60,3 +60,27 @@ def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, unti
     asyncio.run(go())
     assert rows(conn, "SELECT status, part_started FROM responses") == [("acked", None), ("pending", None)]
     assert platform.texts == ["hi"]
+
+
+@pytest.mark.long
+def test_what_was_sent_while_the_disk_was_full_for_long_is_not_sent_again(conn, until):
+    answer(conn, "first")
+    answer(conn, "second")
+    platform = Platform(sent)
+
+    async def go():
+        service = Deliver(Settings.load(), httpx.MockTransport(platform))
+        rows(
+            conn,
+            "CREATE TRIGGER full BEFORE UPDATE ON responses WHEN NEW.status = 'acked'"
+            " BEGIN SELECT raise(ABORT, 'full'); END",
+        )
+        service.worker.begin()
+        await until(lambda: platform.texts == ["first"])
+        await asyncio.sleep(8)  # longer than it used to be tried
+        rows(conn, "DROP TRIGGER full")
+        await until(lambda: column(conn, "SELECT status FROM responses") == ["acked", "acked"])
+        await service.close()
+
+    asyncio.run(go())
+    assert platform.texts == ["first", "second"]
