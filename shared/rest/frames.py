@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 
 from shared import rooms
-from shared.db import chat_messages, views
+from shared.db import chat_messages, told
 from shared.db.events import Event
 
 _SHOWN_CHARACTERS = 4000  # of an answer; its whole length is told beside it
@@ -56,10 +56,10 @@ class _Facts:
         asked.update(message_id for event in done for message_id in event.data.get("batch", ()))
         said = {event.response_id for event in found if event.type == "response_ready" and event.response_id}
         lines = {event.data["line"] for event in found if event.type == "room_line" and "line" in event.data}
-        self.agents = views.agents_told(conn) if found else {}
-        self.messages = views.messages_told(conn, asked, characters=_SHOWN_CHARACTERS) if asked else {}
-        self.lines = views.lines_told(conn, lines, characters=_SHOWN_CHARACTERS) if lines else {}
-        self.responses = views.responses_told(conn, said, characters=_SHOWN_CHARACTERS) if said else {}
+        self.agents = told.agents(conn) if found else {}
+        self.messages = told.messages(conn, asked, characters=_SHOWN_CHARACTERS) if asked else {}
+        self.lines = told.lines(conn, lines, characters=_SHOWN_CHARACTERS) if lines else {}
+        self.responses = told.responses(conn, said, characters=_SHOWN_CHARACTERS) if said else {}
         self.answers = {event.id: self._answer(conn, event) for event in done}
 
     def engine(self, agent: str | None) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class _Facts:
     def _answer(self, conn: apsw.Connection, event: Event) -> tuple[str, int]:
         """What the turn said, as far as it is shown, and how long it is in whole."""
         batch = [self.messages[each]["row"] for each in event.data.get("batch", ()) if each in self.messages]
-        said = views.answers_of_turn(conn, batch, at_ms=event.created_at, characters=_SHOWN_CHARACTERS)
+        said = told.answers(conn, batch, at_ms=event.created_at, characters=_SHOWN_CHARACTERS)
         return "\n\n".join(text for text, _ in said)[:_SHOWN_CHARACTERS], sum(length for _, length in said)
 
 
