@@ -25,6 +25,9 @@ from shared.errors import ClaimLost
 Kind = Literal["message", "response"]
 
 
+ALREADY_LIVE = "the series has another occurrence that is live"
+
+
 class Finished(NamedTuple):
     """The last occurrence of a series, whose successor is missing; *scheduled_at* is its instant on the grid."""
 
@@ -111,15 +114,22 @@ class Series(NamedTuple):
     def hand_on(self, conn: apsw.Connection, row_id: int, following: Next, *, now_ms: int) -> None:
         """Insert the next occurrence; the row, whether it has ended or not, gives up the recurrence.
 
-        One statement can't do both, but one transaction does: the caller's.
+        One statement can't do both, but one transaction does: the caller's. Where another row of the series is live
+        already, begun while this one had ended, that one is what follows; it must not stand in the way of whatever
+        settlement comes to hand this one on.
 
         Raises:
             ClaimLost: it has handed on already.
         """
-        if not rows(conn, self.give_up, {"id": row_id}):
+        given_up = rows(conn, self.give_up, {"id": row_id})
+        if not given_up:
             raise ClaimLost(f"{self.kind} {row_id} has already handed its series on")
         values = following._asdict() | {"message_id": ids.new("proactive"), "now": now_ms, "id": row_id}
-        (told,) = rows(conn, self.follow, values)
+        try:
+            (told,) = rows(conn, self.follow, values)
+        except apsw.ConstraintError:  # only this statement is taken back
+            self._tell(conn, "series_ended", given_up[0], {"reason": ALREADY_LIVE}, now_ms=now_ms)
+            return
         if self.kind == "response":  # the arrival of messages is announced by dispatch
             self._tell(conn, "response_ready", told, {"deliver_after": following.due_ms}, now_ms=now_ms)
 

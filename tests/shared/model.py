@@ -12,6 +12,7 @@ WAITS = {1: 2500, 2: 5000}  # ms until the next try; half of what is set, becaus
 GRID = 300_000  # of the one cron expression that is used: every five minutes
 CRON = "*/5 * * * *"
 KEPT_MAIL = 1000
+ALREADY_LIVE = "the series has another occurrence that is live"
 GONE = "the process that ran the turn went away"
 
 Told = tuple[str, str | None, int | None, dict[str, Any]]
@@ -301,6 +302,10 @@ class Model:
         """Every occurrence that ended hands over to the next."""
         for _, each in sorted(self.messages.items()):
             if each.recurrence and each.status in ("completed", "dead", "cancelled"):
+                if self.has_live(each.series or ""):
+                    each.recurrence = None
+                    self.events.append(("series_ended", each.message_id, None, {"reason": ALREADY_LIVE}))
+                    continue
                 due = successor(each.scheduled_at or 0, each.misfire, now)
                 id_ = max(self.messages) + 1
                 self.messages[id_] = Message(

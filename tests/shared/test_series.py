@@ -6,11 +6,11 @@ import apsw
 import pytest
 
 from shared import deliveries, series, turns
-from shared.db import claims, polled, responses, schedule_runs
+from shared.db import claims, messages, polled, responses, schedule_runs
 from shared.db.connection import rows, transaction
 from shared.db.message_series import MESSAGES
 from shared.db.messages import NewMessage
-from shared.db.occurrence import Next
+from shared.db.occurrence import ALREADY_LIVE, Next
 from shared.db.response_series import NEVER_MS, RESPONSES
 from shared.db.responses import NewResponse
 from shared.deliveries import Policy
@@ -531,3 +531,20 @@ def test_every_tells_each_series_once_soonest_first_single_ones_too(conn):
 def test_no_statement_reads_the_whole_table(kind, name):
     lines = plan(kind.conn, getattr(kind.series, name), series="s", label=None, limit=9)
     assert [line for line in lines if line.startswith("SCAN") and "USING" not in line] == []
+
+
+def test_a_series_that_was_begun_anew_before_it_was_handed_on_hinders_no_settlement(conn):
+    """The row that ended carries the recurrence until the next settlement, whoever's that is."""
+    fields = {"recurrence": "0 9 * * *", "timezone": "UTC", "series_id": "series_1", "scheduled_at": NOW}
+    ended = put(conn, chat="1", **fields)
+    with transaction(conn):
+        messages.cancel(conn, ended, reason="unwanted", now_ms=NOW)
+    live = put(conn, chat="1", process_after=NOW + DAY, **fields)
+    put(conn, "hello", chat="2")
+    claim = take(conn, chat="2")
+    with transaction(conn):
+        turns.settle(conn, claim, [Said("answer", claim.asked[0])], None, now_ms=NOW)
+    assert column(conn, "SELECT id FROM messages WHERE recurrence IS NOT NULL") == [live]
+    assert rows(conn, "SELECT message_id, data ->> 'reason' FROM events WHERE type = 'series_ended'") == [
+        (row(conn, "messages", ended)["message_id"], ALREADY_LIVE)
+    ]
