@@ -323,7 +323,6 @@ def test_the_first_answer_to_a_command_takes_the_place_shown_for_it_and_the_seco
 
 def test_failing_chats_take_no_room_from_others(conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_MAX_CONCURRENT_SENDS", "2")
-    looks = []
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
     for chat in "123":
         answer(conn, f"to {chat}", chat=chat)

@@ -81,9 +81,7 @@ def enqueue(conn, *, per_transaction=1, event_keys=True):
 def claim(conn, limit):
     _, session = make_session(conn)
     with transaction(conn):
-        return claims.claim(
-            conn, "assistant", session, token="turn_x9Y8z7W6", now_ms=NOW, lease_ms=LEASE, limit=limit
-        )
+        return claims.claim(conn, "assistant", session, token="turn_x9Y8z7W6", now_ms=NOW, lease_ms=LEASE, limit=limit)
 
 
 def settle(conn, claimed, *, now_ms):
