@@ -124,7 +124,7 @@ def test_the_first_start_has_nothing_to_restore_and_says_no_error(environment, t
 
 def test_while_it_replicates_a_restore_is_refused_and_changes_nothing(replicate, environment, conn, db):
     make_agent(conn, "kept")
-    replicate.wait_for("replicate.started")
+    replicate.wait_for("replicate.begun")
 
     code, said = restore(environment, db)
 

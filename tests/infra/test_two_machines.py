@@ -200,10 +200,11 @@ def test_after_kill_9_of_everything_the_same_machine_waits_for_nothing(
     assert pointer.read(open_store(url, ENVIRONMENT)).place == place
 
 
-def test_a_second_keeper_on_one_machine_is_refused(machines: tuple[Machine, Machine]) -> None:
+def test_a_second_keeper_on_one_machine_is_refused(machines: tuple[Machine, Machine], url: str) -> None:
     one, _ = machines
     one.restore()
     one.replicate()
+    began(open_store(url, ENVIRONMENT))
     second = Process(sys.executable, "-m", "infra.replicate", environment=one.environment)
     try:
         (refused,) = second.wait_for("replicate.refused")
