@@ -1,9 +1,10 @@
 import re
+import shutil
 
 import pytest
 
 from shared.db import messages, told, views
-from shared.db.connection import rows, transaction
+from shared.db.connection import open_connection, rows, transaction
 from tests.support import answer, plan, put
 
 SQL = {
@@ -23,10 +24,14 @@ WHOLE = {
 }
 
 
-@pytest.fixture(params=[False, True], ids=["without statistics", "with statistics"])
-def planned(conn, request):
-    """A database whose planner knows nothing of the rows, or all."""
+@pytest.fixture(scope="module", params=[False, True], ids=["without statistics", "with statistics"])
+def planned(request, tmp_path_factory, fresh_database):
+    """A database whose planner knows nothing of the rows, or all; it is only asked for plans."""
+    path = tmp_path_factory.mktemp("plans") / "p.db"
+    shutil.copy(fresh_database, path)
+    conn = open_connection(path)
     if request.param:
+        rows(conn, "PRAGMA synchronous = OFF")
         for number in range(200):
             put(conn, chat=str(number % 20))
             answer(conn, chat=str(number % 20))
@@ -35,7 +40,8 @@ def planned(conn, request):
             conn.execute("UPDATE messages SET status = 'completed' WHERE id > 20")
             conn.execute("UPDATE responses SET status = 'acked', acked_at = 1 WHERE id > 20")
         rows(conn, "ANALYZE")
-    return conn
+    yield conn
+    conn.close()
 
 
 @pytest.mark.parametrize("name", SQL)
