@@ -136,10 +136,10 @@ def pages(scale: Scale) -> Iterator[Line]:
     ours, theirs = _Frames(store.conn), _Frames(raw.conn)
 
     def line(
-        what: str, bar: float | None, mine: Callable[[], object], reference: Callable[[], object], why: str
+        what: str, bar: float | None, mine: Callable[[], object], reference: Callable[[], object], times: int, why: str
     ) -> Line:
-        found, events = ours.per_message(mine)
-        beside = f"raw {theirs.per_message(reference)[0]:.2f}"
+        found, events = ours.per_message(mine, times)
+        beside = f"raw {theirs.per_message(reference, times)[0]:.2f}"
         if bar is None:
             return Line(f"WAL pages per message, {what}", f"{found:.2f}", beside=beside)
         if events:
@@ -147,7 +147,7 @@ def pages(scale: Scale) -> Iterator[Line]:
             beside += f"; {events:.2f} more of ours for the event, which tells who listens that the turn began"
         return at_most(f"WAL pages per message, {what}", Spread.of([found]), bar, "", beside=beside, reason=why)
 
-    turn, batch = range(_PAGES_OF), range(_PAGES_OF // 20)
+    turns, batches = _PAGES_OF, _PAGES_OF // 20
 
     def refill() -> None:
         store.fill(_PAGES_OF)
@@ -156,39 +156,44 @@ def pages(scale: Scale) -> Iterator[Line]:
     yield line(
         "enqueue",
         2.6,
-        lambda: [store.insert_one() for _ in turn],
-        lambda: [raw.insert_one(TEXT, NOW) for _ in turn],
+        lambda: store.insert_one(),
+        lambda: raw.insert_one(TEXT, NOW),
+        turns,
         "beyond the row and its place among the open ones: another index",
     )
     yield line(
         "claim + complete, one by one",
         4.1,
-        lambda: [store.complete_only(1) for _ in turn],
-        lambda: [raw.complete_only(1, NOW) for _ in turn],
+        lambda: store.complete_only(1),
+        lambda: raw.complete_only(1, NOW),
+        turns,
         "beyond row and place, twice: another index",
     )
     refill()
     yield line(
         "claim + complete, in batches of 20",
         0.35,
-        lambda: [store.complete_only(20) for _ in batch],
-        lambda: [raw.complete_only(20, NOW) for _ in batch],
+        lambda: store.complete_only(20),
+        lambda: raw.complete_only(20, NOW),
+        batches,
         "rows that are marked as taken grow, and their pages split; they carry more columns than raw's",
     )
     refill()
     yield line(
         "a whole turn (answer, history, session, events)",
         None,
-        lambda: [store.turn(1) for _ in turn],
-        lambda: [raw.turn(1, NOW) for _ in turn],
+        lambda: store.turn(1),
+        lambda: raw.turn(1, NOW),
+        turns,
         "",
     )
     refill()
     yield line(
         "whole turns in batches of 20",
         None,
-        lambda: [store.turn(20) for _ in batch],
-        lambda: [raw.turn(20, NOW) for _ in batch],
+        lambda: store.turn(20),
+        lambda: raw.turn(20, NOW),
+        batches,
         "",
     )
 
@@ -206,16 +211,23 @@ class _Frames:
         self._frames = frames
         return 0
 
-    def per_message(self, work: Callable[[], object]) -> tuple[float, float]:
-        """All of them, and those of the table of events among them."""
-        before = self._frames
-        work()
-        data = Path(f"{self._conn.filename}-wal").read_bytes()
-        written = [
-            struct.unpack_from(">I", data, _WAL_HEADER + frame * _FRAME)[0] for frame in range(before, self._frames)
-        ]
-        events = {number for (number,) in rows(self._conn, "SELECT pageno FROM dbstat WHERE name = 'events'")}
-        return len(written) / _PAGES_OF, sum(number in events for number in written) / _PAGES_OF
+    def per_message(self, step: Callable[[], object], times: int) -> tuple[float, float]:
+        """All of them, and those of the table of events among them: whose a page is, is looked up after each step."""
+        frames, of_events = 0, 0
+        for _ in range(times):
+            before = self._frames
+            step()
+            events = {number for (number,) in rows(self._conn, "SELECT pageno FROM dbstat WHERE name = 'events'")}
+            written = self._written(before)
+            frames += len(written)
+            of_events += sum(number in events for number in written)
+        return frames / _PAGES_OF, of_events / _PAGES_OF
+
+    def _written(self, after: int) -> list[int]:
+        with Path(f"{self._conn.filename}-wal").open("rb") as wal:
+            wal.seek(_WAL_HEADER + after * _FRAME)
+            data = wal.read()
+        return [struct.unpack_from(">I", data, frame * _FRAME)[0] for frame in range(self._frames - after)]
 
 
 def _one(step: Callable[[], object]) -> Callable[[], int]:
