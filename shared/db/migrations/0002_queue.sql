@@ -79,7 +79,7 @@ CREATE UNIQUE INDEX messages_event ON messages (channel, event_key, agent) WHERE
 -- moves an entry within a page. OR and not IN, so that either term alone lets the planner use it.
 CREATE INDEX messages_open ON messages (agent, session_id, status DESC, id)
     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing');
-CREATE INDEX messages_context ON messages (session_id, id)
+CREATE INDEX messages_context ON messages (session_id, status, id)
     WHERE trigger = 0 AND (status = 'pending' OR status = 'processing');
 CREATE INDEX messages_urgent ON messages (session_id, id) WHERE urgency = 'urgent' AND status = 'pending';
 CREATE INDEX messages_delayed ON messages (process_after) WHERE process_after IS NOT NULL AND status = 'pending';

@@ -34,15 +34,13 @@ def fill(conn, count):
             ("pending", None, 0),
             ("pending", LATER, 1),
         ):
-            # A turn that is cancelled or rescued reads its session's context, which its settlement soon ends.
-            places = sessions if trigger else sessions[:SESSIONS]
             conn.executemany(
                 """
                 INSERT INTO messages (id_prefix, channel, sender, message, from_agent, created_at, updated_at, agent,
                                       session_id, status, process_after, trigger)
                 VALUES ('telegram', 'telegram', 'A', 't', 'crowded', 1, 1, ?, ?, ?, ?, ?)
                 """,
-                ((*places[number % len(places)], status, after, trigger) for number in range(count)),
+                ((*sessions[number % len(sessions)], status, after, trigger) for number in range(count)),
             )
         for status, after, acked in (("acked", None, 1), ("dead", None, None), ("pending", None, None)):
             conn.executemany(
