@@ -60,7 +60,7 @@ class System:
             except (OSError, KeyError, ValueError):
                 return False
 
-        until("the emulator", ready, 60)
+        until("the emulator", ready, 120)
 
     def stop(self) -> int:
         """Ctrl-C; the exit code."""
@@ -131,8 +131,8 @@ class System:
 def system(tmp_path: Path) -> Iterator[System]:
     """A fresh system with short retries, up when the test begins."""
     running = System(tmp_path / "state")
-    running.start()
     try:
+        running.start()
         yield running
     finally:
         running.stop()

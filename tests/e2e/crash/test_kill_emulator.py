@@ -73,7 +73,7 @@ def test_the_emulator_keeps_up_what_is_killed_and_loses_nothing_when_it_is_kille
             system.start()
         else:
             kill_one(system, dice.choice(VICTIMS))
-    until("everybody to have written", done.is_set, 120)
+    until("everybody to have written", done.is_set, 240)
     expected = {f"{person} {number:03}" for person in PEOPLE for number in range(MESSAGES_EACH)}
 
     def settled() -> bool:

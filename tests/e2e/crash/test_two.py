@@ -19,7 +19,7 @@ from tests.e2e.test_first_light import say, sent
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
 SECONDS = 14
-TAKEOVER_S = 3.0
+TAKEOVER_S = 6.0
 
 
 def test_of_two_dispatches_and_two_delivers_one_works_and_the_other_takes_over(
