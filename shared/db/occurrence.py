@@ -127,7 +127,9 @@ class Series(NamedTuple):
         values = following._asdict() | {"message_id": ids.new("proactive"), "now": now_ms, "id": row_id}
         try:
             (told,) = rows(conn, self.follow, values)
-        except apsw.ConstraintError:  # only this statement is taken back
+        except apsw.ConstraintError as error:  # only this statement is taken back
+            if error.extendedresult != apsw.SQLITE_CONSTRAINT_UNIQUE:
+                raise
             self._tell(conn, "series_ended", given_up[0], {"reason": ALREADY_LIVE}, now_ms=now_ms)
             return
         if self.kind == "response":  # the arrival of messages is announced by dispatch
