@@ -128,7 +128,7 @@ class Series(NamedTuple):
         try:
             (told,) = rows(conn, self.follow, values)
         except apsw.ConstraintError as error:  # only this statement is taken back
-            if error.extendedresult != apsw.SQLITE_CONSTRAINT_UNIQUE:
+            if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
                 raise
             self._tell(conn, "series_ended", given_up[0], {"reason": ALREADY_LIVE}, now_ms=now_ms)
             return
