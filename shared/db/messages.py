@@ -120,16 +120,45 @@ def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | Non
         if new.given_id is not None and find(conn, new.given_id) is not None:
             raise apsw.ConstraintError(f"another message has the id {new.given_id!r}")
         conn.execute(_INSERT, (now_ms, *new))
-    return conn.last_insert_rowid() if conn.changes() else None
+    if not conn.changes():
+        return None
+    row_id = conn.last_insert_rowid()
+    while new.given_id is None and _is_given(conn, new.message_id(row_id)):
+        # A caller had that id first. The row is the newest, so the next place is free.
+        conn.execute("UPDATE messages SET id = id + 1 WHERE id = :row", {"row": row_id})
+        row_id += 1
+    return row_id
+
+
+def _is_given(conn: apsw.Connection, message_id: str) -> bool:
+    return bool(rows(conn, "SELECT 1 FROM messages WHERE given_id = :id", {"id": message_id}))
+
+
+def rename_taken(conn: apsw.Connection, *, after: int) -> None:
+    """Rows that follow *after* and whose computed id a caller had given to another message get an id of their own."""
+    taken = rows(
+        conn,
+        """
+        SELECT m.id, m.id_prefix
+          FROM messages m
+         WHERE m.id > :after AND m.given_id IS NULL
+           AND EXISTS (SELECT 1 FROM messages g WHERE g.given_id = m.message_id)
+        """,
+        {"after": after},
+    )
+    for row_id, prefix in taken:
+        conn.execute("UPDATE messages SET given_id = :new WHERE id = :row", {"new": ids.new(prefix), "row": row_id})
 
 
 def enqueue_many(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: int) -> None:
     """Store messages that carry no id of a caller's, in order; an event that an agent already has is left out."""
+    newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
     for is_plain, group in groupby(news, key=lambda new: new[_PLAIN:] == _DEFAULTS):
         if is_plain:
             conn.executemany(_INSERT_PLAIN, [(now_ms, *new[:_PLAIN]) for new in group])
         else:
             conn.executemany(_INSERT, [(now_ms, *new) for new in group])
+    rename_taken(conn, after=newest)
 
 
 def announce(conn: apsw.Connection) -> int:
@@ -161,10 +190,7 @@ def is_unannounced(conn: apsw.Connection) -> bool:
 
 
 def find(conn: apsw.Connection, message_id: str) -> int | None:
-    """The row of the message that people know by this id, or None.
-
-    Computed ids can be foretold: one that a caller gave in advance does not hide the message whose id it became.
-    """
+    """The row of the message that people know by this id, or None."""
     key = {"row": ids.row_of(message_id), "id": message_id}
     found: int | None = scalar(conn, "SELECT id FROM messages WHERE id = :row AND message_id = :id", key)
     if found is None:

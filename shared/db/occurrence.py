@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import apsw
 
 from shared import ids
-from shared.db import events
+from shared.db import events, messages
 from shared.db.connection import rows
 from shared.errors import ClaimLost
 
@@ -132,7 +132,9 @@ class Series(NamedTuple):
                 raise
             self._tell(conn, "series_ended", given_up[0], {"reason": ALREADY_LIVE}, now_ms=now_ms)
             return
-        if self.kind == "response":  # the arrival of messages is announced by dispatch
+        if self.kind == "message":  # whose arrival is announced by dispatch
+            messages.rename_taken(conn, after=told[0] - 1)
+        else:
             self._tell(conn, "response_ready", told, {"deliver_after": following.due_ms}, now_ms=now_ms)
 
     def end(self, conn: apsw.Connection, row_id: int, reason: str, *, now_ms: int) -> None:

@@ -110,13 +110,33 @@ def test_nobody_takes_the_id_of_another_message(conn):
     assert column(conn, "SELECT id FROM messages") == [first]
 
 
-def test_an_id_that_was_taken_in_advance_does_not_hide_the_message_it_belongs_to(conn):
+def test_an_id_that_was_taken_in_advance_stays_that_messages_and_the_one_to_come_gets_another(conn):
     """Ids can be foretold: whoever gives one of a message to come must not get the cancel that is meant for it."""
-    foretold = ids.of_row("telegram", 2)
-    put(conn, given_id=foretold)
-    coming = put(conn)
-    assert row(conn, "messages", coming)["message_id"] == foretold
-    assert messages.find(conn, foretold) == coming
+    taken = [ids.of_row("telegram", number) for number in (3, 4)]
+    given = [put(conn, given_id=each) for each in taken]
+    new = messages.NewMessage("telegram", "telegram", sender="A", agent="assistant", session_id=make_session(conn)[1])
+    with transaction(conn):
+        coming = messages.enqueue(conn, new, now_ms=NOW)
+    assert coming == 5
+    assert row(conn, "messages", coming)["message_id"] == new.message_id(coming)
+    assert [messages.find(conn, each) for each in (*taken, new.message_id(coming))] == [*given, coming]
+
+
+def test_nor_does_one_of_many_or_the_next_of_a_series_get_it(conn):
+    taken = [ids.of_row(prefix, number) for prefix, number in (("telegram", 3), ("task", 5))]
+    given = [put(conn, given_id=each) for each in taken]
+    _, session = make_session(conn)
+    new = messages.NewMessage("telegram", "telegram", sender="A", agent="assistant", session_id=session)
+    with transaction(conn):
+        messages.enqueue_many(conn, [new], now_ms=NOW)
+    recurring = put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
+    cancel(conn, recurring)
+    with transaction(conn):
+        series.advance_messages(conn, now_ms=NOW)
+    assert [messages.find(conn, each) for each in taken] == given
+    seen = column(conn, "SELECT message_id FROM messages ORDER BY id")
+    assert len(set(seen)) == 5
+    assert [messages.find(conn, each) for each in seen] == [1, 2, 3, 4, 5]
 
 
 # -- enqueue_many and the events of arrival
