@@ -179,7 +179,10 @@ def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[
         timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # handed to asyncio.wait_for, which takes parts
     )
     try:
-        Server(config, guard, on_ready).run(sockets=[sock])
+        server = Server(config, guard, on_ready)
+        for number in (signal.SIGTERM, signal.SIGINT):  # from here on nothing may be broken off where it stands
+            signal.signal(number, server.handle_exit)
+        server.run(sockets=[sock])
     except SystemExit:
         lifespan = app.router.lifespan_context
         if isinstance(lifespan, _Lifespan) and lifespan.has_refused:
@@ -200,6 +203,9 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.should_exit:
+            log.info("function.stopped", reason="before it was ready")
+            return
         self._starting = asyncio.ensure_future(super().startup(sockets))
         try:
             await self._starting
