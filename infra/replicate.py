@@ -9,6 +9,10 @@ everything to the replica; what it answers is what the log says. One failure is 
 the log says when it began, and when it was over. Litestream is started again when it ends, and a bucket that is away is
 waited for: the rows that are not in the replica yet are on this disk only, so nothing here ever gives up.
 
+What Litestream 0.5.17 sends after it was killed, or could not write its own files (a full disk), may lack pages,
+although it says that it has caught up. So it goes on from its own notes (``infra/notes.py``) only if it ended in good
+order the last time; else, and after such trouble, it begins again with a whole copy, to the same place.
+
 Ends with Litestream's own code after SIGTERM or SIGINT, on which Litestream brings the last rows out; 73 when the lease
 is somebody else's, or was lost; else as ``infra.restore``.
 """
@@ -23,6 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from infra import notes
 from infra.lease import Lease, LeaseLost, aside
 from infra.processes import follow, kill_group, spawn, stop
 from infra.restore import (
@@ -47,6 +52,7 @@ from shared.replication import sync
 
 CONFIG_FILE = "infra/litestream.yml"
 CANT_READ = "db sync"  # Litestream's word for trouble between it and the database, and not with the replica
+_OWN_TROUBLE = ('"msg":"sync error"', '"msg":"disk full')  # in its log: with the database or its own files, likewise
 
 _LOOK_EVERY_S, _LOOK_LIMIT_S = 10.0, 8.0
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.5, 30.0
@@ -85,7 +91,7 @@ class Keeper:
         argv: the program, with the configuration that names the database, *control*, and the place of the lease.
         lease: taken, and kept by this from now on.
         tell: gets what happened: the name of the event, and facts. Its names are those of ``_LEVELS``.
-        on_line: gets what Litestream says; without it, that goes where our own output goes.
+        on_line: gets what Litestream says; by default, that goes where our own output goes.
     """
 
     def __init__(
@@ -97,7 +103,7 @@ class Keeper:
         control: Path,
         lease: Lease,
         tell: Callable[..., None],
-        on_line: Callable[[str], None] | None = None,
+        on_line: Callable[[str], None] = lambda line: print(line, flush=True),  # noqa: T201 - it is Litestream's log
         stop_limit_s: float = _STOP_LIMIT_S,
     ) -> None:
         self.control = control
@@ -113,6 +119,7 @@ class Keeper:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self._must_mend = False
+        self._is_doubtful = False  # it had trouble of its own, and what it sends may lack something
         self._is_begun = False
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -156,6 +163,8 @@ class Keeper:
             await stop(self._process, timeout_s=self._stop_limit_s)
             code = self._process.returncode or 0
         await asyncio.gather(*self._tasks[:1])
+        if code == 0 and not self._is_doubtful:
+            notes.vouch(self._database)
         self.control.unlink(missing_ok=True)
         if not self._lost.done():
             with contextlib.suppress(PostroomError, TimeoutError):  # then it runs out by itself
@@ -170,14 +179,25 @@ class Keeper:
         if problem is None:
             if was_behind:
                 self._tell("replicate.caught_up")
+            if self._is_doubtful:
+                self._tell("replicate.doubtful")
+                await self._stop_litestream()
         elif not was_behind:
             self._tell("replicate.behind", reason=problem)
         elif CANT_READ in problem:
             self._tell("replicate.mending", reason=problem)
             self._must_mend = True
-            if self._process is not None:
-                await stop(self._process, timeout_s=_STOP_FOR_MENDING_S)
+            await self._stop_litestream()
         return problem
+
+    async def _stop_litestream(self) -> None:
+        """``_keep`` starts it again."""
+        if self._process is not None:
+            await stop(self._process, timeout_s=_STOP_FOR_MENDING_S)
+
+    def _listen(self, line: str) -> None:
+        self._is_doubtful = self._is_doubtful or any(trouble in line for trouble in _OWN_TROUBLE)
+        self._on_line(line)
 
     async def _begin(self) -> None:
         """Note in the pointer when the place has its first whole copy; until then readers take the state before."""
@@ -246,7 +266,9 @@ class Keeper:
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         self.control.unlink(missing_ok=True)
-        return await spawn(self._argv, environment=self._environment, is_heard=self._on_line is not None)
+        self._is_doubtful = False
+        await asyncio.to_thread(notes.open_again, self._database)
+        return await spawn(self._argv, environment=self._environment)
 
     async def _keep(self, process: asyncio.subprocess.Process) -> None:
         """Hand over what it says; start it again when it ends."""
@@ -254,8 +276,8 @@ class Keeper:
         clock = asyncio.get_running_loop().time
         while True:
             started = clock()
-            if process.stdout is not None and self._on_line is not None:
-                await follow(process.stdout, self._on_line)
+            if process.stdout is not None:
+                await follow(process.stdout, self._listen)
             code = await process.wait()
             if self._stopping:
                 return
@@ -278,6 +300,7 @@ _LEVELS = {
     "replicate.behind": "error",
     "replicate.caught_up": "info",
     "replicate.mending": "error",
+    "replicate.doubtful": "error",  # it is stopped, and begins with a whole copy
     "replicate.litestream_ended": "error",
     "replicate.litestream_started": "info",
     "replicate.lease_unsure": "error",

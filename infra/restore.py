@@ -34,6 +34,7 @@ from pathlib import Path
 
 import apsw
 
+from infra import notes
 from infra.durations import parse_ms
 from infra.lease import Lease, LeaseHeld, owner_of, ttl_from
 from infra.processes import spawn, stop
@@ -219,7 +220,7 @@ class _Preparing:
         self._limit_s = limit_s
 
     async def go(self, file: Facts | None, there: Pointer, may_restore: bool, keep_file: bool) -> Ready:
-        position = sent_position(self._database)
+        position = notes.position(self._database)
         current, is_certain, is_empty = await self._lease.look(lambda store: _survey(store, there, position))
         us = self._lease.owner.id
         step = decide(file, there, current, us=us, is_certain=is_certain)
@@ -232,7 +233,7 @@ class _Preparing:
             step = Step.BEGIN
         if step is Step.CONTINUE:
             if current != there.place:
-                _forget_sent(self._database)
+                notes.forget(self._database)
             return Ready(pointer.at(self._url, there.place.prefix), step)
         if step is Step.RESTORE and current is not None:
             if not may_restore:
@@ -284,7 +285,7 @@ class _Preparing:
             if there.place.writer == place.writer and not there.is_begun:
                 return Ready(pointer.at(self._url, there.place.prefix), step)
         else:
-            _forget_sent(self._database)
+            notes.forget(self._database)
         await self._lease.begin(place, current)
         if step is Step.BEGIN:
             stamp(self._database, place.prefix)
@@ -349,29 +350,11 @@ def remove(database: Path) -> None:
     """The file and what SQLite and Litestream keep beside it."""
     for suffix in ("", "-wal", "-shm", ".tmp"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
-    _forget_sent(database)
-
-
-def sent_position(database: Path) -> str | None:
-    """The newest commit that Litestream has taken from the database, by what it keeps beside it."""
-    folder = _sent(database) / "ltx" / "0"
-    try:
-        return max((path.stem.partition("-")[2] for path in folder.glob("*.ltx")), default=None)
-    except OSError:
-        return None
-
-
-def _forget_sent(database: Path) -> None:
-    """For another place Litestream has to begin with a whole copy."""
-    shutil.rmtree(_sent(database), ignore_errors=True)
+    notes.forget(database)
 
 
 def _beside(database: Path, suffix: str) -> Path:
     return database.with_name(database.name + suffix)
-
-
-def _sent(database: Path) -> Path:
-    return database.with_name(f".{database.name}-litestream")
 
 
 def _position(text: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import http.server
 import json
 import os
+import shlex
 import signal
 import socketserver
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import notes
 from infra.lease import Lease, owner_of
 from infra.processes import spawn
 from infra.replicate import Keeper
@@ -76,16 +78,21 @@ class Scripted:
         if event == "replicate.litestream_started":
             self._again.set()
 
-    def look(self, times: int) -> list[str | None]:
+    def look(self, times: int, says: str = "starting") -> list[str | None]:
+        """Look at a Litestream that says *says* when it starts; return when what is begun anew runs again."""
+        argv = ["sh", "-c", f"echo {shlex.quote(says)}; exec sleep 60"]
+
         async def look() -> list[str | None]:
+            heard = asyncio.Event()
             keeper = Keeper(
-                ["sleep", "60"], environment=ENVIRONMENT, database=self._database, control=self._socket,
-                lease=lease_of(self._database), tell=self._tell,
+                argv, environment=ENVIRONMENT, database=self._database, control=self._socket,
+                lease=lease_of(self._database), tell=self._tell, on_line=lambda _: heard.set(),
             )  # fmt: skip
-            keeper._process = await spawn(["sleep", "60"], environment=ENVIRONMENT, is_heard=False)
+            keeper._process = await spawn(argv, environment=ENVIRONMENT)
             keeping = asyncio.create_task(keeper._keep(keeper._process))
+            await asyncio.wait_for(heard.wait(), 10)
             found = [await keeper.look() for _ in range(times)]
-            if "replicate.mending" in self.told:
+            if {"replicate.mending", "replicate.doubtful"} & {*self.told}:
                 await asyncio.wait_for(self._again.wait(), 10)
             keeping.cancel()
             keeper._process.kill()
@@ -141,6 +148,36 @@ def test_a_replica_that_is_away_is_nothing_to_mend(tmp_path: Path, answers: list
     writer.close()
 
 
+@pytest.mark.parametrize("says", ["sync error", "disk full - compaction paused"])
+def test_after_trouble_of_its_own_it_begins_with_a_whole_copy(tmp_path: Path, answers: list, says: str) -> None:
+    database = tmp_path / "postroom.db"
+    migrate(database)
+    keeper, note = Scripted(database, tmp_path / "litestream.sock"), notes.folder(database) / "note"
+    note.parent.mkdir()
+    note.touch()
+
+    answers += [(500, '{"error": "replica sync: dial tcp: connection refused"}')]
+    keeper.look(2, f'{{"level":"ERROR","msg":"{says}","error":"no space left on device"}}')
+
+    assert not note.exists()
+    assert keeper.told == [
+        "replicate.behind", "replicate.caught_up", "replicate.doubtful", "replicate.litestream_ended",
+        "replicate.litestream_started",
+    ]  # fmt: skip
+
+
+def test_trouble_with_the_replica_is_no_reason_for_a_whole_copy(tmp_path: Path, answers: list) -> None:
+    database = tmp_path / "postroom.db"
+    migrate(database)
+    keeper = Scripted(database, tmp_path / "litestream.sock")
+
+    assert keeper.look(1, '{"level":"ERROR","msg":"monitor error","error":"replica sync: connection refused"}') == [
+        None
+    ]
+
+    assert keeper.told == []
+
+
 def test_litestream_killed_is_started_again_and_goes_on(tmp_path: Path) -> None:
     database, socket = tmp_path / "postroom.db", tmp_path / "litestream.sock"
     migrate(database)
@@ -153,6 +190,8 @@ def test_litestream_killed_is_started_again_and_goes_on(tmp_path: Path) -> None:
     try:
         until(lambda: synced(socket, database), "the first sync")
         (child,) = children(process.pid)
+        note = notes.folder(database) / "note"
+        note.touch()
         os.kill(child, signal.SIGKILL)
         until(lambda: [pid for pid in children(process.pid) if pid != child], "another Litestream")
         writer = open_connection(database)
@@ -160,8 +199,41 @@ def test_litestream_killed_is_started_again_and_goes_on(tmp_path: Path) -> None:
             meta.put(writer, "after", "the kill")
         writer.close()
         until(lambda: synced(socket, database), "a sync after the kill")
+        assert not note.exists(), "it began with a whole copy"
     finally:
         process.close()
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
+def test_its_notes_of_what_is_sent_are_believed_after_an_end_in_good_order_only(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    database, socket = tmp_path / "postroom.db", tmp_path / "litestream.sock"
+    migrate(database)
+    environment = {
+        "POSTROOM_DB": str(database),
+        "POSTROOM_REPLICA_URL": f"file://{tmp_path}/replica",
+        "POSTROOM_LITESTREAM_SOCKET": str(socket),
+    }
+    note = notes.folder(database) / "note"
+    process = Process(sys.executable, *command("litestream")[1:], environment=environment)
+    try:
+        until(lambda: synced(socket, database), "the first sync")
+        note.touch()
+        if is_killed:
+            for pid in (*children(process.pid), process.pid):
+                os.kill(pid, signal.SIGKILL)
+            process.end()
+        else:
+            assert process.stop(signal.SIGTERM)[0] == 0
+    finally:
+        process.close()
+    again = Process(sys.executable, *command("litestream")[1:], environment=environment)
+    try:
+        until(lambda: synced(socket, database), "the first sync of the second")
+        assert note.exists() != is_killed
+    finally:
+        again.close()
 
 
 def synced(socket: Path, database: Path) -> bool:

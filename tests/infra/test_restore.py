@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import notes
 from infra.lease import Lease, LeaseHeld, Owner, owner_of
 from infra.restore import (
     Facts,
@@ -22,7 +23,6 @@ from infra.restore import (
     facts_of,
     prepare,
     program,
-    sent_position,
 )
 from shared import pointer
 from shared.bucket import FolderStore, open_store
@@ -227,7 +227,7 @@ def test_a_file_that_was_moved_to_another_machine_goes_on_in_a_new_epoch(one: Ma
     assert copied.lease.owner.id != one.lease.owner.id, "a copy of the owner's file is another owner"
     assert ready.step is Step.BEGIN
     assert copied.facts == (copied.lease.pointer.place.epoch, 3)
-    assert sent_position(copied.database) is None, "Litestream begins with a whole copy"
+    assert notes.position(copied.database) is None, "Litestream begins with a whole copy"
 
 
 def test_a_replica_from_before_there_were_epochs_moves_to_one(tmp_path: Path, url: str) -> None:

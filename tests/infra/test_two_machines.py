@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -230,7 +231,8 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     assert one.keeper.stop(signal.SIGTERM)[0] == 0
     last = datetime.fromisoformat(old.timestamp)
     until(
-        "the next second, for stores tell times in whole ones", lambda: datetime.now(UTC) > last + timedelta(seconds=2)
+        "two epochs that lie seconds apart, for stores tell times in whole ones",
+        lambda: datetime.now(UTC) > last + timedelta(seconds=4),
     )
     assert two.restore()[1]["step"] == "restore"
     two.replicate()
@@ -246,7 +248,12 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     assert replicas.resolve(old.source).txid == old.txid, "a prefix is an URL too"
     between = datetime.fromtimestamp((second.began_at - 1) / 1000, UTC)
     assert replicas.resolve(url, timestamp=between).epoch == first.prefix
-    at_once = datetime.fromtimestamp((second.began_at + 1) / 1000, UTC)
+    early = replace(second, began_at=second.began_at - 2000)  # its first copy took two seconds
+    assert two.keeper.stop(signal.SIGTERM)[0] == 0
+    written = store.get(pointer.NAME)
+    assert written is not None
+    store.put(pointer.NAME, replace(began(store), place=early).dump(), replacing=written.tag)
+    at_once = datetime.fromtimestamp((early.began_at + 1) / 1000, UTC)
     assert replicas.resolve(url, timestamp=at_once).epoch == first.prefix, "the new one had nothing yet"
 
 
@@ -262,7 +269,10 @@ def test_an_earlier_moment_can_be_gone_on_from(machines: tuple[Machine, Machine]
     until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.prefix, 3))
     assert one.keeper.stop(signal.SIGTERM)[0] == 0
     instant = datetime.now(UTC) + timedelta(seconds=1)
-    until("the next second, for stores tell times in whole ones", lambda: datetime.now(UTC) > instant + LATER)
+    until(
+        "two epochs that lie seconds apart, for stores tell times in whole ones",
+        lambda: datetime.now(UTC) > instant + LATER,
+    )
     one.restore()
     one.replicate()
     one.write(2)
