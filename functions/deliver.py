@@ -1,6 +1,14 @@
 """``deliver``: claims the oldest due response of each chat, sends it through its channel, and acknowledges.
 
 It works on a kick, on its tick (``POST /tick``: 202), and when something becomes due. One deliver works on a database.
+
+What ``content`` of a response may say, beside the ``context`` and ``asked_at`` of the event that it answers:
+
+* ``buttons``: ``[[label, token], ...]``, under its last part;
+* ``edits``: the message that it replaces, buttons and all: its id on the platform, or the ``responses.id`` (a number) of
+  a response of ours, of which the last part is meant; what is not known any more is sent anew;
+* ``click``: the ``context`` of the press of a button that it answers. With ``edits`` the press is acknowledged and the
+  message changed; without, it is said to who pressed and to nobody else, as far as the platform can.
 """
 
 import asyncio

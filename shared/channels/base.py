@@ -107,6 +107,34 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Button:
+    """Something to press under a message.
+
+    Attributes:
+        label: what a person reads on it.
+        token: what comes back when it is pressed, as ``Event.text``: 1 to 64 bytes. Whoever holds it proves nothing.
+    """
+
+    label: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What can be known of a channel without its settings.
+
+    Attributes:
+        has_threads: its conversations may have threads, each of which can be a session of its own.
+        direct_by_sender: whoever has written is reached under their own id; else a direct chat has to be opened.
+        has_buttons: messages can carry buttons.
+    """
+
+    has_threads: bool
+    direct_by_sender: bool
+    has_buttons: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Outgoing:
     """Where one part goes.
 
@@ -116,6 +144,9 @@ class Outgoing:
         context: the ``context`` of the event being answered; empty for proactive messages.
         asked_at_ms: when that event came in; tokens that live for minutes are measured from it.
         is_first: whether this is the first part of the first response to that event: nothing was said to it before.
+        buttons: what stands under this part.
+        edits: the platform's id of the message that this part replaces, buttons and all; one that is gone is sent anew.
+        click: the ``context`` of the press of a button that this answers; without *edits* only who pressed sees it.
     """
 
     response_id: int
@@ -126,6 +157,9 @@ class Outgoing:
     context: Mapping[str, Any]
     asked_at_ms: int
     is_first: bool
+    buttons: tuple[Button, ...] = ()
+    edits: str | None = None
+    click: Mapping[str, Any] | None = None
 
 
 class Channel(Protocol):
@@ -161,4 +195,13 @@ class Channel(Protocol):
             OutcomeUnknown: it went out and no answer came.
             RetryableError: it did not happen; worth another try.
             PermanentError: it did not happen and never will.
+        """
+
+    async def open_direct(self, sender_id: str, client: "httpx.AsyncClient") -> str:
+        """The ``platform_id`` of the direct chat with somebody, opened if there was none. Safe to call twice.
+
+        Raises:
+            RateLimited: asked to wait.
+            RetryableError: worth another try.
+            PermanentError: they can't be written to.
         """

@@ -325,6 +325,21 @@ class Discord:
             return replace(verdict, outcome="retry")
         return verdict
 
+    async def open_direct(self, sender_id: str, client: "httpx.AsyncClient") -> str:
+        """The channel of the bot's direct messages with somebody. See ``Channel.open_direct``.
+
+        Source: https://docs.discord.com/developers/resources/user#create-dm (the same channel every time).
+        """
+        url = f"{self._base}/users/@me/channels"
+        headers = {"User-Agent": USER_AGENT, "Authorization": f"Bot {self._bot_token}"}
+        answer = await http.call(client, "Discord", "POST", url, {"recipient_id": sender_id}, headers)
+        verdict = classify(answer.status, answer.payload)
+        if verdict.outcome == "sent" and verdict.message_id:
+            return verdict.message_id
+        if verdict.outcome in ("sent", "unknown"):  # again opens no second one
+            verdict = replace(verdict, outcome="retry", reason=verdict.reason or "Discord named no channel")
+        raise http.failure(verdict)
+
 
 @dataclass(frozen=True, slots=True)
 class Route:

@@ -3,13 +3,18 @@
 from functools import cache
 from importlib import import_module
 
-from shared.channels.base import Channel
+from shared.channels.base import Channel, Traits
 from shared.errors import UnknownName
 
 _MODULES = {
     "discord": "shared.channels.discord",
     "telegram": "shared.channels.telegram",
 }
+_TRAITS = {
+    "discord": Traits(has_threads=True, direct_by_sender=False, has_buttons=True),
+    "telegram": Traits(has_threads=True, direct_by_sender=True, has_buttons=True),
+}
+_NO_TRAITS = Traits(has_threads=False, direct_by_sender=False, has_buttons=False)
 NAMES = tuple(_MODULES)
 
 
@@ -23,6 +28,11 @@ def get(name: str) -> Channel:
     if name not in _MODULES:
         raise UnknownName("channel", name, _MODULES)
     return _load(name)
+
+
+def traits(name: str) -> Traits:
+    """What is known of a channel without its settings; what has no adapter, as ``api``, can do none of it."""
+    return _TRAITS.get(name, _NO_TRAITS)
 
 
 def forget() -> None:

@@ -404,6 +404,10 @@ class Telegram:
             body = simpler
         raise http.failure(verdict)
 
+    async def open_direct(self, sender_id: str, client: "httpx.AsyncClient") -> str:
+        """A private chat has the person's own id. See ``Channel.open_direct``."""
+        return sender_id
+
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 

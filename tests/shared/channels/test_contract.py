@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.channels import registry
-from shared.channels.base import Outgoing, Part, WebhookReply, WebhookRequest
+from shared.channels.base import Outgoing, Part, Traits, WebhookReply, WebhookRequest
 from shared.errors import ConfigInvalid, PostroomError, RetryableError, SignatureInvalid, UnknownName
 
 NOW = 1_795_168_000_000
@@ -82,6 +82,34 @@ def test_sending_is_the_only_thing_that_waits(name):
     assert inspect.iscoroutinefunction(adapter.send)
     assert not inspect.iscoroutinefunction(adapter.receive)
     assert not inspect.iscoroutinefunction(adapter.render)
+
+
+def test_traits_are_known_of_every_channel_without_its_settings_and_of_no_other(monkeypatch):
+    for name in registry.NAMES:
+        for variable in ("BOT_TOKEN", "WEBHOOK_SECRET", "PUBLIC_KEY", "APPLICATION_ID"):
+            monkeypatch.delenv(f"{name.upper()}_{variable}", raising=False)
+        assert registry.traits(name).has_buttons
+    assert registry.traits("telegram").direct_by_sender
+    assert not registry.traits("discord").direct_by_sender
+    assert registry.traits("api") == Traits(has_threads=False, direct_by_sender=False, has_buttons=False)
+
+
+@every_channel
+@pytest.mark.parametrize("status", [400, 403, 404, 429, 500, 503])
+def test_a_direct_chat_is_an_id_or_an_error_of_ours(name, status):
+    adapter = registry.get(name)
+
+    async def go():
+        respond = httpx.MockTransport(lambda _: httpx.Response(status, json={"code": 50007, "message": "no"}))
+        async with httpx.AsyncClient(transport=respond) as client:
+            return await adapter.open_direct("5", client)
+
+    if registry.traits(name).direct_by_sender:
+        assert asyncio.run(go()) == "5"
+    else:
+        with pytest.raises(PostroomError) as caught:
+            asyncio.run(go())
+        assert isinstance(caught.value, RetryableError) == (status in (429, 500, 503))
 
 
 @pytest.mark.parametrize("name", ["", "telegrams", "../telegram", "shared.channels.telegram", "Telegram", "os"])
