@@ -63,6 +63,7 @@ class Settings(FromEnvironment):
     db: Path = Path("postroom.db")
     run_dir: Path | None = None
     agents_dir: Path = Path("agents")
+    config: Path | None = None  # the agents and teams that a new database begins with; None: ./postroom.toml, if any
 
     tick_secret: SecretStr | None = None
     api_token: SecretStr | None = None
