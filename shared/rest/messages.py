@@ -8,9 +8,9 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from shared import clock, series
+from shared.addressing import addressee
 from shared.db import agents, chats, messages, sessions, views, wirings
 from shared.rest import teams
-from shared.rest.addressing import addressee
 from shared.rest.common import DONE, Done
 from shared.rest.endpoint import Body, Query, Refused, endpoint
 from shared.rest.service import Service

@@ -7,8 +7,8 @@ from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
 
 from shared import clock, rooms
+from shared.addressing import Team as Addressable
 from shared.db import agents, teams, views
-from shared.rest.addressing import Team as Addressable
 from shared.rest.common import DONE, Done, Newest
 from shared.rest.endpoint import Body, Refused, endpoint
 from shared.rest.service import Service
