@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import apsw
 
+from shared import wiring
 from shared.channels.base import Event
 from shared.db import agents, chats, dropped, messages, sessions, wirings
 from shared.db.wirings import Wiring
@@ -29,22 +30,22 @@ class Routed(NamedTuple):
 def engage(event: Event, wired: Sequence[Wiring]) -> list[Engagement]:
     """Which of the chat's agents take the event, most important first."""
     engaged = []
-    for wiring in wired:
+    for each in wired:
         if event.is_mention or not event.is_group:
-            engaged.append(Engagement(wiring, trigger=True))
-        elif wiring.ignored_message_policy == "accumulate":
-            engaged.append(Engagement(wiring, trigger=False))
+            engaged.append(Engagement(each, trigger=True))
+        elif each.ignored_message_policy == "accumulate":
+            engaged.append(Engagement(each, trigger=False))
     return engaged
 
 
-def thread_of_session(wiring: Wiring, event: Event) -> tuple[int | None, str | None]:
+def thread_of_session(wired: Wiring, event: Event) -> tuple[int | None, str | None]:
     """The chat and thread that the session is keyed by; the sub-threads of a direct chat share one session."""
-    match wiring.session_mode:
+    match wired.session_mode:
         case "agent-shared":
             return None, None
         case "per-thread" if event.is_group:
-            return wiring.chat_id, event.thread_id
-    return wiring.chat_id, None
+            return wired.chat_id, event.thread_id
+    return wired.chat_id, None
 
 
 def store(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> Routed:
@@ -88,7 +89,8 @@ def _refusal(event: Event) -> str | None:
 def _wirings(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> list[Wiring]:
     """The wirings of the event's chat; one that has none gets the default agent, where the operator allows that."""
     platform_id = event.platform_id or ""
-    wired = wirings.of_place(conn, channel, platform_id)
+    place = wirings.of_place(conn, channel, platform_id)
+    wired = place.wirings if place else []
     if wired or new_chats != "wire" or not (event.is_mention or not event.is_group):
         return wired
     agent = agents.default(conn)
@@ -102,14 +104,14 @@ def _wirings(conn: apsw.Connection, channel: str, event: Event, *, new_chats: st
         name=None if event.is_group else event.sender,
         now_ms=now_ms,
     )
-    wirings.connect(conn, chat.id, agent.id, session_mode="per-thread" if event.is_group else "shared", now_ms=now_ms)
-    return wirings.of_place(conn, channel, platform_id)
+    wiring.connect(conn, chat.id, agent.id, now_ms=now_ms)
+    return wirings.of_chat(conn, chat.id)
 
 
 def _enqueue(conn: apsw.Connection, channel: str, event: Event, engagement: Engagement, *, now_ms: int) -> bool:
     """Whether the message was new to this agent."""
-    wiring = engagement.wiring
-    session = sessions.ensure(conn, wiring.agent, *thread_of_session(wiring, event), now_ms=now_ms)
+    wired = engagement.wiring
+    session = sessions.ensure(conn, wired.agent, *thread_of_session(wired, event), now_ms=now_ms)
     content = {
         "context": event.context,
         "own_answer": event.kind == "command",  # the platform shows a place for the answer to each command
@@ -120,7 +122,7 @@ def _enqueue(conn: apsw.Connection, channel: str, event: Event, engagement: Enga
     new = messages.NewMessage(
         id_prefix=channel,
         channel=channel,
-        chat_id=wiring.chat_id,
+        chat_id=wired.chat_id,
         platform_id=event.platform_id,
         thread_id=event.thread_id,
         platform_message_id=event.platform_message_id,
@@ -130,7 +132,7 @@ def _enqueue(conn: apsw.Connection, channel: str, event: Event, engagement: Enga
         message=event.text,
         content=json.dumps({key: value for key, value in content.items() if value}),
         files=json.dumps(event.attachments),
-        agent=wiring.agent,
+        agent=wired.agent,
         session_id=session,
         trigger=engagement.trigger,
     )

@@ -6,7 +6,8 @@ from typing import Any
 
 import apsw
 
-from shared.db import agents, chats, claims, messages, responses, sessions, wirings
+from shared import wiring
+from shared.db import agents, chats, claims, messages, responses, sessions
 from shared.db.claims import Claim
 from shared.db.connection import rows, transaction
 from shared.db.messages import NewMessage
@@ -45,12 +46,7 @@ def make_session(
 def wire(conn: apsw.Connection, chat_id: int, agent: str = "assistant", *, policy: str = "drop", **values: Any) -> None:
     """Let *agent* answer in the chat."""
     with transaction(conn):
-        wirings.connect(conn, chat_id, agent, now_ms=NOW, **values)
-        rows(
-            conn,
-            "UPDATE wirings SET ignored_message_policy = :policy WHERE chat_id = :chat AND agent = :agent",
-            {"policy": policy, "chat": chat_id, "agent": agent},
-        )
+        wiring.connect(conn, chat_id, agent, {"ignored_message_policy": policy, **values}, now_ms=NOW)
 
 
 def put(

@@ -1,55 +1,153 @@
 """Chats: one conversation place on one platform."""
 
-from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self, TypedDict, Unpack, get_args
 
 import apsw
 
 from shared.db.connection import rows
+from shared.errors import ConfigInvalid, NotFound
+
+SenderPolicy = Literal["strict", "request_approval", "public"]
+Status = Literal["active", "inactive"]
+SENDER_POLICIES: tuple[str, ...] = get_args(SenderPolicy)
+STATUSES: tuple[str, ...] = get_args(Status)
 
 
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """A row of ``chats``, as routing needs it."""
+class Chat(NamedTuple):
+    """A row of ``chats``.
+
+    Attributes:
+        platform_id: what the platform calls it; while *opens_for* is set, only our word for it.
+        sender_policy: what becomes of those whom no agent knows: ``strict``, ``request_approval`` or ``public``.
+        refused_at: since when an owner wants no agent here, ms UTC, or None.
+        opens_for: with whom, by the platform's id, where the platform has not opened this direct chat yet.
+    """
 
     id: int
     channel: str
     platform_id: str
     is_group: bool
     status: str
+    sender_policy: str
+    refused_at: int | None
+    name: str | None
+    opens_for: str | None
+    created_at: int
+
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> Self:
+        """From the columns in the order of the fields."""
+        id_, channel, platform_id, is_group, *others = row
+        return cls(id_, channel, platform_id, bool(is_group), *others)
+
+
+class ChatChange(TypedDict, total=False):
+    """What can be changed of a chat; what is left out stays."""
+
+    name: str | None
+    sender_policy: str
+    status: str
+    refused_at: int | None
+
+
+_SELECT = """
+    SELECT id, channel, platform_id, is_group, status, sender_policy, refused_at, name, opens_for, created_at
+      FROM chats
+"""
 
 
 def find(conn: apsw.Connection, channel: str, platform_id: str) -> Chat | None:
     """The chat that the platform knows under *platform_id*, or None."""
     found = rows(
         conn,
-        """
-        SELECT id, channel, platform_id, is_group, status
-          FROM chats
-         WHERE channel = :channel AND platform_id = :platform_id
-        """,
+        _SELECT + " WHERE channel = :channel AND platform_id = :platform_id",
         {"channel": channel, "platform_id": platform_id},
     )
-    if not found:
-        return None
-    id_, channel, platform_id, is_group, status = found[0]
-    return Chat(id_, channel, platform_id, bool(is_group), status)
+    return Chat.of(found[0]) if found else None
+
+
+def get(conn: apsw.Connection, chat_id: int) -> Chat | None:
+    """The chat, or None."""
+    found = rows(conn, _SELECT + " WHERE id = :id", {"id": chat_id})
+    return Chat.of(found[0]) if found else None
+
+
+def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[Chat]:
+    """Up to *limit* chats in the order in which they came, from those with an id beyond *after*."""
+    found = rows(conn, _SELECT + " WHERE id > :after ORDER BY id LIMIT :limit", {"after": after, "limit": limit})
+    return list(map(Chat.of, found))
 
 
 def ensure(
-    conn: apsw.Connection, channel: str, platform_id: str, *, is_group: bool, name: str | None = None, now_ms: int
+    conn: apsw.Connection,
+    channel: str,
+    platform_id: str,
+    *,
+    is_group: bool,
+    name: str | None = None,
+    sender_policy: SenderPolicy = "strict",
+    opens_for: str | None = None,
+    now_ms: int,
 ) -> Chat:
-    """The chat, made if it is new."""
+    """The chat, made if it is new; one that exists stays as it is."""
     known = find(conn, channel, platform_id)
     if known is not None:
         return known
+    made = rows(
+        conn,
+        """
+        INSERT INTO chats (channel, platform_id, name, is_group, sender_policy, opens_for, created_at, updated_at)
+        VALUES (:channel, :platform_id, :name, :is_group, :sender_policy, :opens_for, :now, :now)
+        RETURNING id, channel, platform_id, is_group, status, sender_policy, refused_at, name, opens_for, created_at
+        """,
+        {
+            "channel": channel,
+            "platform_id": platform_id,
+            "name": name,
+            "is_group": int(is_group),
+            "sender_policy": sender_policy,
+            "opens_for": opens_for,
+            "now": now_ms,
+        },
+    )
+    return Chat.of(made[0])
+
+
+def update(conn: apsw.Connection, chat_id: int, *, now_ms: int, **changes: Unpack[ChatChange]) -> Chat:
+    """Change what is named, and leave the rest; the chat as it is now.
+
+    Raises:
+        NotFound: there is no such chat.
+        ConfigInvalid: that is no policy or no status; the message lists them.
+    """
+    known = get(conn, chat_id)
+    if known is None:
+        raise NotFound(f"there is no chat {chat_id}")
+    changed = known._replace(**changes)
+    _check_word("sender_policy", changed.sender_policy, SENDER_POLICIES)
+    _check_word("status", changed.status, STATUSES)
     conn.execute(
         """
-        INSERT INTO chats (channel, platform_id, name, is_group, created_at, updated_at)
-        VALUES (:channel, :platform_id, :name, :is_group, :now, :now)
+        UPDATE chats
+           SET name = :name, sender_policy = :sender_policy, status = :status, refused_at = :refused_at,
+               updated_at = :now
+         WHERE id = :id
         """,
-        {"channel": channel, "platform_id": platform_id, "name": name, "is_group": int(is_group), "now": now_ms},
+        {
+            "id": chat_id,
+            "name": changed.name,
+            "sender_policy": changed.sender_policy,
+            "status": changed.status,
+            "refused_at": changed.refused_at,
+            "now": now_ms,
+        },
     )
-    return Chat(conn.last_insert_rowid(), channel, platform_id, is_group, "active")
+    return changed
+
+
+def _check_word(field: str, word: str, known: tuple[str, ...]) -> None:
+    if word not in known:
+        raise ConfigInvalid(f"{field} {word!r} of a chat is none of {', '.join(known)}")
 
 
 def hold(conn: apsw.Connection, chat_id: int, *, until_ms: int) -> None:

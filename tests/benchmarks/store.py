@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import apsw
 
-from shared.db import agents, chats, claims, messages, sessions, wirings
+from shared import wiring
+from shared.db import agents, chats, claims, messages, sessions
 from shared.db.agents import Agent
 from shared.db.claims import Claim
 from shared.db.connection import open_connection, transaction
@@ -185,7 +186,7 @@ def _wired(conn: apsw.Connection, agent: Agent, chat: int) -> Place:
     if agents.get(conn, agent.id) is None:
         agents.save(conn, agent, now_ms=NOW)
     place = _place(conn, agent.id, chat)
-    wirings.connect(conn, place.chat, agent.id, now_ms=NOW)
+    wiring.connect(conn, place.chat, agent.id, now_ms=NOW)
     return place
 
 

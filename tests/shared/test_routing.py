@@ -115,7 +115,7 @@ NEW = {
 @pytest.mark.parametrize("known", [False, True], ids=["unknown chat", "known chat without wirings"])
 def test_a_new_chat_is_wired_to_the_default_agent_where_the_operator_allows_it(conn, what, mode, name, known):
     if known:
-        make_chat(conn, "7")
+        make_chat(conn, "7", is_group=what.is_group)
     assert store(conn, what, "wire").stored == 1
     assert rows(conn, "SELECT agent, session_mode FROM wirings") == [("assistant", mode)]
     if not known:
@@ -204,5 +204,5 @@ def test_of_several_wirings_the_most_important_comes_first_and_then_the_oldest(c
         rows(
             conn, "UPDATE wirings SET priority = :priority WHERE agent = :agent", {"priority": priority, "agent": agent}
         )
-    for found in (wirings.of_place(conn, "telegram", "1"), wirings.of_chat(conn, chat)):
+    for found in (wirings.of_place(conn, "telegram", "1").wirings, wirings.of_chat(conn, chat)):
         assert [wiring.agent for wiring in found] == ["high", "late", "low"]
