@@ -14,7 +14,7 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -26,8 +26,8 @@ from nacl.signing import VerifyKey
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.channels import http, markdown, sanitize
-from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
+from shared.channels import http, keys, markdown, sanitize
+from shared.channels.base import Button, Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
 from shared.channels.http import Verdict
 from shared.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
 from shared.settings import FromEnvironment
@@ -280,19 +280,21 @@ class Discord:
         return tuple(Part(piece) for piece in markdown.split_source(source, PART_UNITS))
 
     async def send(self, part: Part, to: Outgoing, client: "httpx.AsyncClient", *, now_ms: int) -> str | None:
-        """Edit an interaction's "thinking" or follow it up; its token dead, as the bot. See ``Channel.send``."""
+        """By the interaction's token while it lives, then as the bot: edit, fill in or say. See ``Channel.send``."""
         age_ms = now_ms - to.asked_at_ms
-        token = self.unseal(to.context.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
+        facts = to.context if to.click is None else to.click
+        token = self.unseal(facts.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
         routes = self._routes(to, token)
-        route = routes.pop(("original" if to.is_first else "follow_up") if token else "channel", None)
+        route = routes.pop(_first(to, has_token=token is not None), None)
         verdict = _OVER
         while route:
             verdict = await self._try(route, part, to, client)
             if verdict.outcome == "sent":
                 return verdict.message_id
-            if verdict.step in ("expired", "gone") and token and age_ms < RACE_MS:
+            if verdict.step in ("expired", "gone") and route.is_token and age_ms < RACE_MS:
                 raise RetryableError(f"{verdict.reason}; Discord may not know of it yet", race_wait_ms(age_ms))
-            route = routes.pop(_NEXT.get(verdict.step, ""), None)
+            names = _NEXT.get(verdict.step, ())
+            route = next((routes.pop(name) for name in names if name in routes), None)
             if route is None and verdict.step == "expired":
                 verdict = _OVER
         raise http.failure(verdict)
@@ -300,22 +302,30 @@ class Discord:
     def _routes(self, to: Outgoing, token: str | None) -> "dict[str, Route]":
         """Every way that leads to this conversation now."""
         routes = {}
+        here = to.context if to.click is None else to.click
         if token:
             webhook = f"{self._base}/webhooks/{self._application_id}/{quote(token, safe='')}"
-            routes["original"] = Route("PATCH", f"{webhook}/messages/@original", is_repeatable=True)
-            routes["follow_up"] = Route("POST", webhook, is_repeatable=False)
-        if to.context.get("bot_is_there", True):
+            routes["original"] = Route("PATCH", f"{webhook}/messages/@original", is_repeatable=True, is_token=True)
+            routes["follow_up"] = Route("POST", webhook, is_repeatable=False, is_token=True)
+        if here.get("bot_is_there", True):
             for name, channel_id in (("channel", to.thread_id or to.platform_id), ("parent", to.platform_id)):
                 url = f"{self._base}/channels/{quote(channel_id, safe='')}/messages"
-                routes[name] = Route("POST", url, is_repeatable=True, is_bot=True)
+                routes[name] = Route("POST", url, is_repeatable=True)
+                if to.edits and name == "channel":
+                    routes["edit"] = Route("PATCH", f"{url}/{quote(to.edits, safe='')}", is_repeatable=True)
         return routes
 
     async def _try(self, route: "Route", part: Part, to: Outgoing, client: "httpx.AsyncClient") -> Verdict:
         body: dict[str, Any] = {"content": part.text, "allowed_mentions": NO_PINGS}
         headers = {"User-Agent": USER_AGENT}
-        if route.is_bot:
+        if to.buttons or to.edits:  # an edit without any takes away those that are there
+            body["components"] = components(to.buttons)
+        if not route.is_token:
             headers["Authorization"] = f"Bot {self._bot_token}"
+        if not route.is_token and route.method == "POST":
             body |= {"nonce": nonce(to), "enforce_nonce": True}
+        if route.is_token and to.click is not None and not to.edits:
+            body["flags"] = EPHEMERAL
         try:
             answer = await http.call(client, "Discord", route.method, route.url, body, headers)
             verdict = classify(answer.status, answer.payload)
@@ -332,27 +342,41 @@ class Discord:
         """
         url = f"{self._base}/users/@me/channels"
         headers = {"User-Agent": USER_AGENT, "Authorization": f"Bot {self._bot_token}"}
-        answer = await http.call(client, "Discord", "POST", url, {"recipient_id": sender_id}, headers)
+        try:
+            answer = await http.call(client, "Discord", "POST", url, {"recipient_id": sender_id}, headers)
+        except OutcomeUnknown as error:  # again opens no second one
+            raise RetryableError(str(error)) from None
         verdict = classify(answer.status, answer.payload)
         if verdict.outcome == "sent" and verdict.message_id:
             return verdict.message_id
-        if verdict.outcome in ("sent", "unknown"):  # again opens no second one
-            verdict = replace(verdict, outcome="retry", reason=verdict.reason or "Discord named no channel")
+        if verdict.outcome in ("sent", "unknown"):
+            raise RetryableError(verdict.reason or "Discord did not name the channel that it opened")
         raise http.failure(verdict)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One way to send: *is_repeatable* where Discord makes two calls one message."""
+    """One way to send, by an interaction's token or as the bot: *is_repeatable* where two calls make one message."""
 
     method: str
     url: str
     is_repeatable: bool
-    is_bot: bool = False
+    is_token: bool = False
 
 
 _OVER = Verdict("permanent", "the interaction's 15 minutes are over, and the bot itself is not in that conversation")
-_NEXT = {"expired": "channel", "gone": "follow_up", "archived": "parent"}
+_NEXT = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel"), "archived": ("parent",)}
+
+
+def _first(to: Outgoing, *, has_token: bool) -> str:
+    """The best way. A press was answered "wait": @original is then the message that has the button."""
+    if to.click is None:
+        if to.edits:
+            return "edit"
+        return ("original" if to.is_first else "follow_up") if has_token else "channel"
+    if to.edits:
+        return "original" if has_token and to.edits == to.click.get("message_id") else "edit"
+    return "follow_up" if has_token else "channel"
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -439,7 +463,9 @@ def _quoted(message: _Message, application_id: str) -> dict[str, Any]:
 def _callback(interaction: _Interaction, application_id: str) -> _Said:
     values = interaction.data.get("values")
     reply_to = _quoted(interaction.message, application_id) if interaction.message else None
-    facts = {"values": values} if isinstance(values, list) else {}
+    facts: dict[str, Any] = {"values": values} if isinstance(values, list) else {}
+    if interaction.message:
+        facts["message_id"] = interaction.message.id
     return _Said(str(interaction.data.get("custom_id", "")), reply_to=reply_to, facts=facts)
 
 
@@ -511,12 +537,27 @@ def nonce(to: Outgoing) -> str:
     return hashlib.blake2b(named.encode(), digest_size=12).hexdigest()
 
 
+def components(buttons: Sequence[Button]) -> list[dict[str, Any]]:
+    """Rows of grey buttons, five in each. Source: https://docs.discord.com/developers/components/reference."""
+    laid_out = keys.rows(buttons, per_row=5)
+    shown = [[{"type": 2, "style": 2, "label": key.label, "custom_id": key.token} for key in row] for row in laid_out]
+    return [{"type": 1, "components": row} for row in shown]
+
+
 def race_wait_ms(age_ms: int) -> int:
     """Short waits for as long as Discord may not know of the interaction yet; in all fewer than ``max_attempts``."""
     return 250 if age_ms < 250 else 500 if age_ms < 1000 else 1000
 
 
-_STEPS = {10062: "expired", 10015: "expired", 50027: "expired", 10008: "gone", 30046: "gone", 50083: "archived"}
+_STEPS = {
+    10062: "expired",
+    10015: "expired",
+    50027: "expired",
+    10008: "gone",
+    30046: "gone",
+    50005: "gone",
+    50083: "archived",
+}
 _WAITS = (20016, 20028, 40062, 130000)
 _ALREADY_ANSWERED = 40060
 

@@ -1,27 +1,29 @@
-"""Telegram: webhook updates in, ``sendMessage`` out.
+"""Telegram: webhook updates in; ``sendMessage``, ``editMessageText`` and ``answerCallbackQuery`` out.
 
 A delivery is Telegram's when it carries our secret header. After that nothing is answered with an error: Telegram would
 redeliver for a day and hold back everything behind it in that chat.
 
 Source: https://core.telegram.org/bots/api (10.3): #update, #message, #setwebhook (secret_token), #sendmessage,
-#formatting-options, #making-requests (``parameters.retry_after``, ``migrate_to_chat_id``).
+#editmessagetext, #answercallbackquery, #inlinekeyboardmarkup, #formatting-options, #making-requests
+(``parameters.retry_after``, ``migrate_to_chat_id``).
 """
 
 import hmac
 import html
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.channels import http, markdown, sanitize
-from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
+from shared.channels import http, keys, markdown, sanitize
+from shared.channels.base import Button, Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
 from shared.channels.http import Verdict
-from shared.errors import PayloadInvalid, SignatureInvalid
+from shared.errors import OutcomeUnknown, PayloadInvalid, PostroomError, SignatureInvalid
 from shared.settings import FromEnvironment
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
 PART_UNITS = 3800  # of the 4096 that Telegram takes, whether it counts code points or UTF-16 units
 PART_HTML_BYTES = 30_000  # of the 32768 before parsing
 DOWNLOAD_BYTES = 20 * 1024 * 1024  # what getFile serves at most
+ALERT_UNITS = 200  # of a text that is shown over the chat to who pressed a button
+SHORT_ROW = 24  # characters of labels that stand side by side; on a phone, longer ones would be cut
 GENERAL_TOPIC = "1"  # it has no id of its own: sending to 1 is "message thread not found"
 DEFAULT_WAIT_MS = 5_000
 REFUSED_TOKEN_WAIT_MS = 60_000
@@ -285,7 +289,7 @@ class Telegram:
         self._secret = settings.webhook_secret.get_secret_value().encode()
         self._bot_id = int(settings.bot_token.get_secret_value().partition(":")[0])
         self._mention = "@" + settings.bot_username.removeprefix("@").lower()
-        self._send_url = f"{settings.api_base.rstrip('/')}/bot{settings.bot_token.get_secret_value()}/sendMessage"
+        self._base = f"{settings.api_base.rstrip('/')}/bot{settings.bot_token.get_secret_value()}"
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
         """See ``Channel.receive``. Answers with an empty 200: a JSON body could be executed as an API call."""
@@ -387,22 +391,44 @@ class Telegram:
         return tuple(Part(text=markdown.plain(runs), html=to_html(runs)) for runs in chunks)
 
     async def send(self, part: Part, to: Outgoing, client: "httpx.AsyncClient", *, now_ms: int) -> str | None:
-        """One ``sendMessage``, made plainer as long as Telegram says what it minds. See ``Channel.send``.
+        """One message or edit, made plainer as long as Telegram says what it minds. See ``Channel.send``.
 
-        Telegram has no idempotency key: a send without an answer may have happened.
+        Telegram has no idempotency key: a message without an answer may have been sent. An edit can be made again.
         """
-        body = message_body(part, to)
+        if to.click is not None and await self._is_told(part, to, client):
+            return None
+        call = edit_call(part, to) if to.edits else message_call(part, to)
         verdict = Verdict("permanent", "Telegram takes this message in no form")
-        for _ in range(4):
-            answer = await http.call(client, "Telegram", "POST", self._send_url, body, {})
-            verdict = classify(answer.status, answer.payload)
+        for _ in range(5):
+            verdict = await self._try(call, client)
             if verdict.outcome == "sent":
-                return verdict.message_id
-            simpler = simplify(body, verdict, part)
-            if simpler == body:
+                return verdict.message_id or call.edits
+            simpler = simplify(call, verdict, part, to)
+            if simpler == call:
                 break
-            body = simpler
+            call = simpler
         raise http.failure(verdict)
+
+    async def _try(self, call: "Call", client: "httpx.AsyncClient") -> Verdict:
+        try:
+            answer = await http.call(client, "Telegram", "POST", f"{self._base}/{call.method}", call.body, {})
+            verdict = classify(answer.status, answer.payload)
+        except OutcomeUnknown as error:
+            verdict = Verdict("unknown", str(error))
+        if verdict.outcome == "unknown" and call.edits:  # again is the same message, not a second
+            return replace(verdict, outcome="retry")
+        return verdict
+
+    async def _is_told(self, part: Part, to: Outgoing, client: "httpx.AsyncClient") -> bool:
+        """Answer the press of a button; whether that said all of *part* to who pressed. It may be too late for it."""
+        body: dict[str, Any] = {"callback_query_id": str((to.click or {}).get("callback_id"))}
+        is_all = not to.edits and not to.buttons and _length(part.text) <= ALERT_UNITS
+        if is_all:
+            body |= {"text": part.text, "show_alert": True}
+        with suppress(PostroomError):  # at most, a button shows for a while that it waits
+            answer = await http.call(client, "Telegram", "POST", f"{self._base}/answerCallbackQuery", body, {})
+            return is_all and 200 <= answer.status < 300
+        return False
 
     async def open_direct(self, sender_id: str, client: "httpx.AsyncClient") -> str:
         """A private chat has the person's own id. See ``Channel.open_direct``."""
@@ -443,7 +469,7 @@ def _callback(key: str, raw: Any) -> Event:
         platform_message_id=str(message.message_id),
         text=sanitize.text(callback.data),
         is_mention=True,
-        context={"callback_id": callback.id},
+        context={"callback_id": callback.id, "message_id": str(message.message_id)},
     )
 
 
@@ -644,10 +670,17 @@ def _html_bytes(run: markdown.Run) -> int:
 # -- sending ----------------------------------------------------------------------------------------------------------
 
 
-def message_body(part: Part, to: Outgoing) -> dict[str, Any]:
-    """The parameters of ``sendMessage``. Only an answer in a group says which message it answers."""
-    body: dict[str, Any] = {"chat_id": _number(to.platform_id), "link_preview_options": {"is_disabled": True}}
-    body |= {"text": part.text} if part.html is None else {"text": part.html, "parse_mode": "HTML"}
+class Call(NamedTuple):
+    """One call of the Bot API; *edits* is the message that it changes, or None."""
+
+    method: str
+    body: dict[str, Any]
+    edits: str | None = None
+
+
+def message_call(part: Part, to: Outgoing) -> Call:
+    """``sendMessage``. Only an answer in a group says which message it answers."""
+    body = _body(part, to)
     if to.thread_id and to.thread_id != GENERAL_TOPIC:
         name = "direct_messages_topic_id" if to.thread_id.startswith("dm:") else "message_thread_id"
         body[name] = _number(to.thread_id.removeprefix("dm:"))
@@ -656,7 +689,31 @@ def message_body(part: Part, to: Outgoing) -> dict[str, Any]:
     if to.context.get("ephemeral_message_id"):  # only the one who asked saw the question, so only they see the answer
         body.pop("reply_parameters", None)
         body["ephemeral_message_parameters"] = {"receiver_user_id": _number(str(to.context.get("receiver_user_id")))}
+    return Call("sendMessage", body)
+
+
+def edit_call(part: Part, to: Outgoing) -> Call:
+    """``editMessageText``; buttons that are not named go away."""
+    return Call("editMessageText", {**_body(part, to), "message_id": _number(to.edits or "")}, to.edits)
+
+
+def _body(part: Part, to: Outgoing) -> dict[str, Any]:
+    body: dict[str, Any] = {"chat_id": _number(to.platform_id), "link_preview_options": {"is_disabled": True}}
+    body |= {"text": part.text} if part.html is None else {"text": part.html, "parse_mode": "HTML"}
+    if to.buttons:
+        body["reply_markup"] = {"inline_keyboard": keyboard(to.buttons)}
     return body
+
+
+def keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
+    """Short buttons side by side, others below each other."""
+    per_row = 3 if sum(len(button.label) for button in buttons) <= SHORT_ROW else 1
+    laid_out = keys.rows(buttons, per_row=per_row)
+    return [[{"text": button.label, "callback_data": button.token} for button in row] for row in laid_out]
+
+
+def _length(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _number(value: str) -> int | str:
@@ -664,7 +721,7 @@ def _number(value: str) -> int | str:
 
 
 def classify(status: int, payload: dict[str, Any]) -> Verdict:
-    """Decide, without doing anything, what *status* and the JSON *payload* of ``sendMessage`` ask for."""
+    """Decide, without doing anything, what *status* and the JSON *payload* of a message call ask for."""
     description = str(payload.get("description", ""))
     said = description.lower()
     reason = f"Telegram {status}: {sanitize.name(description)[:200] or 'no description'}"
@@ -699,6 +756,10 @@ _MINDED = {
     "message thread not found": "no_thread",
     "topic_closed": "no_thread",
     "topic_deleted": "no_thread",
+    "message to edit not found": "anew",
+    "message can't be edited": "anew",
+    "message_id_invalid": "anew",
+    "message identifier is not specified": "anew",
 }
 
 
@@ -725,9 +786,9 @@ def _migrated_to(payload: dict[str, Any]) -> int | None:
     return None
 
 
-def simplify(body: dict[str, Any], verdict: Verdict, part: Part) -> dict[str, Any]:
-    """*body* without what Telegram minded; the same body where there is nothing left to give up."""
-    simpler = dict(body)
+def simplify(call: Call, verdict: Verdict, part: Part, to: Outgoing) -> Call:
+    """*call* without what Telegram minded; the same call where there is nothing left to give up."""
+    simpler = dict(call.body)
     match verdict.step:
         case "plain":
             simpler["text"] = part.text
@@ -738,4 +799,6 @@ def simplify(body: dict[str, Any], verdict: Verdict, part: Part) -> dict[str, An
             simpler.pop("reply_parameters", None)
         case "rename":
             simpler["chat_id"] = verdict.new_chat_id
-    return simpler
+        case "anew" if call.edits:
+            return message_call(part, to)
+    return call._replace(body=simpler)

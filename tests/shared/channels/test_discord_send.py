@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.channels.base import Outgoing, Part
+from shared.channels.base import Button, Outgoing, Part
 from shared.channels.discord import RACE_MS, Discord, DiscordSettings, classify, race_wait_ms
 from shared.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 
@@ -220,6 +220,130 @@ def test_failures_are_told_apart_and_never_tell_a_token(discord, answer, error, 
 def test_classify(status, payload, outcome, step):
     verdict = classify(status, payload)
     assert (verdict.outcome, verdict.step) == (outcome, step)
+
+
+# -- buttons, edits, answers to a press, direct chats -----------------------------------------------------------------
+
+YES, NO = Button("Approve", "7.0"), Button("Refuse", "7.1")
+ROWS = [
+    {
+        "type": 1,
+        "components": [
+            {"type": 2, "style": 2, "label": "Approve", "custom_id": "7.0"},
+            {"type": 2, "style": 2, "label": "Refuse", "custom_id": "7.1"},
+        ],
+    }
+]
+
+
+def press(discord, **changes):
+    """The context of a press of a button under message 55."""
+    return {"sealed_token": discord.seal(TOKEN), "bot_is_there": True, "message_id": "55", **changes}
+
+
+@pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"context": {}}])
+def test_buttons_stand_under_the_message(discord, changes):
+    platform = Platform(ok())
+    send(discord, platform, buttons=(YES, NO), **changes)
+    assert platform.bodies[0]["components"] == ROWS
+
+
+def test_five_buttons_stand_in_a_row(discord):
+    platform = Platform(ok())
+    send(discord, platform, buttons=tuple(Button(str(number), f"1.{number}") for number in range(7)))
+    assert [len(row["components"]) for row in platform.bodies[0]["components"]] == [5, 2]
+
+
+def test_an_edit_changes_the_message_and_takes_its_buttons_away(discord):
+    platform = Platform(httpx.Response(200, json={"id": "55"}))
+    assert send(discord, platform, context={}, edits="55") == "55"
+    assert platform.calls == [f"PATCH {BASE}/channels/200/messages/55"]
+    assert platform.bodies[0]["components"] == []
+    assert "nonce" not in platform.bodies[0]
+    assert platform.requests[0].headers["authorization"] == f"Bot {BOT}"
+
+
+@pytest.mark.parametrize("code", [10008, 30046, 50005])
+def test_what_cannot_be_edited_any_more_is_sent_anew(discord, code):
+    platform = Platform(refusal(404, code), ok())
+    assert send(discord, platform, context={}, edits="55") == "4242"
+    assert platform.calls[1] == f"POST {BASE}/channels/200/messages"
+    assert platform.bodies[1]["enforce_nonce"] is True
+
+
+def test_an_edit_without_an_answer_is_made_again(discord):
+    with pytest.raises(RetryableError) as caught:
+        send(discord, Platform(httpx.ReadTimeout("slow")), context={}, edits="55")
+    assert type(caught.value) is RetryableError
+
+
+def test_a_pressed_message_is_changed_by_the_press(discord):
+    platform = Platform(httpx.Response(200, json={"id": "55"}))
+    assert send(discord, platform, context={}, edits="55", click=press(discord)) == "55"
+    assert platform.calls == [f"PATCH {WEBHOOK}/messages/@original"]
+    assert platform.bodies[0]["components"] == []
+    assert "flags" not in platform.bodies[0]
+
+
+@pytest.mark.parametrize(("age_ms", "code"), [(3000, 10062), (3000, 50027), (900_000, None)])
+def test_after_a_press_has_died_the_bot_changes_the_message(discord, age_ms, code):
+    platform = Platform(*([refusal(404, code)] if code else []), httpx.Response(200, json={"id": "55"}))
+    assert send(discord, platform, context={}, edits="55", click=press(discord), age_ms=age_ms) == "55"
+    assert platform.calls[-1] == f"PATCH {BASE}/channels/200/messages/55"
+
+
+def test_a_press_of_one_message_can_change_another(discord):
+    """@original is the message that has the button, and no other."""
+    platform = Platform(httpx.Response(200, json={"id": "54"}))
+    assert send(discord, platform, context={}, edits="54", click=press(discord)) == "54"
+    assert platform.calls == [f"PATCH {BASE}/channels/200/messages/54"]
+
+
+def test_an_answer_to_a_press_is_seen_by_who_pressed_only(discord):
+    platform = Platform(ok())
+    assert send(discord, platform, context={}, click=press(discord)) == "4242"
+    assert platform.calls == [f"POST {WEBHOOK}"]
+    assert platform.bodies[0]["flags"] == 64
+
+
+def test_a_press_that_discord_does_not_know_yet_is_answered_a_little_later(discord):
+    with pytest.raises(RetryableError) as caught:
+        send(discord, Platform(refusal(404, 10015)), context={}, click=press(discord), age_ms=100)
+    assert caught.value.retry_after_ms == 250
+
+
+def open_direct(discord, platform):
+    async def go():
+        async with httpx.AsyncClient(transport=httpx.MockTransport(platform)) as client:
+            return await discord.open_direct("80000000000000001", client)
+
+    return asyncio.run(go())
+
+
+def test_a_direct_chat_is_opened_as_the_bot(discord):
+    platform = Platform(httpx.Response(200, json={"id": "400", "type": 1}))
+    assert open_direct(discord, platform) == "400"
+    assert platform.calls == [f"POST {BASE}/users/@me/channels"]
+    assert platform.bodies == [{"recipient_id": "80000000000000001"}]
+    assert platform.requests[0].headers["authorization"] == f"Bot {BOT}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (refusal(403, 50007, "Cannot send messages to this user"), PermanentError),
+        (refusal(400, 50033), PermanentError),
+        (httpx.Response(429, json={"retry_after": 1}), RateLimited),
+        (httpx.ReadTimeout("slow"), RetryableError),
+        (httpx.Response(502, text="x"), RetryableError),
+        (httpx.Response(200, json={}), RetryableError),
+    ],
+)
+def test_a_direct_chat_that_cannot_be_opened_says_whether_to_try_again(discord, answer, error):
+    """Never an unknown outcome: to open it twice opens one."""
+    with pytest.raises(error) as caught:
+        open_direct(discord, Platform(answer))
+    assert type(caught.value) is error
 
 
 # -- rendering --------------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import json
 import httpx
 import pytest
 
-from shared.channels.base import Outgoing, Part
-from shared.channels.telegram import classify
+from shared.channels.base import Button, Outgoing, Part
+from shared.channels.telegram import classify, keyboard
 from shared.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 
 NOW = 1_795_168_000_000
@@ -196,6 +196,8 @@ def test_waits_as_long_as_it_is_asked_to(telegram, run, parameters, wait_ms):
         (400, {"description": "Bad Request: message thread not found"}, "give_way", "no_thread"),
         (400, {"description": "Bad Request: TOPIC_DELETED"}, "give_way", "no_thread"),
         (400, {"description": "Bad Request: BUTTON_DATA_INVALID"}, "permanent", ""),
+        (400, {"description": "Bad Request: message to edit not found"}, "give_way", "anew"),
+        (400, {"description": "Bad Request: message can't be edited"}, "give_way", "anew"),
         (403, {"description": "Forbidden: bot was kicked from the group chat"}, "permanent", ""),
         (400, {}, "permanent", ""),
         (500, {"description": "Internal Server Error"}, "unknown", ""),
@@ -206,3 +208,94 @@ def test_classify(status, payload, outcome, step):
     verdict = classify(status, payload)
     assert (verdict.outcome, verdict.step) == (outcome, step)
     assert outcome == "sent" or verdict.reason
+
+
+# -- buttons, edits, answers to a press -------------------------------------------------------------------------------
+
+YES, NO = Button("Approve", "7.0"), Button("Refuse", "7.1")
+KEYS = {"inline_keyboard": [[{"text": "Approve", "callback_data": "7.0"}, {"text": "Refuse", "callback_data": "7.1"}]]}
+PRESS = {"callback_id": "4711", "message_id": "55"}
+OLD = "Bad Request: query is too old and response timeout expired or query ID is invalid"
+
+
+def methods(platform):
+    return [url.rpartition("/")[2] for url in platform.urls]
+
+
+def test_buttons_stand_under_the_message(telegram, run):
+    platform = Platform(httpx.Response(200, json=SENT))
+    run(send(telegram, platform, outgoing(buttons=(YES, NO))))
+    assert platform.bodies[0]["reply_markup"] == KEYS
+
+
+def test_long_labels_stand_below_each_other_and_are_cut():
+    buttons = (Button("the research assistant", "1.0"), Button("😀" * 60, "1.1"), Button(" \n", "1.2"))
+    first, second, third = (row for row in keyboard(buttons))
+    assert first == [{"text": "the research assistant", "callback_data": "1.0"}]
+    assert second[0]["text"] == "😀" * 39 + "…"
+    assert third[0]["text"] == "…"
+
+
+def test_an_edit_changes_the_message_and_takes_its_buttons_away(telegram, run):
+    platform = Platform(httpx.Response(200, json={"ok": True, "result": {"message_id": 55}}))
+    assert run(send(telegram, platform, outgoing(edits="55", thread_id="17"))) == "55"
+    assert methods(platform) == ["editMessageText"]
+    assert platform.bodies == [
+        {
+            "chat_id": 5000000001,
+            "message_id": 55,
+            "text": PART.html,
+            "parse_mode": "HTML",
+            "link_preview_options": {"is_disabled": True},
+        }
+    ]
+
+
+def test_what_says_that_already_is_edited(telegram, run):
+    platform = Platform(refusal(400, "Bad Request: message is not modified: specified new message content"))
+    assert run(send(telegram, platform, outgoing(edits="55"))) == "55"
+
+
+@pytest.mark.parametrize("why", ["message to edit not found", "message can't be edited", "MESSAGE_ID_INVALID"])
+def test_what_cannot_be_edited_any_more_is_sent_anew(telegram, run, why):
+    platform = Platform(refusal(400, f"Bad Request: {why}"), httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform, outgoing(edits="55", buttons=(YES, NO)))) == "77"
+    assert methods(platform) == ["editMessageText", "sendMessage"]
+    assert "message_id" not in platform.bodies[1]
+    assert platform.bodies[1]["reply_markup"] == KEYS
+
+
+def test_an_edit_without_an_answer_is_made_again(telegram, run):
+    """Unlike a message, it can't be said twice."""
+    with pytest.raises(RetryableError) as caught:
+        run(send(telegram, Platform(httpx.ReadTimeout("slow")), outgoing(edits="55")))
+    assert type(caught.value) is RetryableError
+
+
+def test_a_press_is_acknowledged_before_its_message_changes(telegram, run):
+    platform = Platform(httpx.Response(200, json={"ok": True, "result": True}), httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform, outgoing(edits="55", click=PRESS))) == "77"
+    assert methods(platform) == ["answerCallbackQuery", "editMessageText"]
+    assert platform.bodies[0] == {"callback_query_id": "4711"}
+
+
+def test_an_answer_to_a_press_is_shown_to_who_pressed_only(telegram, run):
+    platform = Platform(httpx.Response(200, json={"ok": True, "result": True}))
+    assert run(send(telegram, platform, outgoing(click=PRESS))) is None
+    assert methods(platform) == ["answerCallbackQuery"]
+    assert platform.bodies == [{"callback_query_id": "4711", "text": PART.text, "show_alert": True}]
+
+
+@pytest.mark.parametrize("answer", [refusal(400, OLD), httpx.ReadTimeout("slow"), httpx.ConnectError("no route")])
+def test_a_press_that_cannot_be_answered_any_more_is_answered_with_a_message(telegram, run, answer):
+    platform = Platform(answer, httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform, outgoing(click=PRESS))) == "77"
+    assert methods(platform) == ["answerCallbackQuery", "sendMessage"]
+
+
+def test_what_is_too_long_for_an_answer_to_a_press_is_a_message(telegram, run):
+    platform = Platform(httpx.Response(200, json={"ok": True, "result": True}), httpx.Response(200, json=SENT))
+    long = Part("😀" * 101)
+    assert run(send(telegram, platform, outgoing(click=PRESS), long)) == "77"
+    assert platform.bodies[0] == {"callback_query_id": "4711"}
+    assert platform.bodies[1]["text"] == long.text
