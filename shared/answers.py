@@ -13,7 +13,9 @@ def response(asked: Message, text: str, *, agent: str, session_id: int) -> NewRe
     if asked.content.get("is_group"):
         content["reply_to"] = asked.platform_message_id
     if "context" in asked.content:
-        content |= {"context": asked.content["context"], "asked_at": asked.created_at}
+        # What is asked again gets an answer of its own: at once, it would take the place of the first one.
+        asked_at = 0 if "replay_of" in asked.content else asked.created_at
+        content |= {"context": asked.content["context"], "asked_at": asked_at}
     return NewResponse(
         message_id=asked.message_id,
         in_reply_to=asked.id,

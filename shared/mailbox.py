@@ -25,7 +25,6 @@ import apsw
 from shared import answers, hops, rooms
 from shared.db import agents, conversations, events, mailbox, messages, responses, sessions
 from shared.db.claims import Message
-from shared.db.connection import scalar
 from shared.db.mailbox import Letter, Urgent
 from shared.db.messages import NewMessage
 from shared.errors import NotFound, WrongState
@@ -204,12 +203,8 @@ def _answer(
 
 
 def _session(conn: apsw.Connection, agent: str, asker: int | None, *, now_ms: int) -> int:
-    """The session in which the agent asked, while it goes on; else the one for its mail."""
-    found: int | None = scalar(
-        conn,
-        "SELECT id FROM sessions WHERE id = :id AND agent = :agent AND status = 'active'",
-        {"id": asker, "agent": agent},
-    )
+    """The session in which the agent asked, or what followed it; else the one for its mail."""
+    found = None if asker is None else sessions.going_on(conn, asker, agent)
     return found if found is not None else sessions.ensure(conn, agent, None, None, now_ms=now_ms)
 
 

@@ -31,7 +31,14 @@ MESSAGES = Series(
                           created_at, updated_at)
     SELECT 'task', kind, channel, chat_id, platform_id, thread_id, sender, sender_id, ifnull(:message, message),
            CASE WHEN :label IS NULL THEN content ELSE json_set(content, '$.label', :label) END, files, agent,
-           from_agent, session_id, conversation_id, msg_type, urgency,
+           from_agent,
+           -- The session that goes on: a series is of the chat, and outlives what was said there.
+           ifnull((SELECT a.id
+                     FROM sessions s
+                     JOIN sessions a ON a.agent = s.agent AND ifnull(a.chat_id, 0) = ifnull(s.chat_id, 0)
+                      AND ifnull(a.thread_id, '') = ifnull(s.thread_id, '') AND a.status = 'active'
+                    WHERE s.id = messages.session_id), session_id),
+           conversation_id, msg_type, urgency,
            trigger, CASE WHEN :is_paused THEN 'paused' ELSE 'pending' END, :due_ms, :recurrence, :timezone, :misfire,
            :due_ms, series_id, :now, :now
       FROM messages
