@@ -21,7 +21,7 @@ import typer
 from emulator import failures
 from emulator.failures import EmulatorError
 from emulator.state import StateFolder, describe, running
-from emulator.typed import typed
+from emulator.typed import STATE, typed
 from shared.errors import PostroomError
 
 BUG, USAGE = 70, 64
@@ -44,14 +44,13 @@ NoWatch = Annotated[bool, typer.Option("--no-watch", help="Do not reload what is
 Log = Annotated[Literal["pretty", "json"] | None, typer.Option(help="Default: pretty on a terminal, else json.")]
 Host = Annotated[str, typer.Option(help="127.0.0.1 and nothing else: this is no server for others.")]
 
-_STATE = Path(".emulator")
 _TEMPLATE = Path("template.yaml")
 
 
 @app.command()
 def run(
     port: Port = 8080,
-    state: State = _STATE,
+    state: State = STATE,
     ephemeral: Ephemeral = False,
     template: Template = _TEMPLATE,
     no_watch: NoWatch = False,
@@ -97,7 +96,7 @@ def run(
 def execute(
     context: typer.Context,
     port: Port = 8080,
-    state: State = _STATE,
+    state: State = STATE,
     ephemeral: Ephemeral = False,
     template: Template = _TEMPLATE,
     host: Host = "127.0.0.1",
@@ -124,7 +123,7 @@ def chat(
     name: Annotated[str, typer.Option("--as", help="Who speaks.")] = "Ana",
     once: Annotated[str | None, typer.Option(help="Say this, print the answer, end.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 30.0,
-    state: State = _STATE,
+    state: State = STATE,
 ) -> None:
     """Talk to your agent in this terminal, through the fake platform."""
     from emulator.chat import run_chat
@@ -133,20 +132,20 @@ def chat(
         _fail(f"no such platform {platform!r}; there are telegram and discord", USAGE)
     who = running(StateFolder(state.resolve()))
     if not who:
-        _fail(f"no emulator is running in {state}: start it with `{typed('run')}`, in another terminal", 69)
+        _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`, in another terminal", 69)
     code = run_chat(platform, base_url=who["urls"]["gateway"], person=name, once=once, timeout_s=timeout)
     raise typer.Exit(code)
 
 
 @app.command()
 def status(
-    state: State = _STATE,
+    state: State = STATE,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> None:
     """What runs, where, and what is not well. Ends with 1 when something is not up, 69 when nothing runs."""
     who = running(StateFolder(state.resolve()))
     if who is None:
-        _fail(f"no emulator is running in {state}: start it with `{typed('run')}`", 69)
+        _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`", 69)
     if not who:
         _fail(f"the emulator in {state} is just starting: ask again in a moment", 75)
     facts = _get_json(who["urls"]["gateway"], "/_emulator/status")
@@ -199,7 +198,7 @@ def version() -> None:
 
 @data_app.command()
 def reset(
-    state: State = _STATE,
+    state: State = STATE,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Delete the database, the bucket and the chats of the state folder."""
@@ -219,7 +218,7 @@ def reset(
     left = folder.remove()
     if left:
         print(f"{state} stays, with what is not the emulator's in it: {', '.join(left)}")  # noqa: T201
-    print(f"{'All else' if left else state} is deleted; `{typed('run')}` begins with an empty database")  # noqa: T201
+    print(f"{'All else' if left else state} is deleted; `{typed('run', state)}` begins with an empty database")  # noqa: T201
 
 
 async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:
@@ -264,7 +263,9 @@ async def _against_running(folder: StateFolder, command: list[str]) -> int:
         if who and _get_json(who["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
             break
         if time.monotonic() > deadline:
-            raise failures.TooSlow(f"the emulator in {folder.path} is not ready; `{typed('status')}` tells what is not")
+            raise failures.TooSlow(
+                f"the emulator in {folder.path} is not ready; `{typed('status', folder.path)}` tells what is not"
+            )
         await asyncio.sleep(0.05)
     async with _until_signalled() as signalled:
         code = await _run_command(command, who["environment"], signalled)

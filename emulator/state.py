@@ -227,7 +227,7 @@ def describe(state: StateFolder) -> str:
     name = f"emulator[{who['pid']}], started {who['started'][11:16]} UTC" if who else "an emulator that just starts"
     where = f", gateway {who['urls']['gateway']}" if who.get("urls") else ""
     ways = {
-        typed("status"): "look at it",
+        typed("status", state.path): "look at it",
         f"kill {who.get('pid', 'PID')}": "stop it (or Ctrl-C in its terminal)",
         typed("run --ephemeral"): "run beside it with a throw-away database",
     }

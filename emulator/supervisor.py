@@ -397,7 +397,9 @@ class Supervisor:
                 f"  to go on from the file    move {_short(self._state.s3)} away; start again"
             ) from None
         except PostroomError as error:
-            raise NotReady(f"{error}. `{typed('data reset')}` begins with an empty database") from None
+            raise NotReady(
+                f"{error}. `{typed('data reset', self._state.path)}` begins with an empty database"
+            ) from None
 
     async def _prepare_database(self) -> dict[str, Any]:
         said: list[str] = []
@@ -594,7 +596,7 @@ class Supervisor:
         urls = self.urls()
         self._console.say(
             f"\n  Gateway    {urls['gateway']:<34} Chat page  {urls['chat']}\n"
-            f"  API        {urls['api']:<34} Terminal   {typed('chat telegram')}\n"
+            f"  API        {urls['api']:<34} Terminal   {typed('chat telegram', self._state.path)}\n"
             f"  Replica    {urls['replica']}\n\n"
             f"Ready in {self._ready_s:.2f} s. Ctrl-C stops everything.\n",
             event="emulator.ready",

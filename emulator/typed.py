@@ -6,12 +6,19 @@ import shutil
 import sys
 from pathlib import Path
 
+STATE = Path(".emulator")  # the folder that is taken where none is named
 _MODULE = "emulator.cli"
 
 
-def typed(arguments: str = "") -> str:
-    """The command line for *arguments*, in the words that work in this terminal."""
-    return f"{_program()} {arguments}".strip()
+def typed(arguments: str = "", state: Path | None = None) -> str:
+    """The command line for *arguments*, in the words that work in this terminal.
+
+    Args:
+        state: the folder that it is about; it is named, unless it is the one that is taken anyway.
+    """
+    is_taken_anyway = state is None or state.resolve() == STATE.resolve()
+    named = "" if state is None or is_taken_anyway else f" --state {shlex.quote(_near(state))}"
+    return f"{_program()} {arguments}".strip() + named
 
 
 def _program() -> str:

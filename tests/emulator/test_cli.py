@@ -27,7 +27,8 @@ def test_status_and_chat_say_when_nothing_runs(tmp_path: Path) -> None:
         refused = runner.invoke(app, [*arguments, "--state", str(tmp_path)])
 
         assert refused.exit_code == 69
-        assert typed("run") in refused.stderr
+        assert f"`{typed('run', tmp_path)}`" in refused.stderr
+        assert f"run --state {tmp_path}" in refused.stderr, "typed as it stands it is about the same folder"
 
 
 def test_chat_knows_its_platforms(tmp_path: Path) -> None:

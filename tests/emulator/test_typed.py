@@ -46,3 +46,11 @@ def test_from_elsewhere_the_whole_path_is_given(script: Path, tmp_path: Path, mo
 def test_run_as_a_module_it_is_the_module(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/somewhere/emulator/cli.py"])
     assert typed("run") == "python -m emulator.cli run"
+
+
+def test_a_state_folder_is_named_unless_it_is_the_one_that_is_taken_anyway(script: Path, tmp_path: Path) -> None:
+    assert typed("status", tmp_path / ".emulator") == ".venv/bin/emulator status"
+    assert typed("status", Path(".emulator")) == ".venv/bin/emulator status"
+    assert typed("status", tmp_path / "other") == ".venv/bin/emulator status --state other"
+    assert typed("status", tmp_path / "my state") == ".venv/bin/emulator status --state 'my state'"
+    assert typed("status", Path("/somewhere/else")) == ".venv/bin/emulator status --state /somewhere/else"
