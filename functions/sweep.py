@@ -103,7 +103,7 @@ class Sweep:
         chores = {
             "analysed_tables": _analyse,
             "expired_questions": _all(partial(questions.expire, now_ms=now_ms)),
-            "expired_approvals": _all(partial(approvals.expire, now_ms=now_ms)),
+            "expired_approvals": _all(lambda conn, *, limit: len(approvals.expire(conn, limit=limit, now_ms=now_ms))),
             "closed_conversations": _all(
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms

@@ -1,4 +1,4 @@
-"""Approvals: something waits for somebody's yes or no, until an instant.
+"""Approvals: something waits for somebody's choice, until an instant.
 
 ::
 
@@ -6,112 +6,191 @@
                    └────expire────> expired
 
 A decision is one UPDATE that expects a pending approval: of two that come at once, one finds it decided. What follows
-from a yes belongs into the same transaction.
+from it belongs into the same transaction, and stands in ``deciding``. While one is pending there is no second one of
+the same kind and subject, whoever asks.
 """
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import apsw
 
 from shared import ids
 from shared.db import events
-from shared.db.connection import rows
+from shared.db.connection import rows, scalar
 from shared.errors import NotFound, WrongState
+
+Status = Literal["pending", "approved", "refused", "expired"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+YES_OR_NO = ("Approve", "Refuse")
+OF_STRANGERS = ("sender", "chat")  # the kinds that anybody can cause
+
+
+class NewApproval(NamedTuple):
+    """What is asked.
+
+    Attributes:
+        kind: ``sender``, ``chat``, ``action`` or ``tool``.
+        payload: what is to be done on a yes.
+        subject: what it is about: no second one of the kind while it is pending. None: always another one.
+        agent: whose admins may decide, beside those of everything.
+        options: what may be chosen; the last is always the no.
+        session_id: the session that asks, and is told.
+    """
+
+    kind: str
+    payload: Mapping[str, Any]
+    subject: str | None = None
+    agent: str | None = None
+    chat_id: int | None = None
+    user_id: int | None = None
+    session_id: int | None = None
+    title: str = ""
+    options: tuple[str, ...] = YES_OR_NO
 
 
 class Approval(NamedTuple):
-    """A row of ``approvals``. *kind* says what it is about, *payload* what is to be done on a yes."""
+    """A row of ``approvals``. *choice* says which of *options* was taken, *approver* who was shown the *card*."""
 
+    id: int
     approval_id: str
     kind: str
+    subject: str | None
     agent: str | None
+    chat_id: int | None
+    user_id: int | None
+    session_id: int | None
+    title: str
     payload: dict[str, Any]
+    options: tuple[str, ...]
     status: str
+    choice: int | None
     decided_by: str | None
+    approver: int | None
+    card: int | None
     expires_at: int
     created_at: int
+    updated_at: int
+
+
+class Card(NamedTuple):
+    """The response that shows an approval; *platform_message_id* is what carries the buttons, once it was sent."""
+
+    channel: str
+    chat_id: int
+    platform_id: str
+    status: str
+    platform_message_id: str | None
+
+
+_SELECT = """
+    SELECT a.id, a.approval_id, a.kind, a.subject, a.agent, a.chat_id, a.user_id, a.session_id, a.title, a.payload,
+           a.options, a.status, a.choice, a.decided_by, a.approver, a.card, a.expires_at, a.created_at, a.updated_at
+      FROM approvals a
+"""
 
 
 def _approval(row: tuple[Any, ...]) -> Approval:
-    return Approval._make((*row[:3], json.loads(row[3]), *row[4:]))
+    read = Approval._make(row)
+    return read._replace(payload=json.loads(row[9]), options=tuple(json.loads(row[10])))
 
 
-def request(
-    conn: apsw.Connection,
-    kind: str,
-    payload: Mapping[str, Any],
-    *,
-    agent: str | None = None,
-    expires_at: int,
-    now_ms: int,
-) -> str:
-    """Ask for somebody's yes or no; the approval's id."""
+def _read(conn: apsw.Connection, which: str, parameters: Mapping[str, Any]) -> list[Approval]:
+    return [_approval(row) for row in rows(conn, _SELECT + which, parameters)]
+
+
+def request(conn: apsw.Connection, new: NewApproval, *, expires_at: int, now_ms: int) -> tuple[Approval, bool]:
+    """Ask, unless that is asked already; the pending approval, and whether it is new."""
     approval_id = ids.new("approval")
     conn.execute(
         """
-        INSERT INTO approvals (approval_id, kind, agent, payload, expires_at, created_at, updated_at)
-        VALUES (:approval_id, :kind, :agent, :payload, :expires_at, :now, :now)
+        INSERT INTO approvals (approval_id, kind, subject, agent, chat_id, user_id, session_id, title, payload, options,
+                               expires_at, created_at, updated_at)
+        VALUES (:approval_id, :kind, :subject, :agent, :chat, :user, :session, :title, :payload, :options,
+                :expires_at, :now, :now)
+        ON CONFLICT (kind, subject) WHERE status = 'pending' AND subject IS NOT NULL DO NOTHING
         """,
         {
             "approval_id": approval_id,
-            "kind": kind,
-            "agent": agent,
-            "payload": json.dumps(payload),
+            "kind": new.kind,
+            "subject": new.subject,
+            "agent": new.agent,
+            "chat": new.chat_id,
+            "user": new.user_id,
+            "session": new.session_id,
+            "title": new.title,
+            "payload": json.dumps(new.payload),
+            "options": json.dumps(new.options),
             "expires_at": expires_at,
             "now": now_ms,
         },
     )
-    _tell(conn, "approval_requested", (approval_id, kind, agent), now_ms=now_ms)
-    return approval_id
+    if conn.changes():
+        made = _must_get(conn, approval_id)
+        _tell(conn, "approval_requested", made, now_ms=now_ms)
+        return made, True
+    pending: str = scalar(
+        conn,
+        "SELECT approval_id FROM approvals WHERE kind = :kind AND subject = :subject AND status = 'pending'",
+        {"kind": new.kind, "subject": new.subject},
+    )
+    return _must_get(conn, pending), False
 
 
 def get(conn: apsw.Connection, approval_id: str) -> Approval | None:
     """The approval, or None."""
-    found = rows(
-        conn,
-        """
-        SELECT approval_id, kind, agent, payload, status, decided_by, expires_at, created_at
-          FROM approvals
-         WHERE approval_id = :id
-        """,
-        {"id": approval_id},
-    )
-    return _approval(found[0]) if found else None
+    found = _read(conn, " WHERE a.approval_id = :id", {"id": approval_id})
+    return found[0] if found else None
+
+
+def _must_get(conn: apsw.Connection, approval_id: str) -> Approval:
+    found = get(conn, approval_id)
+    if found is None:
+        raise NotFound(f"no approval {approval_id!r}")
+    return found
 
 
 def decide(
-    conn: apsw.Connection, approval_id: str, *, is_approved: bool, decided_by: str | None, now_ms: int
+    conn: apsw.Connection,
+    approval_id: str,
+    *,
+    choice: int,
+    decided_by: str | None,
+    click: str | None = None,
+    now_ms: int,
 ) -> Approval:
-    """Somebody has said yes or no; the approval as it is now.
+    """Somebody has chosen; the approval as it is now. The last of the options refuses, any other approves.
+
+    Args:
+        click: the key of the event that decides, so that its redelivery is known; kept in the payload.
 
     Raises:
         NotFound: no such approval.
-        WrongState: it is decided already, or its time is over.
+        WrongState: it is decided already, its time is over, or there is no such choice.
     """
     found = rows(
         conn,
         """
         UPDATE approvals
-           SET status = :status, decided_by = :decided_by, updated_at = :now
+           SET status = CASE WHEN :choice < json_array_length(options) - 1 THEN 'approved' ELSE 'refused' END,
+               choice = :choice, decided_by = :decided_by, updated_at = :now,
+               payload = CASE WHEN :click IS NULL THEN payload ELSE json_set(payload, '$.click', :click) END
          WHERE approval_id = :id AND status = 'pending' AND expires_at > :now
-        RETURNING approval_id, kind, agent, payload, status, decided_by, expires_at, created_at
+           AND :choice >= 0 AND :choice < json_array_length(options)
+        RETURNING approval_id
         """,
-        {
-            "status": "approved" if is_approved else "refused",
-            "decided_by": decided_by,
-            "now": now_ms,
-            "id": approval_id,
-        },
+        {"choice": choice, "decided_by": decided_by, "click": click, "now": now_ms, "id": approval_id},
     )
     if not found:
-        known = get(conn, approval_id)
-        if known is None:
-            raise NotFound(f"no approval {approval_id!r}")
-        raise WrongState(f"approval {approval_id} is {'too old' if known.status == 'pending' else known.status}")
-    decided = _approval(found[0])
-    _tell(conn, f"approval_{decided.status}", decided[:3], now_ms=now_ms)
+        known = _must_get(conn, approval_id)
+        if known.status != "pending":
+            raise WrongState(f"approval {approval_id} is {known.status}")
+        if known.expires_at <= now_ms:
+            raise WrongState(f"approval {approval_id} is too old")
+        raise WrongState(f"approval {approval_id} has no choice {choice}: choose 0 to {len(known.options) - 1}")
+    decided = _must_get(conn, approval_id)
+    _tell(conn, f"approval_{decided.status}", decided, now_ms=now_ms)
     return decided
 
 
@@ -123,18 +202,140 @@ EXPIRE = """
                    WHERE status = 'pending' AND expires_at <= :now
                    ORDER BY expires_at
                    LIMIT :limit)
-    RETURNING approval_id, kind, agent
+    RETURNING approval_id
 """
 
 
-def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
-    """Give up to *limit* approvals up whose time is over; how many."""
-    found = rows(conn, EXPIRE, {"now": now_ms, "limit": limit})
-    for each in sorted(found, key=lambda row: row[0]):
+def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> list[Approval]:
+    """Give up to *limit* approvals up whose time is over, oldest first; those."""
+    ended = [approval_id for (approval_id,) in rows(conn, EXPIRE, {"now": now_ms, "limit": limit})]
+    found = sorted((_must_get(conn, each) for each in ended), key=lambda each: (each.expires_at, each.id))
+    for each in found:
         _tell(conn, "approval_expired", each, now_ms=now_ms)
-    return len(found)
+    return found
 
 
-def _tell(conn: apsw.Connection, type_: str, of: tuple[str, str, str | None], *, now_ms: int) -> None:
-    approval_id, kind, agent = of
-    events.append(conn, type_, now_ms=now_ms, agent=agent, data={"approval": approval_id, "kind": kind})
+def shown(conn: apsw.Connection, id_: int, *, approver: int, card: int) -> None:
+    """*approver* is shown this card, a row of ``responses``."""
+    conn.execute(
+        "UPDATE approvals SET approver = :approver, card = :card WHERE id = :id",
+        {"approver": approver, "card": card, "id": id_},
+    )
+
+
+def card_of(conn: apsw.Connection, approval: Approval) -> Card | None:
+    """The card that shows the approval, or None. It is not pruned while the approval is pending."""
+    found = rows(
+        conn,
+        """
+        SELECT channel, chat_id, platform_id, status, parts ->> '$[#-1]'
+          FROM responses
+         WHERE id = :card
+        """,
+        {"card": approval.card},
+    )
+    return Card._make(found[0]) if found else None
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def waiting(conn: apsw.Connection, chat_id: int) -> list[Approval]:
+    """What is pending about this chat, oldest first."""
+    return _read(conn, " WHERE a.status = 'pending' AND a.chat_id = :chat ORDER BY a.id", {"chat": chat_id})
+
+
+def of_user(conn: apsw.Connection, user_id: int) -> list[Approval]:
+    """What is pending about this person, in whatever chat, oldest first."""
+    return _read(conn, " WHERE a.status = 'pending' AND a.user_id = :user ORDER BY a.id", {"user": user_id})
+
+
+# Nobody was shown it, or only by a card that never arrived.
+_UNSEEN = """
+      LEFT JOIN responses r ON r.id = a.card
+     WHERE a.status = 'pending' AND a.id > :after AND (r.id IS NULL OR r.status = 'dead')
+       AND (:kind IS NULL OR a.kind = :kind) AND (:chat IS NULL OR a.chat_id = :chat)
+     ORDER BY a.id
+     LIMIT :limit
+"""
+
+
+def unseen(
+    conn: apsw.Connection, *, kind: str | None = None, chat_id: int | None = None, after_id: int = 0, limit: int
+) -> list[Approval]:
+    """What is pending and before nobody's eyes, of this kind and about this chat where given; oldest first."""
+    return _read(conn, _UNSEEN, {"kind": kind, "chat": chat_id, "after": after_id, "limit": limit})
+
+
+_PAGE = """
+     WHERE a.id > :after AND (:status IS NULL OR a.status = :status)
+     ORDER BY a.id
+     LIMIT :limit
+"""
+
+
+def every(conn: apsw.Connection, *, status: str | None = None, limit: int, after: int = 0) -> list[Approval]:
+    """Approvals of this status or of any, oldest first, from those with an id beyond *after*."""
+    return _read(conn, _PAGE, {"after": after, "status": status, "limit": limit})
+
+
+def pending_of_session(conn: apsw.Connection, session_id: int) -> int:
+    """How much this session has asked for that nobody has decided."""
+    count: int = scalar(
+        conn,
+        "SELECT count(*) FROM approvals WHERE status = 'pending' AND session_id = :session",
+        {"session": session_id},
+    )
+    return count
+
+
+def open_cards(conn: apsw.Connection, kind: str, channel: str) -> int:
+    """How many cards of this kind about chats of *channel* stand before somebody's eyes."""
+    count: int = scalar(
+        conn,
+        """
+        SELECT count(*)
+          FROM approvals a
+          JOIN chats c ON c.id = a.chat_id
+          JOIN responses r ON r.id = a.card
+         WHERE a.status = 'pending' AND a.kind = :kind AND c.channel = :channel AND r.status <> 'dead'
+        """,
+        {"kind": kind, "channel": channel},
+    )
+    return count
+
+
+def pending_of_channel(conn: apsw.Connection, kind: str, channel: str) -> int:
+    """How many of this kind are pending about chats of *channel*."""
+    count: int = scalar(
+        conn,
+        """
+        SELECT count(*)
+          FROM approvals a
+          JOIN chats c ON c.id = a.chat_id
+         WHERE a.status = 'pending' AND a.kind = :kind AND c.channel = :channel
+        """,
+        {"kind": kind, "channel": channel},
+    )
+    return count
+
+
+PRUNE = """
+    DELETE FROM approvals
+     WHERE id IN (SELECT id
+                    FROM approvals
+                   WHERE status <> 'pending' AND updated_at < :cutoff
+                   ORDER BY updated_at
+                   LIMIT :limit)
+"""
+
+
+def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
+    """Delete up to *limit* approvals that ended before *older_than_ms*; how many."""
+    conn.execute(PRUNE, {"cutoff": older_than_ms, "limit": limit})
+    return conn.changes()
+
+
+def _tell(conn: apsw.Connection, type_: str, of: Approval, *, now_ms: int) -> None:
+    data = {"approval": of.approval_id, "kind": of.kind}
+    events.append(conn, type_, now_ms=now_ms, agent=of.agent, session_id=of.session_id, data=data)

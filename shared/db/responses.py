@@ -363,11 +363,16 @@ def open_count(conn: apsw.Connection) -> int:
 
 
 def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
-    """Like ``messages.prune``: walk by id, delete what was acked before *older_than_ms*, keep the newest row."""
+    """Like ``messages.prune``: walk by id, delete what was acked before *older_than_ms*, keep the newest row.
+
+    What shows an approval stays while that is pending: it is to be changed when that is decided.
+    """
     found = rows(
         conn,
         """
-        SELECT id, created_at < :cutoff, status = 'acked' AND recurrence IS NULL AND acked_at < :cutoff
+        SELECT id, created_at < :cutoff,
+               status = 'acked' AND recurrence IS NULL AND acked_at < :cutoff
+               AND id NOT IN (SELECT card FROM approvals WHERE status = 'pending' AND card IS NOT NULL)
           FROM responses
          WHERE id > :after AND id < (SELECT max(id) FROM responses)
          ORDER BY id

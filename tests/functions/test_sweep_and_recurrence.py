@@ -281,7 +281,7 @@ def test_questions_approvals_and_conversations_end_when_their_time_is_over(conn)
     _, session = make_session(conn)
     with transaction(conn):
         questions.ask(conn, session_id=session, question="Which?", expires_at=NOW + 1000, now_ms=NOW)
-        approvals.request(conn, kind="chat", payload={}, expires_at=NOW + 1000, now_ms=NOW)
+        approvals.request(conn, approvals.NewApproval("chat", {}), expires_at=NOW + 1000, now_ms=NOW)
         conversations.begin(conn, now_ms=NOW)
     assert done(sweep_at(NOW + 999)) == {}
     assert done(sweep_at(NOW + 1000)) == {"expired_questions": 1, "expired_approvals": 1}
