@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from shared.errors import ConfigInvalid
 
 Durability = Literal["local", "replicated"]
+NewChats = Literal["refuse", "ask", "wire"]  # what nobody wired: no answer; an owner is asked; the default agent's
 EVERY_OTHER = "*"
 _WORDS: dict[str, Durability] = {"local": "local", "replicated": "replicated"}
 
@@ -68,7 +69,11 @@ class Settings(FromEnvironment):
     tick_secret: SecretStr | None = None
     api_token: SecretStr | None = None
 
-    new_chats: Literal["refuse", "wire"] = "refuse"
+    new_chats: NewChats = "ask"
+    sender_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute of one sender; 0: any number
+    chat_limit: int = Field(default=600, ge=0, le=60_000)  # of everybody in one chat together
+    approval_life_ms: int = Field(default=7 * 24 * 60 * 60 * 1000, ge=60_000)
+    pairing_life_ms: int = Field(default=15 * 60 * 1000, ge=60_000)
     timezone: str = "UTC"  # of agents and schedules that name none
 
     batch_size: int = Field(default=10, ge=1, le=1000)

@@ -1,0 +1,28 @@
+"""What the operator decided about who may talk to whom, apart from what stands on the rows of chats and wirings."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from shared.settings import NewChats, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """See ``Settings``, whose fields these are.
+
+    Attributes:
+        new_chats: what becomes of a chat that nobody wired.
+        sender_limit: messages a minute that one sender may write, which may come at once; 0: any number.
+        chat_limit: the same for everybody in one chat together.
+        approval_life_ms: how long somebody's yes or no is waited for.
+    """
+
+    new_chats: NewChats = "ask"
+    sender_limit: int = 120
+    chat_limit: int = 600
+    approval_life_ms: int = 7 * 24 * 60 * 60 * 1000
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """What the operator set."""
+        return cls(settings.new_chats, settings.sender_limit, settings.chat_limit, settings.approval_life_ms)
