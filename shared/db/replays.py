@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import apsw
 
 from shared.db import messages
 from shared.db.connection import rows, scalar
 from shared.db.sessions import Session
+from shared.db.views import Shown
 
 _LEFT_AT_ONCE = 5000  # 100 ms of the write lock; what is beyond stays until `forget` comes by
 
@@ -155,7 +155,7 @@ ANSWERS = """
 """
 
 
-def story(conn: apsw.Connection, said: Sequence[int]) -> list[dict[str, Any]]:
+def story(conn: apsw.Connection, said: Sequence[int]) -> list[Shown]:
     """What these messages say and what was answered to each, oldest first; of the answers, those that are kept."""
     key = {"rows": json.dumps(list(said))}
     answers: dict[int, list[str]] = {}

@@ -50,12 +50,11 @@ class Session:
 
 
 class Counts(NamedTuple):
-    """What is open in a session, and what was given up there."""
+    """What is open in a session; *context* waits too, and asks for no turn."""
 
     pending: int
     processing: int
     context: int
-    dead: int
 
 
 def get(conn: apsw.Connection, id_: int) -> Session | None:
@@ -207,11 +206,10 @@ COUNTS = """
                AND (status = 'pending' OR status = 'processing') AND status = 'processing'),
            (SELECT count(*)
               FROM messages
-             WHERE session_id = :id AND trigger = 0 AND (status = 'pending' OR status = 'processing')),
-           (SELECT count(*) FROM messages WHERE status = 'dead' AND session_id = :id)
+             WHERE session_id = :id AND trigger = 0 AND (status = 'pending' OR status = 'processing'))
 """
 
 
 def counts(conn: apsw.Connection, session: Session) -> Counts:
-    """How many of its messages wait, run, are context that waits, and were given up; from the partial indexes."""
+    """How many of its messages wait, run, or are context that waits or runs; from the indexes of what is open."""
     return Counts(*rows(conn, COUNTS, {"id": session.id, "agent": session.agent})[0])

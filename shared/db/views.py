@@ -198,14 +198,6 @@ def history(conn: apsw.Connection, *, agent: str | None = None, after: int = 0, 
 
 # -- lists for people, newest first: what comes before the row *before*
 
-SESSIONS = """
-    SELECT id, session_id, agent, chat_id, thread_id, status, created_at, last_active
-      FROM sessions
-     WHERE id < :before
-     ORDER BY id DESC
-     LIMIT :limit
-"""
-
 CHATS = """
     SELECT id, channel, platform_id, name, is_group, status, not_before, created_at,
            (SELECT json_group_array(agent) FROM wirings WHERE chat_id = chats.id)
@@ -230,12 +222,6 @@ EVENTS = """
      ORDER BY id DESC
      LIMIT :limit
 """
-
-
-def sessions(conn: apsw.Connection, *, before: int, limit: int) -> list[Shown]:
-    """The agents' sessions."""
-    found = rows(conn, SESSIONS, {"before": before, "limit": limit})
-    return _shown("id sessionId agent chatId threadId status createdAt lastActive", found)
 
 
 def chats(conn: apsw.Connection, *, before: int, limit: int) -> list[Shown]:

@@ -17,19 +17,6 @@ class Page(Newest):
     before: int = Field(default=views.NEWEST, ge=1, le=views.NEWEST)
 
 
-class Session(TypedDict):
-    """One agent's continuing context in one chat or thread."""
-
-    id: int
-    sessionId: str
-    agent: str
-    chatId: int | None
-    threadId: str | None
-    status: Literal["active", "closed"]
-    createdAt: int
-    lastActive: int
-
-
 class Chat(TypedDict):
     """One conversation place on one platform, and the agents that answer there."""
 
@@ -69,12 +56,6 @@ class Event(TypedDict):
     createdAt: int
 
 
-@endpoint("GET", "/api/sessions")
-async def get_sessions(service: Service, *, query: Page) -> list[Session]:
-    """The agents' sessions."""
-    return views.sessions(service.reader, before=query.before, limit=query.limit)
-
-
 @endpoint("GET", "/api/chats")
 async def get_chats(service: Service, *, query: Page) -> list[Chat]:
     """The conversation places."""
@@ -93,4 +74,4 @@ async def get_events(service: Service, *, query: Page) -> list[Event]:
     return views.events(service.reader, before=query.before, limit=query.limit)
 
 
-ENDPOINTS = (get_sessions, get_chats, get_dropped, get_events)
+ENDPOINTS = (get_chats, get_dropped, get_events)

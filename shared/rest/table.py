@@ -3,7 +3,20 @@
 from functools import cache
 from typing import Any
 
-from shared.rest import absent, agents, lists, messages, openapi, queue, responses, schedules, status, stream, teams
+from shared.rest import (
+    absent,
+    agents,
+    lists,
+    messages,
+    openapi,
+    queue,
+    responses,
+    schedules,
+    sessions,
+    status,
+    stream,
+    teams,
+)
 from shared.rest.endpoint import Endpoint, endpoint
 from shared.rest.service import Service
 
@@ -21,6 +34,13 @@ def _document() -> dict[str, Any]:
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *(*messages.ENDPOINTS, *queue.ENDPOINTS, *responses.ENDPOINTS, *agents.ENDPOINTS, *teams.ENDPOINTS),
-    *(*schedules.ENDPOINTS, *lists.ENDPOINTS, *status.ENDPOINTS, *stream.ENDPOINTS, *absent.ENDPOINTS),
+    *(
+        *schedules.ENDPOINTS,
+        *sessions.ENDPOINTS,
+        *lists.ENDPOINTS,
+        *status.ENDPOINTS,
+        *stream.ENDPOINTS,
+        *absent.ENDPOINTS,
+    ),
     get_document,
 )

@@ -7,7 +7,7 @@ import pytest
 from functions import api
 from shared import turns
 from shared.db import dropped, messages
-from shared.db.connection import transaction
+from shared.db.connection import rows, transaction
 from shared.rest.table import ENDPOINTS
 from shared.turns import Failure, RetryPolicy, Said
 from tests.functions.client import ask, call, get
@@ -73,6 +73,7 @@ def lived_in(conn):
     put(conn, "running", agent="coder", given_id="running_1")
     take(conn, agent="coder", token="turn_b")
     put(conn, "waiting", given_id="waiting_1")
+    rows(conn, "UPDATE sessions SET session_id = 'session_' || id")
     return conn
 
 
@@ -119,7 +120,11 @@ SAMPLES = {
     ("GET", "/api/schedules"): [200, ("?agent=coder", 200)],
     ("PUT", "/api/schedules/{id}"): [(("daily", {"enabled": False}), 200), (("none", {}), 404)],
     ("DELETE", "/api/schedules/{id}"): [("daily", 200), ("daily", 404)],
-    ("GET", "/api/sessions"): [200, ("?before=2&limit=1", 200), ("?limit=1001", 400)],
+    ("GET", "/api/sessions"): [200, ("?before=2&limit=1", 200), ("?limit=1001", 400), ("?status=open", 400)],
+    ("GET", "/api/sessions/{id}"): [("session_1", 200), ("nobody", 404)],
+    ("GET", "/api/sessions/{id}/messages"): [("session_1", 200), ("nobody", 404)],
+    ("POST", "/api/sessions/{id}/reset"): [("session_1", 200), ("session_1", 409), ("nobody", 404)],
+    ("POST", "/api/sessions/{id}/replay"): [("session_1", 200), ("nobody", 404)],
     ("GET", "/api/chats"): [200],
     ("GET", "/api/dropped"): [200],
     ("GET", "/api/events"): [200],

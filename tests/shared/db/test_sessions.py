@@ -184,7 +184,7 @@ def test_pages_are_newest_first_and_narrowed_by_what_is_asked(conn, bob):
     assert [each.id for each in sessions.page(conn, limit=1)] == [of_bob]
 
 
-def test_counts_tell_what_is_open_and_what_was_given_up(conn):
+def test_counts_tell_what_is_open(conn):
     put(conn, "runs")
     take(conn, limit=1)
     put(conn, "waits")
@@ -195,7 +195,7 @@ def test_counts_tell_what_is_open_and_what_was_given_up(conn):
     put(conn, "elsewhere", chat="200")
 
     (session,) = sessions.page(conn, chat_id=make_chat(conn), limit=1)
-    assert sessions.counts(conn, session) == (2, 1, 1, 1)
+    assert sessions.counts(conn, session) == (2, 1, 1)
 
 
 def test_counting_reads_only_what_is_open(conn):
@@ -206,7 +206,6 @@ def test_counting_reads_only_what_is_open(conn):
         "COVERING INDEX messages_open",
         "COVERING INDEX messages_open",
         "COVERING INDEX messages_context",
-        "INDEX messages_dead",
     ], steps
 
 
