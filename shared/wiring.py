@@ -43,7 +43,7 @@ def defaults_for(chat: Chat, has_threads: bool) -> WiringChange:
 def connect(
     conn: apsw.Connection, chat_id: int, agent: str, changes: Mapping[str, Any] | None = None, *, now_ms: int
 ) -> Wiring:
-    """Let *agent* answer in the chat, or change how it does; the wiring as it is now.
+    """Let *agent* answer in the chat, or change how it does; the wiring as it is now. A refused chat no longer is.
 
     Args:
         changes: a ``WiringChange``.
@@ -62,6 +62,8 @@ def connect(
     _check(wanted)
     wiring = wirings.put(conn, chat_id, agent, now_ms=now_ms, **wanted)
     destinations.name_after_chat(conn, agent, chat_id)
+    if chat.refused_at is not None:
+        chats.update(conn, chat_id, refused_at=None, now_ms=now_ms)
     return wiring
 
 

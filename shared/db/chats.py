@@ -162,3 +162,87 @@ def set_status(conn: apsw.Connection, channel: str, platform_id: str, status: st
         {"status": status, "now": now_ms, "channel": channel, "platform_id": platform_id},
     )
     return conn.changes() == 1
+
+
+def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int) -> Chat | None:
+    """The platform calls the chat otherwise from now on; what waits in it goes there. None: no chat was called *old*.
+
+    Where a chat is called *new* already, the two become one: that one, with the wirings, the sessions and the ways of
+    the old one, which nobody writes to any more.
+    """
+    source, target = find(conn, channel, old), find(conn, channel, new)
+    if source is None or old == new:
+        return source
+    if target is None:
+        conn.execute(
+            "UPDATE chats SET platform_id = :new, opens_for = NULL, updated_at = :now WHERE id = :id",
+            {"new": new, "now": now_ms, "id": source.id},
+        )
+        target = source._replace(platform_id=new, opens_for=None)
+    else:
+        target = _merge(conn, source, target, now_ms=now_ms)
+    for statement in REDIRECT:
+        conn.execute(statement, {"from": source.id, "to": target.id, "channel": channel, "new": new})
+    return target
+
+
+# What waits, rests, or could be tried again; each by a partial index of that.
+REDIRECT = (
+    """
+    UPDATE messages
+       SET chat_id = :to, platform_id = :new
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND chat_id = :from
+    """,
+    """
+    UPDATE messages
+       SET chat_id = :to, platform_id = :new
+     WHERE trigger = 0 AND (status = 'pending' OR status = 'processing') AND chat_id = :from
+    """,
+    """
+    UPDATE messages
+       SET chat_id = :to, platform_id = :new
+     WHERE (status = 'paused' OR status = 'cancelled') AND status = 'paused' AND chat_id = :from
+    """,
+    "UPDATE messages SET chat_id = :to, platform_id = :new WHERE status = 'dead' AND chat_id = :from",
+    """
+    UPDATE responses
+       SET chat_id = :to, platform_id = :new
+     WHERE channel = :channel AND chat_id = :from AND (status = 'pending' OR status = 'delivering')
+    """,
+    "UPDATE responses SET chat_id = :to, platform_id = :new WHERE status = 'dead' AND chat_id = :from",
+)
+
+_MERGE = (
+    # Of two sessions with the same key the one of the old chat goes on; what waits in the other still runs there.
+    """
+    UPDATE sessions
+       SET status = 'closed', closed_at = :now
+     WHERE chat_id = :to AND status = 'active'
+       AND EXISTS (SELECT 1
+                     FROM sessions o
+                    WHERE o.chat_id = :from AND o.status = 'active' AND o.agent = sessions.agent
+                      AND ifnull(o.thread_id, '') = ifnull(sessions.thread_id, ''))
+    """,
+    "UPDATE sessions SET chat_id = :to WHERE chat_id = :from",
+    "DELETE FROM wirings WHERE chat_id = :to AND agent IN (SELECT agent FROM wirings WHERE chat_id = :from)",
+    "UPDATE wirings SET chat_id = :to WHERE chat_id = :from",
+    "UPDATE OR IGNORE destinations SET target_chat = :to WHERE target_chat = :from",
+    "DELETE FROM destinations WHERE target_chat = :from",
+    "UPDATE user_dms SET chat_id = :to WHERE chat_id = :from",
+    "UPDATE approvals SET chat_id = :to WHERE chat_id = :from AND status = 'pending'",
+    "UPDATE chats SET status = 'inactive', opens_for = NULL, updated_at = :now WHERE id = :from",
+)
+
+
+def _merge(conn: apsw.Connection, source: Chat, target: Chat, *, now_ms: int) -> Chat:
+    """What hangs on *source* hangs on *target* afterwards; *target* as it is then."""
+    for statement in _MERGE:
+        conn.execute(statement, {"from": source.id, "to": target.id, "now": now_ms})
+    if source.opens_for is not None:  # nobody has said anything about it: it was never open
+        return target
+    kept: ChatChange = {
+        "sender_policy": source.sender_policy,
+        "refused_at": source.refused_at,
+        "name": source.name or target.name,
+    }
+    return update(conn, target.id, now_ms=now_ms, **kept)

@@ -15,6 +15,7 @@ from shared.errors import ConfigInvalid, NotFound, WrongState
 
 _LONGEST = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_NUMBERED = re.compile(r"chat-[0-9]+")  # what the trigger calls a chat: nothing else may be called so
 
 
 class Destination(NamedTuple):
@@ -117,11 +118,18 @@ def _named_after(conn: apsw.Connection, chat: int | None, target_agent: str | No
         found = rows(conn, "SELECT name FROM agents WHERE id = :id AND retired_at IS NULL", {"id": target_agent})
         if not found:
             raise NotFound(f"there is no agent {target_agent!r} to send to")
-        return str(target_agent)
+        name = str(target_agent)
+        return f"agent-{name}"[:_LONGEST] if _is_numbered(name) else name
     found = rows(conn, "SELECT name FROM chats WHERE id = :id", {"id": chat})
     if not found:
         raise NotFound(f"there is no chat {chat} to send to")
-    return slug(found[0][0] or "") or f"chat-{chat}"
+    name = slug(found[0][0] or "")
+    return f"chat-{chat}" if not name or _is_numbered(name) else name
+
+
+def _is_numbered(name: str) -> bool:
+    """Whether it is a name of the trigger's, or becomes one with a number behind it."""
+    return name == "chat" or _NUMBERED.fullmatch(name) is not None
 
 
 def _free(conn: apsw.Connection, agent: str, wanted: str) -> str:
@@ -140,6 +148,8 @@ def _check_free(conn: apsw.Connection, agent: str, name: str) -> None:
         raise ConfigInvalid(
             f"destination {name!r}: a name is 1 to {_LONGEST} of a-z, 0-9, _ and -, and begins with a letter or a digit"
         )
+    if _NUMBERED.fullmatch(name):
+        raise ConfigInvalid(f"destination {name!r}: chat- and a number is what chats without a name are called")
     if get(conn, agent, name) is not None:
         raise WrongState(f"agent {agent!r} calls another destination {name!r}: rename that one first")
 
@@ -169,7 +179,7 @@ def name_after_chat(conn: apsw.Connection, agent: str, chat: int) -> None:
     """Call a wired chat by its own name, if it still has only the number that the trigger gave it."""
     wanted = _named_after(conn, chat, None)
     known = get(conn, agent, f"chat-{chat}")
-    if known is not None and known.target_chat == chat and wanted != known.name:
+    if known is not None and wanted != known.name:
         rename(conn, agent, known.name, _free(conn, agent, wanted))
 
 

@@ -39,8 +39,8 @@ def allowance(per_minute: float, burst: int) -> Allowance:
     return Allowance(interval_ms, interval_ms * max(1, burst))
 
 
-# One more fits if all would be there again within the time that all of them take. No row comes back if none does. The
-# inner min: nobody can have used more than all, so an instant beyond that was written by a clock that went ahead.
+# One more fits if all would be there again within the time that all of them take. If it does not, nothing is written,
+# and no row comes back.
 TAKE = """
     INSERT INTO rates (key, full_at)
     VALUES (:key, :now + :interval)
@@ -62,6 +62,7 @@ def take(conn: apsw.Connection, key: str, *, per_minute: float, burst: int, now_
     limits = {"key": key, "now": now_ms, "interval": interval_ms, "room": room_ms}
     if rows(conn, TAKE, limits):
         return Taken(allowed=True)
+    # The min: nobody can have used more than all; an instant beyond that is of a clock that went ahead.
     told = rows(
         conn,
         """
