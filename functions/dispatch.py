@@ -19,8 +19,10 @@ from shared import clock, logs, turns
 from shared.agents import prompt, registry, remains
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
 from shared.db import agents, claims, events, messages, sessions, teams
+from shared.db.agents import Agent
 from shared.db.claims import Claim, Message, Ready
 from shared.db.connection import open_connection
+from shared.db.sessions import Session
 from shared.db.writer import Writer
 from shared.errors import ClaimLost, PostroomError
 from shared.kick import Kicker
@@ -54,6 +56,7 @@ class Running:
     """
 
     claim: Claim
+    batch_size: int
     is_suspect: bool = False
     task: asyncio.Task[None] | None = None
     has_begun: bool = False
@@ -102,9 +105,11 @@ class Dispatch:
         now_ms = clock.now_ms()
         ready = self._backlog.take(room, now_ms=now_ms)
         if ready or messages.is_unannounced(self.reader):
-            suspects = {each.session_id for each in ready if each.is_suspect}
+            by_session = {each.session_id: each for each in ready}
             for claim in await self._claimed(ready):
-                running = self._running[claim.session_id] = Running(claim, claim.session_id in suspects)
+                taken = by_session[claim.session_id]
+                running = Running(claim, self._batch_size(taken), taken.is_suspect)
+                self._running[claim.session_id] = running
                 running.task = self.worker.start(self.turn(running))
             self.kicker.kick("api")
             if messages.is_unannounced(self.reader):
@@ -159,11 +164,14 @@ class Dispatch:
                 token=f"turn_{secrets.token_urlsafe(6)}",
                 now_ms=clock.now_ms(),  # not before: the lease must not run while we wait for the lock
                 lease_ms=self.settings.lease_ms,
-                limit=self.settings.batch_size,
+                limit=self._batch_size(each),
             )
             for each in ready
         )
         return [claim for claim in taken if claim is not None]
+
+    def _batch_size(self, ready: Ready) -> int:
+        return ready.batch_size or self.settings.batch_size
 
     def _interrupt(self) -> None:
         """End the turns that lost their messages (somebody cancelled one), or that something urgent can't wait for."""
@@ -177,7 +185,7 @@ class Dispatch:
             elif not claims.is_held(self.reader, running.claim):
                 self._end_early(running, "cancelled")
             elif session in urgent and claims.would_gain(
-                self.reader, running.claim, now_ms=now_ms, limit=self.settings.batch_size
+                self.reader, running.claim, now_ms=now_ms, limit=running.batch_size
             ):
                 self._end_early(running, "urgent")
         self._given_way &= urgent.keys() - self._running.keys()
@@ -255,22 +263,24 @@ class Dispatch:
     async def _run(self, claim: Claim) -> "tuple[list[Said], str | None] | Failure":
         """Run the agent; what it said and how it goes on, or why it failed."""
         try:
-            async with asyncio.timeout(self.settings.turn_timeout_ms / 1000):
-                return await self._listen(claim)
-        except TimeoutError:
-            await asyncio.to_thread(remains.end, [claim.token])
-            return Failure(f"no result within {self.settings.turn_timeout_ms / 1000:g} s")
+            agent = agents.get(self.reader, claim.agent)
+            session = sessions.get(self.reader, claim.session_id)
+            if agent is None or session is None:
+                return Failure(f"agent {claim.agent!r} does not exist", retryable=False)
+            limit_s = (agent.turn_timeout_ms or self.settings.turn_timeout_ms) / 1000
+            try:
+                async with asyncio.timeout(limit_s):
+                    return await self._listen(claim, agent, session)
+            except TimeoutError:
+                await asyncio.to_thread(remains.end, [claim.token])
+                return Failure(f"no result within {limit_s:g} s")
         except PostroomError as error:
             return Failure(str(error), retryable=False)
         except Exception as error:  # the batch boundary: the row remembers, the others go on
             log.exception("turn.provider_failed", turn=claim.token, agent=claim.agent)
             return Failure(f"the provider failed: {type(error).__name__}")
 
-    async def _listen(self, claim: Claim) -> "tuple[list[Said], str | None] | Failure":
-        agent = agents.get(self.reader, claim.agent)
-        session = sessions.get(self.reader, claim.session_id)
-        if agent is None or session is None:
-            return Failure(f"agent {claim.agent!r} does not exist", retryable=False)
+    async def _listen(self, claim: Claim, agent: Agent, session: Session) -> "tuple[list[Said], str | None] | Failure":
         folder = self.settings.agents_dir / (agent.folder or agent.id)
         folder.mkdir(parents=True, exist_ok=True)
         batch = tuple(_turn_message(message) for message in claim.batch)

@@ -7,7 +7,7 @@ token. Writers are serialised (``connection.transaction``), so what a claim read
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import apsw
@@ -29,7 +29,7 @@ OPEN_AGENTS = """
           FROM open
          WHERE open.agent IS NOT NULL
     )
-    SELECT a.id, a.concurrency
+    SELECT a.id, a.concurrency, a.batch_size
       FROM open
       JOIN agents a ON a.id = open.agent
 """
@@ -227,12 +227,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A session with a due message and no turn. *is_suspect*: its process went away with it, more than once."""
+    """A session with a due message and no turn. *is_suspect*: its process went away with it, more than once.
+
+    *batch_size*: the agent's own, if it has one.
+    """
 
     session_id: int
     agent: str
     head: int
     is_suspect: bool = False
+    batch_size: int | None = None
 
 
 def ready(
@@ -257,7 +261,7 @@ def ready(
         return each.session_id not in urgent, each.head
 
     chosen: list[Ready] = []
-    for agent, concurrency in rows(conn, OPEN_AGENTS):
+    for agent, concurrency, batch_size in rows(conn, OPEN_AGENTS):
         room = concurrency - running[agent]
         if room <= 0:
             continue
@@ -265,7 +269,7 @@ def ready(
         room -= busy
         for each in sorted(waiting, key=rank):
             if room > 0 and not (each.is_suspect and has_suspect):
-                chosen.append(each)
+                chosen.append(each if batch_size is None else replace(each, batch_size=batch_size))
                 has_suspect = has_suspect or each.is_suspect
                 room -= 1
     return sorted(chosen, key=rank)
@@ -514,7 +518,7 @@ def would_gain(conn: apsw.Connection, claim: Claim, *, now_ms: int, limit: int) 
 def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:
     """Every turn that holds rows, with the instant its lease runs out."""
     turns = []
-    for agent, _ in rows(conn, OPEN_AGENTS):
+    for agent, _, _ in rows(conn, OPEN_AGENTS):
         for session_id, _, is_busy, *_ in rows(conn, FIRSTS, {"agent": agent, "now": 0}):
             if is_busy:
                 found = rows(conn, RUNNING, {"agent": agent, "session": session_id})

@@ -72,7 +72,7 @@ def save(conn: apsw.Connection, team: Team, *, now_ms: int) -> None:
 def _check(conn: apsw.Connection, team: Team) -> None:
     if not _ID.fullmatch(team.id):
         raise ConfigInvalid("a team's id is 1 to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit")
-    known = {id_ for (id_,) in rows(conn, "SELECT id FROM agents")}
+    known = {id_ for (id_,) in rows(conn, "SELECT id FROM agents WHERE retired_at IS NULL")}
     strangers = sorted(set(team.agents) - known)
     if strangers:
         raise ConfigInvalid(f"team {team.id!r}: there is no agent {', '.join(strangers)}")

@@ -11,7 +11,7 @@ import pytest
 from functions import dispatch
 from functions.dispatch import Dispatch, Running
 from shared import clock, turns
-from shared.db import messages
+from shared.db import agents, messages
 from shared.db.connection import rows, transaction
 from shared.kick import Kicker
 from shared.settings import Settings
@@ -90,6 +90,43 @@ def test_a_failed_turn_stands_on_its_row_and_says_nothing_else(conn, monkeypatch
     assert column(conn, "SELECT message FROM responses") == said
     if status == "pending":
         assert 29_000 < found["process_after"] - before_ms < 70_000
+
+
+def test_an_agent_has_its_own_time_limit_and_the_others_have_theirs(conn, monkeypatch):
+    """Neither is another's: the agent's own is shorter than the settings' here, and longer there."""
+    monkeypatch.setenv("POSTROOM_TURN_TIMEOUT_MS", "60000")
+    monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
+    make_agent(conn, "hasty", turn_timeout_ms=100)
+    put(conn, "!slow 30", agent="hasty")
+    put(conn, "!slow 0.3")
+    step()
+    assert row(conn, "messages", 1)["last_error"] == "no result within 0.1 s"
+    monkeypatch.setenv("POSTROOM_TURN_TIMEOUT_MS", "100")
+    make_agent(conn, "patient", turn_timeout_ms=60_000)
+    put(conn, "!slow 0.3", agent="patient")
+    step()
+    assert column(conn, "SELECT agent FROM messages WHERE status = 'completed' ORDER BY id") == ["assistant", "patient"]
+
+
+def test_an_agent_takes_as_much_into_a_turn_as_it_is_told(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_BATCH_SIZE", "3")
+    make_agent(conn, "narrow", batch_size=1)
+    for agent in ("assistant", "narrow"):
+        for number in range(3):
+            put(conn, f"m{number}", agent=agent)
+    step()
+    assert column(conn, "SELECT message FROM messages WHERE status = 'completed' AND agent = 'narrow'") == ["m0"]
+    assert column(conn, "SELECT count(*) FROM messages WHERE status = 'completed' AND agent = 'assistant'") == [3]
+
+
+def test_what_waits_for_an_agent_that_was_let_go_is_given_up_and_its_sender_told(conn):
+    make_agent(conn, "gone")
+    put(conn, agent="gone")
+    with transaction(conn):
+        agents.retire(conn, "gone", now_ms=1)
+    step()
+    assert row(conn, "messages")["last_error"] == "agent 'gone' does not exist"
+    assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
 
 
 def test_a_provider_that_does_not_exist_kills_the_message_and_tells_both_sides(conn):
@@ -337,7 +374,7 @@ def test_an_agents_row_that_goes_missing_under_a_turn_is_told(conn):
         rows(conn, "PRAGMA foreign_keys = OFF")
         claim = take(conn, agent="short")
         rows(conn, "DELETE FROM agents WHERE id = 'short'")
-        await service.turn(Running(claim))
+        await service.turn(Running(claim, 10))
         await service.close()
 
     asyncio.run(go())
