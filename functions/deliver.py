@@ -5,8 +5,8 @@ It works on a kick, on its tick (``POST /tick``: 202), and when something become
 What ``content`` of a response may say, beside the ``context`` and ``asked_at`` of the event that it answers:
 
 * ``buttons``: ``[[label, token], ...]``, under its last part;
-* ``edits``: the message that it replaces, buttons and all: its id on the platform, or the ``responses.id`` (a number) of
-  a response of ours, of which the last part is meant; what is not known any more is sent anew;
+* ``edits``: the message that it replaces, buttons and all: its id on the platform, or, as a number, the
+  ``responses.id`` of a response of ours, of which the last part is meant; what is not known any more is sent anew;
 * ``click``: the ``context`` of the press of a button that it answers. With ``edits`` the press is acknowledged and the
   message changed; without, it is said to who pressed and to nobody else, as far as the platform can.
 """
@@ -31,8 +31,8 @@ from shared.db import responses
 from shared.db.connection import open_connection
 from shared.db.responses import Response
 from shared.db.writer import Writer
-from shared.deliveries import Policy
-from shared.errors import ClaimLost, ConfigInvalid, OutcomeUnknown, PermanentError, PostroomError
+from shared.deliveries import Policy, Sending
+from shared.errors import ClaimLost, ConfigInvalid, OutcomeUnknown, PermanentError, PostroomError, RetryableError
 from shared.kick import Kicker
 from shared.lean import without
 from shared.serving import Handled, Held, check_tick, function_app
@@ -87,15 +87,15 @@ class Deliver:
         dues = []
         for name, channel in self._channels.items():
             if heads := self._backlogs[name].take(room, now_ms=now_ms):
-                for response, is_first in await self._claimed(heads):
+                for sending in await self._claimed(heads):
                     room -= 1
-                    self._chats.add(response.chat_id)
-                    self.worker.start(self.deliver(channel, response, is_first=is_first))
+                    self._chats.add(sending.response.chat_id)
+                    self.worker.start(self.deliver(channel, sending))
             dues.append(responses.next_due(self.reader, name, now_ms=now_ms))
         soonest = min((due for due in dues if due is not None), default=None)
         return None if soonest is None else max(0.0, (soonest - clock.now_ms()) / 1000)
 
-    async def _claimed(self, heads: list[int]) -> list[tuple[Response, bool]]:
+    async def _claimed(self, heads: list[int]) -> list[Sending]:
         try:
             return await self.writer.run(partial(self._claim, heads=heads))
         except asyncio.CancelledError:
@@ -105,23 +105,21 @@ class Deliver:
     def _look(self, channel: str, now_ms: int) -> list[int]:
         return responses.heads(self.reader, channel, now_ms=now_ms, held=self._chats)
 
-    def _claim(self, conn: apsw.Connection, heads: list[int]) -> list[tuple[Response, bool]]:
+    def _claim(self, conn: apsw.Connection, heads: list[int]) -> list[Sending]:
         if self._is_stopped:
             return []  # nobody waits for them any more: they would seem to be under way, with an unknown outcome
         token = f"send_{os.getpid()}_{secrets.token_hex(6)}"
         now_ms = clock.now_ms()  # not before: the lease must not run while we wait for the lock
         lease_ms = self.settings.lease_ms
-        claims = (responses.claim(conn, head, token=token, now_ms=now_ms, lease_ms=lease_ms) for head in heads)
-        return [(claim, not responses.was_answered(conn, claim)) for claim in claims if claim is not None]
+        claims = (deliveries.claim(conn, head, token=token, now_ms=now_ms, lease_ms=lease_ms) for head in heads)
+        return [claim for claim in claims if claim is not None]
 
-    async def deliver(self, channel: Channel, response: Response, *, is_first: bool) -> None:
-        """Send what is left of one response, part by part, and write down what became of it.
-
-        *is_first*: nothing was said yet to the event that it answers.
-        """
+    async def deliver(self, channel: Channel, sending: Sending) -> None:
+        """Send what is left of one response, part by part, and write down what became of it."""
+        response = sending.response
         context = {"channel": response.channel, "response_id": response.id, "message_id": response.message_id}
         try:
-            sent = await self._send_parts(channel, response, is_first=is_first)
+            sent = await self._take_out(channel, sending)
         except ClaimLost as error:
             log.warning("deliver.lost", reason=str(error), **context)
             return
@@ -134,13 +132,29 @@ class Deliver:
             verdict = await self._write(partial(self._fail, response=response, error=error))
             log.warning("deliver.dead" if verdict.dead else "deliver.retry", reason=verdict.reason, **context)
         else:
-            log.info("deliver.sent", parts=sent, **context)
+            log.info("deliver.sent" if sent else "deliver.chat_opened", parts=sent, **context)
         finally:
             # Not before: a send that lost its lease (the machine slept) is under way until it ends.
             self._chats.discard(response.chat_id)
         self.kicker.kick("api")
 
-    async def _send_parts(self, channel: Channel, response: Response, *, is_first: bool) -> int:
+    async def _take_out(self, channel: Channel, sending: Sending) -> int:
+        """Send it, or first do what has to be done for that; how many parts have gone out."""
+        response = sending.response
+        if response.is_inactive:
+            raise PermanentError("its chat is inactive: the bot was blocked there, or taken out of it")
+        if response.opens_for is None:
+            return await self._send_parts(channel, sending)
+        try:
+            async with asyncio.timeout(self._limit_s):
+                platform_id = await channel.open_direct(response.opens_for, self.client)
+        except TimeoutError:
+            raise RetryableError(f"the direct chat was not opened within {self._limit_s:g} s") from None
+        await self._write(partial(self._opened, response=response, platform_id=platform_id))
+        return 0
+
+    async def _send_parts(self, channel: Channel, sending: Sending) -> int:
+        response = sending.response
         parts = channel.render(response.message)
         if not parts:
             raise PermanentError("there is nothing in it that the platform could show")
@@ -148,28 +162,24 @@ class Deliver:
         for index in range(len(sent), len(parts)):
             if index > len(response.parts):  # the claim began the first of them
                 await self._write(partial(self._part_sent, response=response, sent=sent))
-            to = Outgoing(
-                response_id=response.id,
-                part_index=index,
-                platform_id=response.platform_id,
-                thread_id=response.thread_id,
-                reply_to=response.content.get("reply_to"),
-                context=response.content.get("context") or {},
-                asked_at_ms=response.content.get("asked_at", response.created_at),
-                is_first=is_first and index == 0,
-            )
-            sent = (*sent, await self._send(channel, parts[index], to))
+            sent = (*sent, await self._send(channel, parts[index], sending.outgoing(index, of=len(parts))))
         await self._write(partial(self._acknowledge, response=response, sent=sent))
         return len(sent)
 
     async def _send(self, channel: Channel, part: Part, to: Outgoing) -> str | None:
         """Send one part within its lease: whoever takes the response over must not find us still sending."""
-        limit_s = min(self.settings.lease_ms / 1000 * _LEASE_SHARE, _LONGEST_SEND_S)
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(self._limit_s):
                 return await channel.send(part, to, self.client, now_ms=clock.now_ms())
         except TimeoutError:
-            raise OutcomeUnknown(f"no outcome within {limit_s:g} s") from None
+            raise OutcomeUnknown(f"no outcome within {self._limit_s:g} s") from None
+
+    @property
+    def _limit_s(self) -> float:
+        return min(self.settings.lease_ms / 1000 * _LEASE_SHARE, _LONGEST_SEND_S)
+
+    def _opened(self, conn: apsw.Connection, response: Response, platform_id: str) -> None:
+        deliveries.opened(conn, response, platform_id, now_ms=clock.now_ms())
 
     def _part_sent(self, conn: apsw.Connection, response: Response, sent: Parts) -> None:
         responses.part_sent(conn, response, sent, lease_until=clock.now_ms() + self.settings.lease_ms)

@@ -1,4 +1,4 @@
-"""How a delivery fails: decided apart from done, and never by luck."""
+"""How a response goes out, and how that fails: decided apart from done, and never by luck."""
 
 import random
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from typing import Self
 import apsw
 
 from shared import backoff, series
-from shared.db import chats, responses
+from shared.channels.base import Button, Outgoing
+from shared.db import chats, direct_chats, responses
 from shared.db.responses import Response, Verdict
 from shared.errors import OutcomeUnknown, RateLimited, RetryableError
 from shared.settings import Settings
@@ -42,6 +43,67 @@ class Policy:
             unknown_sends=settings.unknown_sends,
             jitter=random.random(),  # noqa: S311 - spreads waits, keeps no secret
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A claimed response, with what the rows know about how it goes out.
+
+    Attributes:
+        is_first: nothing was said yet to the event that it answers.
+        edits: the platform's id of the message that it replaces, or None.
+    """
+
+    response: Response
+    is_first: bool
+    edits: str | None = None
+
+    def outgoing(self, index: int, *, of: int) -> Outgoing:
+        """Where part *index* of *of* goes: the first replaces what is edited, the last has the buttons."""
+        response, content = self.response, self.response.content
+        edits = self.edits if index == 0 else None
+        is_for_presser = "edits" not in content
+        return Outgoing(
+            response_id=response.id,
+            part_index=index,
+            platform_id=response.platform_id,
+            thread_id=response.thread_id,
+            reply_to=content.get("reply_to"),
+            context=content.get("context") or {},
+            asked_at_ms=content.get("asked_at", response.created_at),
+            is_first=self.is_first and index == 0,
+            buttons=tuple(Button(*pair) for pair in content.get("buttons", ())) if index == of - 1 else (),
+            edits=edits,
+            click=content.get("click") if is_for_presser or edits else None,
+        )
+
+
+def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Sending | None:
+    """Take one head, see ``responses.claim``."""
+    response = responses.claim(conn, response_id, token=token, now_ms=now_ms, lease_ms=lease_ms)
+    if response is None:
+        return None
+    is_first = not responses.was_answered(conn, response)
+    return Sending(response, is_first, edits=_edited(conn, response) if "edits" in response.content else None)
+
+
+def _edited(conn: apsw.Connection, response: Response) -> str | None:
+    """What is named by the id of our own response, by the platform's id, or else by the press that is answered."""
+    named = response.content["edits"]
+    if isinstance(named, int):
+        named = responses.sent_as(conn, named, chat_id=response.chat_id)
+    pressed = (response.content.get("click") or {}).get("message_id")
+    return str(named) if named else pressed
+
+
+def opened(conn: apsw.Connection, response: Response, platform_id: str, *, now_ms: int) -> None:
+    """The platform has opened the response's chat: it waits again, and goes out there in its turn.
+
+    Raises:
+        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+    """
+    responses.release(conn, response)
+    direct_chats.opened(conn, response.chat_id, platform_id, now_ms=now_ms)
 
 
 def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) -> Verdict:
@@ -93,7 +155,7 @@ def rescue(conn: apsw.Connection, channel: str, policy: Policy, *, now_ms: int, 
     *everything*: all sends of the channel, whoever held them. How many there were.
     """
     lost = [response for response, lease in responses.delivering(conn, channel) if everything or lease < now_ms]
-    error = OutcomeUnknown("the process that was sending went away")
     for response in lost:
-        fail(conn, response, error, policy, now_ms=now_ms)
+        why = OutcomeUnknown if response.opens_for is None else RetryableError  # nothing is said in a chat not yet open
+        fail(conn, response, why("the process that was sending went away"), policy, now_ms=now_ms)
     return len(lost)

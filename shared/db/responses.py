@@ -4,7 +4,8 @@
 
     pending ──claim──> delivering ──ack──> acked
        ^                   │
-       └──retry, rescue────┴──> dead
+       └─retry, rescue, ───┴──> dead
+         release
 
 Responses to one chat go out in order: only the head of a chat is ever claimed, and a head that waits for another try
 holds back its own chat and no other.
@@ -85,7 +86,12 @@ class NewResponse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A claimed row, as delivery needs it."""
+    """A claimed row, as delivery needs it.
+
+    Attributes:
+        opens_for: with whom the chat is, if the platform has not opened it yet.
+        is_inactive: the bot was blocked in that chat, or taken out of it.
+    """
 
     id: int
     message_id: str
@@ -101,6 +107,8 @@ class Response:
     parts: tuple[str | None, ...]
     created_at: int
     token: str
+    opens_for: str | None = None
+    is_inactive: bool = False
 
 
 def _response(row: Sequence[Any]) -> Response:
@@ -176,14 +184,15 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
            SET status = 'delivering', claimed_by = :token, lease = :lease, part_started = json_array_length(parts)
          WHERE id = :id AND status = 'pending' AND (deliver_after IS NULL OR deliver_after <= :now)
         RETURNING id, message_id, in_reply_to, channel, chat_id, platform_id, thread_id, agent, message, content,
-                  retry_count, parts, created_at, series_id, scheduled_at
+                  retry_count, parts, created_at, (SELECT opens_for FROM chats WHERE id = chat_id),
+                  (SELECT status = 'inactive' FROM chats WHERE id = chat_id), series_id, scheduled_at
         """,
         {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "id": response_id},
     )
     if not found:
         return None
-    *row, series_id, scheduled_at = found[0]
-    claimed = _response([*row, token])
+    *row, opens_for, is_inactive, series_id, scheduled_at = found[0]
+    claimed = _response([*row, token, opens_for, bool(is_inactive)])
     if series_id is not None and scheduled_at is not None:
         schedule_runs.begin(conn, series_id, claimed.message_id, due_ms=scheduled_at, now_ms=now_ms)
     return claimed
@@ -206,6 +215,33 @@ def was_answered(conn: apsw.Connection, response: Response) -> bool:
         {"message": response.in_reply_to},
     )
     return bool(found)
+
+
+def sent_as(conn: apsw.Connection, response_id: int, *, chat_id: int) -> str | None:
+    """The platform's id of the last part of a response to that chat; None where none is known any more."""
+    found: str | None = scalar(
+        conn,
+        "SELECT parts ->> '$[#-1]' FROM responses WHERE id = :id AND chat_id = :chat",
+        {"id": response_id, "chat": chat_id},
+    )
+    return found
+
+
+def release(conn: apsw.Connection, response: Response) -> None:
+    """Back to what waits: nothing of it was begun.
+
+    Raises:
+        ClaimLost: the lease went to somebody else.
+    """
+    conn.execute(
+        """
+        UPDATE responses
+           SET status = 'pending', claimed_by = NULL, lease = NULL, part_started = NULL
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        """,
+        {"id": response.id, "token": response.token},
+    )
+    _check(conn, response)
 
 
 def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, lease_until: int) -> None:
@@ -331,7 +367,8 @@ def delivering(conn: apsw.Connection, channel: str) -> list[tuple[Response, int]
              WHERE open.chat_id IS NOT NULL
         )
         SELECT r.id, r.message_id, r.in_reply_to, r.channel, r.chat_id, r.platform_id, r.thread_id, r.agent, r.message,
-               r.content, r.retry_count, r.parts, r.created_at, r.claimed_by, r.lease
+               r.content, r.retry_count, r.parts, r.created_at, r.claimed_by,
+               (SELECT c.opens_for FROM chats c WHERE c.id = r.chat_id), r.lease
           FROM open
          CROSS JOIN responses r
          WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'delivering'

@@ -169,6 +169,55 @@ def test_prune_deletes_what_was_acked_long_ago_and_keeps_the_dead_and_the_newest
     assert column(conn, "SELECT id FROM responses") == [dead, waiting, newest]
 
 
+def test_prune_keeps_the_card_of_an_approval_that_waits(conn):
+    """It is changed when that is decided, and for that its id on the platform has to be known."""
+    card, old, _ = (answer(conn, chat=str(chat), now_ms=NOW - 9) for chat in range(3))
+    for id_ in (card, old):
+        ack(conn, take(conn, id_), now_ms=NOW - 5)
+    with transaction(conn):
+        rows(
+            conn,
+            "INSERT INTO approvals (approval_id, kind, card, expires_at, created_at, updated_at)"
+            " VALUES ('approval_1', 'sender', ?, 0, 0, 0)",
+            (card,),
+        )
+        assert responses.prune(conn, after_id=0, older_than_ms=NOW, limit=100) == (1, 0)
+        rows(conn, "UPDATE approvals SET status = 'expired'")
+        assert responses.prune(conn, after_id=0, older_than_ms=NOW, limit=100) == (1, 0)
+
+
+def test_what_was_released_waits_again_and_cost_no_attempt(conn):
+    claimed = take(conn, answer(conn))
+    with transaction(conn):
+        responses.release(conn, claimed)
+    found = row(conn, "responses", claimed.id)
+    assert (found["status"], found["retry_count"], found["part_started"]) == ("pending", 0, None)
+    with pytest.raises(ClaimLost), transaction(conn):
+        responses.release(conn, claimed)
+
+
+def test_what_was_sent_is_known_by_its_last_part_and_in_its_own_chat_only(conn):
+    sent, other = answer(conn), make_chat(conn, "200")
+    chat = row(conn, "responses", sent)["chat_id"]
+    assert responses.sent_as(conn, sent, chat_id=chat) is None
+    ack(conn, take(conn, sent), parts=("m1", "m2"))
+    assert responses.sent_as(conn, sent, chat_id=chat) == "m2"
+    assert responses.sent_as(conn, sent, chat_id=other) is None, "elsewhere that number is another message"
+    assert responses.sent_as(conn, sent + 1, chat_id=chat) is None
+
+
+def test_a_claim_tells_what_has_become_of_its_chat(conn):
+    usual, gone = answer(conn), answer(conn, chat="300")
+    with transaction(conn):
+        chats.set_status(conn, "telegram", "300", "inactive", now_ms=NOW)
+        direct = chats.ensure(conn, "discord", "user/5", is_group=False, opens_for="5", now_ms=NOW)
+    unopened = answer(conn, chat="user/5", channel="discord")
+    claims = [take(conn, id_) for id_ in (usual, gone, unopened)]
+    assert [(each.is_inactive, each.opens_for) for each in claims] == [(False, None), (True, None), (False, "5")]
+    ((lost, _),) = responses.delivering(conn, "discord")
+    assert (lost.chat_id, lost.opens_for) == (direct.id, "5")
+
+
 def test_what_waits_to_go_out_is_counted(conn):
     acked, *_ = (answer(conn, chat=str(chat)) for chat in range(3))
     ack(conn, take(conn, acked), now_ms=NOW)
