@@ -28,6 +28,7 @@ from shared.db import (
     messages,
     meta,
     questions,
+    replays,
     responses,
     schedule_runs,
     statistics,
@@ -109,6 +110,7 @@ class Sweep:
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
                 )
             ),
+            "forgotten_context": _all(partial(replays.forget, now_ms=now_ms)),
             "pruned_messages": _walk(partial(messages.prune, older_than_ms=old_ms)),
             "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms)),
         }

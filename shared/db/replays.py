@@ -7,10 +7,10 @@ import apsw
 
 from shared.db import messages
 from shared.db.connection import rows, scalar
-from shared.db.sessions import Session
+from shared.db.sessions import Session, known
 from shared.db.views import Shown
 
-_LEFT_AT_ONCE = 5000  # 100 ms of the write lock; what is beyond stays until `forget` comes by
+_LEFT_AT_ONCE = 500  # 40 000 would hold the write lock for most of a second; `forget` comes by for what is beyond
 
 MOVE = """
     UPDATE messages
@@ -80,9 +80,16 @@ LEFT = """
 """
 
 
-def left(conn: apsw.Connection, *, limit: int) -> list[int]:
-    """Closed sessions in which nothing but context waits: what was beyond the bound, or whose trigger was cancelled."""
-    return [found[0] for found in rows(conn, LEFT, {"limit": limit})]
+def forget(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
+    """Complete what context still waits in closed sessions in which nothing asks for a turn any more; how many rows.
+
+    It was beyond the bound when they were closed, or what would have asked for it was cancelled since.
+    """
+    count = 0
+    for (session,) in rows(conn, LEFT, {"limit": limit}):
+        old = known(conn, session)
+        count += leave_context(conn, old, now_ms=now_ms, limit=limit - count)
+    return count
 
 
 _SAID = """

@@ -1,12 +1,13 @@
 """A fresh start: what is closed, what goes on, what is given once more, and what becomes of everything that waits."""
 
 import json
+import multiprocessing
 
 import pytest
 
 from shared import answers, mailbox, resets, turns
 from shared.db import claims, messages, replays, sessions
-from shared.db.connection import transaction
+from shared.db.connection import open_connection, transaction
 from shared.db.messages import NewMessage
 from shared.errors import NotFound, WrongState
 from shared.turns import Said
@@ -151,29 +152,68 @@ def test_what_accumulated_is_not_told_to_the_fresh_session(conn, session):
     assert of(conn, new) == [("question", "processing")]
 
 
-def test_more_context_than_one_transaction_takes_is_left_for_later(conn, session):
+def forget(conn, limit=3):
+    """One batch of the sweep's."""
+    with transaction(conn):
+        return replays.forget(conn, limit=limit, now_ms=NOW)
+
+
+def test_more_context_than_one_transaction_takes_is_forgotten_later(conn, session):
     for number in range(5):
         put(conn, str(number), trigger=False)
     question = put(conn, "question")
     with transaction(conn):
-        old = sessions.close(conn, session, now_ms=NOW)
-    assert replays.left(conn, limit=10) == []  # the question will ask for it
+        sessions.close(conn, session, now_ms=NOW)
+    assert forget(conn) == 0  # the question will ask for it
     with transaction(conn):
         messages.cancel(conn, question, reason="test", now_ms=NOW)
 
-    assert replays.left(conn, limit=10) == [session]
-    with transaction(conn):
-        assert replays.leave_context(conn, old, now_ms=NOW, limit=3) == 3
-    assert replays.left(conn, limit=10) == [session]
-    with transaction(conn):
-        assert replays.leave_context(conn, old, now_ms=NOW, limit=3) == 2
-    assert replays.left(conn, limit=10) == []
+    assert [forget(conn) for _ in range(3)] == [3, 2, 0]
+    assert column(conn, "SELECT DISTINCT status FROM messages WHERE trigger = 0") == ["completed"]
 
 
-def test_context_of_an_active_session_is_never_left(conn, session):
+def test_a_batch_of_forgetting_goes_over_sessions(conn):
+    for chat in ("100", "200", "300"):
+        put(conn, "context", chat=chat, trigger=False)
+        put(conn, "more", chat=chat, trigger=False)
+    with transaction(conn):
+        for each in sessions.page(conn, limit=10):
+            sessions.close(conn, each.id, now_ms=NOW)
+
+    assert [forget(conn, limit=4) for _ in range(3)] == [4, 2, 0]
+
+
+def test_context_of_an_active_session_is_never_forgotten(conn, session):
     put(conn, "context", trigger=False)
 
-    assert replays.left(conn, limit=10) == []
+    assert forget(conn) == 0
+
+
+def _reset_at_once(path, start, answers):
+    connection = open_connection(path)
+    start.wait()
+    try:
+        with transaction(connection):
+            resets.reset(connection, 1, now_ms=NOW)
+        answers.put("reset")
+    except WrongState:
+        answers.put("closed already")
+    connection.close()
+
+
+def test_of_many_resets_at_once_one_counts(conn, db, session):
+    """Two admins who clear at once don't close each other's fresh session."""
+    assert session == 1
+    context = multiprocessing.get_context("spawn")
+    start, answers = context.Barrier(6), context.Queue()
+    each = [context.Process(target=_reset_at_once, args=(db, start, answers)) for _ in range(6)]
+    for process in each:
+        process.start()
+    for process in each:
+        process.join(60)
+
+    assert sorted(answers.get(timeout=5) for _ in each) == ["closed already"] * 5 + ["reset"]
+    assert column(conn, "SELECT status FROM sessions ORDER BY id") == ["closed", "active"]
 
 
 def test_what_is_planned_moves_to_the_fresh_session(conn, session):
