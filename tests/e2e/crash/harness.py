@@ -51,6 +51,8 @@ QUICK = {
     "POSTROOM_RETRY_CAP_MS": "2000",
     "POSTROOM_MAX_ATTEMPTS": "20",
     "POSTROOM_LEASE_MS": "5000",
+    "POSTROOM_SENDER_LIMIT": "0",  # one person writes as fast as the machine can
+    "POSTROOM_CHAT_LIMIT": "0",
     "TELEGRAM_BOT_TOKEN": TOKEN,
     "TELEGRAM_WEBHOOK_SECRET": SECRET,
 }
