@@ -151,7 +151,7 @@ def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:
 
 
 def free_id(conn: apsw.Connection, name: str) -> str:
-    """An id that nobody has, made of a name that a person or an agent thought of: ``Code Review`` is ``code-review``."""
+    """An id that nobody has, made of a name that somebody thought of: ``Code Review`` is ``code-review``."""
     stem = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[: _LONGEST_ID - 4].rstrip("-") or "agent"
     taken = {*agents.RESERVED, *(each.id for each in agents.everybody(conn)), *(each.id for each in teams.every(conn))}
     number = 1

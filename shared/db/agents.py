@@ -5,6 +5,7 @@ there any more.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +45,10 @@ class Agent:
     retired_at: int | None = None
 
 
-def _agent(row: tuple[Any, ...]) -> Agent:
-    *head, config, concurrency, timezone, is_default, turn_timeout_ms, batch_size, retired_at = row
-    limits = (turn_timeout_ms, batch_size, retired_at)
-    return Agent(*head, json.loads(config), concurrency, timezone, bool(is_default), *limits)
+def _agent(row: Sequence[Any]) -> Agent:
+    values = list(row)
+    values[6], values[9] = json.loads(values[6]), bool(values[9])
+    return Agent(*values)
 
 
 def get(conn: apsw.Connection, agent_id: str) -> Agent | None:

@@ -230,7 +230,7 @@ def test_an_agent_for_which_messages_wait_stays_and_says_how_many(conn, fields):
     for _ in range(2):
         row = put(conn, agent="coder", process_after=fields.get("process_after"))
         rows(conn, "UPDATE messages SET status = :s WHERE id = :id", {"s": fields.get("status", "pending"), "id": row})
-    with pytest.raises(WrongState, match="2 messages wait for agent 'coder'.*cancel"):
+    with pytest.raises(WrongState, match=r"2 messages wait for agent 'coder'.*cancel"):
         delete(conn, "coder")
     rows(conn, "UPDATE messages SET status = 'cancelled'")
     assert delete(conn, "coder") == "retired"
@@ -258,7 +258,7 @@ def test_what_waits_is_counted_along_indexes(conn):
 
 
 def test_neither_the_default_nor_a_leader_can_go(conn):
-    with pytest.raises(WrongState, match="'assistant' is the default.*make another the default first"):
+    with pytest.raises(WrongState, match=r"'assistant' is the default.*make another the default first"):
         delete(conn, "assistant")
     save(conn, "coder")
     talk_to(conn, "coder")
