@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
-from emulator import failures
+from emulator import commands, failures
 from emulator.failures import EmulatorError
 from emulator.state import StateFolder, describe, running
 from emulator.typed import STATE, typed
@@ -35,6 +35,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="What the emulator keeps.")
 app.add_typer(data_app, name="data")
+commands.add_to(app)
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Of the gateway; the next free one if it is taken.")]
 State = Annotated[Path, typer.Option(help="The folder that keeps database, bucket and chats.")]

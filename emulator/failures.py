@@ -3,8 +3,11 @@
 ::
 
     EmulatorError            1     it ran and failed
+    ├── Usage                64    the command line can't be meant so
     ├── WrongFolder          64    --state names a folder that is not the emulator's
+    ├── Invalid              65    what was given can't be so
     ├── NotADatabase         65    the file where the database should be is none
+    ├── NotThere             66    what was named does not exist
     ├── NotReady             69    a function or service did not come up
     ├── Taken                73    the folder is in use
     ├── TooSlow              75    not ready in time: worth another try
@@ -21,16 +24,34 @@ class EmulatorError(PostroomError):
     exit_code = 1
 
 
+class Usage(EmulatorError):
+    """The command line can't be meant so."""
+
+    exit_code = 64
+
+
 class WrongFolder(EmulatorError):
     """``--state`` names a folder with other things in it: what is in a state folder, the emulator deletes."""
 
     exit_code = 64
 
 
+class Invalid(EmulatorError):
+    """What was given can't be so: an id, a pattern, a file."""
+
+    exit_code = 65
+
+
 class NotADatabase(EmulatorError):
     """The file where the database should be is none."""
 
     exit_code = 65
+
+
+class NotThere(EmulatorError):
+    """What was named does not exist."""
+
+    exit_code = 66
 
 
 class NotReady(EmulatorError):

@@ -1,0 +1,159 @@
+"""The REST API as the commands call it: a path of segments, JSON both ways, and every refusal as an error of ours.
+
+The address and the token come from the emulator that runs, or from the environment (``POSTROOM_URL``,
+``POSTROOM_API_TOKEN``) for a Postroom elsewhere. A token is never an option, where the shell's history and every
+list of processes would have it, and it is not sent in the clear to another machine.
+"""
+
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from emulator import failures
+from emulator.failures import EmulatorError
+from emulator.state import StateFolder, running
+from emulator.typed import typed
+
+TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name
+_LIMIT_S = 30.0
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_FAILURES: Mapping[int, type[EmulatorError]] = {
+    400: failures.Invalid,
+    401: failures.Refused,
+    403: failures.Refused,
+    404: failures.NotThere,
+    413: failures.Invalid,
+    503: failures.TooSlow,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """One Postroom's API. *url* has no path; *state* is the folder of the emulator that serves it, if one does."""
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    state: Path | None = None
+
+    def get(self, *path: str | int, **query: str | int | None) -> Any:
+        """``GET /api/PATH?QUERY``; of the query, what is None is left away."""
+        return self._call("GET", path, query)
+
+    def put(self, *path: str | int, body: Mapping[str, Any] | None = None) -> Any:
+        """``PUT /api/PATH``."""
+        return self._call("PUT", path, body=body or {})
+
+    def patch(self, *path: str | int, body: Mapping[str, Any]) -> Any:
+        """``PATCH /api/PATH``."""
+        return self._call("PATCH", path, body=body)
+
+    def post(self, *path: str | int, body: Mapping[str, Any] | None = None, **query: str | int | None) -> Any:
+        """``POST /api/PATH?QUERY``."""
+        return self._call("POST", path, query, body or {})
+
+    def delete(self, *path: str | int) -> Any:
+        """``DELETE /api/PATH``."""
+        return self._call("DELETE", path)
+
+    def typed(self, arguments: str) -> str:
+        """A hint: the command line that is about the same Postroom."""
+        return typed(arguments, self.state)
+
+    def _call(
+        self,
+        method: str,
+        path: tuple[str | int, ...],
+        query: Mapping[str, str | int | None] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        target = "/api/" + "/".join(_segment(str(part)) for part in path)
+        named = {name: value for name, value in (query or {}).items() if value is not None}
+        status, text = self._exchange(method, target + (f"?{urlencode(named)}" if named else ""), body)
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        if 200 <= status < 300 and answer is not None:
+            return answer
+        raise _failure(status, f"{method} {target}", answer, self.url)
+
+    def _exchange(self, method: str, target: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+        """Not urllib: that would ask the proxies of the shell."""
+        parts = urlsplit(self.url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=_LIMIT_S)
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        try:
+            connection.request(
+                method,
+                target,
+                None if body is None else json.dumps(body).encode(),
+                headers if body is None else {**headers, "Content-Type": "application/json"},
+            )
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except TimeoutError:
+            outcome = "" if method == "GET" else "; whether it was done is not known: look before you do it again"
+            raise failures.TooSlow(f"{self.url} did not answer within {_LIMIT_S:.0f} s{outcome}") from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise failures.NotReady(f"{self.url} does not answer: {reason}") from None
+        finally:
+            connection.close()
+
+
+def find(state: Path, url: str | None, environ: Mapping[str, str] = os.environ) -> Rest:
+    """The API at *url*, else that of the emulator that runs in *state*.
+
+    Raises:
+        EmulatorError: nothing runs there, or the address can't be used.
+    """
+    if url is not None:
+        return Rest(_checked(url, environ.get(TOKEN)), environ.get(TOKEN))
+    who = running(StateFolder(state.resolve()))
+    if who is None:
+        raise failures.NotReady(
+            f"no emulator is running in {state}: start it with `{typed('run', state)}`. For a Postroom elsewhere set "
+            f"POSTROOM_URL, and {TOKEN}"
+        )
+    if not who:
+        raise failures.TooSlow(f"the emulator in {state} is just starting: ask again in a moment")
+    return Rest(who["urls"]["api"], who["environment"].get(TOKEN), state)
+
+
+def _segment(text: str) -> str:
+    if not text or text in (".", "..") or "/" in text:  # to a server, and to what stands before it, another path
+        raise failures.Invalid(f"{text!r} is no id")
+    return quote(text, safe="")
+
+
+def _checked(url: str, token: str | None) -> str:
+    parts = urlsplit(url)
+    try:
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or parts.username or parts.path.strip("/") or parts.query or parts.fragment:
+        raise failures.Usage("the address of a Postroom is such as http://127.0.0.1:3777, without a path or a password")
+    if token and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise failures.Refused(
+            f"{parts.hostname} would get the token in the clear: use https, or a tunnel "
+            f"(ssh -L 3777:127.0.0.1:3777 HOST, and POSTROOM_URL=http://127.0.0.1:3777)"
+        )
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _failure(status: int, request: str, answer: Any, url: str) -> EmulatorError:
+    sentence = answer.get("error") if isinstance(answer, dict) else None
+    if status == 401:
+        return failures.Refused(f"{url} wants its token: set {TOKEN} to the value that it was started with")
+    if not isinstance(sentence, str) or sentence in ("Not Found", "Method Not Allowed"):
+        if status in (404, 405):
+            return failures.EmulatorError(f"{url} does not know {request}: it is another release than this command")
+        return failures.EmulatorError(f"{url} answered {status} to {request}; its log says why")
+    return _FAILURES.get(status, EmulatorError)(sentence)

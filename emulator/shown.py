@@ -1,0 +1,143 @@
+"""What a command has to say: ``facts`` for programs (``--json``), sentences and tables for eyes.
+
+Names, titles and reasons come from people and platforms: what can't be seen is shown escaped, so that no name moves the
+cursor, colours a line or looks like two lines. Where the output is no terminal nothing is cut and nothing is coloured.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Any
+
+_WIDEST = 100_000  # of a line that goes into a pipe
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under *columns*; *empty* is the sentence in the place of a table without rows."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    empty: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """One thing, a line for each of its facts; those that are None or empty are left away."""
+
+    facts: Mapping[str, Any]
+
+
+Part = str | Table | Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command gives back; *code* is the exit code."""
+
+    facts: Any
+    parts: tuple[Part, ...]
+    code: int = 0
+
+
+def answer(facts: Any, *parts: Part, code: int = 0) -> Answer:
+    """An answer of these parts, one below the other."""
+    return Answer(facts, parts, code)
+
+
+def write(said: Answer, *, as_json: bool, stream: IO[str] | None = None) -> None:
+    """Write it for a program, or for eyes."""
+    out = stream or sys.stdout
+    if as_json:
+        out.write(json.dumps(said.facts, indent=2, ensure_ascii=False) + "\n")
+        return
+    for number, part in enumerate(said.parts):
+        if number and not (isinstance(part, str) and isinstance(said.parts[number - 1], str)):
+            out.write("\n")
+        _write(part, out)
+
+
+def _write(part: Part, out: IO[str]) -> None:
+    if isinstance(part, str):
+        out.write(clean(part, keep="\n") + "\n")
+    elif isinstance(part, Table) and not part.rows:
+        out.write(f"{part.empty}\n")
+    elif isinstance(part, Table):
+        _write_table(part, out)
+    else:
+        out.writelines(f"{line}\n" for line in _lines(part))
+
+
+def _lines(pairs: Pairs) -> Iterator[str]:
+    """Names at the left, values at the right; a value of several lines goes on below itself."""
+    facts = {name: cell(value, keep="\n") for name, value in pairs.facts.items()}
+    width = max((len(name) for name in facts), default=0)
+    for name, text in facts.items():
+        first, *more = text.splitlines() or [""]
+        if text:
+            yield f"{name:<{width}}  {first}"
+        for line in more:
+            yield f"{'':{width}}  {line}".rstrip()
+
+
+def _write_table(table: Table, out: IO[str]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    is_terminal = out.isatty()
+    console = Console(file=out, width=None if is_terminal else _WIDEST, highlight=False, no_color=not is_terminal)
+    grid = RichTable(box=SIMPLE_HEAD if is_terminal else None, pad_edge=False, show_edge=False, header_style="bold")
+    for name in table.columns:
+        grid.add_column(Text(name), overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(Text(cell(value)) for value in row))
+    with console.capture() as captured:
+        console.print(grid)
+    out.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def cell(value: Any, *, keep: str = "") -> str:
+    """A value as one reads it: nothing for None, yes or no, text as it is, anything else as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+        return clean(", ".join(value), keep=keep)
+    if isinstance(value, (dict, list, tuple)):
+        return clean(json.dumps(value, ensure_ascii=False), keep=keep) if value else ""
+    return clean(str(value), keep=keep)
+
+
+def clean(text: str, *, keep: str = "") -> str:
+    """The text with everything that can't be seen escaped, but for what is in *keep*."""
+    return "".join(
+        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def cut(text: str, width: int = 60) -> str:
+    """The first line, or what of it has room, for a table; ``…`` says that there is more."""
+    first, *more = text.strip().splitlines() or [""]
+    return first if len(first) <= width and not more else f"{first[: width - 1].rstrip()}…"
+
+
+def when(at_ms: int | None) -> str:
+    """An instant (ms UTC) as the clock on this machine's wall says it."""
+    if at_ms is None:
+        return ""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span(ms: int) -> str:
+    """A duration in the two largest units: ``2 d 3 h``, ``14 min``, ``5 s``."""
+    left, parts = max(ms, 0) // 1000, []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"
