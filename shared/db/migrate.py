@@ -7,21 +7,25 @@ from pathlib import Path
 import apsw
 
 from shared import clock
-from shared.db import agents, meta
-from shared.db.connection import open_connection, rows, transaction
+from shared.db import meta
+from shared.db.connection import open_connection, rows, scalar, transaction
 from shared.errors import DatabaseTooNew
 
 
-def migrate(path: Path, *, timezone: str = "UTC") -> int:
-    """Apply what is missing, and give a new database its first agent, who lives in *timezone*.
+def migrate(path: Path, *, timezone: str = "UTC", config: Path | None = None) -> int:
+    """Apply what is missing, and give a new database its first agents, who live in *timezone* if they name no other.
 
     Safe to run from several processes at once.
+
+    Args:
+        config: the file that names the agents; None: ``postroom.toml`` in the folder where we are, if there is one.
 
     Returns:
         The schema's version afterwards.
 
     Raises:
         DatabaseTooNew: the file was written by a later release; it is left as it is.
+        ConfigInvalid: the file that names the agents is wrong; the database has none yet.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     conn = open_connection(path)
@@ -40,10 +44,17 @@ def migrate(path: Path, *, timezone: str = "UTC") -> int:
                     meta.put(conn, "schema_version", str(version))
         with transaction(conn):
             meta.ensure_epoch(conn)
-            agents.ensure_default(conn, timezone=timezone, now_ms=clock.now_ms())
+            if not scalar(conn, "SELECT EXISTS (SELECT 1 FROM agents)"):
+                _begin(conn, timezone=timezone, config=config)
         return newest
     finally:
         conn.close()
+
+
+def _begin(conn: apsw.Connection, *, timezone: str, config: Path | None) -> None:
+    from shared import seeding  # once in a database's life; the functions' starts go without it
+
+    seeding.begin(conn, seeding.source(config), timezone=timezone, now_ms=clock.now_ms())
 
 
 def _migrations() -> dict[int, str]:
