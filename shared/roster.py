@@ -17,6 +17,7 @@ from shared import schedule
 from shared.agents import registry as providers
 from shared.db import agents, teams
 from shared.db.agents import Agent
+from shared.db.destinations import slug
 from shared.db.teams import Team
 from shared.errors import ConfigInvalid, NotFound, WrongState
 
@@ -24,7 +25,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _LONGEST_ID = 64
 _LONGEST_FOLDER = 200
 _LONGEST_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000
-_MOST_MEMBERS = 100
+MOST_MEMBERS = 100
 
 
 def undefaulted(schema: dict[str, Any]) -> None:
@@ -60,7 +61,7 @@ class TeamChange(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=undefaulted)
 
     name: str = Field(default="", min_length=1, max_length=200)
-    agents: list[str] = Field(default=[], min_length=1, max_length=_MOST_MEMBERS)
+    agents: list[str] = Field(default=[], min_length=1, max_length=MOST_MEMBERS)
     leader: str = ""
 
 
@@ -152,7 +153,7 @@ def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:
 
 def free_id(conn: apsw.Connection, name: str) -> str:
     """An id that nobody has, made of a name that somebody thought of: ``Code Review`` is ``code-review``."""
-    stem = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[: _LONGEST_ID - 4].rstrip("-") or "agent"
+    stem = slug(name)[: _LONGEST_ID - 4].rstrip("-") or "agent"
     taken = {*agents.RESERVED, *(each.id for each in agents.everybody(conn)), *(each.id for each in teams.every(conn))}
     number = 1
     while (found := stem if number == 1 else f"{stem}-{number}") in taken:
@@ -189,9 +190,21 @@ def delete_team(conn: apsw.Connection, team_id: str) -> None:
     Raises:
         NotFound: there is no such team.
     """
-    if not teams.delete(conn, team_id):
+    known_team(conn, team_id)
+    teams.delete(conn, team_id)
+
+
+def known_team(conn: apsw.Connection, team_id: str) -> Team:
+    """The team.
+
+    Raises:
+        NotFound: there is none with this id; lists those that there are.
+    """
+    team = teams.get(conn, team_id)
+    if team is None:
         known = ", ".join(each.id for each in teams.every(conn))
-        raise NotFound(f"team '{team_id}' not found; known: {known or 'none'}")
+        raise NotFound(f"team {team_id!r} not found; known: {known or 'none'}")
+    return team
 
 
 Change = TypeVar("Change", bound=BaseModel)

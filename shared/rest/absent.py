@@ -7,13 +7,13 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from shared.rest.agents import known
 from shared.rest.endpoint import Endpoint, Refused, endpoint
 from shared.rest.service import Service
+from shared.roster import known_agent
 
 
 class Pairings(TypedDict):
-    """Nobody is paired: TinyAGI's channel clients pair people themselves, and ours refuse or wire chats."""
+    """Nobody is paired so: TinyAGI's channel clients pair people themselves, and ours by one-time codes."""
 
     pending: list[str]
     approved: list[str]
@@ -60,21 +60,21 @@ async def pairing(service: Service) -> Pairings:
 @endpoint("GET", "/api/agents/{id}/skills", {404: "there is no such agent"})
 async def skills(service: Service, *, id: str) -> list[str]:
     """The agent has no skills that are known here."""
-    known(service.reader, id)
+    known_agent(service.reader, id)
     return []
 
 
 @endpoint("GET", "/api/agents/{id}/skills/registry", {404: "there is no such agent"})
 async def skill_registry(service: Service, *, id: str) -> Skills:
     """Nothing is found: no registry is asked."""
-    known(service.reader, id)
+    known_agent(service.reader, id)
     return {"results": []}
 
 
 @endpoint("GET", "/api/agents/{id}/memory", {404: "there is no such agent"})
 async def memory(service: Service, *, id: str) -> Memory:
     """The agent has no memory that is known here."""
-    known(service.reader, id)
+    known_agent(service.reader, id)
     return {"index": "", "files": [], "memoryDir": ""}
 
 
@@ -94,7 +94,7 @@ _TASKS = "there are no tasks here: send a message, or make a schedule"
 _PROJECTS = "there are no projects here"
 _PROVIDERS = "there are no custom providers here: the provider 'command' runs any program"
 _SKILLS = "skills can't be installed over the API"
-_PAIRING = "nobody waits to be paired here"
+_PAIRING = "people are paired by one-time codes here: POST /api/pairings; who waits for a yes is in /api/approvals"
 
 _REFUSED = (
     ("PUT", "/api/settings", 501, _SETTINGS),

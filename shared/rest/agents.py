@@ -1,6 +1,5 @@
 """Agents: who there is, what they are told, what they were asked and said."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,17 +7,20 @@ import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared import clock, schedule
-from shared.agents import registry as providers
+from shared import clock, roster
 from shared.db import agents, views
 from shared.rest.common import DONE, Done, Newest
 from shared.rest.endpoint import Body, Refused, endpoint
 from shared.rest.service import Service
+from shared.roster import known_agent
 from shared.settings import Settings
 
 
 class Agent(TypedDict):
-    """An agent's settings; ``system_prompt`` is TinyAGI's name for ``instructions``."""
+    """An agent's settings; ``system_prompt`` is TinyAGI's name for ``instructions``.
+
+    Without a ``folder`` it works in one of its id; without limits of its own those of the settings hold.
+    """
 
     name: str
     provider: str
@@ -29,6 +31,9 @@ class Agent(TypedDict):
     config: dict[str, Any]
     concurrency: int
     timezone: str
+    folder: str | None
+    turn_timeout_ms: int | None
+    batch_size: int | None
     default: bool
 
 
@@ -38,6 +43,13 @@ class Saved(TypedDict):
     ok: Literal[True]
     agent: Agent
     provisioned: bool
+
+
+class Gone(TypedDict):
+    """It is gone; *retired*: it was talked to, and comes back with a ``PUT``."""
+
+    ok: Literal[True]
+    retired: bool
 
 
 class Line(TypedDict):
@@ -74,28 +86,19 @@ class Heartless(Body):
     enabled: Literal[False] = False
 
 
-def _undefaulted(schema: dict[str, Any]) -> None:
-    for each in schema["properties"].values():
-        each.pop("default", None)
+class AgentChange(roster.AgentChange, Body):
+    """What is not named stays. A ``PUT`` with the id of an agent that was let go brings it back."""
 
+    model_config = ConfigDict(
+        extra="forbid", strict=False, str_max_length=100_000, json_schema_extra=roster.undefaulted
+    )
 
-class AgentChange(Body):
-    """What is not named stays, whatever the defaults here say."""
-
-    model_config = ConfigDict(extra="forbid", str_max_length=100_000, json_schema_extra=_undefaulted)
-
-    name: str = Field(default="", min_length=1, max_length=200)
-    provider: str = "echo"
-    model: str | None = None
-    instructions: str = ""
-    config: dict[str, Any] = Field(default={})
-    concurrency: int = Field(default=1, ge=1, le=1000)
-    timezone: str = "UTC"
-    working_directory: str | None = Field(default=None, description="only below the agents' folder")
+    working_directory: str | None = Field(
+        default=None, description="the same as folder, and may begin with the path of the agents' folder"
+    )
     system_prompt: str | None = Field(default=None, description="the same as instructions")
     prompt_file: str | None = Field(default=None, max_length=0, description="refused: send the text as instructions")
     heartbeat: Heartless | None = Field(default=None, description="refused if enabled: use a schedule")
-    default: bool | None = Field(default=None, description="ignored")
 
 
 class Prompt(Body):
@@ -122,6 +125,9 @@ def shown(agent: agents.Agent, settings: Settings) -> Agent:
         "config": agent.config,
         "concurrency": agent.concurrency,
         "timezone": agent.timezone,
+        "folder": agent.folder,
+        "turn_timeout_ms": agent.turn_timeout_ms,
+        "batch_size": agent.batch_size,
         "default": agent.is_default,
     }
 
@@ -131,79 +137,56 @@ def folder_of(agent: agents.Agent, settings: Settings) -> Path:
     return settings.agents_dir.absolute() / (agent.folder or agent.id)
 
 
-def known(conn: apsw.Connection, agent_id: str) -> agents.Agent:
-    """The agent.
-
-    Raises:
-        Refused: there is none with this id (404).
-    """
-    agent = agents.get(conn, agent_id)
-    if agent is None:
-        raise Refused(404, f"agent '{agent_id}' not found")
-    return agent
-
-
 @endpoint("GET", "/api/agents")
 async def get_agents(service: Service) -> dict[str, Agent]:
     """All agents, by id."""
     return {agent.id: shown(agent, service.settings) for agent in agents.every(service.reader)}
 
 
-@endpoint("PUT", "/api/agents/{id}", {400: "the agent can't be so; the sentence says why"})
+@endpoint("GET", "/api/agents/{id}", {404: "there is no such agent"})
+async def get_agent(service: Service, *, id: str) -> Agent:
+    """One agent."""
+    return shown(known_agent(service.reader, id), service.settings)
+
+
+@endpoint(
+    "PUT",
+    "/api/agents/{id}",
+    {400: "the agent can't be so; the sentence says why", 409: "it is the default, and another is to be that first"},
+)
 async def put_agent(service: Service, *, id: str, body: AgentChange) -> Saved:
     """Make an agent, or change what is named of it."""
-    change = body.model_dump(exclude_unset=True)
-    if body.provider not in providers.NAMES:
-        raise Refused(400, f"unknown provider {body.provider!r}; known: {', '.join(sorted(providers.NAMES))}")
-    schedule.validate("* * * * *", body.timezone)
-    for name in ("default", "prompt_file", "heartbeat"):
+    change = _translated(id, body.model_dump(exclude_unset=True), service.settings)
+    zone = service.settings.timezone
+    saved = await service.change(lambda conn: roster.save_agent(conn, id, change, timezone=zone, now_ms=clock.now_ms()))
+    return {"ok": True, "agent": shown(saved.agent, service.settings), "provisioned": saved.is_new}
+
+
+def _translated(agent_id: str, change: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """TinyAGI's names in ours."""
+    for name in ("prompt_file", "heartbeat"):
         change.pop(name, None)
-    _translate(id, change, service.settings)
-
-    def work(conn: apsw.Connection) -> tuple[agents.Agent, bool]:
-        before = agents.get(conn, id)
-        fresh = agents.Agent(id, id, "echo", None, None, "", {}, 1, service.settings.timezone, False)
-        changed = replace(before or fresh, **change)
-        providers.get(changed.provider).check(changed.config)
-        agents.save(conn, changed, now_ms=clock.now_ms())
-        return changed, before is None
-
-    try:
-        agent, is_new = await service.change(work)
-    except apsw.ConstraintError:
-        raise Refused(
-            400, "an agent's id is 1 to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit"
-        ) from None
-    return {"ok": True, "agent": shown(agent, service.settings), "provisioned": is_new}
-
-
-def _translate(agent_id: str, change: dict[str, Any], settings: Settings) -> None:
-    """TinyAGI's names for our columns."""
     prompt = change.pop("system_prompt", None)
     if prompt is not None and change.setdefault("instructions", prompt) != prompt:
         raise Refused(400, "system_prompt and instructions are the same thing: send one of them")
     if change.get("model") == "":
         change["model"] = None
     if given := change.pop("working_directory", None):
+        if "folder" in change:
+            raise Refused(400, "working_directory and folder are the same thing: send one of them")
         root = settings.agents_dir.absolute()
         folder = Path(root, given)
-        if ".." in folder.parts or root not in folder.parents or not str(folder).isprintable():
+        if ".." in folder.parts or root not in folder.parents:
             raise Refused(400, f"working_directory must be a folder below {root}")
-        inside = str(folder.relative_to(root))
-        change["folder"] = None if inside == agent_id else inside
+        change["folder"] = str(folder.relative_to(root))
+    return change
 
 
 @endpoint("DELETE", "/api/agents/{id}", {404: "there is no such agent", 409: "it can't go; the sentence says why"})
-async def delete_agent(service: Service, *, id: str) -> Done:
-    """Delete an agent that nobody has talked to. One with a history stays: its messages say who had them."""
-
-    def work(conn: apsw.Connection) -> None:
-        if known(conn, id).is_default:
-            raise Refused(409, f"agent '{id}' is the default: messages that name nobody go to it")
-        agents.delete(conn, id)
-
-    await service.change(work)
-    return DONE
+async def delete_agent(service: Service, *, id: str) -> Gone:
+    """Let an agent go. One that was talked to is retired: hidden and unwired, and its messages say who had them."""
+    done = await service.change(lambda conn: roster.delete_agent(conn, id, now_ms=clock.now_ms()))
+    return {"ok": True, "retired": done == "retired"}
 
 
 @endpoint("GET", "/api/agent-messages")
@@ -221,7 +204,7 @@ async def get_history_of(service: Service, *, id: str, query: After) -> list[Lin
 @endpoint("GET", "/api/agents/{id}/system-prompt", {404: "there is no such agent"})
 async def get_prompt(service: Service, *, id: str) -> SystemPrompt:
     """The agent's instructions."""
-    return {"content": known(service.reader, id).instructions, "path": ""}
+    return {"content": known_agent(service.reader, id).instructions, "path": ""}
 
 
 @endpoint("PUT", "/api/agents/{id}/system-prompt", {404: "there is no such agent"})
@@ -229,8 +212,8 @@ async def put_prompt(service: Service, *, id: str, body: Prompt) -> Done:
     """Change the agent's instructions."""
 
     def work(conn: apsw.Connection) -> None:
-        changed = replace(known(conn, id), instructions=body.content)
-        agents.save(conn, changed, now_ms=clock.now_ms())
+        known_agent(conn, id)
+        roster.save_agent(conn, id, {"instructions": body.content}, now_ms=clock.now_ms())
 
     await service.change(work)
     return DONE
@@ -239,11 +222,11 @@ async def put_prompt(service: Service, *, id: str, body: Prompt) -> Done:
 @endpoint("GET", "/api/agents/{id}/heartbeat", {404: "there is no such agent"})
 async def get_heartbeat(service: Service, *, id: str) -> Heartbeat:
     """No agent has one."""
-    known(service.reader, id)
+    known_agent(service.reader, id)
     return {"content": "", "path": "", "enabled": False}
 
 
 ENDPOINTS = (
-    *(get_agents, put_agent, delete_agent, get_history, get_history_of),
+    *(get_agents, get_agent, put_agent, delete_agent, get_history, get_history_of),
     *(get_prompt, put_prompt, get_heartbeat),
 )

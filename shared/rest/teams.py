@@ -3,17 +3,16 @@
 from typing import Annotated, ClassVar, Literal
 
 import apsw
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 from typing_extensions import TypedDict
 
-from shared import clock, rooms
+from shared import clock, rooms, roster
 from shared.addressing import Team as Addressable
-from shared.db import agents, teams, views
+from shared.db import teams, views
 from shared.rest.common import DONE, Done, Newest
-from shared.rest.endpoint import Body, Refused, endpoint
+from shared.rest.endpoint import Body, endpoint
 from shared.rest.service import Service
-
-_MOST_MEMBERS = 100
+from shared.roster import known_team
 
 
 class Team(TypedDict):
@@ -48,12 +47,14 @@ class Posted(TypedDict):
     id: int
 
 
-class NewTeam(Body):
-    """All of a team."""
+class TeamChange(Body):
+    """What is not named stays. A new team needs *agents*, and is led by the first of them."""
 
-    name: str = Field(min_length=1, max_length=200)
-    agents: list[str] = Field(min_length=1, max_length=_MOST_MEMBERS)
-    leader_agent: str
+    model_config = ConfigDict(extra="ignore", json_schema_extra=roster.undefaulted)
+
+    name: str = Field(default="", min_length=1, max_length=200)
+    agents: list[str] = Field(default=[], min_length=1, max_length=roster.MOST_MEMBERS)
+    leader_agent: str = ""
 
 
 class NewLine(Body):
@@ -86,57 +87,39 @@ def addressable(conn: apsw.Connection) -> dict[str, Addressable]:
     return {team.id: Addressable(team.name, team.leader) for team in teams.every(conn)}
 
 
-def _known(conn: apsw.Connection, team_id: str) -> teams.Team:
-    team = teams.get(conn, team_id)
-    if team is None:
-        raise Refused(404, f"team '{team_id}' not found")
-    return team
-
-
 @endpoint("GET", "/api/teams")
 async def get_teams(service: Service) -> dict[str, Team]:
     """All teams, by id."""
     return every(service.reader)
 
 
+@endpoint("GET", "/api/teams/{id}", {404: "there is no such team"})
+async def get_team(service: Service, *, id: str) -> Team:
+    """One team."""
+    return shown(known_team(service.reader, id))
+
+
 @endpoint("PUT", "/api/teams/{id}", {400: "the team can't be so; the sentence says why"})
-async def put_team(service: Service, *, id: str, body: NewTeam) -> Saved:
-    """Make a team, or replace one."""
-    team = teams.Team(id, body.name, body.leader_agent, tuple(dict.fromkeys(body.agents)))
-    if team.leader not in team.agents:
-        raise Refused(400, f"leader_agent {team.leader!r} is not among the agents")
-
-    def work(conn: apsw.Connection) -> None:
-        strangers = [agent for agent in team.agents if agents.get(conn, agent) is None]
-        if strangers:
-            raise Refused(400, f"agents: there is no {', '.join(strangers)}")
-        if agents.get(conn, id) is not None:
-            raise Refused(400, f"there is an agent {id!r}: @{id} can't name both")
-        teams.save(conn, team, now_ms=clock.now_ms())
-
-    try:
-        await service.change(work)
-    except apsw.ConstraintError:
-        raise Refused(400, "a team's id is 1 to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit") from None
+async def put_team(service: Service, *, id: str, body: TeamChange) -> Saved:
+    """Make a team, or change what is named of it."""
+    change = body.model_dump(exclude_unset=True)
+    if "leader_agent" in change:
+        change["leader"] = change.pop("leader_agent")
+    team = await service.change(lambda conn: roster.save_team(conn, id, change, now_ms=clock.now_ms()))
     return {"ok": True, "team": shown(team)}
 
 
 @endpoint("DELETE", "/api/teams/{id}", {404: "there is no such team"})
 async def delete_team(service: Service, *, id: str) -> Done:
     """Forget the team. Its agents stay, and what was said in its room."""
-
-    def work(conn: apsw.Connection) -> None:
-        _known(conn, id)
-        teams.delete(conn, id)
-
-    await service.change(work)
+    await service.change(lambda conn: roster.delete_team(conn, id))
     return DONE
 
 
 @endpoint("GET", "/api/chatroom/{id}", {404: "there is no such team"})
 async def get_room(service: Service, *, id: str, query: After) -> list[Line]:
     """What was said in the team's room, newest first."""
-    _known(service.reader, id)
+    known_team(service.reader, id)
     return views.room(service.reader, id, after=query.since or query.since_id, limit=query.limit)
 
 
@@ -144,9 +127,9 @@ async def get_room(service: Service, *, id: str, query: After) -> list[Line]:
 async def post_room(service: Service, *, id: str, body: NewLine) -> Posted:
     """Say something to all of the team."""
     line = await service.change(
-        lambda conn: rooms.post(conn, _known(conn, id), body.message, now_ms=clock.now_ms()), "dispatch"
+        lambda conn: rooms.post(conn, known_team(conn, id), body.message, now_ms=clock.now_ms()), "dispatch"
     )
     return {"ok": True, "id": line}
 
 
-ENDPOINTS = (get_teams, put_team, delete_team, get_room, post_room)
+ENDPOINTS = (get_teams, get_team, put_team, delete_team, get_room, post_room)

@@ -11,7 +11,7 @@ from shared.db.connection import rows, transaction
 from shared.errors import ClaimLost
 from shared.settings import Settings
 from shared.turns import Failure, RetryPolicy, Said
-from tests.functions.client import call, get, post
+from tests.functions.client import ask, call, get, post
 from tests.support import NOW, answer, column, dump, make_agent, make_chat, put, row, take, wire
 
 # -- POST /api/message
@@ -380,6 +380,9 @@ def test_agents_are_made_and_changed_where_named(serving, conn, tmp_path):
         "config": {"command": ["true"]},
         "concurrency": 3,
         "timezone": "UTC",
+        "folder": None,
+        "turn_timeout_ms": None,
+        "batch_size": None,
         "default": False,
     }
     assert replies[2].json()["assistant"]["default"]
@@ -388,12 +391,15 @@ def test_agents_are_made_and_changed_where_named(serving, conn, tmp_path):
 AGENTS = {
     "an unknown provider": ("a", {"provider": "claudius"}, "unknown provider 'claudius'; known: command, echo"),
     "an unknown zone": ("a", {"timezone": "Mars"}, "time zone 'Mars'"),
-    "an unknown setting": ("a", {"folder": "/etc"}, "folder: Extra inputs are not permitted"),
+    "an unknown setting": ("a", {"colour": "red"}, "colour: Extra inputs are not permitted"),
     "no name": ("a", {"name": ""}, "name: "),
     "null for what is required": ("a", {"config": None}, "config: "),
     "a concurrency of nothing": ("a", {"concurrency": 0}, "concurrency: "),
     "a program that is not named": ("a", {"provider": "command"}, "command: Field required"),
     "a program that is no list": ("a", {"provider": "command", "config": {"command": "python3 x"}}, "valid list"),
+    "a folder elsewhere": ("a", {"folder": "/etc"}, "does not lie below the folder of the agents"),
+    "somebody's folder": ("a", {"folder": "assistant"}, "of agent 'assistant' are not apart"),
+    "two folders": ("a", {"folder": "a", "working_directory": "b"}, "working_directory and folder are the same thing"),
     "an id in capitals": ("A", {}, "an agent's id is"),
     "an id with a dot": ("a.b", {}, "an agent's id is"),
 }
@@ -412,6 +418,48 @@ def test_a_change_touches_nothing_else(serving, conn):
     call(serving, ("PUT", "/api/agents/a", {"json": {"model": "m"}}))
     found = rows(conn, "SELECT model, instructions, concurrency, timezone FROM agents WHERE id = 'a'")
     assert found == [("m", "be kind", 4, "Europe/Zurich")]
+
+
+def test_limits_of_an_agents_own_are_set_and_taken_back(serving, conn):
+    set_, back = call(
+        serving,
+        ("PUT", "/api/agents/a", {"json": {"turn_timeout_ms": 5000, "batch_size": 2, "folder": "x/y"}}),
+        ("PUT", "/api/agents/a", {"json": {"turn_timeout_ms": None, "batch_size": None, "folder": None}}),
+    )
+    names = ("turn_timeout_ms", "batch_size", "folder")
+    assert [set_.json()["agent"][name] for name in names] == [5000, 2, "x/y"]
+    assert [back.json()["agent"][name] for name in names] == [None] * 3
+
+
+def test_another_agent_becomes_the_default(serving, conn):
+    call(serving, ("PUT", "/api/agents/a", {"json": {"default": True}}))
+    post(serving, {"message": "hi"})
+    assert column(conn, "SELECT agent FROM messages") == ["a"]
+    reply = ask(serving, "PUT", "/api/agents/a", {"default": False})
+    assert (reply.status_code, "make another agent the default" in reply.json()["error"]) == (409, True)
+
+
+def test_an_agent_that_was_talked_to_is_retired_and_comes_back(serving, conn):
+    make_agent(conn, "a", instructions="be kind")
+    waiting = post(serving, {"message": "hi", "agent": "a"}).json()["messageId"]
+    refused = ask(serving, "DELETE", "/api/agents/a")
+    assert (refused.status_code, "1 message waits for agent 'a'" in refused.json()["error"]) == (409, True)
+    replies = call(
+        serving,
+        ("POST", f"/api/messages/{waiting}/cancel", {}),
+        ("DELETE", "/api/agents/a", {}),
+        ("GET", "/api/agents/a", {}),
+        ("POST", "/api/message", {"json": {"message": "hi", "agent": "a"}}),
+        ("POST", "/api/message", {"json": {"message": "@a hi"}}),
+        ("PUT", "/api/agents/a", {"json": {}}),
+        ("POST", "/api/message", {"json": {"message": "hi", "agent": "a"}}),
+    )
+    assert [reply.status_code for reply in replies] == [200, 200, 404, 404, 200, 200, 200]
+    assert replies[1].json() == {"ok": True, "retired": True}
+    assert replies[2].json() == {"error": "agent 'a' not found; known: assistant"}
+    back = replies[5].json()
+    assert (back["provisioned"], back["agent"]["instructions"]) == (False, "be kind")
+    assert column(conn, "SELECT agent FROM messages ORDER BY id") == ["a", "assistant", "a"]
 
 
 def test_the_root_lists_what_can_be_asked(serving):

@@ -24,13 +24,25 @@ def test_a_team_is_made_replaced_and_forgotten(serving, crew):
     assert ask(serving, "DELETE", "/api/teams/crew").json() == {"ok": True}
     assert get(serving, "/api/teams").json() == {}
     gone = ask(serving, "DELETE", "/api/teams/crew")
-    assert (gone.status_code, gone.json()) == (404, {"error": "team 'crew' not found"})
+    assert (gone.status_code, gone.json()) == (404, {"error": "team 'crew' not found; known: none"})
+
+
+def test_a_team_keeps_what_is_not_named(serving, crew):
+    reply = ask(serving, "PUT", "/api/teams/crew", {"leader_agent": "coder"})
+    assert reply.json()["team"] == {**TEAM, "leader_agent": "coder"}
+    assert get(serving, "/api/teams/crew").json() == {**TEAM, "leader_agent": "coder"}
+    assert get(serving, "/api/teams/none").status_code == 404
+
+
+def test_a_new_team_needs_its_agents_only(serving, crew):
+    reply = ask(serving, "PUT", "/api/teams/two", {"agents": ["coder"]})
+    assert reply.json()["team"] == {"name": "two", "agents": ["coder"], "leader_agent": "coder"}
 
 
 TEAMS = {
     "no members": ("a", {**TEAM, "agents": []}, "agents: "),
-    "a stranger": ("a", {**TEAM, "agents": ["writer", "nobody"]}, "agents: there is no nobody"),
-    "a leader from elsewhere": ("a", {**TEAM, "leader_agent": "assistant"}, "leader_agent 'assistant' is not among"),
+    "a stranger": ("a", {**TEAM, "agents": ["writer", "nobody"]}, "there is no agent nobody"),
+    "a leader from elsewhere": ("a", {**TEAM, "leader_agent": "assistant"}, "its leader 'assistant' is not among"),
     "an agent's id": ("coder", TEAM, "there is an agent 'coder'"),
     "an id in capitals": ("Crew", TEAM, "a team's id is"),
     "no name": ("a", {**TEAM, "name": ""}, "name: "),
@@ -82,5 +94,5 @@ def test_a_viewer_goes_on_from_the_last_line_that_it_has(serving, crew):
 def test_a_line_that_can_not_be_is_refused(serving, crew, path, body, status):
     reply = post(serving, body, f"/api/chatroom/{path}")
     assert reply.status_code == status
-    assert reply.json()["error"] in ("team 'none' not found", "message is required")
+    assert reply.json()["error"] in ("team 'none' not found; known: crew", "message is required")
     assert column(crew, "SELECT id FROM messages") == []

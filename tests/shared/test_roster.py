@@ -270,7 +270,7 @@ def test_neither_the_default_nor_a_leader_can_go(conn):
 
 NAMES = {
     "Code Review": "code-review",
-    "  Ölfarbe & Co. ": "lfarbe-co",
+    "  Ölfarbe & Co. ": "olfarbe-co",
     "!!!": "agent",
     "Assistant": "assistant-2",
     "user": "user-2",
