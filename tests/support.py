@@ -1,7 +1,14 @@
 """What the tests of rows have in common: a literal instant, and rows made with one call."""
 
+import contextlib
+import fcntl
 import itertools
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -140,3 +147,38 @@ def dump(conn: apsw.Connection) -> dict[str, list[tuple[Any, ...]]]:
     """Everything that stands in the database, to see that nothing has changed."""
     tables = column(conn, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     return {table: rows(conn, f"SELECT * FROM {table} ORDER BY 1") for table in tables}
+
+
+def race(db: Path, script: str, arguments: Sequence[Sequence[object]]) -> list[str]:
+    """What each of several processes prints that come to the write lock of *db* before any of them is let in.
+
+    Args:
+        script: Python; it finds ``conn`` open, ``transaction`` imported, and its own arguments from ``sys.argv[2]`` on.
+    """
+    head = "import sys, pathlib\nfrom shared.db.connection import open_connection, transaction\n"
+    program = head + "conn = open_connection(pathlib.Path(sys.argv[1]))\n" + script
+    gate = Path(f"{db}-gate")
+    with gate.open("w") as closed:
+        fcntl.flock(closed, fcntl.LOCK_EX)
+        running = [
+            subprocess.Popen(
+                [sys.executable, "-c", program, str(db), *map(str, each)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for each in arguments
+        ]
+        deadline = time.monotonic() + 60
+        while not all(_is_at(process, gate) for process in running) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    ended = [(*process.communicate(timeout=60), process.returncode) for process in running]
+    assert [(error, code) for _, error, code in ended] == [("", 0)] * len(ended)
+    return [out.strip() for out, _, _ in ended]
+
+
+def _is_at(process: "subprocess.Popen[str]", gate: Path) -> bool:
+    """Whether the process has come to the gate, or is over: all that it read of the file, it has read before."""
+    with contextlib.suppress(OSError):
+        return any(fd.readlink() == gate for fd in Path(f"/proc/{process.pid}/fd").iterdir() if fd.is_symlink())
+    return process.poll() is not None
