@@ -11,6 +11,7 @@
     ├── UnknownName              no such channel or provider; lists the known ones
     ├── NotFound                 no such row (404)
     ├── WrongState               the row's state does not allow it (409)
+    ├── NotAllowed               somebody has no say in it (403)
     ├── NotReplicated            committed here, and not in the replica yet: not to be acknowledged (503)
     ├── ClaimLost                the lease went to somebody else: nothing was written
     ├── RetryableError           try again, after ``retry_after_ms`` if given
@@ -59,6 +60,10 @@ class NotFound(PostroomError):
 
 class WrongState(PostroomError):
     """The row is in a state that does not allow the change; the message says which."""
+
+
+class NotAllowed(PostroomError):
+    """Whoever asks for it has no say in it; the message says who has."""
 
 
 class NotReplicated(PostroomError):

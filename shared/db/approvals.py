@@ -75,13 +75,10 @@ class Approval(NamedTuple):
 
 
 class Card(NamedTuple):
-    """The response that shows an approval; *platform_message_id* is what carries the buttons, once it was sent."""
+    """The response that shows an approval: where it went, and whether it got there."""
 
-    channel: str
     chat_id: int
-    platform_id: str
     status: str
-    platform_message_id: str | None
 
 
 _SELECT = """
@@ -225,15 +222,7 @@ def shown(conn: apsw.Connection, id_: int, *, approver: int, card: int) -> None:
 
 def card_of(conn: apsw.Connection, approval: Approval) -> Card | None:
     """The card that shows the approval, or None. It is not pruned while the approval is pending."""
-    found = rows(
-        conn,
-        """
-        SELECT channel, chat_id, platform_id, status, parts ->> '$[#-1]'
-          FROM responses
-         WHERE id = :card
-        """,
-        {"card": approval.card},
-    )
+    found = rows(conn, "SELECT chat_id, status FROM responses WHERE id = :card", {"card": approval.card})
     return Card._make(found[0]) if found else None
 
 

@@ -75,6 +75,12 @@ def use(conn: apsw.Connection, id_: int, user_id: int, now_ms: int) -> bool:
     return conn.changes() == 1
 
 
+def is_used_by(conn: apsw.Connection, code_hash: str, user_id: int) -> bool:
+    """Whether it was this user who used the code."""
+    key = {"code_hash": code_hash, "user_id": user_id}
+    return bool(rows(conn, "SELECT 1 FROM pairings WHERE code_hash = :code_hash AND used_by = :user_id", key))
+
+
 def revoke(conn: apsw.Connection, pairing_id: str, *, now_ms: int) -> bool:
     """Nobody can use it any more. False: there is no such one, or it is not open."""
     conn.execute(
