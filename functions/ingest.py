@@ -7,6 +7,8 @@ stored (or is not replicated yet), so that the platform sends it again.
 
 import asyncio
 import hashlib
+from collections.abc import Iterator
+from typing import Any
 
 import apsw
 import functions_framework.aio
@@ -14,14 +16,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared import clock, logs, routing
+from shared import clock, intake, logs
 from shared.channels import registry
 from shared.channels.base import Channel, Received, WebhookReply, WebhookRequest
 from shared.db import dropped
 from shared.db.writer import Writer
 from shared.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
 from shared.kick import Kicker
+from shared.policy import Policy
 from shared.replication import Replication
+from shared.routing import Routed
 from shared.serving import Handled, Held, function_app, read_body
 from shared.settings import Settings
 
@@ -36,39 +40,44 @@ class Ingest:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.policy = Policy.of(settings)
         self.replication = Replication(settings, registry.NAMES)
         self.writer = Writer(settings.db)
         self.kicker = Kicker(settings.sockets)
-        self._is_kick_due = False
+        self._due: set[str] = set()  # who is to be kicked
 
     async def store(self, channel: str, received: Received, *, now_ms: int) -> WebhookReply:
         """Store what one webhook brought, in one transaction that others may share; what the platform is answered."""
-        policy = self.settings.new_chats
         news = [event for event in received.events if event.kind != "ping"]
         if not news:
             return received.reply
 
-        def work(conn: apsw.Connection) -> list[routing.Routed]:
-            return [routing.store(conn, channel, event, new_chats=policy, now_ms=now_ms) for event in news]
+        def work(conn: apsw.Connection) -> list[Routed]:
+            return [intake.take(conn, channel, event, self.policy, now_ms=now_ms) for event in news]
 
         routed = await self.writer.run(work)
-        stored = sum(each.stored for each in routed)
-        duplicates = sum(each.duplicates for each in routed)
-        reasons = [each.dropped for each in routed if each.dropped]
-        if stored and not self._is_kick_due:
-            self._is_kick_due = True
-            asyncio.get_running_loop().call_soon(self._kick)
-        facts = {"dropped": reasons} if reasons else {"duplicates": duplicates} if duplicates else {}
-        log.info("ingest.stored", channel=channel, stored=stored, **facts)
+        self._kick_soon(*self._whom_to_kick(routed))
+        log.info("ingest.stored", channel=channel, **_facts(routed))
         await self.replication.confirm(channel)
-        is_taken = stored or duplicates
+        is_taken = any(each.is_taken for each in routed)
         return received.reply if is_taken else received.not_taken or received.reply
 
-    def _kick(self) -> None:
+    def _whom_to_kick(self, routed: list[Routed]) -> Iterator[str]:
+        if any(each.stored for each in routed):
+            yield "dispatch"
+        if any(each.said for each in routed):
+            yield "deliver"
+
+    def _kick_soon(self, *names: str) -> None:
         """Once for all that the same commit has stored: their turn comes before ours."""
-        self._is_kick_due = False
-        self.kicker.kick("dispatch")
-        self.kicker.kick("api")
+        if names and not self._due:
+            asyncio.get_running_loop().call_soon(self._kick)
+        self._due.update(names)
+
+    def _kick(self) -> None:
+        for name in (*self._due, "api"):
+            self.kicker.kick(name)
+        self._due.clear()
 
     async def keep_unreadable(self, channel: Channel, body: bytes, reason: str, *, now_ms: int) -> WebhookReply:
         """A signed body that can't be read: the reason is kept once, however often it comes; the body is not."""
@@ -85,6 +94,16 @@ class Ingest:
         await self.replication.close()
         self.writer.close()
         self.kicker.close()
+
+
+def _facts(routed: list[Routed]) -> dict[str, Any]:
+    """What the log tells: how much is stored, and what else there was."""
+    facts = {
+        "dropped": [each.dropped for each in routed if each.dropped],
+        "held": sum(each.held for each in routed),
+        "duplicates": sum(each.duplicates for each in routed),
+    }
+    return {"stored": sum(each.stored for each in routed), **{name: fact for name, fact in facts.items() if fact}}
 
 
 _held = Held(lambda: Ingest(Settings.load()))

@@ -41,3 +41,16 @@ def gate(command: str | None, standing: Standing, agent: str) -> Gate:
     if not standing.administers(agent):
         return "refuse"
     return "do" if command == CLEAR else "pass"
+
+
+def refusal(command: str, agent_name: str) -> str:
+    """What somebody is told who is no admin."""
+    return (
+        f"Only an admin of {agent_name} may use /{command}. Ask one of them to do it; if this is your own bot, "
+        "run `emulator pair` on its machine and send me the code."
+    )
+
+
+def done(agent_name: str) -> str:
+    """What an admin is told who cleared."""
+    return f"{agent_name} starts afresh: what was said here before is forgotten."

@@ -1,66 +1,134 @@
-"""From a platform's event to the sessions that it concerns: policy on rows, decided by pure functions over facts."""
+"""From a platform's event to the sessions that it concerns: facts from rows, decided by pure functions, done on rows.
 
-import json
+::
+
+    unreadable, empty ─> dropped
+    nobody wired the chat ─> wired | an owner is asked, and it is held | dropped
+    each wiring, the most important first, and none stops another:
+        engages, or is named ──┬─ its sender may not ─> dropped
+                               ├─ a command ─> dropped | refused with a sentence | done | text like any other
+                               ├─ its sender is unknown ─> held, and somebody is asked
+                               └─ else ─> stored, and asks for a turn
+        does not, but accumulates ─> stored as context, if its sender may
+
+Nothing of what somebody wrote who may not is stored anywhere. An event that comes again is stored for the agents that
+missed it; what was said or done because of it is neither said nor done again.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import apsw
 
-from shared import wiring
+from shared import access, approving, commands, limits, logs, notices, people, resets, takers, wiring
+from shared.access import Standing
+from shared.approving import Asked
+from shared.channels import registry
 from shared.channels.base import Event
-from shared.db import agents, chats, dropped, messages, sessions, wirings
-from shared.db.wirings import Wiring
+from shared.db import agents, chats, dropped, messages, sticky, wirings
+from shared.db.chats import Chat
+from shared.db.connection import savepoint
+from shared.db.wirings import Place, Wiring
+from shared.errors import PostroomError
+from shared.policy import Policy
+from shared.takers import Taker
 
+log = logs.get()
 
-class Engagement(NamedTuple):
-    """One agent takes the message: as something to answer, or as context only."""
-
-    wiring: Wiring
-    trigger: bool
+_WAITING = "I have asked whether I may answer you here. What you wrote waits until somebody has decided."
+# What one wiring suffers from, and not the database: for a lock or a full disk the platform sends the event again.
+_ITS_OWN = (PostroomError, apsw.ConstraintError, ValueError, TypeError, LookupError)
 
 
 class Routed(NamedTuple):
-    """What became of an event: rows stored, or why not."""
+    """What became of an event.
+
+    Attributes:
+        stored: for how many agents it is new.
+        duplicates: how many had it already.
+        held: for how many it waits until somebody has decided.
+        dropped: why an agent was not given it, as the rows of ``dropped`` say; the first reason of several.
+        said: a response was written, which ``deliver`` is to send.
+    """
 
     stored: int = 0
     duplicates: int = 0
+    held: int = 0
     dropped: str | None = None
+    said: bool = False
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the person hears of it: from an agent, or from us."""
+        return bool(self.stored or self.duplicates or self.said)
 
 
-def engage(event: Event, wired: Sequence[Wiring]) -> list[Engagement]:
-    """Which of the chat's agents take the event, most important first."""
-    engaged = []
-    for each in wired:
-        if event.is_mention or not event.is_group:
-            engaged.append(Engagement(each, trigger=True))
-        elif each.ignored_message_policy == "accumulate":
-            engaged.append(Engagement(each, trigger=False))
-    return engaged
+def store(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Routed:
+    """Store the event for every agent that takes it, in the caller's transaction; a refusal too, with its reason."""
+    reason = unusable(event)
+    if reason is not None:
+        return drop(conn, channel, event, reason, now_ms=now_ms)
+    event = _in_thread(channel, event)
+    place = wirings.of_place(conn, channel, event.platform_id or "")
+    if place is not None and place.chat.status != "active":
+        return drop(conn, channel, event, "chat_inactive", now_ms=now_ms)
+    if place is None or not place.wirings:
+        return _to_unwired(conn, channel, event, place and place.chat, policy, now_ms=now_ms)
+    return _Offers(conn, event, place, policy, now_ms=now_ms).make()
 
 
-def thread_of_session(wired: Wiring, event: Event) -> tuple[int | None, str | None]:
-    """The chat and thread that the session is keyed by; the sub-threads of a direct chat share one session."""
-    match wired.session_mode:
-        case "agent-shared":
-            return None, None
-        case "per-thread" if event.is_group:
-            return wired.chat_id, event.thread_id
-    return wired.chat_id, None
+def admit(conn: apsw.Connection, channel: str, event: Event, agent: str, *, now_ms: int) -> bool:
+    """Store an event that was held for *agent*; False if the agent has it already, or answers there no more."""
+    event = _in_thread(channel, event)
+    place = wirings.of_place(conn, channel, event.platform_id or "")
+    wired = next((each for each in place.wirings if each.agent == agent), None) if place is not None else None
+    if place is None or wired is None:
+        return False
+    taker = takers.as_asked(event, wired, takers.named(conn, event, place))
+    return _put(conn, channel, event, taker, now_ms=now_ms)
 
 
-def store(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> Routed:
-    """Store the event for every agent that takes it, in the caller's transaction; a refusal too, with its reason.
+def unusable(event: Event) -> str | None:
+    """Why no agent is asked, whoever is wired; None if one may be."""
+    if not event.asks_for_a_turn:
+        return event.reason or f"unsupported:{event.kind}"
+    if event.platform_id is None:
+        return "no_chat"
+    if not event.text and not event.attachments:
+        return "empty"
+    return None
 
-    A redelivered event is stored for the agents that missed it, and for no other.
-    """
-    reason = _refusal(event)
-    if reason is None:
-        wired = _wirings(conn, channel, event, new_chats=new_chats, now_ms=now_ms)
-        engaged = engage(event, wired)
-        if engaged:
-            outcomes = [_enqueue(conn, channel, event, each, now_ms=now_ms) for each in engaged]
-            return Routed(stored=sum(outcomes), duplicates=outcomes.count(False))
-        reason = "not_addressed" if wired else "not_wired"
+
+def drop(conn: apsw.Connection, channel: str, event: Event, reason: str, *, now_ms: int) -> Routed:
+    """Keep why nothing comes of the event: *reason* is a word, or ``word:detail``."""
+    _record(conn, channel, event, reason, now_ms=now_ms)
+    return Routed(dropped=reason)
+
+
+def refuse_for_now(
+    conn: apsw.Connection,
+    channel: str,
+    event: Event,
+    over: limits.Exceeded,
+    *,
+    chat: Chat | None,
+    is_asked: bool,
+    now_ms: int,
+) -> Routed:
+    """Too much came. Whoever asked for something is told so, once in a minute."""
+    reason = f"rate_limited:{over.whose}"
+    is_new = _record(conn, channel, event, reason, now_ms=now_ms)
+    is_told = is_new and is_asked and chat is not None and over.again_at is not None
+    if is_told and chat is not None:
+        sentence = limits.sentence(over, now_ms=now_ms)
+        notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
+    return Routed(dropped=reason, said=is_told)
+
+
+def _record(conn: apsw.Connection, channel: str, event: Event, reason: str, *, now_ms: int) -> bool:
+    """Keep the reason; False if one is kept of this event already."""
     word, _, detail = reason.partition(":")
     dropped.record(
         conn,
@@ -72,68 +140,240 @@ def store(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, 
         event_key=event.event_key,
         now_ms=now_ms,
     )
-    return Routed(dropped=reason)
+    return conn.changes() == 1
 
 
-def _refusal(event: Event) -> str | None:
-    """Why no agent is asked, whoever is wired; None if one may be."""
-    if not event.asks_for_a_turn:
-        return event.reason or f"unsupported:{event.kind}"
-    if event.platform_id is None:
-        return "no_chat"
-    if not event.text and not event.attachments:
-        return "empty"
-    return None
+def _in_thread(channel: str, event: Event) -> Event:
+    """Threads only where the platform has them; elsewhere an id in their place means something else."""
+    if event.thread_id is None or registry.traits(channel).has_threads:
+        return event
+    return replace(event, thread_id=None)
 
 
-def _wirings(conn: apsw.Connection, channel: str, event: Event, *, new_chats: str, now_ms: int) -> list[Wiring]:
-    """The wirings of the event's chat; one that has none gets the default agent, where the operator allows that."""
-    platform_id = event.platform_id or ""
-    place = wirings.of_place(conn, channel, platform_id)
-    wired = place.wirings if place else []
-    if wired or new_chats != "wire" or not (event.is_mention or not event.is_group):
-        return wired
+def _put(conn: apsw.Connection, channel: str, event: Event, taker: Taker, *, now_ms: int) -> bool:
+    """Give the agent its message; False if it has it."""
+    new = takers.message(conn, channel, event, taker, now_ms=now_ms)
+    if taker.sticks:
+        sticky.add(conn, taker.wiring.id, event.thread_id or "", now_ms)
+    return messages.enqueue(conn, new, now_ms=now_ms) is not None
+
+
+def _tell_that_it_waits(
+    conn: apsw.Connection, channel: str, event: Event, chat: Chat, asked: Sequence[Asked], *, now_ms: int
+) -> bool:
+    """Whoever has to wait is told when that begins; and each time where the platform shows a place for the answer."""
+    held = [each for each in asked if each.outcome == "held"]
+    is_first = any(each.approval is not None and each.approval.created_at == now_ms for each in held)
+    if is_first or (held and event.kind == "command"):
+        notices.say(conn, channel, event, _WAITING, chat_id=chat.id, now_ms=now_ms)
+        return True
+    return False
+
+
+# -- chats that nobody wired -------------------------------------------------------------------------------------------
+
+
+def _to_unwired(
+    conn: apsw.Connection, channel: str, event: Event, chat: Chat | None, policy: Policy, *, now_ms: int
+) -> Routed:
+    """As the operator wants it: the default agent answers, an owner is asked, or neither."""
+    is_meant = event.is_mention or not event.is_group
+    if chat is not None and chat.refused_at is not None:
+        return drop(conn, channel, event, "chat_refused", now_ms=now_ms)
+    if policy.new_chats == "refuse" or not is_meant:
+        return drop(conn, channel, event, "not_wired", now_ms=now_ms)
+    over = limits.exceeded(conn, channel, event, policy, now_ms=now_ms)
+    if over is not None:
+        return refuse_for_now(conn, channel, event, over, chat=chat, is_asked=True, now_ms=now_ms)
+    if policy.new_chats == "ask":
+        return _ask_for_chat(conn, channel, event, chat, policy, now_ms=now_ms)
     agent = agents.default(conn)
     if agent is None:
-        return []
-    chat = chats.ensure(
+        return drop(conn, channel, event, "not_wired", now_ms=now_ms)
+    chat = chat or _make_chat(conn, channel, event, "public", now_ms=now_ms)
+    wired = wiring.connect(conn, chat.id, agent.id, now_ms=now_ms)
+    return _Offers(conn, event, Place(chat, [wired]), policy, now_ms=now_ms, is_counted=True).make()
+
+
+def _make_chat(
+    conn: apsw.Connection, channel: str, event: Event, sender_policy: Literal["strict", "public"], *, now_ms: int
+) -> Chat:
+    return chats.ensure(
         conn,
         channel,
-        platform_id,
+        event.platform_id or "",
         is_group=event.is_group,
         name=None if event.is_group else event.sender,
+        sender_policy=sender_policy,
         now_ms=now_ms,
     )
-    wiring.connect(conn, chat.id, agent.id, now_ms=now_ms)
-    return wirings.of_chat(conn, chat.id)
 
 
-def _enqueue(conn: apsw.Connection, channel: str, event: Event, engagement: Engagement, *, now_ms: int) -> bool:
-    """Whether the message was new to this agent."""
-    wired = engagement.wiring
-    session = sessions.ensure(conn, wired.agent, *thread_of_session(wired, event), now_ms=now_ms)
-    content = {
-        "context": event.context,
-        "own_answer": event.kind == "command",  # the platform shows a place for the answer to each command
-        "reply_to": event.reply_to,
-        "edited": event.edited,
-        "is_group": event.is_group,
-    }
-    new = messages.NewMessage(
-        id_prefix=channel,
-        channel=channel,
-        chat_id=wired.chat_id,
-        platform_id=event.platform_id,
-        thread_id=event.thread_id,
-        platform_message_id=event.platform_message_id,
-        event_key=event.event_key,
-        sender=event.sender,
-        sender_id=event.sender_id,
-        message=event.text,
-        content=json.dumps({key: value for key, value in content.items() if value}),
-        files=json.dumps(event.attachments),
-        agent=wired.agent,
-        session_id=session,
-        trigger=engagement.trigger,
-    )
-    return messages.enqueue(conn, new, now_ms=now_ms) is not None
+def _ask_for_chat(
+    conn: apsw.Connection, channel: str, event: Event, chat: Chat | None, policy: Policy, *, now_ms: int
+) -> Routed:
+    """Hold the event until an owner has said who answers there. Of a chat that nobody is asked about, no row stays."""
+    with savepoint(conn) as point:
+        known = chat or _make_chat(conn, channel, event, "strict", now_ms=now_ms)
+        asked = approving.ask_chat(conn, known, event, policy=policy, now_ms=now_ms)
+        if asked.outcome in ("held", "again"):
+            is_told = _tell_that_it_waits(conn, channel, event, known, [asked], now_ms=now_ms)
+            return Routed(held=1, said=asked.said or is_told)
+        point.undo()
+    reason = "not_wired" if asked.outcome == "nobody_to_ask" else asked.outcome
+    return drop(conn, channel, event, reason, now_ms=now_ms)
+
+
+# -- chats that have wirings -------------------------------------------------------------------------------------------
+
+
+class _Offers:
+    """One event, offered to the agents of one chat."""
+
+    __slots__ = (
+        "_asked", "_channel", "_cleared", "_conn", "_count", "_event", "_is_counted", "_now_ms", "_place", "_policy",
+        "_reasons", "_refused",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        conn: apsw.Connection,
+        event: Event,
+        place: Place,
+        policy: Policy,
+        *,
+        now_ms: int,
+        is_counted: bool = False,
+    ) -> None:
+        self._conn, self._event, self._place, self._policy, self._now_ms = conn, event, place, policy, now_ms
+        self._channel = place.chat.channel
+        self._is_counted = is_counted  # against the limits
+        self._count: Counter[bool] = Counter()  # of agents for whom it is new, or not
+        self._asked: list[Asked] = []
+        self._reasons: list[str] = []
+        self._cleared: list[Wiring] = []
+        self._refused: list[Wiring] = []
+
+    def make(self) -> Routed:
+        """Offer it to all, and say what has to be said once for all of them."""
+        found, failed = takers.of(self._conn, self._event, self._place, self._policy, now_ms=self._now_ms)
+        self._reasons += [f"wiring_failed:{agent}" for agent in failed]
+        if not found:
+            return self._dropped("not_addressed")
+        over = None if self._is_counted else self._exceeded()
+        if over is not None:
+            return refuse_for_now(
+                self._conn,
+                self._channel,
+                self._event,
+                over,
+                chat=self._place.chat,
+                is_asked=any(taker.trigger for taker in found),
+                now_ms=self._now_ms,
+            )
+        standing = people.standing(self._conn, self._channel, self._event.sender_id)
+        for taker in found:
+            self._offer(taker, standing)
+        said = self._answer_command(found) if self._cleared or self._refused else False
+        if self._asked:
+            said |= self._tell_that_it_waits()
+        self._remember(standing)
+        return self._dropped()._replace(
+            stored=self._count[True], duplicates=self._count[False], held=len(self._asked), said=said
+        )
+
+    def _dropped(self, otherwise: str | None = None) -> Routed:
+        """Keep the reasons why an agent was not given it; *otherwise* where there is none."""
+        if otherwise is not None and not self._reasons:
+            self._reasons.append(otherwise)
+        for reason in self._reasons:
+            self._record(reason)
+        return Routed(dropped=self._reasons[0] if self._reasons else None)
+
+    def _record(self, reason: str) -> bool:
+        return _record(self._conn, self._channel, self._event, reason, now_ms=self._now_ms)
+
+    def _exceeded(self) -> limits.Exceeded | None:
+        """Whether it is too much; what comes again, because we were late with an answer, is not."""
+        over = limits.exceeded(self._conn, self._channel, self._event, self._policy, now_ms=self._now_ms)
+        is_again = over is not None and messages.has_event(self._conn, self._channel, self._event.event_key)
+        return None if is_again else over
+
+    def _offer(self, taker: Taker, standing: Standing) -> None:
+        """Give it to one agent. If that fails, it fails for this agent alone."""
+        wired = taker.wiring
+        try:
+            with savepoint(self._conn):
+                self._give(taker, standing)
+        except _ITS_OWN as error:
+            log.exception("routing.wiring_failed", agent=wired.agent, chat=wired.chat_id, reason=type(error).__name__)
+            self._reasons.append(f"wiring_failed:{wired.agent}")
+
+    def _give(self, taker: Taker, standing: Standing) -> None:
+        wired, has_id = taker.wiring, self._event.sender_id is not None
+        policy = self._place.chat.sender_policy
+        verdict, reason = access.admits(policy, wired.sender_scope, standing, wired.agent, has_id=has_id)
+        if verdict == "refuse" or (verdict == "ask" and not taker.trigger):
+            self._reasons.append(reason)
+        elif taker.trigger and self._is_for_us(taker, standing):
+            pass
+        elif verdict == "ask":
+            self._ask(wired.agent)
+        else:
+            is_new = _put(self._conn, self._channel, self._event, taker, now_ms=self._now_ms)
+            self._count[is_new] += 1
+
+    def _is_for_us(self, taker: Taker, standing: Standing) -> bool:
+        """Whether it is a command that no agent is given."""
+        command = commands.command_of(self._event, taker.text)
+        match commands.gate(command, standing, taker.wiring.agent):
+            case "pass":
+                return False
+            case "drop":
+                self._reasons.append(f"command_filtered:{command}")
+            case "refuse":
+                self._refused.append(taker.wiring)
+            case "do":
+                self._cleared.append(taker.wiring)
+        return True
+
+    def _ask(self, agent: str) -> None:
+        asked = approving.ask_sender(
+            self._conn, self._place, self._event, agent, policy=self._policy, now_ms=self._now_ms
+        )
+        if asked.outcome in ("held", "again"):
+            self._asked.append(asked)
+        else:
+            self._reasons.append("sender_unknown" if asked.outcome == "nobody_to_ask" else asked.outcome)
+
+    def _tell_that_it_waits(self) -> bool:
+        is_told = _tell_that_it_waits(
+            self._conn, self._channel, self._event, self._place.chat, self._asked, now_ms=self._now_ms
+        )
+        return is_told or any(each.said for each in self._asked)
+
+    def _answer_command(self, found: Sequence[Taker]) -> bool:
+        """Do what was commanded, say so, and to whom it was not granted; False if that was done when it came before."""
+        names = {taker.wiring.agent: commands.command_of(self._event, taker.text) for taker in found}
+        first = (self._refused or self._cleared)[0]
+        if not self._record(f"{'command_refused' if self._refused else 'command_done'}:{names[first.agent]}"):
+            return False
+        for wired in self._cleared:
+            key = takers.key_of_session(wired, self._event)
+            resets.clear(self._conn, wired.agent, *key, now_ms=self._now_ms)
+        self._reasons += [f"command_refused:{names[wired.agent]}" for wired in self._refused]
+        sentences = [commands.done(self._name(wired)) for wired in self._cleared]
+        sentences += [commands.refusal(names[wired.agent] or "", self._name(wired)) for wired in self._refused]
+        text = "\n\n".join(dict.fromkeys(sentences))
+        notices.say(self._conn, self._channel, self._event, text, chat_id=self._place.chat.id, now_ms=self._now_ms)
+        return True
+
+    def _name(self, wired: Wiring) -> str:
+        agent = agents.get(self._conn, wired.agent)
+        return agent.name if agent is not None else wired.agent
+
+    def _remember(self, standing: Standing) -> None:
+        """Where somebody whom we know is reached alone, on platforms that don't name that chat after them."""
+        is_direct = not self._event.is_group and standing.user_id is not None
+        if is_direct and not registry.traits(self._channel).direct_by_sender:
+            people.seen_direct(self._conn, standing.user_id or 0, self._place.chat.id, self._now_ms)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import apsw
 
@@ -185,6 +185,33 @@ class transaction:
     def _roll_back(self) -> None:
         if self._conn.in_transaction:  # a full disk or an I/O error may have ended it already
             self._conn.execute("ROLLBACK")
+
+
+class savepoint:
+    """A part of a transaction: what raises within it is taken back, and the rest stays."""
+
+    __slots__ = ("_conn", "_is_over")
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        self._conn = conn
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        self._conn.execute("SAVEPOINT part")
+        return self
+
+    def undo(self) -> None:
+        """Take back what was done within; what follows belongs to the whole."""
+        if not self._is_over and self._conn.in_transaction:  # a full disk or an I/O error may have ended all of it
+            self._is_over = True
+            self._conn.execute("ROLLBACK TO part")
+            self._conn.execute("RELEASE part")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.undo()
+        elif not self._is_over:
+            self._conn.execute("RELEASE part")
 
 
 def _gate(conn: apsw.Connection) -> _Gate:

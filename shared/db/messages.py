@@ -134,6 +134,14 @@ def _is_given(conn: apsw.Connection, message_id: str) -> bool:
     return bool(rows(conn, "SELECT 1 FROM messages WHERE given_id = :id", {"id": message_id}))
 
 
+def has_event(conn: apsw.Connection, channel: str, event_key: str) -> bool:
+    """Whether an agent was given this platform event."""
+    key = {"channel": channel, "event_key": event_key}
+    return bool(
+        scalar(conn, "SELECT 1 FROM messages WHERE channel = :channel AND event_key = :event_key LIMIT 1", key)
+    )
+
+
 def rename_taken(conn: apsw.Connection, *, after: int) -> None:
     """Rows that follow *after* and whose computed id a caller had given to another message get an id of their own."""
     taken = rows(
