@@ -83,8 +83,11 @@ def _check(wanted: Mapping[str, Any]) -> None:
             raise ConfigInvalid(f"{field} {wanted[field]!r} of a wiring is none of {', '.join(words)}")
     if type(wanted["priority"]) is not int or abs(wanted["priority"]) > _HIGHEST:
         raise ConfigInvalid(f"priority {wanted['priority']!r} of a wiring is no whole number up to {_HIGHEST}")
-    if wanted["engage_pattern"] is not None:
-        patterns.check(wanted["engage_pattern"])
+    pattern = wanted["engage_pattern"]
+    if not isinstance(pattern, str | None):
+        raise ConfigInvalid(f"engage_pattern {pattern!r} of a wiring is no text")
+    if pattern is not None:
+        patterns.check(pattern)
     elif wanted["engage_mode"] == "pattern":
         raise ConfigInvalid("a wiring that engages by pattern needs an engage_pattern; '.' matches every text")
 
