@@ -14,7 +14,9 @@ BACKLOG = 1000  # news that a stuck reader may pile up; past that it is cut off 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One thing that happened: ``message``, ``delivery``, ``call``, ``typing`` or ``chat``."""
+    """One thing that happened: ``message``, ``delivery``, ``call``, ``typing``, ``notice`` (an answer to a press, shown
+    over the chat to whoever pressed) or ``chat``.
+    """
 
     name: str
     data: Mapping[str, Any]

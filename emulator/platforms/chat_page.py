@@ -78,12 +78,16 @@ class ChatPage:
         return web.json_response(self._interactions.delivery(interaction), status=201)
 
     async def _press(self, request: web.Request) -> web.Response:
+        """A person presses a button; answered before the delivery is over."""
         body = await read_json(request)
-        done = self._people.press(text(body, "chat"), text(body, "message"), text(body, "person"), text(body, "data"))
-        return web.json_response(done, status=201)
+        pressed = (text(body, "chat"), text(body, "message"), text(body, "person"), text(body, "data"))
+        if platform_of(request) == "telegram":
+            return web.json_response(self._people.press(*pressed), status=201)
+        interaction = self._interactions.press(*pressed)
+        return web.json_response(self._interactions.delivery(interaction), status=201)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """Server-sent events: ``message``, ``delivery``, ``call``, ``typing``, ``chat``; a comment every 15 s."""
+        """Server-sent events: ``message delivery call typing notice chat``; a comment every 15 s."""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         async with self._bus.listen() as queue:
             await response.prepare(request)

@@ -2,6 +2,32 @@
 
 Everything is JSON. A request that can't be done is answered 400 or 404 with ``{"error": sentence}``. Requests that a
 page of another site sends are refused (403): whoever browses must not steer the emulator by accident.
+
+Below ``/control/{telegram|discord}``; who is there from the start stands in :mod:`.cast`::
+
+    GET  /people                                     {people: [{id, name, username}]}
+    POST /people                      {name}         somebody new; on Discord in #general, and with no direct chat yet
+    GET  /chats, /chats/{chat}                       conversations; one with its messages, deliveries and calls
+    POST /chats          {title, members, super?}    a group or a server channel, with people by their ids and the bot
+    POST /chats/{chat}/members        {person}       somebody comes into it
+    POST /chats/{chat}/block          {blocked}      the bot is blocked, or thrown out; false: taken back
+    POST /chats/{chat}/messages/{message}/press   {person, data}    a button; data as the page's transcript shows it
+    GET  /calls?chat=&method=&after=                 what the bot called
+    POST /faults, DELETE /faults                     the next calls fail, see :mod:`.faults`
+
+Only on Telegram, where somebody new is also whoever acts under a new number::
+
+    POST /users/{person}/message      {text, chat?, thread?, reply_to?}   an unknown group is founded by speaking in it
+    POST /chats/{chat}/messages/{message}/edit    {text}
+    POST /chats/{chat}/messages/{message}/react   {person, emoji}
+    POST /chats/{chat}/migrate                       a group becomes a supergroup
+    POST /updates, /updates/{update}/redeliver       any update as it stands; one that was delivered, again
+    GET  /webhook                                    what is registered, and how every update fared
+
+Only on Discord::
+
+    POST /users/{person}/ask          {prompt, channel?, command?, wait?}
+    GET  /interactions?channel=, POST /interactions/{interaction}/replay
 """
 
 import json
@@ -50,15 +76,20 @@ class Control:
             web.get(either + "/calls", self._calls),
             web.post(either + "/faults", self._add_fault),
             web.delete(either + "/faults", self._clear_faults),
+            web.get(either + "/people", self._everybody),
+            web.post(either + "/people", self._meet),
             web.get(either + "/chats", self._chats),
+            web.post(either + "/chats", self._found),
             web.get(either + "/chats/{chat}", self._transcript),
+            web.post(either + "/chats/{chat}/members", self._join),
             web.post(either + "/chats/{chat}/block", self._block),
+            web.post(either + "/chats/{chat}/messages/{message}/press", self._press),
             web.post(telegram + "/users/{person}/message", self._say),
             web.post(telegram + "/updates", self._inject),
             web.post(telegram + "/updates/{update}/redeliver", self._redeliver),
             web.get(telegram + "/webhook", self._webhook),
             web.post(message + "/edit", self._edit),
-            web.post(message + "/press", self._press),
+            web.post(telegram + "/chats/{chat}/migrate", self._migrate),
             web.post(message + "/react", self._react),
             web.post(discord + "/users/{person}/ask", self._ask),
             web.get(discord + "/interactions", self._list_interactions),
@@ -86,6 +117,33 @@ class Control:
 
     async def _chats(self, request: web.Request) -> web.Response:
         return web.json_response({"chats": [self._view.chat(c) for c in self._store.chats(platform_of(request))]})
+
+    async def _everybody(self, request: web.Request) -> web.Response:
+        return web.json_response({"people": self._view.people(platform_of(request))})
+
+    async def _meet(self, request: web.Request) -> web.Response:
+        name = text(await read_json(request), "name")
+        is_telegram = platform_of(request) == "telegram"
+        person = self._people.meet(name) if is_telegram else self._interactions.meet(name)
+        return web.json_response({"id": person.id, "name": person.name, "username": person.username}, status=201)
+
+    async def _found(self, request: web.Request) -> web.Response:
+        body = await read_json(request)
+        title, members = text(body, "title"), [str(member) for member in body.get("members") or []]
+        if platform_of(request) == "discord":
+            return web.json_response({"chat": self._interactions.found(title, members).id}, status=201)
+        done = self._people.found(title, members, is_super=body.get("super") is True)
+        return web.json_response(done, status=201)
+
+    async def _join(self, request: web.Request) -> web.Response:
+        person, chat = text(await read_json(request), "person"), self._chat(request)
+        if chat.platform == "telegram":
+            return web.json_response(self._people.join(chat.id, person), status=201)
+        self._interactions.join(chat.id, person)
+        return web.json_response({"chat": chat.id, "person": person}, status=201)
+
+    async def _migrate(self, request: web.Request) -> web.Response:
+        return web.json_response(self._people.migrate(request.match_info["chat"]), status=201)
 
     async def _transcript(self, request: web.Request) -> web.Response:
         return web.json_response(self._view.transcript(self._chat(request)))
@@ -116,9 +174,13 @@ class Control:
         return web.json_response(self._people.edit(match["chat"], match["message"], text(body, "text")), status=201)
 
     async def _press(self, request: web.Request) -> web.Response:
+        """On Discord answered when Discord has: the initial response came, or the 3 s are over."""
         body, match = await read_json(request), request.match_info
-        done = self._people.press(match["chat"], match["message"], text(body, "person"), text(body, "data"))
-        return web.json_response(done, status=201)
+        pressed = (match["chat"], match["message"], text(body, "person"), text(body, "data"))
+        if platform_of(request) == "telegram":
+            return web.json_response(self._people.press(*pressed), status=201)
+        interaction = await self._interactions.settled(self._interactions.press(*pressed))
+        return web.json_response(self._interactions.delivery(interaction), status=201)
 
     async def _react(self, request: web.Request) -> web.Response:
         body, match = await read_json(request), request.match_info

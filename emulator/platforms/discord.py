@@ -4,7 +4,6 @@ Source: https://discord.com/developers/docs/reference (v10): routes, limits, err
 are not here answer 404 with code 0. Interaction tokens live and die in :mod:`.discord_interactions`.
 """
 
-import asyncio
 import json
 import re
 import time
@@ -18,6 +17,18 @@ from aiohttp import web
 from .bus import Bus
 from .cast import BOT_NAME, GUILD_ID, DiscordApp
 from .config import PlatformsConfig
+from .discord_calls import (
+    EPHEMERAL,
+    DiscordError,
+    Result,
+    components,
+    failed,
+    invalid,
+    limited,
+    pinged,
+    read_body,
+    read_json,
+)
 from .faults import Fault, Faults
 from .store import Chat, Message, Person, Store
 
@@ -26,35 +37,9 @@ MAX_CONTENT = 2000
 MAX_NONCE = 25
 NONCE_MS = 300_000  # for how long a nonce is remembered: "some minutes"
 TYPING_MS = 10_000
-EPHEMERAL, LOADING, SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS = 64, 128, 4, 4096
 MAX_BODY_BYTES = 25 << 20
 
 Body = Mapping[str, Any]
-
-
-class DiscordError(Exception):
-    """A refusal in Discord's shape: ``{"code": …, "message": …}``, with ``errors`` for an invalid body."""
-
-    def __init__(
-        self,
-        status: int,
-        code: int,
-        message: str,
-        *,
-        errors: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status, self.headers = status, headers or {}
-        self.body = {"message": message, "code": code, **({"errors": errors} if errors else {}), **(extra or {})}
-
-
-def invalid(field_name: str, code: str, message: str) -> DiscordError:
-    """50035 about one field of the body."""
-    return DiscordError(
-        400, 50035, "Invalid Form Body", errors={field_name: {"_errors": [{"code": code, "message": message}]}}
-    )
 
 
 @dataclass(slots=True)
@@ -63,14 +48,6 @@ class _Limits:
 
     at_ms: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
     last_snowflake: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a route gives back: a status and a JSON body (None: empty)."""
-
-    status: int
-    body: Any = None
 
 
 class Discord:
@@ -121,7 +98,7 @@ class Discord:
             headers: dict[str, str] = {}
             try:
                 if fault is not None and fault.kind == "status":
-                    raise _failed(fault)
+                    raise failed(fault)
                 if fault is not None and fault.kind == "drop":
                     result = Result(0)
                 else:
@@ -175,14 +152,14 @@ class Discord:
             "X-RateLimit-Bucket": f"{abs(hash(name)):016x}"[:16],
         }
         if is_over:
-            raise _limited(reset_s, scope="user", headers=headers)
+            raise limited(reset_s, scope="user", headers=headers)
         return headers
 
     async def _log(self, name: str, request: web.Request, result: Result, fault: Fault | None, took_ms: float) -> None:
         params: dict[str, Any] = {key: value for key, value in request.match_info.items() if key != "token"}
         if request.body_exists:
             try:
-                params["body"] = await _read_json(request)  # read before: kept by the request
+                params["body"] = await read_json(request)  # read before: kept by the request
             except DiscordError:
                 params["body"] = None
         call = self._store.add_call(
@@ -207,11 +184,10 @@ class Discord:
         raise DiscordError(404, 0, "404: Not Found")
 
     async def _open_dm(self, request: web.Request) -> Result:
-        recipient = str((await read_body(request)).get("recipient_id"))
-        for chat in self._store.chats("discord"):
-            if chat.kind == "dm" and recipient in chat.members:
-                return Result(200, self.wire_channel(chat))
-        raise DiscordError(400, 50033, "Invalid Recipient(s)")
+        person = self._store.person("discord", str((await read_body(request)).get("recipient_id")))
+        if person is None:
+            raise DiscordError(400, 50033, "Invalid Recipient(s)")
+        return Result(200, self.wire_channel(self.direct(person)))
 
     async def _get_channel(self, request: web.Request) -> Result:
         return Result(200, self.wire_channel(self._channel(request)))
@@ -231,6 +207,7 @@ class Discord:
             if known is not None:
                 return Result(200, self.wire(chat, known))
         detail: dict[str, Any] = {"pings": pings, "would_ping": would_ping, "flags": int(body.get("flags") or 0)}
+        detail["components"] = components(body)
         if (reference := body.get("message_reference")) is not None:
             detail.update(self._reference(chat, reference))
         message = self.add_message(chat, content, detail, nonce=None if nonce is None else str(nonce))
@@ -239,8 +216,8 @@ class Discord:
     async def _edit_message(self, request: web.Request) -> Result:
         chat = self._channel(request)
         message = self._own_message(chat, request, 50005, "Cannot edit a message authored by another user")
-        body = await read_body(request)
-        return Result(200, self.wire(chat, self.change_message(message, self.content(body))))
+        self._writable(chat)
+        return Result(200, self.wire(chat, self.edit(message, await read_body(request))))
 
     async def _delete_message(self, request: web.Request) -> Result:
         chat = self._channel(request)
@@ -268,7 +245,7 @@ class Discord:
 
     async def _put_commands(self, request: web.Request) -> Result:
         self._own_app(request)
-        commands = await _read_json(request)
+        commands = await read_json(request)
         if not isinstance(commands, list) or not all(isinstance(command, dict) for command in commands):
             raise DiscordError(400, 50035, "Invalid Form Body")
         for index, command in enumerate(commands):
@@ -361,6 +338,22 @@ class Discord:
         self._tell(changed)
         return changed
 
+    def edit(self, message: Message, body: Body) -> Message:
+        """*message* with what *body* names; what it does not name stays. An edit pings nobody."""
+        buttons = {"components": components(body)} if "components" in body else {}
+        content = self.content(body) if "content" in body else message.text
+        return self.change_message(message, content, **buttons)
+
+    def direct(self, person: Person) -> Chat:
+        """Their direct messages with the bot, opened if nobody has yet."""
+        for chat in self._store.chats("discord"):
+            if chat.kind == "dm" and person.id in chat.members:
+                return chat
+        chat = Chat("discord", str(self.snowflake()), "dm", person.name, (person.id,), {})
+        self._store.add_chat(chat)
+        self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
+        return chat
+
     def delete_message(self, message: Message) -> None:
         self._store.delete(message, now_ms=self._clock.now_ms())
         self._bus.tell("chat", {"platform": "discord", "chat": message.chat})
@@ -442,7 +435,7 @@ class Discord:
             "embeds": [],
             "pinned": False,
             "flags": message.detail.get("flags", 0),
-            "components": [],
+            "components": _numbered(message.detail.get("components", [])),
         }
         if (interaction := message.detail.get("interaction")) is not None:
             wired.update(application_id=self.app.id, webhook_id=self.app.id)
@@ -453,95 +446,15 @@ class Discord:
         return {**wired, "nonce": row[0]} if row and row[0] is not None else wired
 
 
-async def read_body(request: web.Request) -> dict[str, Any]:
-    """The JSON object of a request, or that in ``payload_json`` of a multipart one. Raises 50035 or 50109."""
-    body = await _read_json(request)
-    if not isinstance(body, dict):
-        raise DiscordError(400, 50035, "Invalid Form Body")
-    return body
-
-
-async def _read_json(request: web.Request) -> Any:
-    try:
-        if request.content_type == "multipart/form-data":
-            form = await request.post()
-            payload = form.get("payload_json")
-            body = json.loads(payload) if isinstance(payload, str | bytes | bytearray) else {}
-        elif request.content_type == "application/json":
-            body = json.loads(await request.read())
-        else:
-            raise DiscordError(
-                400,
-                50035,
-                "Invalid Form Body",
-                errors={
-                    "_errors": [
-                        {
-                            "code": "CONTENT_TYPE_INVALID",
-                            "message": 'Expected "Content-Type" header to be one of'
-                            ' {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}.',
-                        }
-                    ]
-                },
-            )
-        json.dumps(body, ensure_ascii=False).encode()
-    except (ValueError, RecursionError, asyncio.IncompleteReadError):
-        raise DiscordError(400, 50109, "The request body contains invalid JSON.") from None
-    return body
-
-
-def pinged(content: str, allowed: Any, *, default: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Whom *content* pings under *allowed* (``allowed_mentions``), and whom it would ping without.
-
-    Both lists hold ``everyone``, ``user:ID`` and ``role:ID``. *default* is what pings when nothing is said: everything
-    in a bot's message, only users in the answer to an interaction. Raises 50035 when *allowed* contradicts itself.
-    """
-    named = {
-        "users": list(dict.fromkeys(re.findall(r"<@!?(\d{1,20})>", content))),
-        "roles": list(dict.fromkeys(re.findall(r"<@&(\d{1,20})>", content))),
-    }
-    everyone = bool(re.search(r"@(?:everyone|here)\b", content))
-
-    def select(parse: tuple[str, ...], users: list[str], roles: list[str]) -> list[str]:
-        found = ["everyone"] if everyone and "everyone" in parse else []
-        found += [f"user:{user}" for user in named["users"] if "users" in parse or user in users]
-        return found + [f"role:{role}" for role in named["roles"] if "roles" in parse or role in roles]
-
-    would_ping = select(default, [], [])
-    if allowed is None:
-        return would_ping, would_ping
-    if not isinstance(allowed, dict):
-        raise invalid("allowed_mentions", "DICT_TYPE_CONVERT", "Only dictionaries may be used in a DictType")
-    parse = tuple(allowed.get("parse") or ())
-    for kind in ("users", "roles"):
-        if kind in parse and allowed.get(kind):
-            raise invalid(
-                "allowed_mentions",
-                "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE",
-                f"parse:[{kind!r}] and {kind}: [ids...] are mutually exclusive.",
-            )
-    pings = select(parse, [str(u) for u in allowed.get("users") or ()], [str(r) for r in allowed.get("roles") or ()])
-    return pings, would_ping
-
-
-def _failed(fault: Fault) -> DiscordError:
-    if fault.status == 429:
-        return _limited(fault.retry_after if fault.retry_after is not None else 1.0, scope="user", headers={})
-    words = {401: "401: Unauthorized", 403: "Missing Access", 404: "404: Not Found", 500: "500: Internal Server Error"}
-    code = {403: 50001}.get(fault.status, 0)
-    return DiscordError(fault.status, code, fault.description or words.get(fault.status, f"{fault.status}: asked for"))
-
-
-def _limited(wait_s: float, *, scope: str, headers: Mapping[str, str]) -> DiscordError:
-    return DiscordError(
-        429,
-        0,
-        "You are being rate limited.",
-        extra={"retry_after": round(wait_s, 3), "global": scope == "global"},
-        headers={**headers, "Retry-After": str(max(1, -(-int(wait_s * 1000) // 1000))), "X-RateLimit-Scope": scope},
-    )
-
-
 def _iso(at_ms: int) -> str:
     seconds, milliseconds = divmod(at_ms, 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{milliseconds:03d}000+00:00"
+
+
+def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Components as Discord gives them back: each with a number of its own, in the order in which they stand."""
+    numbers = iter(range(1, 1000))
+    return [
+        {**row, "id": next(numbers), "components": [{**b, "id": next(numbers)} for b in row["components"]]}
+        for row in rows
+    ]

@@ -1,17 +1,18 @@
-"""Discord's side of an interactions endpoint: it is checked when registered, and called when somebody uses a command.
+"""Discord's side of interactions: somebody uses a command or presses a button, and the endpoint is called.
 
-An interaction is signed (Ed25519 over timestamp and body), posted once, and must be answered within 3 s; otherwise its
-token dies and the person reads "The application did not respond". A token that lives can be used for 15 minutes,
-without the bot's token, to edit the original answer and to follow up.
+An interaction is posted once, and must be answered within 3 s; otherwise its token dies and the person reads "The
+application did not respond". A token that lives can be used for 15 minutes, without the bot's token, to edit the
+original answer and to follow up. Of a press that was answered "wait" (6), the original is the message with the button.
 
 Source: https://discord.com/developers/docs/interactions/receiving-and-responding
 """
 
 import asyncio
 import json
+import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,23 +21,28 @@ import aiohttp
 from aiohttp import web
 
 from shared import logs
-from shared.errors import ConfigInvalid
 
+from . import discord_payloads
 from .bus import Bus
-from .cast import GUILD_ID
+from .cast import CHANNEL_ID, GUILD_ID
 from .config import PlatformsConfig
-from .discord import EPHEMERAL, LOADING, Discord, DiscordError, Result, invalid, pinged, read_body
+from .discord import Discord
+from .discord_calls import EPHEMERAL, LOADING, DiscordError, Result, components, invalid, pinged, read_body
+from .discord_endpoint import Endpoint
 from .store import Chat, Message, Person, Store
 from .telegram_people import Impossible
 
 MAX_PROMPT = 6000
 NO_ANSWER = "The application did not respond"
-CHAT_INPUT, PING = 2, 1
+SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # how an interaction can be answered
 
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """One row: *state* is ``waiting``, ``deferred``, ``answered`` or ``dead``; *original* the answer's message id."""
+    """One row: *state* is ``waiting``, ``deferred``, ``answered`` or ``dead``.
+
+    *message* is the question, or the message with the button *custom_id*; *original* is the answer's message id.
+    """
 
     id: str
     token: str
@@ -49,9 +55,10 @@ class Interaction:
     status: int | None
     error: str | None
     took_ms: float | None
+    custom_id: str | None
 
 
-_COLUMNS = "id, token, channel, person, message, created_ms, state, original, status, error, took_ms"
+_COLUMNS = "id, token, channel, person, message, created_ms, state, original, status, error, took_ms, custom_id"
 
 
 class Interactions:
@@ -60,15 +67,13 @@ class Interactions:
     def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, discord: Discord) -> None:
         self._config, self._store, self._bus, self._discord = config, store, bus, discord
         self._clock = config.clock
-        self._session: aiohttp.ClientSession | None = None
+        self._endpoint = Endpoint(config, discord.app.key)
         self._answered: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Whoever waited for an answer when the last run ended won't get one."""
-        self._session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=self._config.deadline_ms / 1000), auto_decompress=True
-        )
+        self._endpoint.start()
         rows: list[tuple[Any, ...]] = self._store.conn.execute(
             "SELECT id FROM interactions WHERE state = 'waiting'"
         ).fetchall()
@@ -79,8 +84,13 @@ class Interactions:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._session is not None:
-            await self._session.close()
+        await self._endpoint.stop()
+
+    async def register(self) -> None:
+        """Have the endpoint's address checked and taken. Raises ConfigInvalid with a sentence."""
+        ping = discord_payloads.ping(self._discord, secrets.token_urlsafe(32))
+        await self._endpoint.check(json.dumps(ping).encode())
+        self._store.put("discord.endpoint", self._endpoint.url)
 
     def routes(self) -> list[web.AbstractRouteDef]:
         webhook = "/webhooks/{app}/{token}"
@@ -99,93 +109,99 @@ class Interactions:
         ]
         return routes
 
-    # registration
-
-    async def register(self) -> None:
-        """Check the endpoint as Discord does before it takes the address. Raises ConfigInvalid with a sentence."""
-        url = self._config.discord_interactions_url
-        ping = {
-            "version": 1,
-            "type": PING,
-            "id": str(self._discord.snowflake()),
-            "token": secrets.token_urlsafe(32),
-            "application_id": self._discord.app.id,
-            "user": None,
-            "entitlements": [],
-        }
-        body = json.dumps(ping).encode()
-        status, kind, answer = await self._probe(body, self._sign(body))
-        if status != 200 or kind != "application/json" or answer != {"type": 1}:
-            shown = f"{status} {kind or 'without a type'}"
-            raise ConfigInvalid(
-                f"Discord refused {url}: a PING with a good signature was answered {shown};"
-                ' it must be 200 application/json {"type":1}. Does ingest run with this DISCORD_PUBLIC_KEY?'
-            )
-        headers = self._sign(body)
-        first = headers["X-Signature-Ed25519"][:2]
-        headers["X-Signature-Ed25519"] = ("00" if first != "00" else "11") + headers["X-Signature-Ed25519"][2:]
-        status, _, _ = await self._probe(body, headers)
-        if status != 401:
-            raise ConfigInvalid(
-                f"Discord refused {url}: a request with a bad signature was answered {status}; it must be 401."
-                " Verify every request over its raw body before anything else."
-            )
-        self._store.put("discord.endpoint", url)
-
-    async def _probe(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, str, Any]:
-        if self._session is None:
-            raise RuntimeError("start() comes first")
-        url = self._config.discord_interactions_url
-        try:
-            async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as response:
-                answer: Any = None
-                with suppress(ValueError, RecursionError):
-                    answer = json.loads(await response.read())
-                return response.status, response.content_type, answer
-        except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            reason = "did not answer within 3 s" if isinstance(problem, TimeoutError) else "could not be reached"
-            raise ConfigInvalid(
-                f"Discord refused {url}: it {reason}. Start ingest first, or mend the address."
-            ) from None
-
-    def _sign(self, body: bytes) -> dict[str, str]:
-        timestamp = str(self._clock.now_ms() // 1000)
-        signature = self._discord.app.key.sign(timestamp.encode() + body).signature
-        return {
-            "Content-Type": "application/json",
-            "User-Agent": "Discord-Interactions/1.0 (+https://discord.com)",
-            "X-Signature-Ed25519": signature.hex(),
-            "X-Signature-Timestamp": timestamp,
-        }
-
-    # a person uses a command
+    # what a person does
 
     def ask(self, person_id: str, prompt: str, *, channel_id: str | None = None, command: str = "ask") -> Interaction:
         """*person_id* sends ``/ask prompt``; the interaction is on its way when this returns."""
-        person = self._store.person("discord", person_id)
-        if person is None:
-            raise Impossible(f"there is nobody with the id {person_id}")
+        person = self._person(person_id)
         chat = self._channel(person, channel_id)
         if not prompt.strip():
             raise Impossible("there is nothing to ask: the text is empty")
         if len(prompt) > MAX_PROMPT:
             raise Impossible(f"Discord's apps take at most {MAX_PROMPT} characters in an option")
-        interaction_id, token = str(self._discord.snowflake()), secrets.token_urlsafe(120)
+        interaction_id = str(self._discord.snowflake())
         question = self._discord.add_message(
             chat, prompt, {"command": command, "interaction": interaction_id}, author=person.id
         )
+        return self._begin(interaction_id, chat, person, question, None)
+
+    def press(self, channel_id: str, message_id: str, person_id: str, custom_id: str) -> Interaction:
+        """*person_id* presses a button under a message; the interaction is on its way when this returns."""
+        person = self._person(person_id)
+        chat = self._channel(person, channel_id)
+        message = self._store.message(chat, message_id)
+        if message is None or message.detail.get("for") not in (None, person.id):
+            raise Impossible(f"{person.name} sees no message {message_id} in channel {channel_id}")
+        buttons = [button for row in message.detail.get("components", ()) for button in row["components"]]
+        if custom_id not in [button.get("custom_id") for button in buttons if not button.get("disabled")]:
+            raise Impossible(f"message {message_id} has no button with this data")
+        return self._begin(str(self._discord.snowflake()), chat, person, message, custom_id)
+
+    def meet(self, name: str) -> Person:
+        """Somebody new called *name*, in the server's channel; nobody has opened direct messages with them yet."""
+        person = Person(
+            str(self._discord.snowflake()), name, re.sub(r"\W+", ".", name.lower()).strip(".") or "somebody"
+        )
+        self._store.add_person("discord", person)
+        if (general := self._store.chat("discord", CHANNEL_ID)) is not None:
+            self._store.join(general, person.id)
+        self._bus.tell("chat", {"platform": "discord", "chat": CHANNEL_ID})
+        return person
+
+    def found(self, title: str, members: Sequence[str]) -> Chat:
+        """Another channel of the server, in which *members* and the bot are."""
+        if not members or not title.strip():
+            raise Impossible("a channel needs a title and somebody who is in it")
+        people = tuple(self._person(member).id for member in members)
+        chat = Chat("discord", str(self._discord.snowflake()), "channel", title, people, {"guild": GUILD_ID})
+        self._store.add_chat(chat)
+        self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
+        return chat
+
+    def join(self, channel_id: str, person_id: str) -> None:
+        """*person_id* comes into a channel of the server."""
+        chat, person = self._store.chat("discord", channel_id), self._person(person_id)
+        if chat is None or chat.kind != "channel":
+            raise Impossible(f"there is no channel {channel_id} that one could come into")
+        self._store.join(chat, person.id)
+        self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
+
+    def _begin(
+        self, interaction_id: str, chat: Chat, person: Person, message: Message, custom_id: str | None
+    ) -> Interaction:
         self._store.conn.execute(
-            "INSERT INTO interactions (id, token, channel, person, message, created_ms) VALUES (?, ?, ?, ?, ?, ?)",
-            (interaction_id, token, chat.id, person.id, question.id, self._clock.now_ms()),
+            "INSERT INTO interactions (id, token, channel, person, message, created_ms, custom_id)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                interaction_id,
+                secrets.token_urlsafe(120),
+                chat.id,
+                person.id,
+                message.id,
+                self._clock.now_ms(),
+                custom_id,
+            ),
         )
         interaction = self._read(interaction_id)
-        body = json.dumps(self._payload(interaction, chat, person, prompt, command), ensure_ascii=False).encode()
         self._answered[interaction_id] = asyncio.Event()
-        task = asyncio.create_task(self._deliver(interaction, body), name=f"discord interaction {interaction_id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._work(interaction, self._deliver(interaction, self._body(interaction, chat, person, message)))
         self._tell(interaction)
         return interaction
+
+    def _body(self, interaction: Interaction, chat: Chat, person: Person, message: Message) -> bytes:
+        if interaction.custom_id is None:
+            particular = discord_payloads.command(str(message.detail.get("command", "ask")), message.text)
+        else:
+            particular = discord_payloads.press(self._discord, chat, message, interaction.custom_id)
+        payload = discord_payloads.interaction(
+            self._discord, chat, person, particular, id_=interaction.id, token=interaction.token
+        )
+        return json.dumps(payload, ensure_ascii=False).encode()
+
+    def _work(self, interaction: Interaction, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=f"discord interaction {interaction.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def settled(self, interaction: Interaction) -> Interaction:
         """The interaction once it was answered or died."""
@@ -196,114 +212,55 @@ class Interactions:
 
     def replay(self, interaction_id: str) -> Interaction:
         """Send an interaction again with the same id and token, as a replayed request would be."""
-        row = self._store.conn.execute("SELECT message FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
-        if row is None:
-            raise Impossible(f"there is no interaction {interaction_id}")
         interaction = self._read(interaction_id)
-        chat, person = (
-            self._store.chat("discord", interaction.channel),
-            self._store.person("discord", interaction.person),
-        )
-        question = self._store.message(chat, interaction.message) if chat else None
-        if chat is None or person is None or question is None:
-            raise Impossible(f"the question of interaction {interaction_id} is gone")
-        command = str(question.detail.get("command", "ask"))
-        body = json.dumps(self._payload(interaction, chat, person, question.text, command), ensure_ascii=False).encode()
-        task = asyncio.create_task(self._post_only(body), name=f"discord interaction {interaction_id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        chat = self._store.chat("discord", interaction.channel)
+        person = self._store.person("discord", interaction.person)
+        message = self._store.message(chat, interaction.message) if chat else None
+        if chat is None or person is None or message is None:
+            raise Impossible(f"the message of interaction {interaction_id} is gone")
+        self._work(interaction, self._post_only(self._body(interaction, chat, person, message)))
         return interaction
 
     async def _post_only(self, body: bytes) -> None:
-        with suppress(ConfigInvalid):
-            await self._probe(body, self._sign(body))
+        with suppress(aiohttp.ClientError, OSError, TimeoutError):
+            await self._endpoint.post(body)
+
+    def _person(self, person_id: str) -> Person:
+        person = self._store.person("discord", person_id)
+        if person is None:
+            raise Impossible(f"there is nobody with the id {person_id}")
+        return person
 
     def _channel(self, person: Person, channel_id: str | None) -> Chat:
-        for chat in self._store.chats("discord"):
-            is_meant = chat.id == channel_id if channel_id else chat.kind == "dm"
-            if is_meant and person.id in chat.members:
-                return chat
-        raise Impossible(f"{person.name} is not in channel {channel_id}")
-
-    def _payload(
-        self, interaction: Interaction, chat: Chat, person: Person, prompt: str, command: str
-    ) -> dict[str, Any]:
-        """The body, as in a direct message or in a server."""
-        user = self._discord.wire_user(person)
-        options = [{"name": "prompt", "type": 3, "value": prompt}]
-        common: dict[str, Any] = {
-            "version": 1,
-            "type": CHAT_INPUT,
-            "id": interaction.id,
-            "application_id": self._discord.app.id,
-            "token": interaction.token,
-            "locale": "en-US",
-            "entitlements": [],
-            "entitlement_sku_ids": [],
-            "attachment_size_limit": 10_485_760,
-            "channel": self._discord.wire_channel(chat),
-            "channel_id": chat.id,
-            "data": {"id": "1290000000000001319", "name": command, "type": 1, "options": options},
-        }
-        if chat.kind == "dm":
-            return {
-                **common,
-                "user": user,
-                "app_permissions": "562949953601536",
-                "context": 1,
-                "authorizing_integration_owners": {"0": "0"},
-            }
-        member: dict[str, Any] = {
-            "user": user,
-            "nick": None,
-            "avatar": None,
-            "banner": None,
-            "roles": [],
-            "deaf": False,
-            "mute": False,
-            "joined_at": "2026-01-02T03:04:05.678000+00:00",
-            "premium_since": None,
-            "flags": 0,
-            "pending": False,
-            "permissions": "2248473465835073",
-            "communication_disabled_until": None,
-        }
-        return {
-            **common,
-            "guild_id": GUILD_ID,
-            "guild": {"id": GUILD_ID, "features": [], "locale": "en-US"},
-            "guild_locale": "en-US",
-            "member": member,
-            "app_permissions": "2248473465835073",
-            "context": 0,
-            "authorizing_integration_owners": {"0": GUILD_ID},
-        }
+        """Where the person writes: their direct messages unless *channel_id* names another."""
+        if channel_id is None:
+            return self._discord.direct(person)
+        chat = self._store.chat("discord", channel_id)
+        if chat is None or person.id not in chat.members:
+            raise Impossible(f"{person.name} is not in channel {channel_id}")
+        return chat
 
     async def _deliver(self, interaction: Interaction, body: bytes) -> None:
         """Post once; the answer, a callback within the deadline, or death."""
-        if self._session is None:
-            raise RuntimeError("start() comes first")
         started = time.perf_counter()
         status: int | None = None
         try:
             async with asyncio.timeout(self._config.deadline_ms / 1000):
-                async with self._session.post(
-                    self._config.discord_interactions_url, data=body, headers=self._sign(body), allow_redirects=False
-                ) as response:
-                    answer, status, kind = await response.read(), response.status, response.content_type
+                answered = await self._endpoint.post(body)
+                status = answered.status
                 self._took(interaction, status, (time.perf_counter() - started) * 1000)
-                if status == 202 and not answer:
+                if status == 202 and not answered.body:
                     await self._answered[interaction.id].wait()
                 elif status != 200:
                     self._die(interaction, status, f"the endpoint answered {status}")
-                elif kind != "application/json":
-                    self._die(interaction, status, f"the answer came as {kind}, not application/json")
+                elif answered.kind != "application/json":
+                    self._die(interaction, status, f"the answer came as {answered.kind}, not application/json")
+                elif answered.payload is None:
+                    self._die(interaction, status, "the answer is not JSON")
                 else:
-                    self._respond(self._read(interaction.id), json.loads(answer))
+                    self._respond(self._read(interaction.id), answered.payload)
         except DiscordError as refusal:
             self._die(interaction, status, f"the answer is not valid: {json.dumps(refusal.body)}")
-        except (ValueError, RecursionError):
-            self._die(interaction, status, "the answer is not JSON")
         except TimeoutError:
             self._die(interaction, status, f"no answer within {self._config.deadline_ms / 1000:g} s")
         except (aiohttp.ClientError, OSError) as problem:
@@ -313,33 +270,44 @@ class Interactions:
             self._answered.pop(interaction.id, None)
 
     def _respond(self, interaction: Interaction, answer: Any) -> None:
-        """Carry out an interaction response: 4 says something, 5 says "thinking…"."""
+        """Carry out an interaction response: say something, "thinking…", and of a press also "wait" and a change."""
         if interaction.state != "waiting":
             raise DiscordError(400, 40060, "Interaction has already been acknowledged.")
         kind = answer.get("type") if isinstance(answer, dict) else None
         data = answer.get("data") or {} if isinstance(answer, dict) else {}
-        if kind not in (4, 5) or not isinstance(data, dict):
-            raise invalid("type", "BASE_TYPE_CHOICES", "This fake takes the types 4 and 5 in answer to a command.")
+        taken = (SAY, THINK) if interaction.custom_id is None else (SAY, THINK, WAIT, CHANGE)
+        if kind is None or kind not in taken or not isinstance(data, dict):
+            what = "a command" if interaction.custom_id is None else "a press"
+            raise invalid("type", "BASE_TYPE_CHOICES", f"This fake takes the types {taken} in answer to {what}.")
         flags = int(data.get("flags") or 0)
-        chat = self._chat(interaction)
-        if kind == 5:
-            message = self._discord.add_message(
-                chat, "", {"state": "thinking", "flags": (flags & EPHEMERAL) | LOADING, "interaction": interaction.id}
-            )
-        else:
-            message = self._discord.add_message(chat, *self._spoken(interaction, data, flags))
+        original = self._first_answer(interaction, kind, data, flags)
         self._store.conn.execute(
             "UPDATE interactions SET state = ?, original = ?, flags = ? WHERE id = ?",
-            ("deferred" if kind == 5 else "answered", message.id, flags, interaction.id),
+            ("deferred" if kind in (THINK, WAIT) else "answered", original, flags, interaction.id),
         )
         self._tell(self._read(interaction.id))
         if (event := self._answered.get(interaction.id)) is not None:
             event.set()
 
+    def _first_answer(self, interaction: Interaction, kind: int, data: Mapping[str, Any], flags: int) -> str:
+        """Show it; the id of the message that is the original from now on."""
+        chat = self._chat(interaction)
+        if kind == SAY:
+            return self._discord.add_message(chat, *self._spoken(interaction, data, flags)).id
+        if kind == THINK:
+            detail = {"state": "thinking", "interaction": interaction.id}
+            seen_by = _seen_by(interaction, flags)
+            return self._discord.add_message(chat, "", {**detail, **seen_by, "flags": seen_by["flags"] | LOADING}).id
+        pressed = self._store.message(chat, interaction.message)
+        if pressed is not None and kind == CHANGE:
+            self._discord.edit(pressed, data)
+        return interaction.message
+
     def _spoken(self, interaction: Interaction, body: Mapping[str, Any], flags: int) -> tuple[str, dict[str, Any]]:
         content = self._discord.content(body)
         pings, would_ping = pinged(content, body.get("allowed_mentions"), default=("users",))
-        return content, {"flags": flags, "interaction": interaction.id, "pings": pings, "would_ping": would_ping}
+        detail = {"interaction": interaction.id, "pings": pings, "would_ping": would_ping}
+        return content, {**detail, **_seen_by(interaction, flags), "components": components(body)}
 
     def _die(self, interaction: Interaction, status: int | None, error: str) -> None:
         """Nobody answered in time, or not validly. A callback that came first keeps the interaction alive."""
@@ -368,8 +336,8 @@ class Interactions:
 
     async def _follow_up(self, request: web.Request) -> Result:
         interaction = self._live(request)
-        content, detail = self._spoken(interaction, body := await read_body(request), 0)
-        detail["flags"] = int(body.get("flags") or 0)
+        body = await read_body(request)
+        content, detail = self._spoken(interaction, body, int(body.get("flags") or 0))
         chat = self._chat(interaction)
         original = self._store.message(chat, interaction.original or "")
         if original is not None and original.detail.get("state") == "thinking":
@@ -383,11 +351,13 @@ class Interactions:
     async def _edit(self, request: web.Request) -> Result:
         interaction = self._live(request)
         message = self._message(interaction, request)
-        content, detail = self._spoken(interaction, await read_body(request), message.detail.get("flags", 0))
+        body = await read_body(request)
         if message.detail.get("state") == "thinking":
+            content, detail = self._spoken(interaction, body, message.detail.get("flags", 0))
             changed = self._fill(interaction, message, content, detail)
-        else:  # an edit pings nobody
-            changed = self._discord.change_message(message, content)
+        else:
+            changed = self._discord.edit(message, body)
+            self._done(interaction)
         return Result(200, self._discord.wire(self._chat(interaction), changed))
 
     async def _delete(self, request: web.Request) -> Result:
@@ -399,9 +369,12 @@ class Interactions:
         """Turn "thinking…" into the answer."""
         flags = message.detail.get("flags", 0) & ~LOADING
         changed = self._discord.change_message(message, content, **{**detail, "flags": flags, "state": "done"})
+        self._done(interaction)
+        return changed
+
+    def _done(self, interaction: Interaction) -> None:
         self._store.conn.execute("UPDATE interactions SET state = 'answered' WHERE id = ?", (interaction.id,))
         self._tell(self._read(interaction.id))
-        return changed
 
     def _live(self, request: web.Request) -> Interaction:
         """The interaction whose token this is.
@@ -423,7 +396,8 @@ class Interactions:
         wanted = request.match_info["message"]
         message_id = interaction.original or "" if wanted == "@original" else wanted
         message = self._store.message(self._chat(interaction), message_id)
-        if message is None or message.detail.get("interaction") != interaction.id or not message.is_bot:
+        is_its = message is not None and message.is_bot and message.detail.get("interaction") == interaction.id
+        if message is None or not (is_its or message.id == interaction.original):
             raise DiscordError(404, 10008, "Unknown Message")
         return message
 
@@ -464,7 +438,7 @@ class Interactions:
         return {
             "platform": "discord",
             "interaction": interaction.id,
-            "kind": "interaction",
+            "kind": "interaction" if interaction.custom_id is None else "press",
             "chat": interaction.channel,
             "message": interaction.message,
             "state": states.get(interaction.state, "delivered"),
@@ -481,3 +455,9 @@ class Interactions:
 
     def _tell(self, interaction: Interaction) -> None:
         self._bus.tell("delivery", self.delivery(interaction))
+
+
+def _seen_by(interaction: Interaction, flags: int) -> dict[str, Any]:
+    """Everybody, or with the flag EPHEMERAL only whoever caused it."""
+    kept = flags & ~LOADING
+    return {"flags": kept, "for": interaction.person} if flags & EPHEMERAL else {"flags": kept}

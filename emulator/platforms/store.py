@@ -59,12 +59,14 @@ CREATE TABLE IF NOT EXISTS updates (
 CREATE INDEX IF NOT EXISTS updates_pending ON updates (queue, update_id) WHERE state = 'pending';
 CREATE INDEX IF NOT EXISTS updates_message ON updates (chat, message);
 
--- Discord's interactions. state: waiting for the first answer, deferred, answered, dead.
+-- Discord's interactions. custom_id: the button that was pressed; NULL for a command.
+-- state: waiting for the first answer, deferred, answered, dead.
 CREATE TABLE IF NOT EXISTS interactions (
     id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, channel TEXT NOT NULL, person TEXT NOT NULL, message TEXT,
     created_ms INTEGER NOT NULL,
     state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'deferred', 'answered', 'dead')),
-    original TEXT, flags INTEGER NOT NULL DEFAULT 0, status INTEGER, error TEXT, took_ms REAL
+    original TEXT, flags INTEGER NOT NULL DEFAULT 0, status INTEGER, error TEXT, took_ms REAL,
+    custom_id TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS interactions_message ON interactions (channel, message);
 """
@@ -120,6 +122,9 @@ class Store:
         self.conn.execute("PRAGMA journal_mode = WAL").fetchall()
         self.conn.execute("PRAGMA synchronous = NORMAL").fetchall()
         self.conn.execute(SCHEMA)
+        columns = [row[1] for row in self.conn.execute("PRAGMA table_info(interactions)")]
+        if "custom_id" not in columns:  # a file of the first release
+            self.conn.execute("ALTER TABLE interactions ADD COLUMN custom_id TEXT")
 
     def close(self) -> None:
         self.conn.close()

@@ -86,6 +86,15 @@ class _Recent:
     at_ms: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
 
 
+@dataclass(frozen=True, slots=True)
+class _Pressed:
+    """When and where a button was pressed, and by whom."""
+
+    created_ms: int
+    chat: str
+    person: str
+
+
 class Telegram:
     """The Bot API of one bot, and the people who speak to it."""
 
@@ -184,6 +193,9 @@ class Telegram:
         status = 200 if envelope.get("ok") else int(envelope.get("error_code", 0))
         shown = {key: value for key, value in params.items() if key != "secret_token"}
         chat = str(params["chat_id"]) if "chat_id" in params else None
+        if chat is None and "callback_query_id" in params:
+            pressed = self._pressed(params)
+            chat = pressed.chat if pressed else None
         call = self._store.add_call(
             "telegram",
             at_ms=self._clock.now_ms(),
@@ -348,18 +360,24 @@ class Telegram:
         return Done(True)
 
     async def _answer_callback_query(self, params: Params) -> Done:
-        row = self._store.conn.execute(
-            "SELECT created_ms, chat FROM updates WHERE kind = 'callback_query'"
-            " AND json_extract(body, '$.callback_query.id') = ?",
-            (str(params.get("callback_query_id")),),
-        ).fetchone()
-        if row is None or self._clock.now_ms() - row[0] > QUERY_LIFE_MS:
+        pressed = self._pressed(params)
+        if pressed is None or self._clock.now_ms() - pressed.created_ms > QUERY_LIFE_MS:
             raise ApiError(400, "Bad Request: query is too old and response timeout expired or query ID is invalid")
         text = str(params.get("text") or "")
         if len(text) > 200:
             raise ApiError(400, "Bad Request: MESSAGE_TOO_LONG")
-        self._bus.tell("chat", {"platform": "telegram", "chat": row[1], "notice": text})
+        if text:
+            news = {"platform": "telegram", "chat": pressed.chat, "person": pressed.person, "text": text}
+            self._bus.tell("notice", {**news, "is_alert": _is_true(params.get("show_alert"))})
         return Done(True)
+
+    def _pressed(self, params: Params) -> "_Pressed | None":
+        row = self._store.conn.execute(
+            "SELECT created_ms, chat, json_extract(body, '$.callback_query.from.id') FROM updates"
+            " WHERE kind = 'callback_query' AND json_extract(body, '$.callback_query.id') = ?",
+            (str(params.get("callback_query_id")),),
+        ).fetchone()
+        return _Pressed(row[0], row[1], str(row[2])) if row else None
 
     async def _get_chat(self, params: Params) -> Done:
         return Done(self.wire_chat(self._known(params)))

@@ -1,8 +1,11 @@
-"""What people do at the fake Telegram: speak, edit, press a button, react, block the bot. Each becomes an update."""
+"""What people do at the fake Telegram: speak, edit, press a button, react, found groups, block the bot.
+
+Each becomes an update. Somebody whom nobody knows yet comes to be by acting under a new number.
+"""
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .bus import Bus
@@ -77,12 +80,15 @@ class TelegramPeople:
     def press(self, chat_id: str, message_id: str, person_id: str, data: str) -> dict[str, Any]:
         """*person_id* presses the button that carries *data*."""
         chat, message = self._find(chat_id, message_id)
+        person = self._person(person_id)
+        if person.id not in chat.members:
+            raise Impossible(f"{person.name} is not in chat {chat_id}")
         buttons = [button for row in message.detail.get("keyboard", ()) for button in row]
         if data not in [button.get("callback_data") for button in buttons]:
             raise Impossible(f"message {message_id} has no button with this data")
         query = {
             "id": str(secrets.randbits(62)),
-            "from": self._telegram.wire_person(self._person(person_id)),
+            "from": self._telegram.wire_person(person),
             "message": self._telegram.wire(chat, message),
             "chat_instance": str(abs(int(chat.id)) * 7919),
             "data": data,
@@ -106,21 +112,75 @@ class TelegramPeople:
 
     def block(self, chat_id: str, *, is_blocked: bool) -> dict[str, Any]:
         """The person blocks or unblocks the bot; in a group it is thrown out or taken back."""
-        chat = self._store.chat("telegram", chat_id)
-        if chat is None:
-            raise Impossible(f"there is no chat {chat_id}")
+        chat = self._known(chat_id)
         self._store.note(chat, blocked=is_blocked)
         was, now = ("member", "kicked") if is_blocked else ("kicked", "member")
+        update_id = self._membership(chat, was, now)
+        self._bus.tell("chat", {"platform": "telegram", "chat": chat.id})
+        return {"chat": chat.id, "blocked": is_blocked, "update_id": update_id}
+
+    def found(self, title: str, members: Sequence[str], *, is_super: bool = False) -> dict[str, Any]:
+        """The first of *members* founds a group with the others and the bot, which hears that it was added."""
+        if not members or not title.strip():
+            raise Impossible("a group needs a title and somebody who founds it")
+        people = [self._person(member) for member in members]
+        number = int(self._store.keep("telegram.next_group", "4002000001"))
+        self._store.put("telegram.next_group", str(number + 1))
+        chat_id = f"-100{number % 10**10}" if is_super else f"-{number}"
+        kind = "supergroup" if is_super else "group"
+        chat = Chat("telegram", chat_id, kind, title, tuple(person.id for person in people), {"started": True})
+        self._store.add_chat(chat)
+        self._bus.tell("chat", {"platform": "telegram", "chat": chat.id})
+        return {"chat": chat.id, "update_id": self._membership(chat, "left", "member")}
+
+    def join(self, chat_id: str, person_id: str) -> dict[str, Any]:
+        """*person_id* comes into a group. The bot is not told: it is no administrator."""
+        chat, person = self._known(chat_id), self._person(person_id)
+        if chat.kind == "private":
+            raise Impossible("nobody comes into a private chat")
+        self._store.join(chat, person.id)
+        self._bus.tell("chat", {"platform": "telegram", "chat": chat.id})
+        return {"chat": chat.id, "person": person.id}
+
+    def migrate(self, chat_id: str) -> dict[str, Any]:
+        """A group becomes a supergroup under a new id: both tell the bot, and the old one takes nothing any more."""
+        old = self._known(chat_id)
+        if old.kind != "group" or "migrated_to" in old.facts:
+            raise Impossible(f"chat {chat_id} is no group that could become a supergroup")
+        new = Chat(
+            "telegram", f"-100{old.id.lstrip('-')[-10:]}", "supergroup", old.title, old.members, {"started": True}
+        )
+        self._store.add_chat(new)
+        self._store.note(old, migrated_to=new.id)
+        updates = [
+            self._service(old, migrate_to_chat_id=int(new.id)),
+            self._service(new, migrate_from_chat_id=int(old.id)),
+        ]
+        self._bus.tell("chat", {"platform": "telegram", "chat": new.id})
+        return {"chat": new.id, "update_ids": updates}
+
+    def _membership(self, chat: Chat, was: str, now: str) -> int | None:
+        """Tell the bot what it is in *chat* from now on."""
+        me, until = self._telegram.me, {"until_date": 0} if now == "kicked" else {}
         change = {
             "chat": self._telegram.wire_chat(chat),
             "from": self._telegram.wire_person(self._person(chat.members[0])),
             "date": self._clock.now_ms() // 1000,
-            "old_chat_member": {"user": self._telegram.me, "status": was},
-            "new_chat_member": {"user": self._telegram.me, "status": now, **({"until_date": 0} if is_blocked else {})},
+            "old_chat_member": {"user": me, "status": was},
+            "new_chat_member": {"user": me, "status": now, **until},
         }
-        update_id = self._telegram.updates.push("my_chat_member", change, chat=chat.id, person=chat.members[0])
-        self._bus.tell("chat", {"platform": "telegram", "chat": chat.id})
-        return {"chat": chat.id, "blocked": is_blocked, "update_id": update_id}
+        return self._telegram.updates.push("my_chat_member", change, chat=chat.id, person=chat.members[0])
+
+    def _service(self, chat: Chat, **facts: Any) -> int | None:
+        """A message of Telegram's own in *chat*, which stands in no transcript."""
+        message = {
+            "message_id": self._store.next_message_id(chat),
+            "from": self._telegram.wire_person(self._person(chat.members[0])),
+            "chat": self._telegram.wire_chat(chat),
+            "date": self._clock.now_ms() // 1000,
+            **facts,
+        }
+        return self._telegram.updates.push("message", message, chat=chat.id, person=chat.members[0])
 
     def inject(self, update: Mapping[str, Any]) -> dict[str, Any]:
         """Deliver *update* as it stands, e.g. a recorded one; ``update_id`` is given when it has none."""
@@ -160,6 +220,18 @@ class TelegramPeople:
         command = re.match(r"/[A-Za-z0-9_]+(?:@(\w+))?(?!\w)", message.text)
         return command is not None and (command[1] or BOT_USERNAME).lower() == BOT_USERNAME
 
+    def meet(self, name: str) -> Person:
+        """Somebody new called *name*, who has not spoken to the bot yet."""
+        number = int(self._store.keep("telegram.next_person", "5000001001"))
+        self._store.put("telegram.next_person", str(number + 1))
+        return self._add(Person(str(number), name, re.sub(r"\W+", "_", name.lower()).strip("_") or f"person_{number}"))
+
+    def _add(self, person: Person) -> Person:
+        self._store.add_person("telegram", person)
+        self._store.add_chat(Chat("telegram", person.id, "private", person.name, (person.id,), {}))
+        self._bus.tell("chat", {"platform": "telegram", "chat": person.id})
+        return person
+
     def _person(self, person_id: str) -> Person:
         """Somebody; a number that nobody has yet is a new person, with a private chat."""
         person = self._store.person("telegram", person_id)
@@ -167,10 +239,7 @@ class TelegramPeople:
             return person
         if not re.fullmatch(r"[1-9]\d{0,14}", person_id):
             raise Impossible("a person's id is a positive number")
-        person = Person(person_id, f"Person {person_id}", f"person_{person_id}")
-        self._store.add_person("telegram", person)
-        self._store.add_chat(Chat("telegram", person.id, "private", person.name, (person.id,), {}))
-        return person
+        return self._add(Person(person_id, f"Person {person_id}", f"person_{person_id}"))
 
     def _chat(self, person: Person, chat_id: str | None) -> Chat:
         """Where the person speaks; an unknown group is founded by speaking in it."""
@@ -185,6 +254,12 @@ class TelegramPeople:
         if chat is None or (chat.kind == "private" and chat.id != person.id):
             raise Impossible(f"{person.name} can't write in chat {chat_id}")
         self._store.join(chat, person.id)
+        return chat
+
+    def _known(self, chat_id: str) -> Chat:
+        chat = self._store.chat("telegram", chat_id)
+        if chat is None:
+            raise Impossible(f"there is no chat {chat_id}")
         return chat
 
     def _find(self, chat_id: str, message_id: str) -> tuple[Chat, Message]:

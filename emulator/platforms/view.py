@@ -25,8 +25,12 @@ class View:
         }
 
     def _platform(self, platform: Platform) -> dict[str, Any]:
-        people = [{"id": p.id, "name": p.name, "username": p.username} for p in self._store.people(platform)]
-        return {"people": people, "chats": [self.chat(chat) for chat in self._store.chats(platform)]}
+        chats = [self.chat(chat) for chat in self._store.chats(platform)]
+        return {"people": self.people(platform), "chats": chats}
+
+    def people(self, platform: Platform) -> list[dict[str, Any]]:
+        """Everybody who could speak."""
+        return [{"id": p.id, "name": p.name, "username": p.username} for p in self._store.people(platform)]
 
     def chat(self, chat: Chat) -> dict[str, Any]:
         """One line of the list of conversations."""
@@ -73,13 +77,14 @@ class View:
             "reply_to": detail.get("reply_to"),
             "thread": detail.get("thread"),
             "reactions": detail.get("reactions", []),
-            "keyboard": detail.get("keyboard"),
+            "keyboard": detail.get("keyboard") or _keyboard(detail.get("components", [])),
             "state": detail.get("state"),
             "command": detail.get("command"),
             "pings": detail.get("pings", []),
             "would_ping": detail.get("would_ping", []),
             "interaction": detail.get("interaction"),
             "is_ephemeral": bool(detail.get("flags", 0) & 64),
+            "only_for": detail.get("for"),
         }
 
     def find(self, platform: Platform, chat_id: str, message_id: str) -> dict[str, Any] | None:
@@ -87,3 +92,14 @@ class View:
         chat = self._store.chat(platform, chat_id)
         message = self._store.message(chat, message_id) if chat else None
         return self.message(message) if message else None
+
+
+def _keyboard(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]] | None:
+    """Discord's components as Telegram writes a keyboard: rows of ``text`` with ``callback_data`` or ``url``."""
+    shown = [[_key(button) for button in row["components"]] for row in rows]
+    return shown or None
+
+
+def _key(button: dict[str, Any]) -> dict[str, Any]:
+    data = None if button.get("disabled") else button.get("custom_id")
+    return {"text": button.get("label") or "", "callback_data": data, "url": button.get("url")}

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from emulator.platforms import Flood
-from emulator.platforms.discord import DiscordError, pinged
+from emulator.platforms.discord_calls import DiscordError, pinged
 from shared.errors import ConfigInvalid
 
 ANA, BEN, DM, CHANNEL = "80000000000000001", "80000000000000002", "1290000000000000400", "1290000000000000200"
