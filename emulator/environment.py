@@ -14,7 +14,7 @@ from pathlib import Path
 from emulator.failures import Misconfigured, Refused
 
 BASE = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
-CHOICES = ("POSTROOM_DURABILITY",)
+CHOICES = ("POSTROOM_DURABILITY", "POSTROOM_CONFIG")
 FILES = (".env", ".env.local")
 DUMMY_AWS = {
     "AWS_ACCESS_KEY_ID": "emulator",

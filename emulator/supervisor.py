@@ -369,6 +369,9 @@ class Supervisor:
             facts = await self._prepare_database()
             count = f"{facts['messages']:,}".replace(",", " ")
             step.detail = f"{_short(self._state.database)}     WAL, schema {facts['schema']}, {count} messages"
+        if facts["file"]:
+            way = f": `{typed('diff', self._state.path)}` shows how" if facts["differs"] else ""
+            self._console.note(facts["file"] + way)
         if ready.step is Step.RESTORE:
             self._console.note(f"restored {count} messages from the replica (position {ready.txid})")
         elif ready.is_anew:
@@ -403,6 +406,7 @@ class Supervisor:
 
     async def _prepare_database(self) -> dict[str, Any]:
         said: list[str] = []
+        self._set_environments()
 
         def listen(text: str, _: bool) -> None:
             said.append(text)
@@ -410,13 +414,15 @@ class Supervisor:
         fork = self._forks.fork(
             "db",
             "emulator.worker:prepare_database",
-            {"db": str(self._state.database)},
-            self._base | self._own_environment(),
+            {},
+            self._fleet["api"].environment,
             on_line=listen,
         )
         code = await fork.wait_ended(30)
         if code == NotADatabase.exit_code:
             raise NotADatabase(said[-1])
+        if code == Misconfigured.exit_code:
+            raise Misconfigured(said[-1])
         if code != 0:
             last = "\n".join(f"    {line}" for line in said[-12:])
             raise NotReady(f"{self._state.database} could not be prepared (code {code}):\n{last}")
@@ -455,8 +461,6 @@ class Supervisor:
     async def _start_function(self, function: Function, database: "asyncio.Task[None]") -> None:
         await asyncio.shield(database)
         async with self._step(function.name) as step:
-            if not function.environment:
-                self._set_environments()
             await self._fleet.start(function)
             step.detail = self._describe_function(function)
 

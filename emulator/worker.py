@@ -24,39 +24,67 @@ def serve(options: Mapping[str, Any], ready: int, sockets: Sequence[int]) -> int
 
 
 def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -> int:
-    """Create or migrate the database and print what is in it as one line of JSON.
+    """Create or migrate the database of the settings, and print what is in it as one line of JSON.
 
-    Options: ``db``. A file that is no database is told in one sentence, with the exit code of ``NotADatabase``.
+    A file that is no database, and settings or an operator's file that can't be used, are told in one sentence, with
+    the exit code of their failure.
     """
     import apsw
 
-    from emulator.failures import NotADatabase
+    from emulator.failures import Misconfigured, NotADatabase
+    from shared.errors import PostroomError
+    from shared.settings import Settings
 
-    path = Path(options["db"])
     try:
-        facts = _prepare(path)
+        settings = Settings.load()
+        facts = _prepare(settings.db, settings.timezone, settings.config)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         print(  # noqa: T201
-            f"{path} is not a database that SQLite can read ({error}). Move it away, and keep it; the next start "
-            f"restores from the replica",
+            f"{settings.db} is not a database that SQLite can read ({error}). Move it away, and keep it; the next "
+            f"start restores from the replica",
             flush=True,
         )
         return NotADatabase.exit_code
+    except PostroomError as error:
+        print(error, flush=True)  # noqa: T201
+        return Misconfigured.exit_code
     print(json.dumps(facts), flush=True)  # noqa: T201
     _say_ready(ready)
     return 0
 
 
-def _prepare(path: Path) -> dict[str, Any]:
+def _prepare(path: Path, timezone: str, config: Path | None) -> dict[str, Any]:
+    """``messages`` (how many), ``schema``, what to say of the operator's ``file``, and whether it ``differs``."""
     from shared.db import connection, migrate
 
-    schema = migrate.migrate(path)
+    is_new = not path.exists() or path.stat().st_size == 0
+    schema = migrate.migrate(path, timezone=timezone, config=config)
     conn = connection.open_connection(path)
     try:
         messages = conn.execute("SELECT count(*) FROM messages").get
+        sentence, differs = _of_file(conn, config, is_new=is_new)
+        return {"messages": messages, "schema": schema, "file": sentence, "differs": differs}
     finally:
         conn.close()
-    return {"messages": messages, "schema": schema}
+
+
+def _of_file(conn: Any, config: Path | None, *, is_new: bool) -> tuple[str | None, bool]:
+    """What the operator's file has to do with the database, if anything, and whether they differ."""
+    from shared import seeding
+    from shared.errors import ConfigInvalid
+
+    try:
+        path = seeding.source(config)
+        if path is None:
+            return None, False
+        named, stored = seeding.read(path), seeding.of_database(conn)
+    except ConfigInvalid as error:
+        return f"{error}; the database goes on as it is", False
+    count = len(seeding.differences(named, stored))
+    if count:
+        return f"{path} and the database differ in {count} place{'' if count == 1 else 's'}; the database counts", True
+    made = ", ".join([*named.agents, *(f"@{team}" for team in named.teams)])
+    return f"{path} named the first agents: {made}" if is_new and made else None, False
 
 
 def _say_ready(fd: int) -> None:

@@ -2,7 +2,8 @@
 
 import typer
 
-from emulator.commands import agents, sessions, teams
+from emulator.commands import agents, seeds, sessions, teams
+from emulator.commands.frame import command
 
 _GROUPS = {"agents": agents.app, "teams": teams.app, "sessions": sessions.app}
 
@@ -11,3 +12,5 @@ def add_to(app: typer.Typer) -> None:
     """Make them commands of *app*."""
     for name, group in _GROUPS.items():
         app.add_typer(group, name=name)
+    command(app, "diff")(seeds.show_differences)
+    command(app, "seed")(seeds.seed)

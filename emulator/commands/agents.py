@@ -37,7 +37,7 @@ def list_agents(api: Rest) -> Answer:
 @command(app, "show")
 def show_agent(api: Rest, agent: Id) -> Answer:
     """All of one agent."""
-    found = known(api, agent)
+    found = api.get("agents", agent)
     return answer(found, Pairs({"agent": f"{agent} {_default(found)}".strip(), **_facts(found)}))
 
 
@@ -95,20 +95,9 @@ def set_agent(
 def delete_agent(api: Rest, agent: Id) -> Answer:
     """Let an agent go. One that was talked to is retired: hidden and unwired; `agents set` brings it back."""
     gone = api.delete("agents", agent)
+    if gone["retired"]:
+        return answer(gone, f"Agent {agent} is retired: it was talked to, and what was said stays.")
     return answer(gone, f"Agent {agent} is gone.")
-
-
-def known(api: Rest, agent: str) -> dict[str, Any]:
-    """What the API says of the agent.
-
-    Raises:
-        NotThere: lists those that there are.
-    """
-    found = api.get("agents")
-    if agent not in found:
-        raise failures.NotThere(f"there is no agent {agent!r}; there are: {', '.join(found) or 'none'}")
-    settings: dict[str, Any] = found[agent]
-    return settings
 
 
 def _default(settings: dict[str, Any]) -> str:
@@ -123,8 +112,8 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
         "folder": of["working_directory"],
         "time zone": of["timezone"],
         "turns at once": of["concurrency"],
-        "a turn takes": f"{of['turn_timeout_ms'] / 1000:g} s at most" if of.get("turn_timeout_ms") else "(as set)",
-        "messages a turn": of.get("batch_size") or "(as set)",
+        "a turn takes": f"{of['turn_timeout_ms'] / 1000:g} s at most" if of["turn_timeout_ms"] else "(as set)",
+        "messages a turn": of["batch_size"] or "(as set)",
         "config": of["config"],
         "instructions": of["instructions"] or "(none)",
     }

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from emulator import failures
 from emulator.commands.frame import command, group
 from emulator.rest import Rest
 from emulator.shown import Answer, Pairs, Table, answer
@@ -26,7 +25,7 @@ def list_teams(api: Rest) -> Answer:
 @command(app, "show")
 def show_team(api: Rest, team: Id) -> Answer:
     """One team."""
-    found = _known(api, team)
+    found = api.get("teams", team)
     facts = {"team": team, "name": found["name"], "leader": found["leader_agent"], "agents": found["agents"]}
     return answer(found, Pairs(facts))
 
@@ -53,11 +52,3 @@ def set_team(
 def delete_team(api: Rest, team: Id) -> Answer:
     """Forget a team. Its agents stay, and what was said in its room."""
     return answer(api.delete("teams", team), f"Team {team} is gone; its agents stay.")
-
-
-def _known(api: Rest, team: str) -> dict[str, Any]:
-    found = api.get("teams")
-    if team not in found:
-        raise failures.NotThere(f"there is no team {team!r}; there are: {', '.join(found) or 'none'}")
-    settings: dict[str, Any] = found[team]
-    return settings

@@ -1,0 +1,131 @@
+"""``emulator diff`` and ``emulator seed``: the operator's file beside the database, and how the database follows it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from emulator import failures
+from emulator.failures import EmulatorError
+from emulator.rest import Rest
+from emulator.shown import Answer, Part, Table, answer, cell, cut
+
+if TYPE_CHECKING:  # what it stands on takes longer to import than every other command takes to run
+    from shared.seeding import Difference, Roster
+
+DIFFERS = 1  # as diff says it
+
+File = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="POSTROOM_CONFIG", show_envvar=False, help="Default: POSTROOM_CONFIG, else postroom.toml here."
+    ),
+]
+
+
+def show_differences(api: Rest, file: File = None) -> Answer:
+    """How postroom.toml and the database differ. Ends with 1 when they do; the database is what counts."""
+    path, found = _compare(api, file)
+    follow = api.typed("seed --apply")
+    return _told(path, found, f"The database is what counts; `{follow}` makes it follow the file.", code=DIFFERS)
+
+
+def seed(
+    api: Rest,
+    file: File = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it; else it is only shown.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Also let go who is only in the database.")] = False,
+) -> Answer:
+    """Make the database follow postroom.toml: what the file names is made or changed, the rest stays."""
+    path, found = _compare(api, file)
+    if not apply:
+        way = api.typed("seed --apply" + (" --delete" if delete else ""))
+        return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file.")
+    steps = list(_steps(api, found, is_deleting=delete))
+    done: list[str] = []
+    for sentence, step in steps:
+        try:
+            step()
+        except EmulatorError as error:
+            before = f" Before that: {'; '.join(done)}." if done else " Nothing was changed."
+            error.args = (f"{sentence.partition(' ')[0]}: {error}.{before}",)
+            raise
+        done.append(sentence)
+    left = [each.where for each in found if each.file is None and not delete]
+    kept = (f"Only in the database, and kept (--delete lets them go): {', '.join(left)}.",) if left else ()
+    return answer(
+        {"file": str(path), "done": done, "kept": left},
+        *(done or [f"The database has all that {path} names."]),
+        *kept,
+    )
+
+
+def _compare(api: Rest, file: Path | None) -> "tuple[Path, list[Difference]]":
+    from shared import seeding
+
+    if file is not None and not file.is_file():
+        raise failures.NotThere(f"there is no file {file}")
+    path = seeding.source(file)
+    if path is None:
+        raise failures.NotThere(f"there is no {seeding.NAME} here, and POSTROOM_CONFIG names none; --file names one")
+    return path, seeding.differences(seeding.read(path), _stored(api))
+
+
+def _stored(api: Rest) -> "Roster":
+    """Who there is, as a file would say it."""
+    from shared.seeding import Roster
+
+    agents, teams = api.get("agents"), api.get("teams")
+    return Roster(
+        {id_: {**agent, "model": agent["model"] or None} for id_, agent in agents.items()},
+        {
+            id_: {"name": team["name"], "leader": team["leader_agent"], "agents": team["agents"]}
+            for id_, team in teams.items()
+        },
+        next((id_ for id_, agent in agents.items() if agent["default"]), None),
+    )
+
+
+def _told(path: Path, found: "list[Difference]", way: str, *, code: int = 0) -> Answer:
+    facts = {"file": str(path), "differences": [each._asdict() for each in found]}
+    if not found:
+        return answer(facts, f"{path} and the database agree.")
+    parts: list[Part] = [Table(("what", str(path), "database"), [_row(each) for each in found], "")]
+    return answer(facts, *parts, way, code=code)
+
+
+def _row(each: "Difference") -> tuple[str, str, str]:
+    if not each.field:
+        return each.where, *(("named", "-") if each.database is None else ("-", "there"))
+    file, database = cell(each.file), cell(each.database)
+    same = next((at for at, (a, b) in enumerate(zip(file, database, strict=False)) if a != b), 0)
+    if same > 40:  # of two long texts, from shortly before they part
+        file, database = f"…{file[same - 10 :]}", f"…{database[same - 10 :]}"
+    return each.where, cut(file) or "(none)", cut(database) or "(none)"
+
+
+def _steps(api: Rest, found: "list[Difference]", *, is_deleting: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """What is to be done, in an order in which nothing names what is not there yet, or any more."""
+    yield from _saves(api, "agents", found)
+    for each in found:
+        if each.where == "default":
+            yield f"default {each.file}", partial(api.put, "agents", each.file, body={"default": True})
+    yield from _saves(api, "teams", found)
+    for each in reversed(found) if is_deleting else ():  # teams before their agents
+        if each.file is None and not each.field:
+            yield f"{each.where} deleted", partial(api.delete, *each.table.split(".", 1))
+
+
+def _saves(api: Rest, kind: str, found: "list[Difference]") -> Iterator[tuple[str, Callable[[], Any]]]:
+    """One step for each agent or team that is to be made, or of which something is to be set."""
+    settings: dict[str, dict[str, Any]] = {}
+    made = {each.table for each in found if each.database is None and not each.field}
+    for each in found:
+        if each.table.startswith(f"{kind}.") and (each.field or each.table in made):
+            settings.setdefault(each.table, {}).update({each.field: each.file} if each.field else each.file)
+    for table, named in settings.items():
+        body = {"leader_agent" if name == "leader" else name: value for name, value in named.items()}
+        what = "made" if table in made else ", ".join(named)
+        yield f"{table} {what}", partial(api.put, *table.split(".", 1), body=body)

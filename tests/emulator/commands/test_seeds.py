@@ -1,0 +1,112 @@
+"""``emulator diff`` and ``emulator seed``: file and database side by side, and one following the other."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.emulator.commands.conftest import Postroom, serve
+
+FILE = """
+default = "coder"
+
+[agents.assistant]
+name = "Assistant"
+instructions = "{}"
+
+[agents.coder]
+name = "Coder"
+concurrency = 2
+
+[teams.dev]
+leader = "coder"
+agents = ["assistant", "coder"]
+"""
+LONG = "You answer briefly, and say when you do not know what is asked of you."
+
+Write = Callable[[str], None]
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Postroom]:
+    """A Postroom as it is after its first start without a file: with one agent."""
+    process, served = serve(tmp_path)
+    yield served
+    served.conn.close()
+    process.kill()
+    process.wait(10)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes the file, in the folder where the commands are typed."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return lambda text: Path("postroom.toml").write_text(text) and None
+
+
+def test_the_database_follows_and_then_they_agree(fresh: Postroom, file: Write) -> None:
+    file(FILE.format(LONG))
+    fresh.run("agents", "set", "assistant", "--instructions", LONG.replace("know", "see"))
+    fresh.run("agents", "set", "late")
+
+    shown = fresh.run("diff", code=1).stdout.splitlines()
+    table = [[part.strip() for part in line.split("  ") if part] for line in shown[1:7]]
+    assert table == [
+        [
+            "agents.assistant.instructions",
+            "…ou do not know what is asked of you.",
+            "…ou do not see what is asked of you.",
+        ],
+        ["agents.coder", "named", "-"],
+        ["agents.late", "-", "there"],
+        ["teams.dev", "named", "-"],
+        ["default", "coder", "assistant"],
+        [],
+    ]
+    assert "seed --apply` makes it follow" in shown[-1]
+
+    before = fresh.column("SELECT json_group_array(id || updated_at) FROM agents")
+    assert "Nothing was changed" in fresh.run("seed").stdout
+    assert fresh.column("SELECT json_group_array(id || updated_at) FROM agents") == before
+
+    assert fresh.run("seed", "--apply").stdout.splitlines() == [
+        "agents.assistant instructions",
+        "agents.coder made",
+        "default coder",
+        "teams.dev made",
+        "Only in the database, and kept (--delete lets them go): agents.late.",
+    ]
+    assert fresh.column("SELECT instructions FROM agents WHERE id = 'assistant'") == [LONG]
+    assert fresh.column("SELECT id FROM agents WHERE is_default = 1") == ["coder"]
+    assert fresh.column("SELECT leader FROM teams") == ["coder"]
+
+    assert fresh.json("seed", "--apply", "--delete")["done"] == ["agents.late deleted"]
+    assert fresh.run("diff").stdout == "postroom.toml and the database agree.\n"
+    assert fresh.run("seed", "--apply").stdout == "The database has all that postroom.toml names.\n"
+
+
+def test_teams_go_before_their_agents_and_the_default_moves_first(fresh: Postroom, file: Write) -> None:
+    fresh.run("agents", "set", "old", "--default")
+    fresh.run("teams", "set", "olds", "--agents", "old")
+    file("[agents.assistant]\n")
+    assert fresh.json("seed", "--apply", "--delete")["done"] == [
+        "default assistant",
+        "teams.olds deleted",
+        "agents.old deleted",
+    ]
+
+
+def test_what_is_refused_half_way_says_what_was_done_before(fresh: Postroom, file: Write) -> None:
+    file("default = 'one'\n[agents.one]\n[agents.two]\nprovider = 'nobody'\n")
+    said = fresh.refused("seed", "--apply", code=65)
+    assert said.startswith("error: agents.two: ")
+    assert said.endswith("Before that: agents.one made.\n")
+    assert "Nothing was changed" in fresh.refused("seed", "--apply", code=65)
+
+
+def test_a_file_that_is_wrong_or_not_there_is_told(postroom: Postroom, file: Write) -> None:
+    assert "there is no postroom.toml here" in postroom.refused("diff", code=66)
+    file("[agents.a]\nbatch_size = 0\n")
+    assert "[agents.a] batch_size: " in postroom.refused("diff", code=78)
+    assert "elsewhere.toml" in postroom.refused("seed", "--apply", "--file", "elsewhere.toml", code=66)
