@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.channels.base import Event
 from shared.db.approvals import Approval
 
 LONGEST_NAME = 60
@@ -46,12 +45,6 @@ def block(text: str) -> str:
     longest = max((len(run) for run in _FENCES.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"
-
-
-def who(event: Event, channel: str) -> str:
-    """The sender, by what proves something first: ``telegram 4711 (Ana)``. Not escaped."""
-    name = line(event.sender, LONGEST_NAME)
-    return f"{channel} {event.sender_id}" + (f" ({name})" if name else "")
 
 
 def arguments(given: Mapping[str, Any]) -> str:

@@ -157,11 +157,16 @@ def _of_sender(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms:
         _drop_held(conn, decided, "sender_refused", now_ms=now_ms)
         return _Effect()
     people.add_member(conn, user_id, agent, by=by, now_ms=now_ms)
+    if wirings.get(conn, decided.chat_id or 0, agent) is None:
+        _drop_held(conn, decided, "not_wired", now_ms=now_ms)
+        return _Effect(f"{agent} answers there no more, so it was not given what they wrote.")
     waiting = held.of(conn, decided.id)
-    admitted = [
-        routing.admit(conn, each.channel, approving.event_of(each.event), agent, now_ms=now_ms) for each in waiting
-    ]
-    return _Effect(stored=sum(map(bool, admitted)))
+    return _Effect(stored=sum(_admit(conn, each, agent, now_ms=now_ms) for each in waiting))
+
+
+def _admit(conn: apsw.Connection, waiting: held.Held, agent: str, *, now_ms: int) -> bool:
+    """Whether the event was new to the agent; it may have come in by another way meanwhile."""
+    return routing.admit(conn, waiting.channel, approving.event_of(waiting.event), agent, now_ms=now_ms)
 
 
 def _of_chat(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
@@ -190,7 +195,7 @@ def _replay(conn: apsw.Connection, waiting: held.Held, agent: str, policy: Polic
     policy_here = place.chat.sender_policy if place else "strict"
     verdict, reason = access.admits(policy_here, "all", standing, agent, has_id=event.sender_id is not None)
     if verdict == "allow":
-        return bool(routing.admit(conn, waiting.channel, event, agent, now_ms=now_ms))
+        return _admit(conn, waiting, agent, now_ms=now_ms)
     if verdict == "ask" and place is not None:
         asked = approving.ask_sender(conn, place, event, agent, policy=policy, now_ms=now_ms)
         if asked.outcome in ("held", "again"):

@@ -1,0 +1,62 @@
+"""What the tests of approvals and pairing have in common: people with a say, strangers, and what they send."""
+
+import json
+from typing import Any
+
+import apsw
+
+from shared import approving, people
+from shared.approving import Asked
+from shared.channels.base import Event
+from shared.db import chats, users, wirings
+from shared.db.connection import rows, transaction
+from shared.db.users import User
+from shared.policy import Policy
+from tests.support import NOW
+
+POLICY = Policy(approval_life_ms=1_000_000)
+LATE = NOW + POLICY.approval_life_ms
+
+
+def event(key: str = "1", sender: str | None = "5", chat: str = "100", **fields: Any) -> Event:
+    """A message of Ana's, who is a stranger, unless said otherwise."""
+    values = {"sender": "Ana", "text": f"text of {key}", "is_mention": True, "platform_message_id": f"m{key}"}
+    return Event(**{"kind": "message", "event_key": key, "platform_id": chat, "sender_id": sender, **values, **fields})
+
+
+def person(
+    conn: apsw.Connection,
+    sender_id: str,
+    role: str | None = None,
+    agent: str | None = None,
+    *,
+    channel: str = "telegram",
+    now_ms: int = NOW,
+) -> User:
+    """Somebody, with a role if one is named."""
+    with transaction(conn):
+        user = users.ensure(conn, channel, sender_id, name=f"N{sender_id}", now_ms=NOW)
+        if role is not None:
+            people.grant(conn, user.id, role, agent, by="test", now_ms=now_ms)
+    return user
+
+
+def ask_sender(conn: apsw.Connection, what: Event, agent: str = "assistant", now_ms: int = NOW) -> Asked:
+    """Ask about the sender, in a chat that exists."""
+    with transaction(conn):
+        place = wirings.of_place(conn, "telegram", what.platform_id or "")
+        assert place is not None
+        return approving.ask_sender(conn, place, what, agent, policy=POLICY, now_ms=now_ms)
+
+
+def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> Asked:
+    """Ask about the chat, which is made if it is new."""
+    with transaction(conn):
+        chat = chats.ensure(conn, "telegram", what.platform_id or "", is_group=what.is_group, now_ms=NOW)
+        return approving.ask_chat(conn, chat, what, policy=POLICY, now_ms=now_ms)
+
+
+def shown(conn: apsw.Connection) -> list[tuple[str, dict[str, Any]]]:
+    """Every response in order: to which chat, and its content."""
+    found = rows(conn, "SELECT channel || ' ' || platform_id, content FROM responses ORDER BY id")
+    return [(place, json.loads(content)) for place, content in found]
