@@ -32,10 +32,11 @@ def until(what: str, look: Callable[[], T | None], timeout_s: float = 20.0) -> T
 
 
 class System:
-    """One emulator in its own state folder."""
+    """One emulator in its own state folder; *project*: the sources it runs, and the ``.env`` beside them."""
 
-    def __init__(self, state: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, state: Path, environment: dict[str, str] | None = None, project: Path = ROOT) -> None:
         self.state = state
+        self._project = project
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self.log = state.with_suffix(".log")
@@ -45,7 +46,7 @@ class System:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "emulator.cli", "run", "--state", self.state, "--port", "0", "--log", "json"],
-                cwd=ROOT,
+                cwd=self._project,
                 env=self._environment,
                 stdout=log,
                 stderr=log,
@@ -95,8 +96,18 @@ class System:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self._request(self.urls[base] + path, data, headers)
 
-    def _request(self, url: str, data: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json", **(headers or {})})
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """What the API answers, which has to be a success."""
+        data = json.dumps({} if body is None else body).encode() if method != "GET" else None
+        status, answer = self._request(self.urls["gateway"] + path, data, method=method)
+        assert status < 300, (method, path, body, status, answer)
+        return answer
+
+    def _request(
+        self, url: str, data: bytes | None = None, headers: dict[str, str] | None = None, method: str | None = None
+    ) -> tuple[int, Any]:
+        kind = {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, data, {**kind, **(headers or {})}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 status, text = answer.status, answer.read().decode()

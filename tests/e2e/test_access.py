@@ -1,0 +1,388 @@
+"""Who may talk to whom, as people meet it: one conversation for each policy, through the fake Telegram."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import System, until
+from tests.emulator.harness import copy_project
+
+pytestmark = pytest.mark.e2e
+
+ANA = "5000000001"  # who owns the bot
+LIMIT = 30  # messages a minute of one sender; more than any story needs but the one about it
+SETTINGS = f"POSTROOM_NEW_CHATS=ask\nPOSTROOM_SENDER_LIMIT={LIMIT}\n"
+
+_people = itertools.count(6000000001)
+_groups = itertools.count(7000000001)
+
+
+class Person:
+    """Somebody at Telegram."""
+
+    def __init__(self, house: System, id_: str | None = None) -> None:
+        self.house = house
+        self.id = id_ or str(next(_people))
+
+    def says(self, text: str, chat: str | None = None, *, thread: int | None = None) -> None:
+        """In their chat with the bot, unless another is named."""
+        body: dict[str, Any] = {"text": text, "chat": chat, "thread": thread}
+        status, answer = self.house.post(f"/control/telegram/users/{self.id}/message", body, "platforms")
+        assert status == 201, answer
+
+    def presses(self, card: dict[str, Any], label: str) -> None:
+        """A button of a card that they were shown."""
+        where = f"/control/telegram/chats/{card['chat']}/messages/{card['id']}/press"
+        status, answer = self.house.post(where, {"person": self.id, "data": _data(card, label)}, "platforms")
+        assert status == 201, answer
+
+    def forges_a_press(self, card: dict[str, Any], label: str) -> None:
+        """Of a card that was shown to somebody else: what a button carries can be guessed."""
+        where = {"message_id": int(card["id"]), "date": 1, "chat": {"id": int(card["chat"]), "type": "private"}}
+        sender = {"id": int(self.id), "is_bot": False, "first_name": "Mallory"}
+        query = {"id": "1", "from": sender, "message": where, "chat_instance": "1", "data": _data(card, label)}
+        status, answer = self.house.post("/control/telegram/updates", {"callback_query": query}, "platforms")
+        assert status == 201, answer
+
+
+def _data(card: dict[str, Any], label: str) -> str:
+    """What the button carries."""
+    (data,) = (each["callback_data"] for row in card["keyboard"] for each in row if each["text"] == label)
+    return str(data)
+
+
+def messages(house: System, chat: str) -> list[dict[str, Any]]:
+    """What the bot said in the chat, as it reads now."""
+    status, found = house.get(f"/control/telegram/chats/{chat}", "platforms")
+    return [each for each in found["messages"] if each["author"]["is_bot"]] if status == 200 else []
+
+
+def heard(house: System, chat: str) -> list[str]:
+    """The same, texts alone."""
+    return [each["text"] for each in messages(house, chat)]
+
+
+def hears(house: System, chat: str, text: str) -> str:
+    """Wait until the bot has said something with *text* in it; all of it."""
+    found = until(
+        f"{text!r} in chat {chat}, where there was: {heard(house, chat)}",
+        lambda: [each for each in heard(house, chat) if text in each],
+    )
+    return found[0]
+
+
+def card(house: System, about: str, chat: str = ANA) -> dict[str, Any]:
+    """The card with buttons whose text has *about* in it."""
+
+    def found() -> dict[str, Any] | None:
+        cards = [each for each in messages(house, chat) if each["keyboard"] and about in each["text"]]
+        return cards[-1] if cards else None
+
+    return until(f"a card about {about} in chat {chat}", found)
+
+
+def cards(house: System, about: str, chat: str = ANA) -> list[dict[str, Any]]:
+    """All that were ever shown, open or decided."""
+    return [each for each in messages(house, chat) if about in each["text"]]
+
+
+def dropped(house: System, person: Person) -> list[str]:
+    """Why nothing came of what they wrote, in order."""
+    return [
+        reason for (reason,) in house.query("SELECT reason FROM dropped WHERE sender_id = ? ORDER BY id", person.id)
+    ]
+
+
+def refused(house: System, person: Person, reason: str, times: int = 1) -> None:
+    """Wait until that has happened so often."""
+    until(f"{times} x {reason} for {person.id}", lambda: dropped(house, person).count(reason) >= times)
+    assert set(dropped(house, person)) == {reason}
+
+
+def asked_for(house: System, text: str) -> list[str]:
+    """The agents that were given *text*."""
+    return [agent for (agent,) in house.query("SELECT agent FROM messages WHERE message = ? ORDER BY id", text)]
+
+
+def stands_anywhere(house: System, text: str) -> list[str]:
+    """The tables in which *text* is found, in whatever column."""
+    tables = [name for (name,) in house.query("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    return [table for table in tables if text in repr(house.query(f"SELECT * FROM {table}"))]
+
+
+def code_for(house: System, grants: str, agent: str | None = None) -> str:
+    """A one-time code, as what is to be sent."""
+    say: str = house.call("POST", "/api/pairings", {"grants": grants, "agent": agent})["say"]
+    return say
+
+
+def room(
+    house: System, *, policy: str, is_group: bool = True, person: Person | None = None, **wiring: Any
+) -> tuple[str, int]:
+    """A chat that is wired by a code; its id at Telegram, and its row.
+
+    The code is sent by *person*, or by somebody else in the group, whom that makes a member.
+    """
+    sender = person or Person(house)
+    chat = f"-{next(_groups)}" if is_group else sender.id
+    sender.says(code_for(house, "chat", "assistant"), chat)
+    ((row,),) = until(
+        f"chat {chat} to be wired",
+        lambda: house.query(
+            "SELECT c.id FROM chats c JOIN wirings w ON w.chat_id = c.id WHERE c.platform_id = ?", chat
+        ),
+    )
+    house.call("PATCH", f"/api/chats/{row}", {"senderPolicy": policy})
+    if wiring:
+        house.call("PUT", f"/api/chats/{row}/wirings/assistant", wiring)
+    return chat, row
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """A system that asks about new chats, and Ana, who owns it since she sent the code."""
+    folder = tmp_path_factory.mktemp("access")
+    project = copy_project(folder / "project")
+    (project / ".env").write_text(SETTINGS)
+    running = System(folder / "state", project=project)
+    running.start()
+    try:
+        running.code = code_for(running, "owner")  # type: ignore[attr-defined]
+        Person(running, ANA).says(running.code)  # type: ignore[attr-defined]
+        until("the owner", lambda: running.query("SELECT 1 FROM user_roles WHERE role = 'owner'"))
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def ana(house: System) -> Person:
+    """The owner."""
+    return Person(house, ANA)
+
+
+@pytest.fixture
+def stranger(house: System) -> Person:
+    """Somebody whom nobody has heard of."""
+    return Person(house)
+
+
+def test_the_first_owner_is_who_sends_the_code(house: System, ana: Person, stranger: Person) -> None:
+    code = house.code  # type: ignore[attr-defined]
+    owners = """
+        SELECT u.channel, u.sender_id
+          FROM user_roles r
+          JOIN users u ON u.id = r.user_id
+         WHERE r.role = 'owner'
+    """
+    assert house.query(owners) == [("telegram", ANA)]
+    hears(house, ANA, "owner")
+
+    stranger.says(code)
+    used = hears(house, stranger.id, "not valid")
+    other = Person(house)
+    other.says("/start ZZZZ-ZZZZ")
+    wrong = hears(house, other.id, "not valid")
+
+    assert used == wrong  # nothing tells who guesses that a code was good once
+    assert house.query(owners) == [("telegram", ANA)]
+    refused(house, stranger, "pairing_failed")
+    secret = code.removeprefix("/start ")
+    assert stands_anywhere(house, secret) == []
+    assert stands_anywhere(house, secret.replace("-", "")) == []
+
+
+def test_in_a_public_chat_anybody_is_answered(house: System, stranger: Person) -> None:
+    chat, _ = room(house, policy="public")
+
+    stranger.says("@postroom_bot hello from outside", chat)
+
+    hears(house, chat, "hello from outside")
+    assert dropped(house, stranger) == []
+
+
+def test_in_a_strict_chat_nothing_of_a_stranger_is_kept(house: System, ana: Person, stranger: Person) -> None:
+    """Not for an agent that collects what is said around it either."""
+    chat, _ = room(house, policy="strict", ignoredMessagePolicy="accumulate")
+
+    stranger.says("@postroom_bot xylophone one", chat)
+    stranger.says("xylophone two", chat)
+    ana.says("@postroom_bot who is there?", chat)
+
+    hears(house, chat, "who is there?")
+    refused(house, stranger, "sender_unknown", 2)
+    assert stands_anywhere(house, "xylophone") == []
+    assert len(heard(house, chat)) == 2  # of the code, and to Ana
+
+
+def test_a_stranger_is_let_in_once_and_answered_once(house: System, ana: Person, stranger: Person) -> None:
+    chat, _ = room(house, policy="request_approval")
+    stranger.says("@postroom_bot knock knock", chat)
+    stranger.says("@postroom_bot are you there?", chat)
+    asked = card(house, stranger.id)
+    until("both to be held", lambda: house.query("SELECT count(*) FROM held") == [(2,)])
+    assert "knock knock" in asked["text"]
+    assert asked_for(house, "@postroom_bot knock knock") == []
+
+    stranger.forges_a_press(asked, "Allow")
+    until("the forged press", lambda: dropped(house, stranger))
+    assert house.query("SELECT status FROM approvals ORDER BY id DESC LIMIT 1") == [("pending",)]
+    ana.presses(asked, "Allow")
+
+    for text in ("knock knock", "are you there?"):
+        hears(house, chat, text)
+        assert asked_for(house, f"@postroom_bot {text}") == ["assistant"]
+    until("the card to be decided", lambda: not any(each["keyboard"] for each in cards(house, stranger.id)))
+    stranger.says("@postroom_bot thank you", chat)
+    hears(house, chat, "thank you")
+    (decided,) = cards(house, stranger.id)
+    assert "Allowed by telegram 5000000001 (Ana)" in decided["text"]
+    assert house.query("SELECT count(*) FROM held") == [(0,)]
+    said = [each for each in heard(house, chat) if each.startswith("You said: ")]
+    assert [each.rpartition("bot ")[2] for each in said] == ["knock knock", "are you there?", "thank you"]
+    assert len(dropped(house, stranger)) == 1
+
+
+def test_a_stranger_who_is_refused_is_not_asked_about_again(house: System, ana: Person, stranger: Person) -> None:
+    chat, _ = room(house, policy="request_approval")
+    stranger.says("@postroom_bot buy my pills", chat)
+
+    ana.presses(card(house, stranger.id), "Refuse")
+
+    refused(house, stranger, "sender_refused")
+    stranger.says("@postroom_bot really, do", chat)
+    refused(house, stranger, "sender_refused", 2)
+    assert len(cards(house, stranger.id)) == 1
+    assert not any("pills" in each for each in heard(house, chat))
+    assert stands_anywhere(house, "really, do") == []
+
+
+def test_an_agent_for_those_it_knows_answers_no_stranger_in_public(
+    house: System, ana: Person, stranger: Person
+) -> None:
+    chat, _ = room(house, policy="public", senderScope="known")
+
+    stranger.says("@postroom_bot let me in", chat)
+    ana.says("@postroom_bot only me", chat)
+
+    hears(house, chat, "only me")
+    refused(house, stranger, "not_known")
+    assert asked_for(house, "@postroom_bot let me in") == []
+
+
+def test_a_new_chat_waits_for_an_owner_to_choose_who_answers(house: System, ana: Person, stranger: Person) -> None:
+    stranger.says("is anybody here?")
+    asked = card(house, stranger.id)
+
+    ana.presses(asked, asked["keyboard"][0][0]["text"])
+
+    hears(house, stranger.id, "You said: is anybody here?")
+    stranger.says("good")
+    hears(house, stranger.id, "You said: good")
+    wired = """
+        SELECT w.agent, w.engage_mode, c.sender_policy
+          FROM wirings w
+          JOIN chats c ON c.id = w.chat_id
+         WHERE c.platform_id = ?
+    """
+    assert house.query(wired, stranger.id) == [("assistant", "mention", "request_approval")]
+
+
+def test_a_chat_that_an_owner_ignores_is_not_asked_about_again(house: System, ana: Person, stranger: Person) -> None:
+    group = f"-{next(_groups)}"
+    stranger.says("chatter that means nobody", group)
+    stranger.says("@postroom_bot come in", group)
+
+    ana.presses(card(house, group), "Ignore this chat")
+
+    until("the chat to be refused", lambda: "chat_refused" in dropped(house, stranger))
+    stranger.says("@postroom_bot please", group)
+    until("the refusal", lambda: dropped(house, stranger).count("chat_refused") == 2)
+    assert len(cards(house, group)) == 1
+    assert stands_anywhere(house, "chatter that means nobody") == []
+
+
+def test_clear_is_for_admins_and_begins_afresh(house: System, ana: Person, stranger: Person) -> None:
+    """The owner's own chat was wired when she paired; the second turn there knows of the first, until she clears."""
+    chat, _ = room(house, policy="public")
+    ana.says("!count")
+    hears(house, ANA, "This is turn 1")
+    stranger.says("/clear", chat)
+    hears(house, chat, "admin")
+    refused(house, stranger, "command_refused")
+    ana.says("/clearance sale")
+    hears(house, ANA, "You said: /clearance sale")
+
+    ana.says("/clear@postroom_bot")
+    hears(house, ANA, "afresh")
+    ana.says("!count")
+
+    until("a first turn once more", lambda: heard(house, ANA).count("This is turn 1 of our session.") == 2)
+    assert asked_for(house, "/clear") == asked_for(house, "/clear@postroom_bot") == []
+
+
+def test_an_agent_or_a_team_that_is_named_is_asked_and_nobody_else(house: System, ana: Person) -> None:
+    house.call("PUT", "/api/agents/coder", {"name": "Coder"})
+    house.call(
+        "PUT", "/api/teams/crew", {"name": "The Crew", "agents": ["assistant", "coder"], "leader_agent": "coder"}
+    )
+    person = Person(house)
+    _, row = room(house, policy="public", is_group=False, person=person)
+    house.call("PUT", f"/api/chats/{row}/wirings/coder", {"engageMode": "pattern", "engagePattern": "^fix"})
+
+    for text in ("@coder one", "@crew two", "@Coder three", "@nobody four", "five"):
+        person.says(text)
+
+    hears(house, person.id, "five")
+    asked = [asked_for(house, text) for text in ("one", "two", "three", "@nobody four", "five")]
+    assert asked == [["coder"], ["coder"], ["coder"], ["assistant"], ["assistant"]]
+
+
+def test_whoever_writes_too_much_is_told_once_and_the_rest_is_not_kept(house: System, stranger: Person) -> None:
+    chat, _ = room(house, policy="public", is_group=False, person=stranger)
+    before = len(heard(house, chat))
+
+    for number in range(LIMIT + 5):
+        stranger.says(f"flood {number}")
+
+    until("the refusals", lambda: dropped(house, stranger).count("rate_limited") >= 5)
+    hears(house, chat, "minute")
+    answered = len([each for each in heard(house, chat)[before:] if each.startswith("You said: flood")])
+    assert answered <= LIMIT
+    assert len([each for each in heard(house, chat) if "minute" in each]) == 1
+    last = f"flood {LIMIT + 4}"
+    assert stands_anywhere(house, last) == []
+
+
+def test_an_agent_that_was_mentioned_in_a_thread_stays_there(house: System, stranger: Person) -> None:
+    chat, _ = room(house, policy="public", engageMode="mention-sticky", sessionMode="per-thread")
+
+    stranger.says("nobody is meant", chat, thread=7)
+    stranger.says("@postroom_bot come here", chat, thread=7)
+    hears(house, chat, "come here")
+    stranger.says("and stay", chat, thread=7)
+    hears(house, chat, "and stay")
+    stranger.says("not here", chat, thread=8)
+
+    until("both others", lambda: dropped(house, stranger).count("not_addressed") == 2)
+    assert asked_for(house, "and stay") == ["assistant"]
+    assert asked_for(house, "nobody is meant") == asked_for(house, "not here") == []
+    answers = {each["thread"] for each in messages(house, chat) if each["text"].startswith("You said")}
+    assert answers == {7}
+
+
+def test_an_approval_outlives_a_kill_of_everything(house: System, ana: Person, stranger: Person) -> None:
+    """The card, what is held and who may decide are rows."""
+    chat, _ = room(house, policy="request_approval")
+    stranger.says("@postroom_bot before the power cut", chat)
+    asked = card(house, stranger.id)
+    house.kill()
+
+    house.start()
+    ana.presses(asked, "Allow")
+
+    hears(house, chat, "before the power cut")
+    assert asked_for(house, "@postroom_bot before the power cut") == ["assistant"]
+    assert house.query("SELECT count(*) FROM held") == [(0,)]
