@@ -1,10 +1,14 @@
-"""The terminal chat: lines go to the agent through a fake platform, replies are printed as they come."""
+"""The terminal chat: lines go to the agent through a fake platform, replies are printed as they come.
+
+Buttons under a message are numbered, and ``/press 2`` presses the second under the latest message that has any.
+"""
 
 import asyncio
 import json
 import os
+import re
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -35,20 +39,26 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that happened in this chat: a ``reply`` with its text, ``typing``, or ``trouble`` with a reason."""
+    """One thing that happened in this chat: a ``reply`` with its text, what somebody else ``said``, ``typing``, or
+    ``trouble`` with a reason.
+    """
 
     kind: str
     text: str = ""
     is_final: bool = False
 
 
-def run_chat(platform: str, *, base_url: str, person: str, once: str | None, timeout_s: float) -> int:
+def run_chat(
+    platform: str, *, base_url: str, person: str, once: str | None, timeout_s: float, chat: str | None = None
+) -> int:
     """Talk to the agent as *person* (a name or an id) until Ctrl-D; with *once*, say that and print the replies.
+
+    *chat* is the title or the id of a group that the person is in; else it is their own chat with the bot.
 
     Returns 0; 75 when *once* had no reply within *timeout_s*; 1 when the emulator can't be talked to.
     """
     try:
-        return asyncio.run(_chat(platform, base_url=base_url, person=person, once=once, timeout_s=timeout_s))
+        return asyncio.run(_chat(platform, chat, base_url=base_url, person=person, once=once, timeout_s=timeout_s))
     except ChatError as problem:
         _write(f"{problem}\n", sys.stderr)
         return FAILED
@@ -56,10 +66,12 @@ def run_chat(platform: str, *, base_url: str, person: str, once: str | None, tim
         return 130
 
 
-async def _chat(platform: str, *, base_url: str, person: str, once: str | None, timeout_s: float) -> int:
+async def _chat(
+    platform: str, chat: str | None, *, base_url: str, person: str, once: str | None, timeout_s: float
+) -> int:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        seat = await _take_seat(session, platform, base_url=base_url, person=person)
+        seat = await _take_seat(session, platform, base_url=base_url, person=person, chat=chat)
         async with _steps(session, seat) as steps:
             if once is not None:
                 return await _once(session, seat, steps, once, timeout_s)
@@ -152,8 +164,9 @@ class Screen:
             if step.kind == "reply":
                 self.is_waiting = False
                 _write(f"{self._erase}{_indent(step.text)}\n{self.prompt}", sys.stdout)
-            elif step.kind == "trouble":
-                _write(f"{self._erase}  ! {step.text}\n{self.prompt}", sys.stdout)
+            elif step.kind in ("said", "trouble"):
+                mark = "! " if step.kind == "trouble" else ""
+                _write(f"{self._erase}  {mark}{step.text}\n{self.prompt}", sys.stdout)
         self.is_waiting = False
         _write(f"{self._erase}The emulator went away.\n", sys.stderr)
 
@@ -202,8 +215,10 @@ def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 
-async def _take_seat(session: aiohttp.ClientSession, platform: str, *, base_url: str, person: str) -> Seat:
-    """Find the chat page (straight, or behind the gateway) and *person*'s own conversation with the bot."""
+async def _take_seat(
+    session: aiohttp.ClientSession, platform: str, *, base_url: str, person: str, chat: str | None
+) -> Seat:
+    """Find the chat page (straight, or behind the gateway) and *person*'s conversation with the bot."""
     if platform not in ("telegram", "discord"):
         raise ChatError(f"There is no platform {platform!r} here; there are telegram and discord.")
     for root in (f"{base_url.rstrip('/')}/chat", f"{base_url.rstrip('/')}/_emulator/chat"):
@@ -215,30 +230,75 @@ async def _take_seat(session: aiohttp.ClientSession, platform: str, *, base_url:
         except (aiohttp.ClientError, OSError):
             raise ChatError(f"Nothing answers at {base_url}. Start it with: {typed('run')}") from None
         if isinstance(state, dict) and platform in state:
-            return _seat(root, platform, state[platform], person)
+            return _seat(root, platform, state[platform], person, chat)
     raise ChatError(f"{base_url} answers, but there is no chat page. Is another program on this port?")
 
 
-def _seat(root: str, platform: str, state: Mapping[str, Any], person: str) -> Seat:
+def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat: str | None) -> Seat:
     wanted = person.casefold()
     for somebody in state["people"]:
         if wanted in (somebody["name"].casefold(), somebody["username"].casefold(), somebody["id"]):
-            for chat in state["chats"]:
-                if chat["kind"] in ("private", "dm") and somebody["id"] in chat["members"]:
-                    return Seat(root, platform, somebody["id"], somebody["name"], chat["id"])
+            own = [place for place in state["chats"] if somebody["id"] in place["members"]]
+            return Seat(root, platform, somebody["id"], somebody["name"], _place(own, somebody["name"], chat))
     names = ", ".join(somebody["name"] for somebody in state["people"][:10])
     raise ChatError(f"There is nobody called {person!r} on {platform}; there are {names}.")
 
 
+def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> str:
+    """The id of the chat among somebody's *own* that is meant."""
+    for place in own:
+        is_direct = place["kind"] in ("private", "dm")
+        if is_direct if chat is None else chat.casefold().lstrip("#") in (place["title"].casefold(), place["id"]):
+            return str(place["id"])
+    if chat is None:
+        raise ChatError(f"{name} has no chat with the bot yet.")
+    titles = ", ".join(place["title"] for place in own if place["kind"] not in ("private", "dm"))
+    raise ChatError(f"{name} is in no chat called {chat!r}; there are {titles or 'none'}.")
+
+
+_PRESS = re.compile(r"/press\s+([1-9][0-9]{0,2})\s*")
+
+
 async def _say(session: aiohttp.ClientSession, seat: Seat, text: str) -> None:
-    body = {"person": seat.person, "chat": seat.chat, "text": text}
+    """Say *text*, or press a button."""
+    pressed = _PRESS.fullmatch(text)
+    body = await _button(session, seat, int(pressed[1])) if pressed else {"text": text}
+    body |= {"person": seat.person, "chat": seat.chat}
     try:
-        async with session.post(f"{seat.root}/{seat.platform}/say", json=body) as response:
+        async with session.post(f"{seat.root}/{seat.platform}/{'press' if pressed else 'say'}", json=body) as response:
             if response.status != 201:
                 said = await response.json()
                 raise ChatError(f"That was not sent: {said.get('error', response.status)}")
     except (aiohttp.ClientError, OSError):
         raise ChatError("That was not sent: the emulator can't be reached.") from None
+
+
+async def _button(session: aiohttp.ClientSession, seat: Seat, number: int) -> dict[str, str]:
+    """The *number*-th button under the latest message that has any."""
+    try:
+        async with session.get(f"{seat.root}/{seat.platform}/chats/{seat.chat}") as response:
+            messages = (await response.json()).get("messages", [])
+    except (aiohttp.ClientError, OSError):
+        raise ChatError("That was not sent: the emulator can't be reached.") from None
+    for message in reversed([message for message in messages if _is_for(message, seat)]):
+        if keys := _keys(message):
+            if number > len(keys):
+                raise ChatError(f"There is no button {number}: the last buttons are {_choices(keys)}.")
+            return {"message": message["id"], "data": keys[number - 1]["callback_data"]}
+    raise ChatError("There is nothing to press: no message here has buttons.")
+
+
+def _keys(message: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The buttons that can be pressed, in the order in which they are read."""
+    return [key for row in message.get("keyboard") or () for key in row if key.get("callback_data")]
+
+
+def _choices(keys: Sequence[Mapping[str, str]]) -> str:
+    return "  ".join(f"[{number}] {key['text']}" for number, key in enumerate(keys, 1))
+
+
+def _is_for(message: Mapping[str, Any], seat: Seat) -> bool:
+    return message.get("only_for") in (None, seat.person)
 
 
 @asynccontextmanager
@@ -271,7 +331,7 @@ async def _read(response: aiohttp.ClientResponse, seat: Seat, queue: "asyncio.Qu
                 name = line.removeprefix("event: ")
             elif line.startswith("data: "):
                 news = json.loads(line.removeprefix("data: "))
-                step = _step(name, news) if _is_here(news, seat) else None
+                step = _step(name, news, seat) if _is_here(news, seat) else None
                 if step is not None:
                     queue.put_nowait(step)
     queue.put_nowait(None)
@@ -281,18 +341,33 @@ def _is_here(news: Mapping[str, Any], seat: Seat) -> bool:
     return news.get("platform") == seat.platform and news.get("chat") == seat.chat
 
 
-def _step(name: str, news: Mapping[str, Any]) -> Step | None:
+def _step(name: str, news: Mapping[str, Any], seat: Seat) -> Step | None:
     """What one piece of news means to the person at the terminal; None when nothing."""
     if name == "typing":
         return Step("typing")
-    if name == "message" and news.get("author", {}).get("is_bot"):
-        return Step("typing") if news.get("state") == "thinking" else Step("reply", str(news["text"]))
+    if name == "notice" and news.get("person") == seat.person:
+        return Step("reply", str(news["text"]))
+    if name == "message" and "author" in news and _is_for(news, seat):
+        return _message_step(news, seat)
     if name == "delivery" and news.get("error"):
         if news["state"] == "dropped":
             notice = news.get("notice") or "The platform gave up"
             return Step("trouble", f"{notice}: {news['error']}.", is_final=True)
         return Step("trouble", f"The webhook failed, try {news['attempts']} ({news['error']}); it is tried again.")
     return None
+
+
+def _message_step(message: Mapping[str, Any], seat: Seat) -> Step | None:
+    author = message["author"]
+    if author["is_bot"]:
+        return Step("typing") if message.get("state") == "thinking" else Step("reply", _shown(message))
+    return None if author["id"] == seat.person else Step("said", f"{author['name']}: {message['text']}")
+
+
+def _shown(message: Mapping[str, Any]) -> str:
+    """The text, and the buttons below it with the numbers by which they are pressed."""
+    keys = _keys(message)
+    return f"{message['text']}\n{_choices(keys)}  (/press 1)" if keys else str(message["text"])
 
 
 def _write(text: str, stream: TextIO) -> None:

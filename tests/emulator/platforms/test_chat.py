@@ -156,3 +156,94 @@ def test_who_is_not_there_and_what_does_not_answer_is_said(play, capsys):
         assert await terminal(world, "pigeon") == 1
 
     play(scenario)
+
+
+# -- buttons, and groups ----------------------------------------------------------------------------------------------
+
+KEYS = {"inline_keyboard": [[{"text": "Yes", "callback_data": "7.0"}, {"text": "No", "callback_data": "7.1"}]]}
+GROUP, BEN = "-4001002003", "5000000002"
+
+
+def test_buttons_are_numbered_and_pressed_by_their_number(play, capsys, monkeypatch):
+    monkeypatch.setattr(chat, "QUIET_S", 0.05)
+
+    def answer(got):
+        if "callback_query" in got.body:
+            said = {"method": "editMessageText", "chat_id": ANA, "message_id": 2, "text": "It is no."}
+        else:
+            said = {"method": "sendMessage", "chat_id": ANA, "text": "Shall I?", "reply_markup": KEYS}
+        return web.json_response(said)
+
+    async def scenario(world):
+        world.endpoint.telegram = answer
+        await world.platforms.register()
+        assert await terminal(world) == 0
+        assert capsys.readouterr().out == "Shall I?\n[1] Yes  [2] No  (/press 1)\n"
+        assert await terminal(world, once="/press 3") == 1
+        assert "There is no button 3: the last buttons are [1] Yes  [2] No." in capsys.readouterr().err
+        assert await terminal(world, once="/press 2") == 0
+        assert capsys.readouterr().out == "It is no.\n"
+        assert world.endpoint.got[-1].body["callback_query"]["data"] == "7.1"
+        assert await terminal(world, once="/press 1") == 1
+        assert "no message here has buttons" in capsys.readouterr().err
+
+    play(scenario)
+
+
+def test_a_notice_reaches_who_pressed_and_nobody_else(play, capsys, monkeypatch):
+    monkeypatch.setattr(chat, "QUIET_S", 0.05)
+
+    def answer(got):
+        press = got.body["callback_query"]
+        return web.json_response(
+            {
+                "method": "answerCallbackQuery",
+                "callback_query_id": press["id"],
+                "text": "Not yours.",
+                "show_alert": True,
+            }
+        )
+
+    async def scenario(world):
+        world.endpoint.telegram = answer
+        await world.platforms.register()
+        await world.bot("sendMessage", chat_id=int(GROUP), text="Shall I?", reply_markup=KEYS)
+        news = await world.news()
+        assert await terminal(world, person="ben", once="/press 1", chat="lunch group") == 0
+        assert capsys.readouterr().out == "Not yours.\n"
+        told = await news.until("notice")
+        assert (told["chat"], told["person"], told["text"], told["is_alert"]) == (GROUP, BEN, "Not yours.", True)
+        assert (await news.until("call", method="answerCallbackQuery"))["chat"] == GROUP
+
+    play(scenario)
+
+
+def test_a_press_on_discord_goes_the_same_way(play, capsys, monkeypatch):
+    monkeypatch.setattr(chat, "QUIET_S", 0.05)
+
+    async def scenario(world):
+        await world.platforms.register()
+        row = {"type": 1, "components": [{"type": 2, "style": 2, "label": "Yes", "custom_id": "7.0"}]}
+        await world.as_bot("POST", f"/channels/{DM}/messages", {"content": "Shall I?", "components": [row]})
+        world.endpoint.discord = lambda got: web.json_response(
+            {"type": 7, "data": {"content": "It is yes.", "components": []}}
+        )
+        assert await terminal(world, "discord", once="/press 1") == 0
+        assert capsys.readouterr().out == "It is yes.\n"
+
+    play(scenario)
+
+
+def test_a_group_is_found_by_its_title_and_one_that_is_not_there_is_said(play, capsys, monkeypatch):
+    monkeypatch.setattr(chat, "QUIET_S", 0.05)
+
+    async def scenario(world):
+        replying(world, "pong")
+        await world.platforms.register()
+        assert await terminal(world, chat="Lunch group") == 0
+        assert capsys.readouterr().out == "pong\n"
+        assert world.endpoint.got[-1].body["message"]["chat"]["id"] == int(GROUP)
+        assert await terminal(world, chat="Dinner") == 1
+        assert "Ana is in no chat called 'Dinner'; there are Lunch group." in capsys.readouterr().err
+
+    play(scenario)
