@@ -118,25 +118,12 @@ def code_for(house: System, grants: str, agent: str | None = None) -> str:
     return say
 
 
-def room(
-    house: System, *, policy: str, is_group: bool = True, person: Person | None = None, **wiring: Any
-) -> tuple[str, int]:
-    """A chat that is wired by a code; its id at Telegram, and its row.
-
-    The code is sent by *person*, or by somebody else in the group, whom that makes a member.
-    """
-    sender = person or Person(house)
-    chat = f"-{next(_groups)}" if is_group else sender.id
-    sender.says(code_for(house, "chat", "assistant"), chat)
-    ((row,),) = until(
-        f"chat {chat} to be wired",
-        lambda: house.query(
-            "SELECT c.id FROM chats c JOIN wirings w ON w.chat_id = c.id WHERE c.platform_id = ?", chat
-        ),
-    )
-    house.call("PATCH", f"/api/chats/{row}", {"senderPolicy": policy})
-    if wiring:
-        house.call("PUT", f"/api/chats/{row}/wirings/assistant", wiring)
+def room(house: System, *, policy: str, direct: Person | None = None, **wiring: Any) -> tuple[str, int]:
+    """A chat where the agent answers, a new group or *direct* with somebody; its id at Telegram, and its row."""
+    chat = direct.id if direct else f"-{next(_groups)}"
+    made = {"channel": "telegram", "platformId": chat, "isGroup": direct is None, "senderPolicy": policy}
+    row: int = house.call("POST", "/api/chats", made)["chat"]["id"]
+    house.call("PUT", f"/api/chats/{row}/wirings/assistant", wiring)
     return chat, row
 
 
@@ -214,7 +201,7 @@ def test_in_a_strict_chat_nothing_of_a_stranger_is_kept(house: System, ana: Pers
     hears(house, chat, "who is there?")
     refused(house, stranger, "sender_unknown", 2)
     assert stands_anywhere(house, "xylophone") == []
-    assert len(heard(house, chat)) == 2  # of the code, and to Ana
+    assert len(heard(house, chat)) == 1
 
 
 def test_a_stranger_is_let_in_once_and_answered_once(house: System, ana: Person, stranger: Person) -> None:
@@ -304,6 +291,45 @@ def test_a_chat_that_an_owner_ignores_is_not_asked_about_again(house: System, an
     assert stands_anywhere(house, "chatter that means nobody") == []
 
 
+def test_a_code_connects_the_group_that_it_is_sent_in(house: System, stranger: Person) -> None:
+    group = f"-{next(_groups)}"
+
+    stranger.says(code_for(house, "chat", "assistant"), group)
+    hears(house, group, "connected")
+    stranger.says("@postroom_bot hello", group)
+    stranger.says("no one is meant", group)
+
+    hears(house, group, "hello")
+    until("the other message", lambda: dropped(house, stranger) == ["not_addressed"])
+    assert house.query("SELECT sender_policy FROM chats WHERE platform_id = ?", group) == [("request_approval",)]
+
+
+def test_a_flood_of_strangers_is_one_card_after_the_other(house: System, ana: Person) -> None:
+    """And the operator may decide too, without a card."""
+    chat, _ = room(house, policy="request_approval")
+    strangers = [Person(house) for _ in range(3)]
+    for each in strangers:
+        each.says(f"@postroom_bot I am {each.id}", chat)
+    until("three to wait", lambda: house.query("SELECT count(*) FROM held") == [(3,)])
+    first, second, third = strangers
+    shown = card(house, first.id)
+    assert cards(house, second.id) == cards(house, third.id) == []
+
+    ana.presses(shown, "Allow")
+
+    card(house, second.id)
+    assert cards(house, third.id) == []
+    waiting = house.call("GET", "/api/approvals?status=pending")
+    (of_third,) = (each["approvalId"] for each in waiting if third.id in each["title"])
+    house.call("POST", f"/api/approvals/{of_third}/decide", {"approve": True})
+    hears(house, chat, f"I am {first.id}")
+    hears(house, chat, f"I am {third.id}")
+    assert asked_for(house, f"@postroom_bot I am {second.id}") == []
+    assert cards(house, third.id) == []
+    ana.presses(card(house, second.id), "Refuse")
+    refused(house, second, "sender_refused")
+
+
 def test_clear_is_for_admins_and_begins_afresh(house: System, ana: Person, stranger: Person) -> None:
     """The owner's own chat was wired when she paired; the second turn there knows of the first, until she clears."""
     chat, _ = room(house, policy="public")
@@ -329,7 +355,7 @@ def test_an_agent_or_a_team_that_is_named_is_asked_and_nobody_else(house: System
         "PUT", "/api/teams/crew", {"name": "The Crew", "agents": ["assistant", "coder"], "leader_agent": "coder"}
     )
     person = Person(house)
-    _, row = room(house, policy="public", is_group=False, person=person)
+    _, row = room(house, policy="public", direct=person)
     house.call("PUT", f"/api/chats/{row}/wirings/coder", {"engageMode": "pattern", "engagePattern": "^fix"})
 
     for text in ("@coder one", "@crew two", "@Coder three", "@nobody four", "five"):
@@ -341,7 +367,7 @@ def test_an_agent_or_a_team_that_is_named_is_asked_and_nobody_else(house: System
 
 
 def test_whoever_writes_too_much_is_told_once_and_the_rest_is_not_kept(house: System, stranger: Person) -> None:
-    chat, _ = room(house, policy="public", is_group=False, person=stranger)
+    chat, _ = room(house, policy="public", direct=stranger)
     before = len(heard(house, chat))
 
     for number in range(LIMIT + 5):
