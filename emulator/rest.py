@@ -44,9 +44,9 @@ class Rest:
         """``GET /api/PATH?QUERY``; of the query, what is None is left away."""
         return self._call("GET", path, query)
 
-    def put(self, *path: str | int, body: Mapping[str, Any] | None = None) -> Any:
-        """``PUT /api/PATH``."""
-        return self._call("PUT", path, body=body or {})
+    def put(self, *path: str | int, body: Mapping[str, Any] | None = None, **query: str | int | None) -> Any:
+        """``PUT /api/PATH?QUERY``."""
+        return self._call("PUT", path, query, body or {})
 
     def patch(self, *path: str | int, body: Mapping[str, Any]) -> Any:
         """``PATCH /api/PATH``."""
@@ -56,9 +56,9 @@ class Rest:
         """``POST /api/PATH?QUERY``."""
         return self._call("POST", path, query, body or {})
 
-    def delete(self, *path: str | int) -> Any:
-        """``DELETE /api/PATH``."""
-        return self._call("DELETE", path)
+    def delete(self, *path: str | int, **query: str | int | None) -> Any:
+        """``DELETE /api/PATH?QUERY``."""
+        return self._call("DELETE", path, query)
 
     def typed(self, arguments: str) -> str:
         """A hint: the command line that is about the same Postroom."""

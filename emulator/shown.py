@@ -72,7 +72,7 @@ def _write(part: Part, out: IO[str]) -> None:
 
 def _lines(pairs: Pairs) -> Iterator[str]:
     """Names at the left, values at the right; a value of several lines goes on below itself."""
-    facts = {name: cell(value, keep="\n") for name, value in pairs.facts.items()}
+    facts = {clean(name): cell(value, keep="\n") for name, value in pairs.facts.items()}
     width = max((len(name) for name in facts), default=0)
     for name, text in facts.items():
         first, *more = text.splitlines() or [""]

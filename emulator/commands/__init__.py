@@ -2,15 +2,27 @@
 
 import typer
 
-from emulator.commands import agents, seeds, sessions, teams
+from emulator.commands import agents, approvals, chats, destinations, dropped, pairings, seeds, sessions, teams, users
 from emulator.commands.frame import command
 
-_GROUPS = {"agents": agents.app, "teams": teams.app, "sessions": sessions.app}
+_GROUPS = {
+    "agents": agents.app,
+    "teams": teams.app,
+    "chats": chats.app,
+    "wirings": chats.wirings_app,
+    "users": users.app,
+    "destinations": destinations.app,
+    "approvals": approvals.app,
+    "pairings": pairings.app,
+    "sessions": sessions.app,
+}
 
 
 def add_to(app: typer.Typer) -> None:
     """Make them commands of *app*."""
     for name, group in _GROUPS.items():
         app.add_typer(group, name=name)
+    command(app, "pair")(pairings.pair)
+    command(app, "dropped")(dropped.list_dropped)
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)

@@ -29,6 +29,7 @@ Url = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="What the API says, as JSON.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
 _COMMON = {"state": (State, STATE), "url": (Url, None), "as_json": (Json, False)}
 
 
@@ -37,8 +38,14 @@ def group(help_: str) -> typer.Typer:
     return typer.Typer(no_args_is_help=True, help=help_)
 
 
-def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
-    """Make a command of a function whose first parameter is the API; the function itself stays as it is."""
+def command(
+    app: typer.Typer, name: str, *, takes_minus: bool = False
+) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+    """Make a command of a function whose first parameter is the API; the function itself stays as it is.
+
+    Args:
+        takes_minus: an argument may begin with a minus, as the ids of Telegram's groups do.
+    """
 
     def made(run: Callable[..., Answer]) -> Callable[..., Answer]:
         hints = get_type_hints(run, include_extras=True)
@@ -58,7 +65,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
         entry.__annotations__ = kinds
         entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         del entry.__wrapped__  # typer would look at the function behind it
-        app.command(name)(entry)
+        app.command(name, context_settings={"ignore_unknown_options": takes_minus})(entry)
         return run
 
     return made

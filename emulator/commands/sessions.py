@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from emulator.commands.frame import command, group
+from emulator.commands.frame import Limit, command, group
 from emulator.rest import Rest
 from emulator.shown import Answer, Pairs, Table, answer, cut, span, when
 from shared import clock
@@ -12,7 +12,6 @@ from shared import clock
 app = group("Sessions: what each agent goes on from, and the ways to begin afresh.")
 
 Id = Annotated[str, typer.Argument(metavar="SESSION", help="Its id: session_...")]
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest.")]
 
 
 @command(app, "list")

@@ -1,0 +1,128 @@
+"""``emulator users``: who is somebody here, and what they may do."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from emulator.commands.frame import Limit, command, group
+from emulator.rest import Rest
+from emulator.shown import Answer, Pairs, Table, answer, when
+
+app = group("Users: who is somebody here, and what they may do. The others are strangers.")
+
+Id = Annotated[int, typer.Argument(metavar="USER", min=1, help="Their number in `users list`.")]
+Agent = Annotated[str, typer.Argument(metavar="AGENT")]
+Role = Annotated[
+    Literal["owner", "admin"], typer.Argument(help="An owner may everything; an admin, of what --agent says.")
+]
+OfAgent = Annotated[str | None, typer.Option("--agent", help="An admin of this agent only.")]
+
+
+@command(app, "list")
+def list_users(
+    api: Rest,
+    channel: Annotated[str | None, typer.Option(help="Only on this one.")] = None,
+    sender_id: Annotated[str | None, typer.Option(help="Only whom the platform calls so.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only who is somebody to this agent.")] = None,
+    limit: Limit = 100,
+) -> Answer:
+    """Who is somebody, newest first."""
+    found = api.get("users", channel=channel, senderId=sender_id, agent=agent, limit=limit)
+    table = Table(
+        ("user", "channel", "platform's id", "name", "may"),
+        [(each["id"], each["channel"], each["senderId"], each["name"], _may(each)) for each in found],
+        f"There is no such user. The first owner: {api.typed('pair')}",
+    )
+    return answer(found, table)
+
+
+@command(app, "show")
+def show_user(api: Rest, user: Id) -> Answer:
+    """One user: what they may do, and who said so."""
+    found = api.get("users", user)
+    facts = {
+        "user": found["id"],
+        "channel": found["channel"],
+        "platform's id": found["senderId"],
+        "name": found["name"],
+        "known since": when(found["createdAt"]),
+        "written to in chat": found["directChat"] or "(none yet)",
+    }
+    rows = [(_role(each), each["grantedBy"], when(each["createdAt"])) for each in found["roles"]]
+    rows += [(_member(each), each["addedBy"], when(each["createdAt"])) for each in found["members"]]
+    table = Table(("what", "by", "since"), rows, "They may nothing that a stranger may not.")
+    return answer(found, Pairs(facts), table)
+
+
+@command(app, "add", takes_minus=True)
+def add_user(
+    api: Rest,
+    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="telegram, discord, …")],
+    sender_id: Annotated[str, typer.Argument(metavar="ID", help="What the platform calls them; a number, not a name.")],
+    name: Annotated[str, typer.Option(help="For people to read; it proves nothing.")] = "",
+) -> Answer:
+    """Know somebody, who may nothing yet."""
+    saved = api.post("users", body={"channel": channel, "senderId": sender_id, "name": name})
+    user = saved["user"]["id"]
+    return answer(
+        saved,
+        f"User {user} is {channel} {sender_id}. What they may: {_may(saved['user']) or 'nothing yet'}.",
+        f"To change that: {api.typed(f'users allow {user} AGENT')}, or {api.typed(f'users grant {user} admin')}",
+    )
+
+
+@command(app, "forget")
+def forget_user(api: Rest, user: Id) -> Answer:
+    """Make somebody a stranger again: all that they may do goes with them."""
+    return answer(api.delete("users", user), f"User {user} is a stranger again.")
+
+
+@command(app, "grant")
+def grant(api: Rest, user: Id, role: Role, agent: OfAgent = None) -> Answer:
+    """Make somebody an owner, or an admin of everything or of one agent. They are shown what waits for a yes."""
+    return _said(api.put("users", user, "roles", role, agent=agent))
+
+
+@command(app, "revoke")
+def revoke(api: Rest, user: Id, role: Role, agent: OfAgent = None) -> Answer:
+    """Take exactly this role away."""
+    return _said(api.delete("users", user, "roles", role, agent=agent))
+
+
+@command(app, "allow")
+def allow(api: Rest, user: Id, agent: Agent) -> Answer:
+    """Let somebody talk to an agent. What they wrote and was held goes to it now."""
+    return _said(api.put("users", user, "members", agent, body={"isRefused": False}))
+
+
+@command(app, "refuse")
+def refuse(api: Rest, user: Id, agent: Agent) -> Answer:
+    """Let nothing of theirs reach an agent, and ask nobody about it again."""
+    return _said(api.put("users", user, "members", agent, body={"isRefused": True}))
+
+
+@command(app, "remove")
+def remove(api: Rest, user: Id, agent: Agent) -> Answer:
+    """Take back what `allow` or `refuse` said: to this agent they are a stranger again."""
+    return _said(api.delete("users", user, "members", agent))
+
+
+def _said(saved: dict[str, Any]) -> Answer:
+    user = saved["user"]
+    name = f", {user['name']}" if user["name"] else ""
+    who = f"User {user['id']} ({user['channel']} {user['senderId']}{name})"
+    return answer(saved, f"{who}: {_may(user) or 'nothing more than a stranger'}.")
+
+
+def _may(user: dict[str, Any]) -> str:
+    return ", ".join([*map(_role, user["roles"]), *map(_member, user["members"])])
+
+
+def _role(each: dict[str, Any]) -> str:
+    if each["role"] == "owner":
+        return "owner"
+    return f"{each['role']} of {each['agent'] or 'everything'}"
+
+
+def _member(each: dict[str, Any]) -> str:
+    return f"refused by {each['agent']}" if each["isRefused"] else f"member of {each['agent']}"
