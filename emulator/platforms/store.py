@@ -269,8 +269,13 @@ class Store:
         return [_message(row) for row in reversed(rows)]
 
     def last_message(self, chat: Chat) -> Message | None:
-        found = self.transcript(chat, limit=1)
-        return found[0] if found else None
+        """The last one that everybody sees."""
+        row = self.conn.execute(
+            f"SELECT {_MESSAGE} FROM messages WHERE platform = ? AND chat = ? AND deleted_ms IS NULL"  # noqa: S608
+            " AND detail ->> '$.for' IS NULL ORDER BY seq DESC LIMIT 1",
+            (chat.platform, chat.id),
+        ).fetchone()
+        return _message(row) if row else None
 
     # what the bot asked for
 

@@ -90,6 +90,8 @@ def test_a_follow_up_to_a_press_can_be_for_one_person_only(play):
         status, said = await world.discord("POST", hook(got), {"content": "Only Ana may.", "flags": 64})
         assert status == 200
         assert await shown(world, CHANNEL) == [("Shall I?", ["Yes", "No"], None), ("Only Ana may.", [], BEN)]
+        chats = (await world.see("/control/discord/chats"))["chats"]
+        assert next(chat for chat in chats if chat["id"] == CHANNEL)["preview"] == "Shall I?"
         path = f"/channels/{CHANNEL}/messages/{said['id']}"
         assert (await world.as_bot("PATCH", path, {"content": "x"}))[1]["code"] == 10008  # it is not the bot's to see
 
