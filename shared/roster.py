@@ -144,11 +144,7 @@ def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:
     Raises:
         NotFound: there is none with this id, or it is retired; lists those that there are.
     """
-    agent = agents.get(conn, agent_id)
-    if agent is None:
-        known = ", ".join(each.id for each in agents.every(conn))
-        raise NotFound(f"agent {agent_id!r} not found; known: {known or 'none'}")
-    return agent
+    return agents.require(conn, agent_id)
 
 
 def free_id(conn: apsw.Connection, name: str) -> str:

@@ -67,6 +67,11 @@ def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[User]:
 
 
 def delete(conn: apsw.Connection, id_: int) -> bool:
-    """Forget the user with roles and memberships: a stranger again. False: there is no such user."""
+    """Forget the user with roles and memberships: a stranger again. False: there is no such user.
+
+    A constraint keeps somebody about whom an approval waits.
+    """
+    conn.execute("UPDATE approvals SET user_id = NULL WHERE user_id = :id AND status <> 'pending'", {"id": id_})
+    conn.execute("UPDATE approvals SET approver = NULL WHERE approver = :id", {"id": id_})
     conn.execute("DELETE FROM users WHERE id = :id", {"id": id_})
     return conn.changes() == 1

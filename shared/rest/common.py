@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from shared.db import views
 from shared.rest.endpoint import Query
 
 
@@ -18,6 +19,12 @@ class Newest(Query):
     """How many, of the newest."""
 
     limit: int = Field(default=100, ge=1, le=1000)
+
+
+class Page(Newest):
+    """How many, of those before a row."""
+
+    before: int = Field(default=views.NEWEST, ge=1, le=views.NEWEST)
 
 
 DONE: Done = {"ok": True}

@@ -20,13 +20,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared import logs
-from shared.errors import ConfigInvalid, NotFound, NotReplicated, PostroomError, WrongState
+from shared.errors import ConfigInvalid, NotAllowed, NotFound, NotReplicated, PostroomError, WrongState
 from shared.rest.service import Service
 from shared.serving import read_body
 
 log = logs.get()
 
-_STATUS = {ConfigInvalid: 400, NotFound: 404, WrongState: 409}
+_STATUS = {ConfigInvalid: 400, NotAllowed: 403, NotFound: 404, WrongState: 409}
 _LARGEST_ID = 2**63 - 1
 _PARAMETER = re.compile(r"{(\w+)}")
 

@@ -1,34 +1,24 @@
-"""Lists for people who look after it, newest first: ``before`` an id for the next page."""
+"""What was refused, and what happened: lists for people who look after it."""
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.db import views
-from shared.rest.common import Newest
-from shared.rest.endpoint import endpoint
+from shared.rest.common import Page
+from shared.rest.endpoint import Query, endpoint
 from shared.rest.service import Service
 
 
-class Page(Newest):
-    """How many, of those before a row."""
+class Refusals(Query):
+    """Why, where and how many; of those before a row, the newest, or those after a row, oldest first."""
 
+    reason: str | None = Field(default=None, max_length=100)
+    channel: str | None = Field(default=None, max_length=32)
     before: int = Field(default=views.NEWEST, ge=1, le=views.NEWEST)
-
-
-class Chat(TypedDict):
-    """One conversation place on one platform, and the agents that answer there."""
-
-    id: int
-    channel: str
-    platformId: str
-    name: str | None
-    isGroup: bool
-    status: Literal["active", "inactive"]
-    notBefore: int | None
-    createdAt: int
-    agents: list[str]
+    since_id: int = Field(default=0, ge=0, lt=views.NEWEST)
+    limit: int = Field(default=100, ge=1, le=1000)
 
 
 class Dropped(TypedDict):
@@ -56,16 +46,17 @@ class Event(TypedDict):
     createdAt: int
 
 
-@endpoint("GET", "/api/chats")
-async def get_chats(service: Service, *, query: Page) -> list[Chat]:
-    """The conversation places."""
-    return views.chats(service.reader, before=query.before, limit=query.limit)
-
-
 @endpoint("GET", "/api/dropped")
-async def get_dropped(service: Service, *, query: Page) -> list[Dropped]:
-    """What was refused."""
-    return views.dropped(service.reader, before=query.before, limit=query.limit)
+async def get_dropped(service: Service, *, query: Refusals) -> list[Dropped]:
+    """What was refused, and why; newest first, but for what came after ``since_id``."""
+    return views.dropped(
+        service.reader,
+        reason=query.reason,
+        channel=query.channel,
+        before=query.before,
+        after=query.since_id,
+        limit=query.limit,
+    )
 
 
 @endpoint("GET", "/api/events")
@@ -74,4 +65,4 @@ async def get_events(service: Service, *, query: Page) -> list[Event]:
     return views.events(service.reader, before=query.before, limit=query.limit)
 
 
-ENDPOINTS = (get_chats, get_dropped, get_events)
+ENDPOINTS = (get_dropped, get_events)

@@ -6,9 +6,13 @@ from typing import Any
 from shared.rest import (
     absent,
     agents,
+    approvals,
+    chats,
+    destinations,
     lists,
     messages,
     openapi,
+    pairings,
     queue,
     responses,
     schedules,
@@ -16,6 +20,7 @@ from shared.rest import (
     status,
     stream,
     teams,
+    users,
 )
 from shared.rest.endpoint import Endpoint, endpoint
 from shared.rest.service import Service
@@ -36,6 +41,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *(*messages.ENDPOINTS, *queue.ENDPOINTS, *responses.ENDPOINTS, *agents.ENDPOINTS, *teams.ENDPOINTS),
     *(
         *schedules.ENDPOINTS,
+        *chats.ENDPOINTS,
+        *users.ENDPOINTS,
+        *destinations.ENDPOINTS,
+        *approvals.ENDPOINTS,
+        *pairings.ENDPOINTS,
         *sessions.ENDPOINTS,
         *lists.ENDPOINTS,
         *status.ENDPOINTS,

@@ -43,7 +43,7 @@ def environment(monkeypatch, db, tmp_path):
 def app_of(module):
     """The function's handler behind every path, as the framework serves it."""
     handler = getattr(module, module.__name__.rpartition(".")[2])
-    methods = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS"]
+    methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
     return Starlette(routes=[Route("/{path:path}", handler, methods=methods)])
 
 

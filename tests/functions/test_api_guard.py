@@ -78,7 +78,7 @@ def test_a_page_of_this_machine_may_ask_and_read_the_answer(serving, monkeypatch
         assert reply.headers["access-control-allow-origin"] == origin
         assert reply.headers["vary"] == "Origin"
         assert "access-control-allow-credentials" not in reply.headers
-    assert {"GET", "POST", "PUT", "DELETE"} == set(asked.headers["access-control-allow-methods"].split(", "))
+    assert {"GET", "POST", "PUT", "PATCH", "DELETE"} == set(asked.headers["access-control-allow-methods"].split(", "))
     assert "Content-Type" in asked.headers["access-control-allow-headers"]
 
 

@@ -1,15 +1,18 @@
 """The document is true: it names what is served, and what is answered is what it says."""
 
+import re
+
 import jsonschema
 import openapi_spec_validator
 import pytest
 
 from functions import api
 from shared import turns
-from shared.db import dropped, messages
+from shared.db import dropped, messages, pairings
 from shared.db.connection import rows, transaction
 from shared.rest.table import ENDPOINTS
 from shared.turns import Failure, RetryPolicy, Said
+from tests.asking import ask_sender, event, person
 from tests.functions.client import ask, call, get
 from tests.support import NOW, make_agent, make_chat, put, take, wire
 
@@ -60,6 +63,11 @@ def lived_in(conn):
     wire(conn, chat)
     with transaction(conn):
         dropped.record(conn, channel="telegram", reason="not_wired", now_ms=NOW)
+        pairings.add(conn, code_hash="x", grants="owner", agent=None, expires_at=NOW, now_ms=1)
+    chats_person, stranger = person(conn, "6"), event(chat="100")
+    assert (chats_person.id, ask_sender(conn, stranger).outcome) == (1, "held")
+    rows(conn, "UPDATE approvals SET approval_id = 'approval_00000001'")
+    rows(conn, "UPDATE pairings SET pairing_id = 'pairing_00000001'")
     put(conn, "answered", given_id="done_1")
     claim = take(conn)
     with transaction(conn):
@@ -80,6 +88,8 @@ def lived_in(conn):
 MINE = {"message": "hi", "messageId": "mine"}
 RESPONSE = {"channel": "cli", "sender": "Bo", "message": "hi"}
 TEAM = {"name": "The Crew", "agents": ["assistant", "coder"], "leader_agent": "coder"}
+CHAT = {"channel": "telegram", "platformId": "-100200", "isGroup": True, "senderPolicy": "request_approval"}
+USER = {"channel": "telegram", "senderId": "4711", "name": "Ana"}
 DAILY = {"agentId": "coder", "message": "tidy up", "cron": "0 9 * * *", "label": "daily"}
 SAMPLES = {
     ("POST", "/api/message"): [
@@ -134,8 +144,52 @@ SAMPLES = {
     ("GET", "/api/sessions/{id}/messages"): [("session_1", 200), ("nobody", 404)],
     ("POST", "/api/sessions/{id}/reset"): [("session_1", 200), ("session_1", 409), ("nobody", 404)],
     ("POST", "/api/sessions/{id}/replay"): [("session_1", 200), ("nobody", 404)],
-    ("GET", "/api/chats"): [200],
-    ("GET", "/api/dropped"): [200],
+    ("GET", "/api/chats"): [200, ("?channel=telegram&platformId=100", 200), ("?before=0", 400)],
+    ("POST", "/api/chats"): [(CHAT, 200), (CHAT, 409), ({**CHAT, "senderPolicy": "open"}, 400)],
+    ("GET", "/api/chats/{id}"): [("1", 200), ("4000", 404)],
+    ("PATCH", "/api/chats/{id}"): [
+        *((("1", {"name": "Us"}), 200), (("4000", {}), 404), (("1", {"refused": True}), 409), (("1", {"x": 1}), 400))
+    ],
+    ("GET", "/api/wirings"): [200, ("?agent=assistant", 200)],
+    ("GET", "/api/chats/{id}/wirings"): [("1", 200), ("4000", 404)],
+    ("GET", "/api/chats/{id}/wirings/{agent}"): [("1 assistant", 200), ("1 coder", 404)],
+    ("PUT", "/api/chats/{id}/wirings/{agent}"): [
+        *((("1 coder", {}), 200), (("4000 coder", {}), 404), (("1 nobody", {}), 404)),
+        (("1 coder", {"engageMode": "pattern"}), 400),
+    ],
+    ("DELETE", "/api/chats/{id}/wirings/{agent}"): [("1 coder", 200), ("1 coder", 404)],
+    ("POST", "/api/users"): [(USER, 200), (USER, 200), ({}, 400)],
+    ("GET", "/api/users"): [200, ("?agent=coder", 200)],
+    ("GET", "/api/users/{id}"): [("1", 200), ("4000", 404)],
+    ("PUT", "/api/users/{id}/roles/{role}"): [
+        *(("1 owner", 200), ("1 admin?agent=coder", 200), ("1 king", 400), ("1 owner?agent=coder", 400)),
+        *(("4000 owner", 404), ("1 admin?agent=nobody", 404)),
+    ],
+    ("DELETE", "/api/users/{id}/roles/{role}"): [("1 owner", 200), ("1 owner", 404)],
+    ("PUT", "/api/users/{id}/members/{agent}"): [
+        *((("1 coder", {}), 200), (("1 coder", {"isRefused": True}), 200), (("1 nobody", {}), 404))
+    ],
+    ("DELETE", "/api/users/{id}/members/{agent}"): [("1 coder", 200), ("1 coder", 404)],
+    ("DELETE", "/api/users/{id}"): [("1", 200), ("1", 404), ("2", 409)],
+    ("PUT", "/api/agents/{id}/destinations/{name}"): [
+        *((("coder boss", {"toAgent": "assistant"}), 200), (("coder boss", {"chatId": 1}), 409)),
+        *((("coder x", {}), 400), (("nobody x", {"chatId": 1}), 404)),
+    ],
+    ("GET", "/api/destinations"): [200, ("?agent=coder", 200)],
+    ("DELETE", "/api/agents/{id}/destinations/{name}"): [
+        *(("coder boss", 200), ("coder boss", 404), ("assistant us", 404), ("assistant chat-1", 409))
+    ],
+    ("GET", "/api/approvals"): [200, ("?status=pending", 200), ("?status=lost", 400)],
+    ("GET", "/api/approvals/{id}"): [("approval_00000001", 200), ("nobody", 404)],
+    ("POST", "/api/approvals/{id}/decide"): [
+        *((("approval_00000001", {"choice": 9}), 409), (("approval_00000001", {"approve": True}), 200)),
+        *((("approval_00000001", {"approve": True}), 409), (("nobody", {"approve": True}), 404)),
+        (("approval_00000001", {}), 400),
+    ],
+    ("POST", "/api/pairings"): [({}, 200), ({"grants": "member"}, 400), ({"grants": "member", "agent": "no"}, 404)],
+    ("GET", "/api/pairings"): [200],
+    ("DELETE", "/api/pairings/{id}"): [("pairing_00000001", 200), ("pairing_00000001", 409), ("nobody", 404)],
+    ("GET", "/api/dropped"): [200, ("?reason=not_wired&channel=telegram&since_id=0", 200)],
     ("GET", "/api/events"): [200],
     ("GET", "/api/status"): [200],
     ("GET", "/api/logs"): [200],
@@ -160,8 +214,15 @@ def test_what_is_answered_is_what_the_document_says(serving, lived_in, document)
 
 def _send(serving, method, path, given):
     name, body = given if isinstance(given, tuple) else (given, None) if isinstance(given, str) else ("", given)
-    target = path.replace("{id}", name) if "{id}" in path else path + name
-    return ask(serving, method, target, body)
+    return ask(serving, method, _filled(path, name), body)
+
+
+def _filled(path, name):
+    """The path with the words of *name* in its places, and what follows a question mark behind it."""
+    name, mark, query = name.partition("?")
+    for word in name.split():
+        path = re.sub("{[a-z]+}", word, path, count=1)
+    return path + mark + query
 
 
 def _check(document, method, path, reply):

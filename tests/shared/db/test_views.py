@@ -62,4 +62,4 @@ def test_every_list_is_bounded():
     assert [name for name, sql in SQL.items() if "LIMIT" not in sql and name not in BY_KEY] == []
 
 
-BY_KEY = ("MESSAGES", "MESSAGE", "OPEN", "WIRED", "OPEN_BY_AGENT")
+BY_KEY = ("MESSAGES", "MESSAGE", "OPEN", "WIRED", "OPEN_BY_AGENT", "CHAT", "APPROVAL", "WIRINGS_OF_CHAT")
