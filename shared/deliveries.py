@@ -9,7 +9,7 @@ import apsw
 
 from shared import backoff, series
 from shared.channels.base import Button, Outgoing
-from shared.db import chats, direct_chats, responses
+from shared.db import chats, responses
 from shared.db.responses import Response, Verdict
 from shared.errors import OutcomeUnknown, RateLimited, RetryableError
 from shared.settings import Settings
@@ -97,13 +97,15 @@ def _edited(conn: apsw.Connection, response: Response) -> str | None:
 
 
 def opened(conn: apsw.Connection, response: Response, platform_id: str, *, now_ms: int) -> None:
-    """The platform has opened the response's chat: it waits again, and goes out there in its turn.
+    """The platform has opened the response's chat as *platform_id*: it waits again, and goes out there in its turn.
+
+    Where they had written there before, that chat is the one, and other responses may stand before this one.
 
     Raises:
         ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
     """
     responses.release(conn, response)
-    direct_chats.opened(conn, response.chat_id, platform_id, now_ms=now_ms)
+    chats.move(conn, response.channel, response.platform_id, platform_id, now_ms=now_ms)
 
 
 def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) -> Verdict:
