@@ -1,5 +1,7 @@
 """``sweep``: every minute, rescue what lost its process, end what is over, and prune what is old.
 
+What ends is told: an approval that nobody decided says so on its card and to who asked. Who can be asked by now is.
+
 Everything is done in batches that hold the write lock for a few milliseconds, one batch of each kind after the other,
 so that neither a writer nor another kind waits for all of a long one. What fails is logged and told, and stops nothing
 else. ``POST /tick``: 200 with counts, 500 if something failed. Safe to run twice, or late: it looks only at the rows.
@@ -18,7 +20,7 @@ import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shared import clock, deliveries, logs, turns
+from shared import approving, clock, deciding, deliveries, logs, turns
 from shared.channels import registry
 from shared.db import (
     approvals,
@@ -27,7 +29,9 @@ from shared.db import (
     events,
     messages,
     meta,
+    pairings,
     questions,
+    rates,
     replays,
     responses,
     schedule_runs,
@@ -46,8 +50,10 @@ log = logs.get()
 T = TypeVar("T")
 
 _BATCH = 250  # rows looked at in one transaction: 1 ms of the write lock, 6 ms at worst, in a million rows
+_FEW = 25  # of what takes a dozen statements each
 _PAUSE_S = 0.005  # between batches, so that others get in
 _LITESTREAM_PAGES = 1000
+_MINUTE_MS = 60_000
 _LONGEST_S = 40.0  # of one sweep, less than the runner gives it; the next one goes on
 
 Batch = Callable[[apsw.Connection, Any], tuple[int, Any]]
@@ -84,6 +90,9 @@ class Sweep:
         await self._rescue(swept, now_ms)
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
         await self._in_turns(swept, self._chores(now_ms))
+        if swept.counts["expired_approvals"] or swept.counts["shown_approvals"]:
+            self.kicker.kick("dispatch")
+            self.kicker.kick("deliver")
         return swept
 
     async def _rescue(self, swept: Swept, now_ms: int) -> None:
@@ -104,7 +113,9 @@ class Sweep:
         chores = {
             "analysed_tables": _analyse,
             "expired_questions": _all(partial(questions.expire, now_ms=now_ms)),
-            "expired_approvals": _all(lambda conn, *, limit: len(approvals.expire(conn, limit=limit, now_ms=now_ms))),
+            "expired_approvals": _all(partial(deciding.expire, now_ms=now_ms), limit=_FEW),
+            "expired_pairings": _all(partial(pairings.expire, now_ms=now_ms)),
+            "shown_approvals": _walk(partial(approving.show_waiting, now_ms=now_ms), limit=_FEW),
             "closed_conversations": _all(
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
@@ -113,6 +124,7 @@ class Sweep:
             "forgotten_context": _all(partial(replays.forget, now_ms=now_ms)),
             "pruned_messages": _walk(partial(messages.prune, older_than_ms=old_ms)),
             "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms)),
+            "pruned_rates": _all(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
         }
         if self.settings.history_retention_ms:
             past_ms = now_ms - self.settings.history_retention_ms
@@ -120,6 +132,8 @@ class Sweep:
                 "pruned_events": _all(partial(events.prune, older_than_ms=past_ms)),
                 "pruned_runs": _all(partial(schedule_runs.prune, older_than_ms=past_ms)),
                 "pruned_refusals": _all(partial(dropped.prune, older_than_ms=past_ms)),
+                "pruned_approvals": _all(partial(approvals.prune, older_than_ms=past_ms)),
+                "pruned_pairings": _all(partial(pairings.prune, older_than_ms=past_ms)),
                 "pruned_conversations": partial(_prune_conversations, older_than_ms=past_ms),
             }
         return chores
@@ -185,21 +199,21 @@ def _call(batch: Batch, place: Any, conn: apsw.Connection) -> tuple[int, Any]:
     return batch(conn, place)
 
 
-def _all(work: Callable[..., int]) -> Batch:
+def _all(work: Callable[..., int], *, limit: int = _BATCH) -> Batch:
     """Again and again, until there was less to do than a batch."""
 
     def batch(conn: apsw.Connection, _: Any) -> tuple[int, Any]:
-        count = work(conn, limit=_BATCH)
-        return count, True if count == _BATCH else None
+        count = work(conn, limit=limit)
+        return count, True if count == limit else None
 
     return batch
 
 
-def _walk(prune: Callable[..., tuple[int, int]]) -> Batch:
-    """From a table's oldest row on, as far as it is old."""
+def _walk(work: Callable[..., tuple[int, int]], *, limit: int = _BATCH) -> Batch:
+    """From a table's oldest row on, as far as there is something to do."""
 
     def batch(conn: apsw.Connection, after: Any) -> tuple[int, Any]:
-        count, last = prune(conn, after_id=after or 0, limit=_BATCH)
+        count, last = work(conn, after_id=after or 0, limit=limit)
         return count, last or None
 
     return batch

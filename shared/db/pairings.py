@@ -106,6 +106,18 @@ def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
     return conn.changes()
 
 
+def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
+    """Forget up to *limit* that ended before *older_than_ms*; how many. They are few: a person makes each."""
+    conn.execute(
+        """
+        DELETE FROM pairings
+         WHERE id IN (SELECT id FROM pairings WHERE status <> 'open' AND updated_at < :cutoff ORDER BY id LIMIT :limit)
+        """,
+        {"cutoff": older_than_ms, "limit": limit},
+    )
+    return conn.changes()
+
+
 def get(conn: apsw.Connection, pairing_id: str) -> Pairing | None:
     """The pairing with this public id, or None."""
     found = rows(conn, _SELECT + " WHERE pairing_id = :pairing_id", {"pairing_id": pairing_id})

@@ -9,7 +9,7 @@ from functions.deliver import Deliver
 from functions.dispatch import Dispatch
 from functions.recurrence import Recurrence
 from functions.sweep import Sweep
-from shared import turns
+from shared import approving, pairing, turns
 from shared.db import (
     approvals,
     claims,
@@ -18,6 +18,7 @@ from shared.db import (
     events,
     meta,
     questions,
+    rates,
     responses,
     schedule_runs,
 )
@@ -26,6 +27,7 @@ from shared.errors import ClaimLost
 from shared.kick import Listener
 from shared.settings import Settings
 from shared.turns import Said
+from tests.asking import LATE, POLICY, person
 from tests.support import LEASE, NOW, TICK, answer, column, dump, make_session, put, row, take
 
 DAY = 86_400_000
@@ -287,6 +289,49 @@ def test_questions_approvals_and_conversations_end_when_their_time_is_over(conn)
     assert done(sweep_at(NOW + 1000)) == {"expired_questions": 1, "expired_approvals": 1}
     assert done(sweep_at(NOW + 30 * 60_000)) == {}
     assert done(sweep_at(NOW + 30 * 60_000 + 1)) == {"closed_conversations": 1}
+
+
+def test_what_nobody_decided_is_told_on_its_card_and_to_who_asked_and_who_does_both_is_kicked(conn, environment):
+    person(conn, "1", "owner")
+    _, session = make_session(conn)
+    with transaction(conn):
+        approving.ask_tool(conn, session, "assistant", "shell", {"command": "ls"}, policy=POLICY, now_ms=NOW)
+    listeners = [Listener(environment, name) for name in ("dispatch", "deliver")]
+    assert done(sweep_at(LATE)) == {"expired_approvals": 1}
+    for listener in listeners:
+        listener._socket.setblocking(False)
+        assert listener._socket.recv(16) == b"k"
+        listener.close()
+    assert column(conn, "SELECT kind FROM messages") == ["system"]
+    assert column(conn, "SELECT content ->> '$.edits' FROM responses ORDER BY id") == [None, 1]
+
+
+def test_who_can_be_asked_by_now_is(conn):
+    _, session = make_session(conn)
+    with transaction(conn):
+        approving.ask_tool(conn, session, "assistant", "shell", {}, policy=POLICY, now_ms=NOW)
+    assert done(sweep_at(NOW)) == {}
+    person(conn, "1", "owner")
+    assert done(sweep_at(NOW)) == {"shown_approvals": 1}
+    assert done(sweep_at(NOW)) == {}
+
+
+def test_codes_and_rates_that_are_over_go(conn):
+    with transaction(conn):
+        pairing.make(conn, "owner", life_ms=1000, now_ms=NOW)
+        rates.take(conn, rates.key("sender", "telegram", "5"), per_minute=60, burst=60, now_ms=NOW)
+    assert done(sweep_at(NOW + 1000)) == {"expired_pairings": 1}
+    assert done(sweep_at(NOW + 61_001)) == {"pruned_rates": 1}
+    assert done(sweep_at(NOW + 1000 + 30 * DAY)) == {}
+    assert done(sweep_at(NOW + 1001 + 30 * DAY)) == {"pruned_pairings": 1}
+
+
+def test_approvals_that_ended_are_kept_as_long_as_the_history(conn):
+    with transaction(conn):
+        made, _ = approvals.request(conn, approvals.NewApproval("tool", {}), expires_at=NOW + 1000, now_ms=NOW)
+        approvals.decide(conn, made.approval_id, choice=0, decided_by="t", now_ms=NOW)
+    assert done(sweep_at(NOW + 30 * DAY)) == {}
+    assert done(sweep_at(NOW + 30 * DAY + 1))["pruned_approvals"] == 1
 
 
 def test_what_pruning_writes_is_moved_into_the_database_beside_the_writers(conn):
