@@ -122,11 +122,12 @@ def execute(
 def chat(
     platform: Annotated[str, typer.Argument(help="telegram or discord")],
     name: Annotated[str, typer.Option("--as", help="Who speaks.")] = "Ana",
+    place: Annotated[str | None, typer.Option("--in", help="In which group or channel; else directly.")] = None,
     once: Annotated[str | None, typer.Option(help="Say this, print the answer, end.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 30.0,
     state: State = STATE,
 ) -> None:
-    """Talk to your agent in this terminal, through the fake platform."""
+    """Talk to your agent in this terminal, through the fake platform. `/press 1` presses a button under a message."""
     from emulator.chat import run_chat
 
     if platform not in ("telegram", "discord"):
@@ -134,7 +135,7 @@ def chat(
     who = running(StateFolder(state.resolve()))
     if not who:
         _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`, in another terminal", 69)
-    code = run_chat(platform, base_url=who["urls"]["gateway"], person=name, once=once, timeout_s=timeout)
+    code = run_chat(platform, base_url=who["urls"]["gateway"], person=name, once=once, timeout_s=timeout, chat=place)
     raise typer.Exit(code)
 
 
