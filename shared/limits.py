@@ -17,11 +17,12 @@ class Exceeded(NamedTuple):
 
 
 def exceeded(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Exceeded | None:
-    """Count the event against its sender and its chat; None while both have room. A limit of 0 is none.
+    """Count the event against its sender and, in a group, its chat; None while both have room. A limit of 0 is none.
 
     What the sender has no room for is not counted against the chat: one person can't silence a group.
     """
-    asked = (("sender", event.sender_id, policy.sender_limit), ("chat", event.platform_id, policy.chat_limit))
+    group = event.platform_id if event.is_group else None
+    asked = (("sender", event.sender_id, policy.sender_limit), ("chat", group, policy.chat_limit))
     for whose, id_, limit in asked:
         if id_ is not None and limit:
             key = rates.key(whose, channel, id_)

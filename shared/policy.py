@@ -13,7 +13,7 @@ class Policy:
     Attributes:
         new_chats: what becomes of a chat that nobody wired.
         sender_limit: messages a minute that one sender may write, which may come at once; 0: any number.
-        chat_limit: the same for everybody in one chat together.
+        chat_limit: the same for everybody in one group together.
         approval_life_ms: how long somebody's yes or no is waited for.
     """
 

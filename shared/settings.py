@@ -71,7 +71,7 @@ class Settings(FromEnvironment):
 
     new_chats: NewChats = "ask"
     sender_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute of one sender; 0: any number
-    chat_limit: int = Field(default=600, ge=0, le=60_000)  # of everybody in one chat together
+    chat_limit: int = Field(default=600, ge=0, le=60_000)  # of everybody in one group together
     approval_life_ms: int = Field(default=7 * 24 * 60 * 60 * 1000, ge=60_000)
     pairing_life_ms: int = Field(default=15 * 60 * 1000, ge=60_000)
     timezone: str = "UTC"  # of agents and schedules that name none

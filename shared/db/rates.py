@@ -30,7 +30,7 @@ class Allowance(NamedTuple):
 
 def key(*parts: str) -> str:
     """The key of what *parts* name, such as ``("sender", channel, sender_id)``; no part can pretend to be two."""
-    return json.dumps(parts, separators=(",", ":"))
+    return json.dumps(parts)
 
 
 def allowance(per_minute: float, burst: int) -> Allowance:

@@ -10,8 +10,8 @@ from tests.support import NOW, column
 SECOND = 1000
 
 
-def event(sender="5", chat="100"):
-    return Event("message", "1", platform_id=chat, sender_id=sender)
+def event(sender="5", chat="100", *, is_group=True):
+    return Event("message", "1", platform_id=chat, sender_id=sender, is_group=is_group)
 
 
 def asked(conn, what, *, sender=0, chat=0, at=NOW, channel="telegram"):
@@ -44,6 +44,11 @@ def test_who_has_no_room_takes_none_of_the_chats(conn):
     found = [asked(conn, event(), sender=1, chat=2) for _ in range(9)]
     assert [exceeded.whose for exceeded in found[1:]] == ["sender"] * 8
     assert asked(conn, event(sender="6"), sender=1, chat=2) is None
+
+
+def test_a_direct_chat_has_the_limit_of_the_one_who_writes_there(conn):
+    found = [asked(conn, event(is_group=False), sender=2, chat=1) for _ in range(3)]
+    assert found == [None, None, Exceeded("sender", NOW + 30 * SECOND)]
 
 
 def test_the_same_ids_on_two_platforms_are_two(conn):
