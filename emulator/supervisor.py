@@ -211,8 +211,10 @@ class Supervisor:
         }
 
     def command_environment(self) -> dict[str, str]:
-        """What a command gets that is run against us (``emulator exec``)."""
+        """What a command gets that is run against us (``emulator exec``, and those over REST)."""
+        token = self._fleet["api"].environment.get("POSTROOM_API_TOKEN")
         return {
+            **({"POSTROOM_API_TOKEN": token} if token else {}),
             **environment.DUMMY_AWS,
             **self._platforms.environment(),
             "EMULATOR_URL": self.url,
