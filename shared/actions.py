@@ -124,7 +124,7 @@ def _chat_called(conn: apsw.Connection, agent: str, name: str) -> int:
 
 
 ACTIONS: Mapping[str, Action] = {
-    "create_agent": Action("make another agent", True, _check_create, _create),
+    "create_agent": Action("make another agent, like itself", True, _check_create, _create),
     "wire_chat": Action("answer in a chat", True, _check_wire, _wire),
     "unwire_chat": Action("answer in a chat no more", False, _check_unwire, _unwire),
 }

@@ -150,10 +150,13 @@ def ask_action(
     arguments: Mapping[str, Any],
     *,
     policy: Policy,
-    title: str | None = None,
+    why: str = "",
     now_ms: int,
 ) -> Approval:
     """Ask whether *agent* may have done what it wants: one of ``actions.ACTIONS``. The session is told what came of it.
+
+    Args:
+        why: what the agent says it is for; shown as its words, beside what will be done and never in its place.
 
     Raises:
         UnknownName: there is no such action.
@@ -164,10 +167,10 @@ def ask_action(
     checked = wanted.check(conn, agent, arguments)
     new = NewApproval(
         "action",
-        {"action": action, "arguments": checked, "is_global": wanted.is_global},
+        {"action": action, "arguments": checked, "is_global": wanted.is_global, "why": why},
         agent=agent,
         session_id=session_id,
-        title=title or f"Agent {agent} asks to {wanted.words}",
+        title=f"Agent {agent} asks to {wanted.words}",
     )
     return _ask_for_agent(conn, new, [action, checked], policy=policy, now_ms=now_ms)
 

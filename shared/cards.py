@@ -86,6 +86,8 @@ def asking(approval: Approval, said: Sequence[str] = ()) -> str:
         parts.append(block(arguments(given) or "(no arguments)"))
         if is_cut(given):
             parts.append(f"Something is cut. All of it: `emulator approvals show {approval.approval_id}`")
+    if why := line(str(approval.payload.get("why", "")), PREVIEW):
+        parts += ["It says why:", block(why)]
     parts.append(f"Until {when(approval.expires_at)}. {escape(approval.approval_id)}")
     return "\n\n".join(parts)
 

@@ -224,9 +224,11 @@ def test_many_new_chats_are_few_cards_and_then_no_more_rows(conn):
 # -- for agents
 
 
-def ask_action(conn, session, action="create_agent", given=None, agent="assistant"):
+def ask_action(conn, session, action="create_agent", given=None, why=""):
     with transaction(conn):
-        return approving.ask_action(conn, session, agent, action, given or {"name": "Bob"}, policy=POLICY, now_ms=NOW)
+        return approving.ask_action(
+            conn, session, "assistant", action, given or {"name": "Bob"}, policy=POLICY, why=why, now_ms=NOW
+        )
 
 
 def ask_tool(conn, session, tool="shell", **given):
@@ -237,15 +239,17 @@ def ask_tool(conn, session, tool="shell", **given):
 def test_what_an_agent_wants_done_is_shown_with_every_argument(conn):
     person(conn, OWNER, "owner")
     _, session = make_session(conn)
-    approval = ask_action(conn, session, given={"name": "Bob", "instructions": "Be brief."})
+    approval = ask_action(conn, session, given={"name": "Bob", "instructions": "Be brief."}, why="**Only** a test")
     assert fields(approval, "kind", "agent", "session_id", "title") == [
         "action",
         "assistant",
         session,
-        "Agent assistant asks to make another agent",
+        "Agent assistant asks to make another agent, like itself",
     ]
     message = row(conn, "responses")["message"]
     assert '"name": "Bob"\n"instructions": "Be brief."' in message
+    assert message.startswith("**Agent assistant asks to make another agent"), "whatever it says that it is"
+    assert "It says why:\n\n```\n**Only** a test\n```" in message
 
 
 REFUSED = {

@@ -209,7 +209,7 @@ def test_the_session_that_asked_is_told_and_has_a_turn(conn, owner):
     told = row(conn, "messages")
     names = ("kind", "agent", "session_id", "chat_id", "platform_id", "thread_id", "trigger", "status")
     assert [told[name] for name in names] == ["system", "assistant", session, chat, "100", "3", 1, "pending"]
-    assert told["message"].startswith("Agent assistant asks to make another agent: Approved by operator.")
+    assert told["message"].startswith("Agent assistant asks to make another agent, like itself: Approved by operator.")
 
 
 def test_a_session_that_began_afresh_is_told_where_it_goes_on(conn, owner):
