@@ -1,0 +1,130 @@
+"""Approvals as people meet them on Discord: a card in a chat that has to be opened, presses, and what they bring."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+import pytest
+
+from tests.e2e.conftest import System, until
+from tests.emulator.harness import copy_project
+
+pytestmark = pytest.mark.e2e
+
+ANA, BEN = "80000000000000001", "80000000000000002"
+CHANNEL = "1290000000000000200"
+MAYDAY = "the reactor hums"
+
+
+def do(house: System, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """What a person does at Discord."""
+    status, answer = house.post(f"/control/discord{path}", body, "platforms")
+    assert status in (200, 201), answer
+    return dict(answer)
+
+
+def ask(house: System, person: str, prompt: str, channel: str | None = None) -> dict[str, Any]:
+    return do(house, f"/users/{person}/ask", {"prompt": prompt, "channel": channel})
+
+
+def press(house: System, card: dict[str, Any], person: str, label: str) -> dict[str, Any]:
+    (data,) = (key["callback_data"] for row in card["keyboard"] for key in row if key["text"] == label)
+    return do(house, f"/chats/{card['chat']}/messages/{card['id']}/press", {"person": person, "data": data})
+
+
+def said(house: System, channel: str) -> list[dict[str, Any]]:
+    """What the bot said in the channel, as it reads now."""
+    _, found = house.get(f"/control/discord/chats/{channel}", "platforms")
+    return [each for each in found["messages"] if each["author"]["is_bot"]]
+
+
+def hears(house: System, channel: str, text: str) -> dict[str, Any]:
+    found = until(
+        f"{text!r} in channel {channel}, where there was: {[each['text'] for each in said(house, channel)]}",
+        lambda: [each for each in said(house, channel) if text in each["text"]],
+    )
+    return found[-1]
+
+
+def direct_of(house: System, person: str) -> str:
+    """The channel of somebody's direct messages, once there is one."""
+
+    def found() -> list[str]:
+        _, all_ = house.get("/control/discord/chats", "platforms")
+        return [chat["id"] for chat in all_["chats"] if chat["kind"] == "dm" and chat["members"] == [person]]
+
+    return until(f"direct messages of {person}", found)[0]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """#general asks before it lets strangers in, and Zoe, who has never spoken to the bot, owns it."""
+    folder = tmp_path_factory.mktemp("discord")
+    running = System(folder / "state", project=copy_project(folder / "project"))
+    running.start()
+    try:
+        chat = {"channel": "discord", "platformId": CHANNEL, "isGroup": True, "senderPolicy": "request_approval"}
+        row = running.call("POST", "/api/chats", chat)["chat"]["id"]
+        running.call("PUT", f"/api/chats/{row}/wirings/assistant", {})
+        running.zoe = do(running, "/people", {"name": "Zoe"})["id"]  # type: ignore[attr-defined]
+        who = {"channel": "discord", "senderId": running.zoe, "name": "Zoe"}  # type: ignore[attr-defined]
+        running.call("PUT", f"/api/users/{running.call('POST', '/api/users', who)['user']['id']}/roles/owner")
+        yield running
+    finally:
+        running.stop()
+
+
+def test_a_stranger_waits_for_a_yes_and_is_answered_then(house: System) -> None:
+    zoe = house.zoe  # type: ignore[attr-defined]
+    asked = ask(house, BEN, MAYDAY, CHANNEL)
+    assert asked["phase"] in ("deferred", "answered"), asked
+
+    direct = direct_of(house, zoe)
+    card = hears(house, direct, MAYDAY)
+    labels = [key["text"] for row in card["keyboard"] for key in row]
+    assert len(labels) == 2
+    assert house.query("SELECT platform_id, opens_for FROM chats WHERE platform_id = ?", direct) == [(direct, None)]
+    waits = until("an answer to Ben at once", lambda: [e for e in said(house, CHANNEL) if e["state"] != "thinking"])
+    assert MAYDAY not in waits[0]["text"]
+
+    pressed = press(house, card, zoe, labels[0])
+    assert (pressed["state"], pressed["status"]) == ("delivered", 200)
+
+    changed = until(
+        "the card changed", lambda: [e for e in said(house, direct) if e["id"] == card["id"] and not e["keyboard"]]
+    )
+    assert "Zoe" in changed[0]["text"]
+    hears(house, CHANNEL, MAYDAY)
+    ask(house, BEN, "and once more", CHANNEL)
+    hears(house, CHANNEL, "and once more")
+    assert [each for each in said(house, CHANNEL) if each["state"] == "thinking"] == []
+
+
+def test_who_has_no_say_is_told_alone(house: System) -> None:
+    """The card is forwarded nowhere, but what its button carries can be put under another message."""
+    ask(house, ANA, "let me in", CHANNEL)
+    card = hears(house, direct_of(house, house.zoe), "let me in")  # type: ignore[attr-defined]
+    data = card["keyboard"][0][0]["callback_data"]
+    forged = bot_says(house, CHANNEL, data)
+
+    press(house, forged, BEN, "Mine")
+
+    told = hears(house, CHANNEL, "may decide this")
+    assert (told["is_ephemeral"], told["only_for"]) == (True, BEN)
+    (status,) = house.query("SELECT status FROM approvals WHERE approval_id = ?", data.partition(".")[0])
+    assert status == ("pending",)
+
+
+def bot_says(house: System, channel: str, data: str) -> dict[str, Any]:
+    """A message of the bot's own with a button that carries *data*."""
+    conn = apsw.Connection(str(house.state / "postroom.db"))
+    conn.set_busy_timeout(5000)
+    conn.execute(
+        "INSERT INTO responses (message_id, channel, chat_id, platform_id, sender, message, content, created_at)"
+        " SELECT 'proactive_forged00', channel, id, platform_id, '', 'press me', ?, 0"
+        "   FROM chats WHERE platform_id = ?",
+        (json.dumps({"buttons": [["Mine", data]]}), channel),
+    )
+    conn.close()
+    return hears(house, channel, "press me")
