@@ -51,7 +51,8 @@ _THREADS = (10, 11, 12)
 _GROUP_DM = 3
 _GROUP_CONTEXT = 2
 _NOT_TAKEN = (
-    "I can't answer this: it was empty, or whoever runs this bot has not connected this channel to an agent yet."
+    "I can't answer this: it was empty, it was one too many within a minute, you may not talk to the agent here, or no "
+    "agent is connected to this channel. Whoever runs this bot can see which."
 )
 _UNAVAILABLE: dict[Kind, str] = {
     "command": "I don't know that command. Use /ask with your question.",

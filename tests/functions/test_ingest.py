@@ -10,14 +10,16 @@ import pytest
 from nacl.signing import SigningKey
 
 from functions import ingest
-from shared.db import connection
-from shared.db.connection import rows
+from shared import people, wiring
+from shared.db import chats, connection, users
+from shared.db.connection import rows, transaction
 from shared.errors import ConfigInvalid
 from shared.kick import Listener
-from tests.support import column, dump, row
+from tests.support import NOW, column, dump, row
 
 EVENTS = Path(__file__).parents[1] / "events"
 PRIVATE = (EVENTS / "telegram/001_private_text.json").read_bytes()
+DM = json.loads((EVENTS / "discord/011_slash_dm.json").read_text())["channel_id"]
 SECRET = {"x-telegram-bot-api-secret-token": "a-Secret_that-telegram-repeats"}
 KEY = SigningKey(bytes.fromhex(json.loads((EVENTS / "discord/signatures.json").read_text())["test_private_seed"]))
 
@@ -205,6 +207,71 @@ def test_a_deferral_is_not_promised_where_nobody_answers(serving, conn, monkeypa
     (answer,) = post(serving, ask())
     assert answer.json()["type"] == 4
     assert column(conn, "SELECT reason FROM dropped") == ["not_wired"]
+
+
+@pytest.fixture
+def discord_chat(conn):
+    """The direct chat of the recorded command, where an agent answers and an owner can be asked."""
+
+    def make(sender_policy):
+        with transaction(conn):
+            owner = users.ensure(conn, "discord", "9", name="Olga", now_ms=NOW)
+            people.grant(conn, owner.id, "owner", None, by="test", now_ms=NOW)
+            chat = chats.ensure(conn, "discord", DM, is_group=False, sender_policy=sender_policy, now_ms=NOW)
+            wiring.connect(conn, chat.id, "assistant", now_ms=NOW)
+
+    return make
+
+
+def test_a_deferral_is_kept_where_somebody_has_to_be_asked_first(serving, conn, discord_chat):
+    """The place that it leaves is filled by our own word, and that by the agent's."""
+    discord_chat("request_approval")
+    (answer,) = post(serving, ask())
+    assert answer.json() == {"type": 5}
+    waiting = (
+        "SELECT message FROM responses WHERE platform_id = :dm AND content ->> '$.context.sealed_token' IS NOT NULL"
+    )
+    assert ["waits until somebody has decided" in text for text in column(conn, waiting, dm=DM)] == [True]
+    assert column(conn, "SELECT id FROM messages") == []
+
+
+def test_who_may_not_is_told_so_at_once(serving, conn, discord_chat):
+    discord_chat("strict")
+    (answer,) = post(serving, ask())
+    assert answer.json()["type"] == 4
+    assert "may not" in answer.json()["data"]["content"]
+    assert column(conn, "SELECT reason FROM dropped") == ["sender_unknown"]
+    assert column(conn, "SELECT id FROM responses") == []
+
+
+def test_who_writes_too_much_is_told_where_the_answer_would_stand_and_then_at_once(serving, discord_chat, monkeypatch):
+    monkeypatch.setenv("POSTROOM_SENDER_LIMIT", "1")
+    discord_chat("public")
+    bodies = [json.loads((EVENTS / "discord/011_slash_dm.json").read_text()) | {"id": str(n)} for n in range(3)]
+    calls = [{"url": "/webhooks/discord", **discord(json.dumps(body).encode())} for body in bodies]
+    types = [answer.json()["type"] for call in calls for answer in post(serving, call)]
+    assert types == [5, 5, 4]
+
+
+def test_deliver_is_kicked_for_a_word_of_our_own(serving, environment, conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_NEW_CHATS", "refuse")
+    listeners = {name: Listener(environment, name) for name in ("dispatch", "deliver")}
+    update = json.loads(PRIVATE)
+    with transaction(conn):
+        chat = chats.ensure(conn, "telegram", "5000000001", is_group=False, sender_policy="public", now_ms=NOW)
+        wiring.connect(conn, chat.id, "assistant", now_ms=NOW)
+
+    async def go():
+        async with serving(ingest) as client:
+            update["message"]["text"] = "/clear"
+            await client.post("/webhooks/telegram", **telegram(json.dumps(update).encode()))
+            await asyncio.sleep(0)
+            return {name: _drained(listener) for name, listener in listeners.items()}
+
+    kicked = asyncio.run(go())
+    for listener in listeners.values():
+        listener.close()
+    assert kicked == {"dispatch": False, "deliver": True}
 
 
 def test_a_captured_request_is_of_no_use_later(serving, conn):
