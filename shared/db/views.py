@@ -118,6 +118,15 @@ PENDING_OF_NO_ADAPTER = """
      LIMIT :limit
 """
 
+DEAD_RESPONSES = """
+    SELECT id, channel, platform_id, chat_id, sender, sender_id, message, message_id, agent, last_error, retry_count,
+           parts <> '[]', created_at
+      FROM responses
+     WHERE status = 'dead' AND last_error IS NOT 'deleted by hand' AND id < :before
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
 RECENT = """
     SELECT id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata,
            status
@@ -146,6 +155,16 @@ def responses_to_fetch(
     sql = PENDING_OF_CHANNEL if has_adapter else PENDING_OF_NO_ADAPTER
     found = rows(conn, sql, {"channel": channel, "now": now_ms, "limit": limit})
     return [_response(_RESPONSE_NAMES, row) for row in found]
+
+
+def dead_responses(conn: apsw.Connection, *, before: int, limit: int) -> list[Shown]:
+    """The responses that were given up, newest first; *isPartlySent*: some of it has reached the person."""
+    found = _shown(
+        "id channel platformId chatId sender senderId message messageId agent lastError retryCount isPartlySent "
+        "createdAt",
+        rows(conn, DEAD_RESPONSES, {"before": before, "limit": limit}),
+    )
+    return [{**each, "isPartlySent": bool(each["isPartlySent"])} for each in found]
 
 
 def recent_responses(conn: apsw.Connection, *, limit: int) -> list[Shown]:

@@ -8,8 +8,8 @@ from typing_extensions import TypedDict
 
 from shared import clock, ids, series
 from shared.channels import registry
-from shared.db import agents, chats, polled, responses, views, wirings
-from shared.rest.common import DONE, Done
+from shared.db import agents, chats, dead_responses, polled, responses, views, wirings
+from shared.rest.common import DONE, Done, Page
 from shared.rest.endpoint import Body, Query, Refused, endpoint
 from shared.rest.messages import ChannelName, Name, Stored
 from shared.rest.service import Service
@@ -37,6 +37,24 @@ class Recent(Response):
     """A response, and what became of it."""
 
     status: Literal["pending", "delivering", "acked", "dead"]
+
+
+class Dead(TypedDict):
+    """What could not be said, to whom, and why; *isPartlySent*: some of it has arrived, and is not said again."""
+
+    id: int
+    channel: str
+    platformId: str | None
+    chatId: int | None
+    sender: str
+    senderId: str | None
+    message: str
+    messageId: str
+    agent: str | None
+    lastError: str | None
+    retryCount: int
+    isPartlySent: bool
+    createdAt: int
 
 
 class NewResponse(Body):
@@ -135,4 +153,25 @@ async def ack(service: Service, *, id: int) -> Done:
     return DONE
 
 
-ENDPOINTS = (get_responses, get_pending, post_response, ack)
+@endpoint("GET", "/api/responses/dead")
+async def get_dead(service: Service, *, query: Page) -> list[Dead]:
+    """What was given up: it could not be sent, or nobody fetched it; newest first."""
+    found: list[Dead] = views.dead_responses(service.reader, before=query.before, limit=query.limit)
+    return found
+
+
+@endpoint("POST", "/api/responses/{id}/retry", {404: "there is no such response", 409: "it is not dead"})
+async def retry(service: Service, *, id: int) -> Done:
+    """Say it once more, with all its attempts before it; parts that have arrived are not sent again."""
+    await service.change(lambda conn: dead_responses.retry(conn, id, now_ms=clock.now_ms()), "deliver")
+    return DONE
+
+
+@endpoint("DELETE", "/api/responses/{id}", {404: "there is no such response", 409: "it is not dead"})
+async def delete(service: Service, *, id: int) -> Done:
+    """Forget one that was given up."""
+    await service.change(lambda conn: dead_responses.delete(conn, id, now_ms=clock.now_ms()))
+    return DONE
+
+
+ENDPOINTS = (get_responses, get_pending, get_dead, post_response, ack, retry, delete)

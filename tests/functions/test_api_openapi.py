@@ -82,6 +82,7 @@ def lived_in(conn):
     take(conn, agent="coder", token="turn_b")
     put(conn, "waiting", given_id="waiting_1")
     rows(conn, "UPDATE sessions SET session_id = 'session_' || id")
+    rows(conn, "UPDATE responses SET status = 'dead', last_error = 'gone' WHERE id = 2 OR id = 3")
     return conn
 
 
@@ -108,6 +109,9 @@ SAMPLES = {
     ("GET", "/api/responses"): [200, ("?limit=0", 400)],
     ("GET", "/api/responses/pending"): [("?channel=cli", 200), 400],
     ("POST", "/api/responses/{id}/ack"): [("4", 200), ("4000", 404), ("1", 409)],
+    ("GET", "/api/responses/dead"): [200, ("?before=0", 400)],
+    ("POST", "/api/responses/{id}/retry"): [("2", 200), ("2", 409), ("4000", 404)],
+    ("DELETE", "/api/responses/{id}"): [("3", 200), ("3", 404), ("2", 409)],
     ("GET", "/api/agents"): [200],
     ("GET", "/api/agents/{id}"): [("assistant", 200), ("nobody", 404)],
     ("PUT", "/api/agents/{id}"): [
