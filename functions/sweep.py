@@ -30,6 +30,7 @@ from shared.db import (
     messages,
     meta,
     pairings,
+    polled,
     questions,
     rates,
     replays,
@@ -109,7 +110,8 @@ class Sweep:
             self.kicker.kick("deliver")
 
     def _chores(self, now_ms: int) -> dict[str, Batch]:
-        old_ms = now_ms - self.settings.retention_ms
+        old_ms, kept_ms = now_ms - self.settings.retention_ms, self.settings.history_retention_ms
+        past_ms = now_ms - self.settings.history_retention_ms if self.settings.history_retention_ms else 0
         chores = {
             "analysed_tables": _analyse,
             "expired_questions": _all(partial(questions.expire, now_ms=now_ms)),
@@ -124,10 +126,27 @@ class Sweep:
             "forgotten_context": _all(partial(replays.forget, now_ms=now_ms)),
             "pruned_messages": _walk(partial(messages.prune, older_than_ms=old_ms)),
             "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms)),
+            "given_up_responses": _walk(
+                partial(
+                    polled.give_up,
+                    adapters=registry.NAMES,
+                    older_than_ms=old_ms,
+                    forget_older_than_ms=past_ms,
+                    now_ms=now_ms,
+                )
+            ),
+            "unfetched_responses": _walk(
+                partial(
+                    polled.give_up,
+                    adapters=registry.NAMES,
+                    older_than_ms=old_ms,
+                    forget_older_than_ms=now_ms - kept_ms if kept_ms else 0,
+                    now_ms=now_ms,
+                )
+            ),
             "pruned_rates": _all(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
         }
-        if self.settings.history_retention_ms:
-            past_ms = now_ms - self.settings.history_retention_ms
+        if past_ms:
             chores |= {
                 "pruned_events": _all(partial(events.prune, older_than_ms=past_ms)),
                 "pruned_runs": _all(partial(schedule_runs.prune, older_than_ms=past_ms)),
