@@ -134,12 +134,12 @@ def _is_given(conn: apsw.Connection, message_id: str) -> bool:
     return bool(rows(conn, "SELECT 1 FROM messages WHERE given_id = :id", {"id": message_id}))
 
 
+HAS_EVENT = "SELECT 1 FROM messages WHERE channel = :channel AND event_key = :event_key LIMIT 1"
+
+
 def has_event(conn: apsw.Connection, channel: str, event_key: str) -> bool:
     """Whether an agent was given this platform event."""
-    key = {"channel": channel, "event_key": event_key}
-    return bool(
-        scalar(conn, "SELECT 1 FROM messages WHERE channel = :channel AND event_key = :event_key LIMIT 1", key)
-    )
+    return bool(scalar(conn, HAS_EVENT, {"channel": channel, "event_key": event_key}))
 
 
 def rename_taken(conn: apsw.Connection, *, after: int) -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from shared import people, routing, wiring
 from shared.channels.base import Event
-from shared.db import agents, chats, sessions, sticky, teams, users
+from shared.db import agents, chats, messages, sessions, sticky, teams, users
 from shared.db.connection import rows, transaction
 from shared.policy import Policy
-from tests.support import NOW, column, dump, make_agent, row
+from tests.support import NOW, column, dump, make_agent, plan, row
 
 SECRET = "what the person wrote"
 OPEN = Policy(new_chats="refuse", sender_limit=0, chat_limit=0)
@@ -566,6 +566,11 @@ def test_a_redelivery_of_what_is_stored_is_nobodys_fault(conn):
     for number in range(4):
         store(conn, event(event_key=str(number)), LIMITED)
     assert store(conn, event(event_key="0"), LIMITED) == routing.Routed(duplicates=1)
+
+
+def test_whether_an_agent_has_an_event_is_told_by_an_index(conn):
+    (line,) = plan(conn, messages.HAS_EVENT, channel="telegram", event_key="1")
+    assert "COVERING INDEX messages_event" in line
 
 
 def test_a_group_is_not_told_about_what_nobody_asked(conn):
