@@ -110,7 +110,7 @@ class Sweep:
             self.kicker.kick("deliver")
 
     def _chores(self, now_ms: int) -> dict[str, Batch]:
-        old_ms, kept_ms = now_ms - self.settings.retention_ms, self.settings.history_retention_ms
+        old_ms = now_ms - self.settings.retention_ms
         past_ms = now_ms - self.settings.history_retention_ms if self.settings.history_retention_ms else 0
         chores = {
             "analysed_tables": _analyse,
@@ -132,15 +132,6 @@ class Sweep:
                     adapters=registry.NAMES,
                     older_than_ms=old_ms,
                     forget_older_than_ms=past_ms,
-                    now_ms=now_ms,
-                )
-            ),
-            "unfetched_responses": _walk(
-                partial(
-                    polled.give_up,
-                    adapters=registry.NAMES,
-                    older_than_ms=old_ms,
-                    forget_older_than_ms=now_ms - kept_ms if kept_ms else 0,
                     now_ms=now_ms,
                 )
             ),

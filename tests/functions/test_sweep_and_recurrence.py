@@ -316,17 +316,6 @@ def test_who_can_be_asked_by_now_is(conn):
     assert done(sweep_at(NOW)) == {}
 
 
-def test_what_nobody_fetched_is_given_up_after_the_retention_and_forgotten_with_the_history(conn):
-    answer(conn, channel="api", chat="web")
-    answer(conn)  # Telegram's adapter may be away for a day
-    assert done(sweep_at(NOW + DAY)) == {}
-    assert done(sweep_at(NOW + DAY + 1)) == {"unfetched_responses": 1}
-    assert rows(conn, "SELECT channel, status FROM responses") == [("api", "dead"), ("telegram", "pending")]
-    assert "unfetched_responses" not in done(sweep_at(NOW + 30 * DAY))
-    assert done(sweep_at(NOW + 30 * DAY + 1))["unfetched_responses"] == 1
-    assert column(conn, "SELECT channel FROM responses") == ["telegram"]
-
-
 def test_codes_and_rates_that_are_over_go(conn):
     with transaction(conn):
         pairing.make(conn, "owner", life_ms=1000, now_ms=NOW)
