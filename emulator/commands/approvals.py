@@ -77,7 +77,7 @@ def approve(
 
 @command(app, "refuse")
 def refuse(api: Rest, approval: Id) -> Answer:
-    """Say no. What was held is given up, and nobody is asked the same again."""
+    """Say no. What was held for it is given up, and whoever asked is told."""
     return _decide(api, approval, {"approve": False})
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from emulator import failures
 from emulator.commands.frame import Limit, command, group
 from emulator.rest import Rest
 from emulator.shown import Answer, Pairs, Table, answer, when
@@ -11,11 +12,13 @@ from emulator.shown import Answer, Pairs, Table, answer, when
 app = group("Users: who is somebody here, and what they may do. The others are strangers.")
 
 Id = Annotated[int, typer.Argument(metavar="USER", min=1, help="Their number in `users list`.")]
-Agent = Annotated[str, typer.Argument(metavar="AGENT")]
 Role = Annotated[
-    Literal["owner", "admin"], typer.Argument(help="An owner may everything; an admin, of what --agent says.")
+    Literal["owner", "admin", "member"],
+    typer.Argument(
+        help="An owner may everything; an admin, all that is about --agent, or everything; a member, talk to it."
+    ),
 ]
-OfAgent = Annotated[str | None, typer.Option("--agent", help="An admin of this agent only.")]
+OfAgent = Annotated[str | None, typer.Option("--agent", help="Of this agent; needed for a member.")]
 
 
 @command(app, "list")
@@ -67,7 +70,7 @@ def add_user(
     return answer(
         saved,
         f"User {user} is {channel} {sender_id}. What they may: {_may(saved['user']) or 'nothing yet'}.",
-        f"To change that: {api.typed(f'users allow {user} AGENT')}, or {api.typed(f'users grant {user} admin')}",
+        f"To change that: {api.typed(f'users grant {user} member --agent AGENT')}",
     )
 
 
@@ -79,32 +82,30 @@ def forget_user(api: Rest, user: Id) -> Answer:
 
 @command(app, "grant")
 def grant(api: Rest, user: Id, role: Role, agent: OfAgent = None) -> Answer:
-    """Make somebody an owner, or an admin of everything or of one agent. They are shown what waits for a yes."""
+    """Make somebody an owner, an admin or a member. What they wrote and was held goes on its way."""
+    if role == "member":
+        return _said(api.put("users", user, "members", _named(agent), body={"isRefused": False}))
     return _said(api.put("users", user, "roles", role, agent=agent))
 
 
 @command(app, "revoke")
 def revoke(api: Rest, user: Id, role: Role, agent: OfAgent = None) -> Answer:
-    """Take exactly this role away."""
+    """Take exactly this away. Without `member` they are a stranger to the agent, not refused by it."""
+    if role == "member":
+        return _said(api.delete("users", user, "members", _named(agent)))
     return _said(api.delete("users", user, "roles", role, agent=agent))
 
 
-@command(app, "allow")
-def allow(api: Rest, user: Id, agent: Agent) -> Answer:
-    """Let somebody talk to an agent. What they wrote and was held goes to it now."""
-    return _said(api.put("users", user, "members", agent, body={"isRefused": False}))
-
-
 @command(app, "refuse")
-def refuse(api: Rest, user: Id, agent: Agent) -> Answer:
-    """Let nothing of theirs reach an agent, and ask nobody about it again."""
-    return _said(api.put("users", user, "members", agent, body={"isRefused": True}))
+def refuse(api: Rest, user: Id, agent: OfAgent = None) -> Answer:
+    """Let nothing of theirs reach an agent, and ask nobody about it; `revoke USER member` takes that back."""
+    return _said(api.put("users", user, "members", _named(agent), body={"isRefused": True}))
 
 
-@command(app, "remove")
-def remove(api: Rest, user: Id, agent: Agent) -> Answer:
-    """Take back what `allow` or `refuse` said: to this agent they are a stranger again."""
-    return _said(api.delete("users", user, "members", agent))
+def _named(agent: str | None) -> str:
+    if agent is None:
+        raise failures.Usage("to which agent? say it with --agent")
+    return agent
 
 
 def _said(saved: dict[str, Any]) -> Answer:
