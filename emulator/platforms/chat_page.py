@@ -15,6 +15,7 @@ from aiohttp import web
 from .bus import Bus, News
 from .control import find_chat, optional, platform_of, read_json, text
 from .discord_interactions import Interactions
+from .discord_people import DiscordPeople
 from .store import Store
 from .telegram_people import TelegramPeople
 from .view import View
@@ -30,8 +31,17 @@ _POLICY = (
 class ChatPage:
     """Serves the page and its data."""
 
-    def __init__(self, store: Store, bus: Bus, people: TelegramPeople, interactions: Interactions, view: View) -> None:
-        self._store, self._bus, self._people, self._interactions, self._view = store, bus, people, interactions, view
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        people: TelegramPeople,
+        interactions: Interactions,
+        discord_people: DiscordPeople,
+        view: View,
+    ) -> None:
+        self._store, self._bus, self._people, self._view = store, bus, people, view
+        self._interactions, self._discord_people = interactions, discord_people
 
     def routes(self) -> list[web.AbstractRouteDef]:
         routes: list[web.AbstractRouteDef] = []
@@ -74,7 +84,7 @@ class ChatPage:
         person, said, chat = text(body, "person"), text(body, "text"), optional(body, "chat")
         if platform_of(request) == "telegram":
             return web.json_response(self._people.say(person, said, chat_id=chat), status=201)
-        interaction = self._interactions.ask(person, said.removeprefix("/ask "), channel_id=chat)
+        interaction = self._discord_people.ask(person, said.removeprefix("/ask "), channel_id=chat)
         return web.json_response(self._interactions.delivery(interaction), status=201)
 
     async def _press(self, request: web.Request) -> web.Response:
@@ -83,7 +93,7 @@ class ChatPage:
         pressed = (text(body, "chat"), text(body, "message"), text(body, "person"), text(body, "data"))
         if platform_of(request) == "telegram":
             return web.json_response(self._people.press(*pressed), status=201)
-        interaction = self._interactions.press(*pressed)
+        interaction = self._discord_people.press(*pressed)
         return web.json_response(self._interactions.delivery(interaction), status=201)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:

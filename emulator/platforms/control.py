@@ -42,6 +42,7 @@ from shared.errors import ConfigInvalid
 from .bus import Bus
 from .discord import Discord
 from .discord_interactions import Interactions
+from .discord_people import DiscordPeople
 from .faults import Fault, Faults
 from .store import Chat, Platform, Store
 from .telegram import Telegram
@@ -62,11 +63,13 @@ class Control:
         people: TelegramPeople,
         discord: Discord,
         interactions: Interactions,
+        discord_people: DiscordPeople,
         view: View,
         register: Callable[[], Awaitable[None]],
     ) -> None:
         self._store, self._bus, self._telegram, self._people = store, bus, telegram, people
-        self._discord, self._interactions, self._view, self._register_all = discord, interactions, view, register
+        self._discord, self._interactions, self._discord_people = discord, interactions, discord_people
+        self._view, self._register_all = view, register
 
     def routes(self) -> list[web.AbstractRouteDef]:
         either, telegram, discord = "/control/{platform:telegram|discord}", "/control/telegram", "/control/discord"
@@ -124,14 +127,14 @@ class Control:
     async def _meet(self, request: web.Request) -> web.Response:
         name = text(await read_json(request), "name")
         is_telegram = platform_of(request) == "telegram"
-        person = self._people.meet(name) if is_telegram else self._interactions.meet(name)
+        person = self._people.meet(name) if is_telegram else self._discord_people.meet(name)
         return web.json_response({"id": person.id, "name": person.name, "username": person.username}, status=201)
 
     async def _found(self, request: web.Request) -> web.Response:
         body = await read_json(request)
         title, members = text(body, "title"), [str(member) for member in body.get("members") or []]
         if platform_of(request) == "discord":
-            return web.json_response({"chat": self._interactions.found(title, members).id}, status=201)
+            return web.json_response({"chat": self._discord_people.found(title, members).id}, status=201)
         done = self._people.found(title, members, is_super=body.get("super") is True)
         return web.json_response(done, status=201)
 
@@ -139,7 +142,7 @@ class Control:
         person, chat = text(await read_json(request), "person"), self._chat(request)
         if chat.platform == "telegram":
             return web.json_response(self._people.join(chat.id, person), status=201)
-        self._interactions.join(chat.id, person)
+        self._discord_people.join(chat.id, person)
         return web.json_response({"chat": chat.id, "person": person}, status=201)
 
     async def _migrate(self, request: web.Request) -> web.Response:
@@ -179,7 +182,7 @@ class Control:
         pressed = (match["chat"], match["message"], text(body, "person"), text(body, "data"))
         if platform_of(request) == "telegram":
             return web.json_response(self._people.press(*pressed), status=201)
-        interaction = await self._interactions.settled(self._interactions.press(*pressed))
+        interaction = await self._interactions.settled(self._discord_people.press(*pressed))
         return web.json_response(self._interactions.delivery(interaction), status=201)
 
     async def _react(self, request: web.Request) -> web.Response:
@@ -194,7 +197,7 @@ class Control:
         update_id = int(request.match_info["update"])
         if not self._telegram.updates.redeliver(update_id):
             raise web.HTTPNotFound(text=f"there is no settled update {update_id}")
-        return web.json_response(self._telegram.updates.delivery(update_id), status=201)
+        return web.json_response(self._telegram.updates.queue.delivery(update_id), status=201)
 
     async def _webhook(self, request: web.Request) -> web.Response:
         updates = self._telegram.updates
@@ -202,14 +205,14 @@ class Control:
             "url": updates.webhook.url,
             "max_connections": updates.webhook.max_connections,
             "allowed_updates": list(updates.webhook.allowed_updates),
-            "pending": updates.pending(),
+            "pending": updates.queue.pending(),
         }
-        return web.json_response({**webhook, "deliveries": updates.deliveries(chat=request.query.get("chat"))})
+        return web.json_response({**webhook, "deliveries": updates.queue.deliveries(chat=request.query.get("chat"))})
 
     async def _ask(self, request: web.Request) -> web.Response:
         """Answers when Discord has: the initial response came, or the 3 s are over."""
         body = await read_json(request)
-        interaction = self._interactions.ask(
+        interaction = self._discord_people.ask(
             request.match_info["person"],
             text(body, "prompt"),
             channel_id=optional(body, "channel"),

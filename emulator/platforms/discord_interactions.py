@@ -9,10 +9,9 @@ Source: https://discord.com/developers/docs/interactions/receiving-and-respondin
 
 import asyncio
 import json
-import re
 import secrets
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,6 @@ from shared import logs
 
 from . import discord_payloads
 from .bus import Bus
-from .cast import CHANNEL_ID, GUILD_ID
 from .config import PlatformsConfig
 from .discord import Discord
 from .discord_calls import EPHEMERAL, LOADING, DiscordError, Result, components, invalid, pinged, read_body
@@ -32,7 +30,6 @@ from .discord_endpoint import Endpoint
 from .store import Chat, Message, Person, Store
 from .telegram_people import Impossible
 
-MAX_PROMPT = 6000
 NO_ANSWER = "The application did not respond"
 SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # how an interaction can be answered
 
@@ -109,66 +106,12 @@ class Interactions:
         ]
         return routes
 
-    # what a person does
+    # out
 
-    def ask(self, person_id: str, prompt: str, *, channel_id: str | None = None, command: str = "ask") -> Interaction:
-        """*person_id* sends ``/ask prompt``; the interaction is on its way when this returns."""
-        person = self._person(person_id)
-        chat = self._channel(person, channel_id)
-        if not prompt.strip():
-            raise Impossible("there is nothing to ask: the text is empty")
-        if len(prompt) > MAX_PROMPT:
-            raise Impossible(f"Discord's apps take at most {MAX_PROMPT} characters in an option")
-        interaction_id = str(self._discord.snowflake())
-        question = self._discord.add_message(
-            chat, prompt, {"command": command, "interaction": interaction_id}, author=person.id
-        )
-        return self._begin(interaction_id, chat, person, question, None)
-
-    def press(self, channel_id: str, message_id: str, person_id: str, custom_id: str) -> Interaction:
-        """*person_id* presses a button under a message; the interaction is on its way when this returns."""
-        person = self._person(person_id)
-        chat = self._channel(person, channel_id)
-        message = self._store.message(chat, message_id)
-        if message is None or message.detail.get("for") not in (None, person.id):
-            raise Impossible(f"{person.name} sees no message {message_id} in channel {channel_id}")
-        buttons = [button for row in message.detail.get("components", ()) for button in row["components"]]
-        if custom_id not in [button.get("custom_id") for button in buttons if not button.get("disabled")]:
-            raise Impossible(f"message {message_id} has no button with this data")
-        return self._begin(str(self._discord.snowflake()), chat, person, message, custom_id)
-
-    def meet(self, name: str) -> Person:
-        """Somebody new called *name*, in the server's channel; nobody has opened direct messages with them yet."""
-        person = Person(
-            str(self._discord.snowflake()), name, re.sub(r"\W+", ".", name.lower()).strip(".") or "somebody"
-        )
-        self._store.add_person("discord", person)
-        if (general := self._store.chat("discord", CHANNEL_ID)) is not None:
-            self._store.join(general, person.id)
-        self._bus.tell("chat", {"platform": "discord", "chat": CHANNEL_ID})
-        return person
-
-    def found(self, title: str, members: Sequence[str]) -> Chat:
-        """Another channel of the server, in which *members* and the bot are."""
-        if not members or not title.strip():
-            raise Impossible("a channel needs a title and somebody who is in it")
-        people = tuple(self._person(member).id for member in members)
-        chat = Chat("discord", str(self._discord.snowflake()), "channel", title, people, {"guild": GUILD_ID})
-        self._store.add_chat(chat)
-        self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
-        return chat
-
-    def join(self, channel_id: str, person_id: str) -> None:
-        """*person_id* comes into a channel of the server."""
-        chat, person = self._store.chat("discord", channel_id), self._person(person_id)
-        if chat is None or chat.kind != "channel":
-            raise Impossible(f"there is no channel {channel_id} that one could come into")
-        self._store.join(chat, person.id)
-        self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
-
-    def _begin(
-        self, interaction_id: str, chat: Chat, person: Person, message: Message, custom_id: str | None
+    def begin(
+        self, interaction_id: str, chat: Chat, person: Person, message: Message, custom_id: str | None = None
     ) -> Interaction:
+        """Somebody has used a command or pressed *custom_id*; it is on its way when this returns."""
         self._store.conn.execute(
             "INSERT INTO interactions (id, token, channel, person, message, created_ms, custom_id)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -224,21 +167,6 @@ class Interactions:
     async def _post_only(self, body: bytes) -> None:
         with suppress(aiohttp.ClientError, OSError, TimeoutError):
             await self._endpoint.post(body)
-
-    def _person(self, person_id: str) -> Person:
-        person = self._store.person("discord", person_id)
-        if person is None:
-            raise Impossible(f"there is nobody with the id {person_id}")
-        return person
-
-    def _channel(self, person: Person, channel_id: str | None) -> Chat:
-        """Where the person writes: their direct messages unless *channel_id* names another."""
-        if channel_id is None:
-            return self._discord.direct(person)
-        chat = self._store.chat("discord", channel_id)
-        if chat is None or person.id not in chat.members:
-            raise Impossible(f"{person.name} is not in channel {channel_id}")
-        return chat
 
     async def _deliver(self, interaction: Interaction, body: bytes) -> None:
         """Post once; the answer, a callback within the deadline, or death."""

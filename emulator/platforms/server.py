@@ -14,6 +14,7 @@ from .config import PlatformsConfig
 from .control import Control, plain_errors
 from .discord import MAX_BODY_BYTES, Discord
 from .discord_interactions import Interactions
+from .discord_people import DiscordPeople
 from .store import Store
 from .telegram import Telegram
 from .telegram_people import TelegramPeople
@@ -48,6 +49,7 @@ class Platforms:
         self._people = TelegramPeople(config, self._store, self._bus, self._telegram)
         self._discord = Discord(config, self._store, self._bus, self._app)
         self._interactions = Interactions(config, self._store, self._bus, self._discord)
+        self._discord_people = DiscordPeople(self._store, self._bus, self._discord, self._interactions)
         self._runner: web.AppRunner | None = None
         self.url = ""
 
@@ -70,9 +72,17 @@ class Platforms:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         view = View(self._store, self._telegram.updates, self._interactions)
         control = Control(
-            self._store, self._bus, self._telegram, self._people, self._discord, self._interactions, view, self.register
+            self._store,
+            self._bus,
+            self._telegram,
+            self._people,
+            self._discord,
+            self._interactions,
+            self._discord_people,
+            view,
+            self.register,
         )
-        page = ChatPage(self._store, self._bus, self._people, self._interactions, view)
+        page = ChatPage(self._store, self._bus, self._people, self._interactions, self._discord_people, view)
         app = web.Application(middlewares=[plain_errors], client_max_size=MAX_BODY_BYTES)
         for part in (self._telegram, self._discord, self._interactions, control, page):
             app.add_routes(part.routes())

@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,11 +23,24 @@ from .cast import BOT_NAME, BOT_USERNAME, TelegramBot
 from .config import PlatformsConfig
 from .faults import Fault, Faults
 from .store import Chat, Message, Person, Store
-from .telegram_updates import KINDS, Updates, Webhook
+from .telegram_calls import (
+    ApiError,
+    Done,
+    Params,
+    failed,
+    hang_up,
+    integer,
+    is_true,
+    keyboard,
+    nested,
+    read_params,
+    respond,
+)
+from .telegram_queue import KINDS
+from .telegram_updates import Updates, Webhook
 
 MAX_TEXT = 4096  # code points, after parsing
 MAX_RAW_BYTES = 32_768  # before parsing
-MAX_BODY_BYTES = 1 << 20
 TYPING_MS = 5_000
 QUERY_LIFE_MS = 150_000  # how long a button press waits for its answer
 _ACTIONS = (
@@ -41,33 +54,6 @@ _REACTIONS = (
 )
 ACTIONS = frozenset(_ACTIONS.split())
 REACTIONS = frozenset(_REACTIONS.split())
-
-Params = Mapping[str, Any]
-
-
-class ApiError(Exception):
-    """A refusal in Telegram's own words."""
-
-    def __init__(self, status: int, description: str, **parameters: Any) -> None:
-        super().__init__(description)
-        self.status, self.description, self.parameters = status, description, parameters
-
-    def envelope(self) -> dict[str, Any]:
-        answer = {"ok": False, "error_code": self.status, "description": self.description}
-        return {**answer, "parameters": self.parameters} if self.parameters else answer
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A result, with the sentence that a few methods add."""
-
-    result: Any
-    description: str | None = None
-    chat: Chat | None = None
-
-    def envelope(self) -> dict[str, Any]:
-        answer = {"ok": True, "result": self.result}
-        return {**answer, "description": self.description} if self.description else answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +138,23 @@ class Telegram:
         """One call of the API: token, fault, work, envelope."""
         token, name = request.match_info["token"], request.match_info["method"]
         if not re.fullmatch(r"\d{1,16}:[A-Za-z0-9_-]{1,80}", token):
-            return _respond(ApiError(404, "Not Found").envelope())
+            return respond(ApiError(404, "Not Found").envelope())
         if token != self._bot.token:
-            return _respond(ApiError(401, "Unauthorized").envelope())
+            return respond(ApiError(401, "Unauthorized").envelope())
         try:
-            params = await _read_params(request)
+            params = await read_params(request)
         except ApiError as refusal:
-            return _respond(refusal.envelope())
+            return respond(refusal.envelope())
         chat = str(params.get("chat_id")) if params.get("chat_id") is not None else None
         fault = self.faults.take(name, chat)
         if fault is not None and fault.kind == "delay":
             await self._clock.sleep(fault.delay_ms)
         if fault is not None and fault.kind in ("status", "drop"):
-            envelope = _failed(fault) if fault.kind == "status" else {}
+            envelope = failed(fault) if fault.kind == "status" else {}
             self._log(name, params, envelope, fault, 0.0)
-            return _respond(envelope) if envelope else _hang_up(request)
+            return respond(envelope) if envelope else hang_up(request)
         envelope = await self.call(name, params, fault=fault)
-        return _hang_up(request) if fault is not None and fault.kind == "accept_then_drop" else _respond(envelope)
+        return hang_up(request) if fault is not None and fault.kind == "accept_then_drop" else respond(envelope)
 
     async def call(self, name: str, params: Params, *, fault: Fault | None = None) -> dict[str, Any]:
         """Do one method and log it; the envelope that Telegram would answer with."""
@@ -237,21 +223,21 @@ class Telegram:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ApiError(400, "Bad Request: bad webhook: An HTTPS URL must be provided for webhook")
-        connections = _integer(params.get("max_connections"), 40)
+        connections = integer(params.get("max_connections"), 40)
         wanted = self.updates.webhook.allowed_updates
         if params.get("allowed_updates") is not None:
-            names = _json(params["allowed_updates"])
+            names = nested(params["allowed_updates"])
             if not isinstance(names, list):
                 raise ApiError(400, "Bad Request: can't parse allowed updates JSON object")
             wanted = tuple(name for name in KINDS if name in names)
         webhook = Webhook(url, secret, min(max(connections, 1), 100), wanted)
-        is_new = await self.updates.set_webhook(webhook, drop_pending=_is_true(params.get("drop_pending_updates")))
+        is_new = await self.updates.set_webhook(webhook, drop_pending=is_true(params.get("drop_pending_updates")))
         return Done(True, "Webhook was set" if is_new else "Webhook is already set")
 
     async def _delete_webhook(self, params: Params) -> Done:
         was_set = bool(self.updates.webhook.url)
         webhook = Webhook(allowed_updates=self.updates.webhook.allowed_updates)
-        await self.updates.set_webhook(webhook, drop_pending=_is_true(params.get("drop_pending_updates")))
+        await self.updates.set_webhook(webhook, drop_pending=is_true(params.get("drop_pending_updates")))
         return Done(True, "Webhook was deleted" if was_set else "Webhook is already deleted")
 
     async def _get_webhook_info(self, params: Params) -> Done:
@@ -259,13 +245,13 @@ class Telegram:
         info: dict[str, Any] = {
             "url": webhook.url,
             "has_custom_certificate": False,
-            "pending_update_count": self.updates.pending(),
+            "pending_update_count": self.updates.queue.pending(),
         }
         if webhook.url:
             info["max_connections"] = webhook.max_connections
         if webhook.allowed_updates:
             info["allowed_updates"] = list(webhook.allowed_updates)
-        if (failed := self.updates.last_error()) is not None and webhook.url:
+        if (failed := self.updates.queue.last_error()) is not None and webhook.url:
             info.update(last_error_date=failed[0] // 1000, last_error_message=failed[1])
         return Done(info)
 
@@ -277,20 +263,20 @@ class Telegram:
                 "Conflict: can't use getUpdates method while webhook is active;"
                 " use deleteWebhook to delete the webhook first",
             )
-        limit = min(max(_integer(params.get("limit"), 100), 1), 100)
-        return Done(self.updates.take(offset=_integer(params.get("offset"), 0), limit=limit))
+        limit = min(max(integer(params.get("limit"), 100), 1), 100)
+        return Done(self.updates.queue.take(offset=integer(params.get("offset"), 0), limit=limit))
 
     # what the bot says and does
 
     async def _send_message(self, params: Params) -> Done:
         formatted = self._formatted(params)
-        keyboard = _keyboard(params)
+        buttons = keyboard(params)
         chat = self._writable(params)
         thread = self._thread(chat, params)
         reply_to = self._reply_to(chat, params)
         self._limit(chat)
         detail: dict[str, Any] = {"entities": list(formatted.entities)}
-        given = {"reply_to": reply_to, "thread": thread, "keyboard": keyboard}
+        given = {"reply_to": reply_to, "thread": thread, "keyboard": buttons}
         detail |= {key: value for key, value in given.items() if value is not None}
         message = self._store.add_message(
             chat,
@@ -315,12 +301,12 @@ class Telegram:
 
     async def _edit_message_text(self, params: Params) -> Done:
         formatted = self._formatted(params)
-        keyboard = _keyboard(params)
+        buttons = keyboard(params)
         chat = self._writable(params)
         message = self._own_message(chat, params, "edit", "edited")
         entities = list(formatted.entities)
         same = message.text == formatted.text and message.detail.get("entities") == entities
-        if same and message.detail.get("keyboard") == keyboard:
+        if same and message.detail.get("keyboard") == buttons:
             raise ApiError(
                 400,
                 "Bad Request: message is not modified: specified new message content and reply markup are exactly the"
@@ -328,8 +314,8 @@ class Telegram:
             )
         self._limit(chat)
         detail = {key: value for key, value in message.detail.items() if key != "keyboard"} | {"entities": entities}
-        if keyboard is not None:
-            detail["keyboard"] = keyboard
+        if buttons is not None:
+            detail["keyboard"] = buttons
         message = self._store.change(message, text=formatted.text, detail=detail, edited_ms=self._clock.now_ms())
         self._tell("message", message)
         return Done(self.wire(chat, message))
@@ -343,10 +329,10 @@ class Telegram:
 
     async def _set_message_reaction(self, params: Params) -> Done:
         chat = self._writable(params)
-        message = self._store.message(chat, str(_integer(params.get("message_id"), 0)))
+        message = self._store.message(chat, str(integer(params.get("message_id"), 0)))
         if message is None:
             raise ApiError(400, "Bad Request: message to react not found")
-        reactions = _json(params["reaction"]) if params.get("reaction") is not None else []
+        reactions = nested(params["reaction"]) if params.get("reaction") is not None else []
         if not isinstance(reactions, list) or not all(isinstance(reaction, dict) for reaction in reactions):
             raise ApiError(400, "Bad Request: can't parse reaction types JSON object")
         if len(reactions) > 1:
@@ -368,7 +354,7 @@ class Telegram:
             raise ApiError(400, "Bad Request: MESSAGE_TOO_LONG")
         if text:
             news = {"platform": "telegram", "chat": pressed.chat, "person": pressed.person, "text": text}
-            self._bus.tell("notice", {**news, "is_alert": _is_true(params.get("show_alert"))})
+            self._bus.tell("notice", {**news, "is_alert": is_true(params.get("show_alert"))})
         return Done(True)
 
     def _pressed(self, params: Params) -> "_Pressed | None":
@@ -383,7 +369,7 @@ class Telegram:
         return Done(self.wire_chat(self._known(params)))
 
     async def _set_my_commands(self, params: Params) -> Done:
-        commands = _json(params.get("commands", "[]"))
+        commands = nested(params.get("commands", "[]"))
         names = (
             [c.get("command", "") if isinstance(c, dict) else "" for c in commands]
             if isinstance(commands, list)
@@ -413,7 +399,7 @@ class Telegram:
         if len(formatted.text) > MAX_TEXT:
             raise ApiError(400, "Bad Request: message is too long")
         if not params.get("parse_mode") and params.get("entities") is not None:
-            given = _json(params["entities"])
+            given = nested(params["entities"])
             if not isinstance(given, list):
                 raise ApiError(400, "Bad Request: can't parse entities JSON object")
             return markup.Formatted(formatted.text, tuple(given))
@@ -442,13 +428,13 @@ class Telegram:
         """The topic, which must be one of the chat's. The General topic has no id: 1 is not found either."""
         if params.get("message_thread_id") in (None, "", 0, "0"):
             return None
-        thread = _integer(params["message_thread_id"], -1)
+        thread = integer(params["message_thread_id"], -1)
         if thread == 1 or thread not in chat.facts.get("topics", ()):
             raise ApiError(400, "Bad Request: message thread not found")
         return thread
 
     def _reply_to(self, chat: Chat, params: Params) -> str | None:
-        given = _json(params["reply_parameters"]) if params.get("reply_parameters") is not None else {}
+        given = nested(params["reply_parameters"]) if params.get("reply_parameters") is not None else {}
         if not isinstance(given, dict):
             raise ApiError(400, "Bad Request: can't parse reply parameters JSON object")
         wanted = given.get("message_id", params.get("reply_to_message_id"))
@@ -456,12 +442,12 @@ class Telegram:
             return None
         if self._store.message(chat, str(wanted)) is not None:
             return str(wanted)
-        if _is_true(given.get("allow_sending_without_reply")):
+        if is_true(given.get("allow_sending_without_reply")):
             return None
         raise ApiError(400, "Bad Request: message to be replied not found")
 
     def _own_message(self, chat: Chat, params: Params, verb: str, participle: str) -> Message:
-        message = self._store.message(chat, str(_integer(params.get("message_id"), 0)))
+        message = self._store.message(chat, str(integer(params.get("message_id"), 0)))
         if message is None:
             raise ApiError(400, f"Bad Request: message to {verb} not found")
         if not message.is_bot:
@@ -532,109 +518,3 @@ class Telegram:
 
     def _tell(self, name: str, message: Message) -> None:
         self._bus.tell(name, {"platform": "telegram", "chat": message.chat, "id": message.id})
-
-
-def _integer(value: Any, default: int) -> int:
-    try:
-        return default if value in (None, "") else int(value)
-    except (TypeError, ValueError):
-        raise ApiError(400, "Bad Request: can't parse parameters: an integer is expected") from None
-
-
-def _is_true(value: Any) -> bool:
-    return value is True or str(value).lower() in ("true", "yes", "1")
-
-
-def _json(value: Any) -> Any:
-    """A nested value: itself in a JSON body, JSON text in a form."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ApiError(400, "Bad Request: can't parse parameters: JSON is expected") from None
-
-
-def _keyboard(params: Params) -> list[Any] | None:
-    """The inline keyboard of a call, checked; other kinds of keyboard are taken and not shown."""
-    if params.get("reply_markup") in (None, ""):
-        return None
-    given = _json(params["reply_markup"])
-    if not isinstance(given, dict):
-        raise ApiError(400, "Bad Request: can't parse reply keyboard markup JSON object")
-    rows = given.get("inline_keyboard")
-    if rows is None:
-        return None
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise ApiError(
-            400, 'Bad Request: field "inline_keyboard" of the InlineKeyboardMarkup must be an Array of Arrays'
-        )
-    for button in (button for row in rows for button in row):
-        if not isinstance(button, dict) or not button.get("text"):
-            raise ApiError(400, 'Bad Request: can\'t parse inline keyboard button: Field "text" is empty')
-        if "callback_data" in button and not 1 <= len(str(button["callback_data"]).encode()) <= 64:
-            raise ApiError(400, "Bad Request: BUTTON_DATA_INVALID")
-    return rows
-
-
-async def _read_params(request: web.Request) -> dict[str, Any]:
-    """The parameters of a call, from the query string and a JSON, form or multipart body."""
-    params: dict[str, Any] = dict(request.query)
-    if (request.content_length or 0) > MAX_BODY_BYTES:
-        raise ApiError(413, "Request Entity Too Large")
-    if request.method == "POST" and request.body_exists:
-        try:
-            if request.content_type == "application/json":
-                raw = await request.read()
-                if len(raw) > MAX_BODY_BYTES:
-                    raise ApiError(413, "Request Entity Too Large")
-                body = json.loads(raw or b"{}")
-                if not isinstance(body, dict):
-                    raise ValueError("not an object")
-                params.update(body)
-            else:
-                params.update({key: _plain(value) for key, value in (await request.post()).items()})
-        except web.HTTPRequestEntityTooLarge:
-            raise ApiError(413, "Request Entity Too Large") from None
-        except (ValueError, RecursionError):
-            raise ApiError(400, "Bad Request: can't parse JSON object") from None
-    try:
-        json.dumps(params, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ApiError(400, "Bad Request: strings must be encoded in UTF-8") from None
-    return params
-
-
-def _plain(value: object) -> str:
-    """A field of a form as text; a file is not kept, only its name."""
-    if isinstance(value, str | bytes | bytearray):
-        return value if isinstance(value, str) else value.decode()
-    return f"attach://{getattr(value, 'filename', '')}"
-
-
-def _failed(fault: Fault) -> dict[str, Any]:
-    words = {
-        429: f"Too Many Requests: retry after {int(fault.retry_after or 1)}",
-        403: "Forbidden",
-        401: "Unauthorized",
-        400: "Bad Request: asked for",
-        500: "Internal Server Error",
-        502: "Bad Gateway",
-        504: "Gateway Timeout",
-    }
-    description = fault.description or words.get(fault.status, "Asked for by a fault")
-    wait = fault.retry_after if fault.retry_after is not None else (1 if fault.status == 429 else None)
-    return ApiError(fault.status, description, **({"retry_after": int(wait)} if wait is not None else {})).envelope()
-
-
-def _respond(envelope: dict[str, Any]) -> web.Response:
-    wait = envelope.get("parameters", {}).get("retry_after")
-    headers = {"Retry-After": str(wait)} if wait is not None else None
-    return web.json_response(envelope, status=envelope.get("error_code", 200), headers=headers)
-
-
-def _hang_up(request: web.Request) -> web.Response:
-    """Close the connection without an answer."""
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response(status=500)

@@ -14,7 +14,7 @@ from .config import PlatformsConfig
 from .markup import find, utf16_length
 from .store import Chat, Message, Person, Store
 from .telegram import MAX_TEXT, Telegram
-from .telegram_updates import KINDS
+from .telegram_queue import KINDS
 
 
 class Impossible(ValueError):
@@ -197,7 +197,7 @@ class TelegramPeople:
             return {"update_id": self._telegram.updates.push(kind, body, **known)}
         if not isinstance(given, int) or isinstance(given, bool):
             raise Impossible("update_id must be an integer")
-        self._telegram.updates.push_raw(given, kind, update, **known, message=None, now_ms=self._clock.now_ms())
+        self._telegram.updates.push_raw(given, kind, update, **known)
         return {"update_id": given}
 
     def _send(self, chat: Chat, message: Message, kind: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ What decides, after the open source of the Bot API server (``WebhookActor.cpp``)
   60 to 120 s; an integer ``Retry-After`` of 1 to 3600 is obeyed instead;
 * an update is dropped when the next try would come after it expired; 410 for more than 23 h removes the webhook.
 
-An update is a row until it is delivered, so a restart loses none; one whose answer was not seen is delivered again.
+An update is a row until it is delivered (:mod:`.telegram_queue`); one whose answer was not seen is delivered again.
 """
 
 import asyncio
@@ -28,53 +28,11 @@ from shared import logs
 from .bus import Bus
 from .config import PlatformsConfig
 from .store import Store
+from .telegram_queue import NOT_BY_DEFAULT, Head, Queue
 
-DAY_MS = 86_400_000
 GONE_MS = 23 * 3_600_000
 MAX_ANSWER_BYTES = 1 << 20
 CAP_S = 60
-KINDS = (
-    "message",
-    "edited_message",
-    "channel_post",
-    "edited_channel_post",
-    "business_connection",
-    "business_message",
-    "edited_business_message",
-    "deleted_business_messages",
-    "guest_message",
-    "message_reaction",
-    "message_reaction_count",
-    "inline_query",
-    "chosen_inline_result",
-    "callback_query",
-    "shipping_query",
-    "pre_checkout_query",
-    "purchased_paid_media",
-    "poll",
-    "poll_answer",
-    "my_chat_member",
-    "chat_member",
-    "chat_join_request",
-    "chat_boost",
-    "removed_chat_boost",
-    "managed_bot",
-    "subscription",
-    "stopped_message_generation",
-)
-NOT_BY_DEFAULT = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
-_LIFE_MS = {
-    "callback_query": 150_000,
-    "shipping_query": 150_000,
-    "pre_checkout_query": 150_000,
-    "inline_query": 30_000,
-    "chosen_inline_result": 600_000,
-}
-_PER_CHAT = frozenset({"message", "edited_message", "channel_post", "edited_channel_post"})
-_PER_PERSON = frozenset(
-    {"callback_query", "inline_query", "chosen_inline_result", "shipping_query", "pre_checkout_query"}
-)
-
 Execute = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 
 
@@ -90,20 +48,6 @@ class Webhook:
     def wants(self, kind: str) -> bool:
         """Whether updates of *kind* are queued at all; an empty list is the default selection."""
         return kind in self.allowed_updates if self.allowed_updates else kind not in NOT_BY_DEFAULT
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    update_id: int
-    kind: str
-    chat: str | None
-    message: str | None
-    body: str
-    expires_ms: int
-    attempts: int
-    failures: int
-    delay_s: int
-    due_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +69,9 @@ class Updates:
     """The queues, and one worker per queue that holds something."""
 
     def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, execute: Execute) -> None:
-        self._config, self._store, self._bus, self._execute = config, store, bus, execute
+        self._config, self._store, self._execute = config, store, execute
         self._clock = config.clock
+        self.queue = Queue(store, bus, config.clock)
         self._session: aiohttp.ClientSession | None = None
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._replies: set[asyncio.Task[None]] = set()
@@ -139,7 +84,7 @@ class Updates:
         """Every waiting update is due again, as after a restart of the real server."""
         timeout = aiohttp.ClientTimeout(total=None, sock_read=self._config.answer_timeout_ms / 1000, sock_connect=10)
         self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=True)
-        self._store.conn.execute("UPDATE updates SET due_ms = 0, failures = 0, delay_s = 1 WHERE state = 'pending'")
+        self.queue.due_now()
 
     async def stop(self) -> None:
         await self._stop_workers()
@@ -152,7 +97,7 @@ class Updates:
     async def set_webhook(self, webhook: Webhook, *, drop_pending: bool) -> bool:
         """Keep *webhook* and begin to deliver to it; False when it was set already."""
         if drop_pending:
-            self.drop_pending()
+            self.queue.drop_pending()
         same = webhook == self.webhook
         if not same:
             self.webhook = webhook
@@ -160,7 +105,7 @@ class Updates:
             self._gone_since_ms = None
             await self._stop_workers()
             self._connections = asyncio.Semaphore(webhook.max_connections)
-            self._store.conn.execute("UPDATE updates SET due_ms = 0, failures = 0, delay_s = 1 WHERE state = 'pending'")
+            self.queue.due_now()
         self._start_workers()
         return not same
 
@@ -170,18 +115,9 @@ class Updates:
         """Queue an update; its id, or None when the webhook does not ask for this kind."""
         if not self.webhook.wants(kind):
             return None
-        now_ms = self._clock.now_ms()
-        update_id = int(self._store.keep("telegram.next_update", "730000001"))
-        self._store.put("telegram.next_update", str(update_id + 1))
-        self.push_raw(
-            update_id,
-            kind,
-            {"update_id": update_id, kind: body},
-            chat=chat,
-            person=person,
-            message=message,
-            now_ms=now_ms,
-        )
+        update_id = self.queue.next_id()
+        update = {"update_id": update_id, kind: body}
+        self.push_raw(update_id, kind, update, chat=chat, person=person, message=message)
         return update_id
 
     def push_raw(
@@ -192,111 +128,25 @@ class Updates:
         *,
         chat: str | None,
         person: str | None,
-        message: str | None,
-        now_ms: int,
+        message: str | None = None,
     ) -> None:
         """Queue *update* as it stands; one with the same id is delivered once more."""
-        queue = f"chat:{chat}" if kind in _PER_CHAT else f"person:{person}" if kind in _PER_PERSON else f"{kind}:{chat}"
-        self._store.conn.execute(
-            "INSERT OR REPLACE INTO updates (update_id, kind, queue, chat, message, body, created_ms, expires_ms)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                update_id,
-                kind,
-                queue,
-                chat,
-                message,
-                json.dumps(update, ensure_ascii=False, separators=(",", ":")),
-                now_ms,
-                now_ms + _LIFE_MS.get(kind, DAY_MS),
-            ),
+        now_ms = self._clock.now_ms()
+        self._start_worker(
+            self.queue.add(update_id, kind, update, chat=chat, person=person, message=message, now_ms=now_ms)
         )
-        self._store.conn.execute("DELETE FROM updates WHERE state != 'pending' AND update_id < ?", (update_id - 5000,))
-        self._tell(update_id)
-        self._start_worker(queue)
 
     def redeliver(self, update_id: int) -> bool:
         """Deliver a delivered update again, as when its 2xx was lost on the way."""
-        rows: list[tuple[Any, ...]] = self._store.conn.execute(
-            "UPDATE updates SET state = 'pending', due_ms = 0, failures = 0, delay_s = 1, expires_ms = ?"
-            " WHERE update_id = ? AND state != 'pending' RETURNING queue",
-            (self._clock.now_ms() + DAY_MS, update_id),
-        ).fetchall()
-        for (queue,) in rows:
-            self._tell(update_id)
+        queue = self.queue.again(update_id)
+        if queue is not None:
             self._start_worker(queue)
-        return bool(rows)
-
-    def take(self, *, offset: int | None, limit: int) -> list[dict[str, Any]]:
-        """What getUpdates gives; everything before *offset* counts as received."""
-        conn = self._store.conn
-        if offset is not None and offset > 0:
-            conn.execute(
-                "UPDATE updates SET state = 'delivered', settled_ms = ? WHERE state = 'pending' AND update_id < ?",
-                (self._clock.now_ms(), offset),
-            )
-        rows: list[tuple[Any, ...]] = conn.execute(
-            "SELECT body FROM updates WHERE state = 'pending' ORDER BY update_id LIMIT ?", (limit,)
-        ).fetchall()
-        return [json.loads(body) for (body,) in rows]
-
-    def pending(self) -> int:
-        row = self._store.conn.execute("SELECT count(*) FROM updates WHERE state = 'pending'").fetchone()
-        return int(row[0]) if row else 0
-
-    def drop_pending(self) -> None:
-        self._store.conn.execute(
-            "UPDATE updates SET state = 'dropped', error = 'pending updates were dropped', settled_ms = ?"
-            " WHERE state = 'pending'",
-            (self._clock.now_ms(),),
-        )
-
-    def deliveries(self, *, chat: str | None = None, limit: int = 500) -> list[dict[str, Any]]:
-        """How the last updates fared, oldest first."""
-        rows = self._store.conn.execute(
-            "SELECT update_id FROM updates WHERE (?1 IS NULL OR chat = ?1) ORDER BY update_id DESC LIMIT ?2",
-            (chat, limit),
-        ).fetchall()
-        return [self.delivery(update_id) for (update_id,) in reversed(rows)]
-
-    def delivery(self, update_id: int) -> dict[str, Any]:
-        """How one update fares: state, attempts, the last status or error, and when the next try is."""
-        names = (
-            "update_id",
-            "kind",
-            "chat",
-            "message",
-            "state",
-            "attempts",
-            "status",
-            "error",
-            "took_ms",
-            "created_ms",
-            "due_ms",
-            "settled_ms",
-        )
-        row = self._store.conn.execute(
-            "SELECT update_id, kind, chat, message, state, attempts, status, error, took_ms, created_ms, due_ms,"
-            " settled_ms FROM updates WHERE update_id = ?",
-            (update_id,),
-        ).fetchone()
-        return {"platform": "telegram", **dict(zip(names, row or (), strict=True))}
-
-    def last_error(self) -> tuple[int, str] | None:
-        """When (ms) the last failed try was, and why."""
-        kept = self._store.get("telegram.last_error")
-        if kept is None:
-            return None
-        at_ms, reason = json.loads(kept)
-        return int(at_ms), str(reason)
+        return queue is not None
 
     # the workers
 
     def _start_workers(self) -> None:
-        rows: list[tuple[Any, ...]] = self._store.conn.execute(
-            "SELECT DISTINCT queue FROM updates WHERE state = 'pending'"
-        ).fetchall()
-        for (queue,) in rows:
+        for queue in self.queue.waiting():
             self._start_worker(queue)
 
     def _start_worker(self, queue: str) -> None:
@@ -313,7 +163,7 @@ class Updates:
     async def _work(self, queue: str) -> None:
         """Deliver until *queue* is empty. There is no await between the last look and leaving the table."""
         try:
-            while (head := self._head(queue)) is not None and self.webhook.url:
+            while (head := self.queue.head(queue)) is not None and self.webhook.url:
                 wait_ms = head.due_ms - self._clock.now_ms()
                 if wait_ms > 0:
                     await self._clock.sleep(wait_ms)
@@ -327,15 +177,7 @@ class Updates:
             if self._workers.get(queue) is asyncio.current_task():
                 del self._workers[queue]
 
-    def _head(self, queue: str) -> _Head | None:
-        row = self._store.conn.execute(
-            "SELECT update_id, kind, chat, message, body, expires_ms, attempts, failures, delay_s, due_ms FROM updates"
-            " WHERE queue = ? AND state = 'pending' ORDER BY update_id LIMIT 1",
-            (queue,),
-        ).fetchone()
-        return _Head(*row) if row else None
-
-    async def _post(self, head: _Head) -> _Answer:
+    async def _post(self, head: Head) -> _Answer:
         if self._session is None:
             raise RuntimeError("start() comes first")
         headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip, deflate"}
@@ -366,41 +208,21 @@ class Updates:
             reason = "Connection refused" if isinstance(problem, aiohttp.ClientConnectorError) else "Connection closed"
             return _Answer(None, reason, 0)
 
-    async def _settle(self, head: _Head, answer: _Answer, took_ms: float) -> None:
-        now_ms = self._clock.now_ms()
+    async def _settle(self, head: Head, answer: _Answer, took_ms: float) -> None:
         if answer.is_success:
             self._gone_since_ms = None
-            self._store.conn.execute(
-                "UPDATE updates SET state = 'delivered', attempts = attempts + 1, status = ?, error = NULL,"
-                " took_ms = ?, settled_ms = ? WHERE update_id = ?",
-                (answer.status, took_ms, now_ms, head.update_id),
-            )
-            self._tell(head.update_id)
+            self.queue.delivered(head, answer.status, took_ms)
             self._carry_out(answer)
             return
-        self._store.put("telegram.last_error", json.dumps([now_ms, answer.error]))
         delay_s, wait_ms = self._next(head, answer)
-        is_over = now_ms + wait_ms > head.expires_ms
-        self._store.conn.execute(
-            "UPDATE updates SET state = ?, attempts = attempts + 1, failures = failures + 1, delay_s = ?, due_ms = ?,"
-            " status = ?, error = ?, took_ms = ?, settled_ms = ? WHERE update_id = ?",
-            (
-                "dropped" if is_over else "pending",
-                delay_s,
-                now_ms + wait_ms,
-                answer.status,
-                answer.error,
-                took_ms,
-                now_ms if is_over else None,
-                head.update_id,
-            ),
+        self.queue.failed(
+            head, status=answer.status, error=answer.error, took_ms=took_ms, delay_s=delay_s, wait_ms=wait_ms
         )
-        self._tell(head.update_id)
-        if not await self._is_gone(answer, now_ms):
+        if not await self._is_gone(answer, self._clock.now_ms()):
             # Even a retry "at once" goes through the loop once, so that a server that always fails can't starve it.
             await asyncio.sleep(0)
 
-    def _next(self, head: _Head, answer: _Answer) -> tuple[int, int]:
+    def _next(self, head: Head, answer: _Answer) -> tuple[int, int]:
         """The next step of the schedule (s) and the wait until then (ms)."""
         if answer.retry_after_s:
             return head.delay_s, int(answer.retry_after_s * 1000 * self._config.retry_scale)
@@ -434,9 +256,6 @@ class Updates:
     async def _execute_safely(self, method: str, params: Mapping[str, Any]) -> None:
         with suppress(asyncio.CancelledError):
             await self._execute(method, params)
-
-    def _tell(self, update_id: int) -> None:
-        self._bus.tell("delivery", self.delivery(update_id))
 
 
 def _read_webhook(kept: str) -> Webhook:
