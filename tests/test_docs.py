@@ -22,3 +22,40 @@ def test_a_test_that_a_promise_names_exists(path, name):
 def test_links_between_pages_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)[^)]*\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+# What decides that nothing comes of an event, and the calls that say so; their words stand in docs/access.md.
+DECIDE = ("access", "approving", "deciding", "intake", "limits", "pairing", "routing", "takers")
+CALLS = {"drop", "_drop", "_drop_held", "_dropped", "_refuse", "_record", "record", "_answer", "Asked"}
+RETURNS = {"admits", "unusable"}
+WORD = re.compile(r"[a-z]+(_[a-z]+)*")
+
+
+def reasons(tree):
+    """The words in calls that keep a refusal, and in what decides on one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in CALLS:
+            yield from (
+                each for argument in [*node.args, *(k.value for k in node.keywords)] for each in ast.walk(argument)
+            )
+        if isinstance(node, ast.FunctionDef) and node.name in RETURNS:
+            returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
+            yield from (each for value in returned for each in ast.walk(value) if isinstance(each, ast.Constant))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._reasons.append":
+            yield from ast.walk(node)
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == "self._reasons":
+            yield from ast.walk(node.value)
+
+
+def test_every_reason_why_something_is_dropped_is_explained():
+    page = (ROOT / "docs/access.md").read_text()
+    told = {word for line in page.splitlines() if line.startswith("| `") for word in re.findall(r"`(\w+)`", line)}
+    found = {
+        each.value.rstrip(":")
+        for name in DECIDE
+        for each in reasons(ast.parse((ROOT / f"shared/{name}.py").read_text()))
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and WORD.fullmatch(each.value.rstrip(":"))
+    }
+    others = {"allow", "ask", "refuse", "held", "again", "nobody_to_ask", "all", "public", "request_approval"}
+    assert len(found - others) > 15
+    assert found - others - told == set()
