@@ -173,7 +173,7 @@ def has_history(conn: apsw.Connection, agent_id: str) -> bool:
 
 
 def retire(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> None:
-    """Nobody reaches the agent any more, in no chat and under no name; what names it stays.
+    """Nobody reaches the agent any more, in no chat, under no name and by no code; what names it stays.
 
     Raises:
         WrongState: it leads a team.
@@ -183,6 +183,10 @@ def retire(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> None:
     conn.execute("DELETE FROM destinations WHERE agent = :id", {"id": agent_id})
     conn.execute("DELETE FROM destinations WHERE target_agent = :id", {"id": agent_id})
     conn.execute("DELETE FROM team_members WHERE agent = :id", {"id": agent_id})
+    conn.execute(
+        "UPDATE pairings SET status = 'revoked', updated_at = :now WHERE status = 'open' AND agent = :id",
+        {"id": agent_id, "now": now_ms},
+    )
     conn.execute(
         "UPDATE agents SET retired_at = :now, updated_at = :now WHERE id = :id", {"id": agent_id, "now": now_ms}
     )

@@ -6,6 +6,8 @@ import json
 import pytest
 
 from functions import api
+from shared.db import approvals, chats, users
+from shared.db.connection import rows, transaction
 from shared.rest.table import ENDPOINTS
 from tests.functions.client import stream
 from tests.support import make_agent
@@ -56,12 +58,19 @@ def _path(each, name="assistant"):
 @pytest.mark.parametrize("each", CHANGING, ids=map(_title, CHANGING))
 def test_no_body_breaks_it(serving, conn, each):
     make_agent(conn, "coder")
-    valid = {
+    fields = {
         **{"message": "x", "channel": "c", "sender": "s", "agentId": "coder", "cron": "0 9 * * *", "content": "x"},
-        **{"name": "n", "agents": ["coder"], "leader_agent": "coder"},
+        **{"name": "n", "agents": ["coder"], "leader_agent": "coder", "platformId": "p", "senderId": "s"},
+        **{"toAgent": "coder", "grants": "owner", "choice": 0, "engageMode": "pattern", "engagePattern": "x"},
     }
+    valid = {name: value for name, value in fields.items() if name in each.body.model_fields}
     if each.path == "/api/agents/{id}":
         valid = {"name": "n"}
+    with transaction(conn):
+        chats.ensure(conn, "c", "1", is_group=True, now_ms=1)
+        users.ensure(conn, "c", "1", name="", now_ms=1)
+        approvals.request(conn, approvals.NewApproval("tool", {}), expires_at=10**15, now_ms=1)
+    rows(conn, "UPDATE approvals SET approval_id = 'assistant'")
     bodies = [json.dumps({**valid, field: value}).encode() for field in each.body.model_fields for value in VALUES]
     check(serving, [(each.method, _path(each), content) for content in bodies + WHOLE])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared import roster
+from shared import pairing, roster
 from shared.db import agents, teams
 from shared.db.connection import rows, transaction
 from shared.db.teams import Team
@@ -182,6 +182,9 @@ def retired(conn):
         VALUES ('writer', 'coder', 'coder', 1), ('coder', 'writer', 'writer', 1)
         """,
     )
+    with transaction(conn):
+        pairing.make(conn, "member", "coder", life_ms=1000, now_ms=NOW)
+        pairing.make(conn, "owner", life_ms=1000, now_ms=NOW)
     assert delete(conn, "coder") == "retired"
     return conn
 
@@ -194,6 +197,7 @@ def test_an_agent_that_was_talked_to_is_retired_and_its_messages_stay(retired):
     for table in ("wirings", "destinations"):
         assert column(retired, f"SELECT agent FROM {table}") == []
     assert teams.get(retired, "crew").agents == ("writer",)
+    assert column(retired, "SELECT status FROM pairings ORDER BY id") == ["revoked", "open"]
     with pytest.raises(NotFound, match="agent 'coder' not found; known: assistant, writer"):
         delete(retired, "coder")
 
