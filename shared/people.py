@@ -28,7 +28,7 @@ STANDING = """
 
 def standing(conn: apsw.Connection, channel: str, sender_id: str | None) -> Standing:
     """What the sender is here; a stranger where nobody has heard of them, or the platform does not say who it was."""
-    found = rows(conn, STANDING, {"channel": channel, "sender_id": sender_id}) if sender_id is not None else []
+    found = rows(conn, STANDING, {"channel": channel, "sender_id": sender_id})  # no sender equals NULL
     if not found:
         return STRANGER
     user_id, roles, memberships = found[0][0], json.loads(found[0][1]), json.loads(found[0][2])

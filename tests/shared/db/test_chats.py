@@ -86,11 +86,14 @@ def test_no_chat_can_not_be_changed(conn):
 # The platform calls it otherwise
 
 
+STATES = ("pending", "processing", "paused", "dead", "completed", "cancelled")
+
+
 def waiting(conn, chat="100"):
     """A message in every state and responses, all of them of the chat; the ids of those that are not over."""
-    made = {name: put(conn, name, chat=chat) for name in ("pending", "processing", "paused", "dead", "completed")}
+    made = {name: put(conn, name, chat=chat) for name in STATES}
     made["context"] = put(conn, "context", chat=chat, trigger=False)
-    for status in ("paused", "dead", "completed"):
+    for status in ("paused", "dead", "completed", "cancelled"):
         rows(conn, "UPDATE messages SET status = ? WHERE id = ?", (status, made[status]))
     rows(
         conn,
@@ -118,10 +121,10 @@ def test_a_chat_that_is_called_otherwise_is_the_same_and_what_waits_goes_there(c
     assert chats.find(conn, "telegram", "100") is None
     found = rows(conn, "SELECT message, platform_id FROM messages WHERE chat_id = ?", (old.id,))
     assert {text for text, place in found if place == "-200"} == {"pending", "processing", "paused", "dead", "context"}
-    assert {text for text, place in found if place == "100"} == {"completed"}
+    assert {text for text, place in found if place == "100"} == {"completed", "cancelled"}
     found = rows(conn, "SELECT message, platform_id FROM responses WHERE chat_id = ?", (old.id,))
     assert sorted(found) == [("acked", "100"), ("dead", "-200"), ("pending", "-200")]
-    assert column(conn, "SELECT count(*) FROM messages WHERE platform_id = '999'") == [6]
+    assert column(conn, "SELECT count(*) FROM messages WHERE platform_id = '999'") == [7]
     assert column(conn, "SELECT count(*) FROM responses WHERE platform_id = '999'") == [3]
     assert [wiring.agent for wiring in wirings.of_chat(conn, old.id)] == ["assistant"]
 
@@ -180,22 +183,37 @@ def test_when_two_chats_become_one_each_wiring_has_one_destination_and_the_old_n
     assert destinations.to(conn, "assistant", chat=both[1].id).name == "kin"
 
 
+def test_of_two_ways_to_the_same_place_one_stays(conn, both):
+    old, new = both
+    with transaction(conn):
+        destinations.put(conn, "third", chat=old.id, now_ms=NOW)
+    move(conn)
+    assert [each.target_chat for each in destinations.of_agent(conn, "third")] == [new.id]
+
+
+def test_a_chat_that_was_refused_is_refused_under_its_new_name(conn, both):
+    update(conn, both[0].id, refused_at=NOW)
+    assert move(conn).refused_at == NOW
+
+
 def test_when_two_chats_become_one_the_old_session_goes_on_and_what_waits_runs(conn, both):
     _, new = both
     put(conn, "before", chat="100")
     put(conn, "after", chat="-200")
     put(conn, "threaded", chat="-200", thread="7")
+    put(conn, "third", chat="-200", agent="third")
     session = dict(rows(conn, "SELECT message, session_id FROM messages"))
     answer(conn, "said", chat="100")
     move(conn)
     with transaction(conn):
         assert sessions.ensure(conn, "assistant", new.id, None, now_ms=NOW) == session["before"]
         assert sessions.ensure(conn, "assistant", new.id, "7", now_ms=NOW) == session["threaded"]
+        assert sessions.ensure(conn, "third", new.id, None, now_ms=NOW) == session["third"]
     assert row(conn, "sessions", session["after"])["status"] == "closed"
     assert row(conn, "sessions", session["after"])["closed_at"] == NOW + 1
-    assert places(conn, "messages") == dict.fromkeys(("before", "after", "threaded"), (new.id, "-200"))
+    assert places(conn, "messages") == dict.fromkeys(("before", "after", "threaded", "third"), (new.id, "-200"))
     assert places(conn, "responses") == {"said": (new.id, "-200")}
-    assert column(conn, "SELECT count(*) FROM messages WHERE status = 'pending'") == [3]
+    assert column(conn, "SELECT count(*) FROM messages WHERE status = 'pending'") == [4]
 
 
 def test_when_two_chats_become_one_people_are_written_to_there_and_approvals_are_of_it(conn, both):
