@@ -251,7 +251,6 @@ def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_
         chat_id=asked.chat_id,
         platform_id=chat.platform_id if chat else None,
         thread_id=asked.thread_id,
-        event_key=ended.approval_id,
         sender="postroom",
         message=f"{ended.title}: {sentence} ({ended.approval_id})",
         content=json.dumps(facts),

@@ -7,7 +7,7 @@ import sys
 import apsw
 import pytest
 
-from shared import approving, deciding, people
+from shared import actions, approving, deciding, people
 from shared.db import agents, approvals, chats, destinations, sessions, wirings
 from shared.db.connection import rows, transaction
 from shared.deciding import OPERATOR, Decider
@@ -133,6 +133,13 @@ def test_who_becomes_known_in_another_way_is_let_in_and_their_card_closed(conn, 
     assert "Allowed by operator" in said(conn)[0]
 
 
+def test_which_agent_answers_in_a_new_chat_is_not_decided_by_who_asks(conn, owner):
+    approval = ask_chat(conn, event(sender="1", chat="-7", is_group=True)).approval
+    with transaction(conn):
+        assert deciding.reconsider(conn, owner.id, by="operator", policy=POLICY, now_ms=LATER) == 0
+    assert approvals.get(conn, approval.approval_id).status == "pending"
+
+
 # -- about a new chat
 
 
@@ -232,6 +239,21 @@ def test_what_went_wrong_with_an_approved_action_is_told_to_who_asked_and_who_de
     done = decide(conn, approval)
     assert done.problem == f"agent 'assistant' calls no chat {called.name!r}"
     assert done.problem in row(conn, "messages")["message"]
+
+
+def test_of_an_action_that_fails_in_the_middle_nothing_stays(conn, owner, monkeypatch):
+    def fails(conn, agent, wanted, *, now_ms):
+        agents.make_default(conn, "second", now_ms=now_ms)
+        raise WrongState("there is no room for it")
+
+    half = actions.Action("do two things", True, lambda conn, agent, given: dict(given), fails)
+    monkeypatch.setitem(actions.ACTIONS, "two_things", half)
+    make_agent(conn, "second")
+    _, session = make_session(conn)
+    done = decide(conn, ask_action(conn, session, "two_things"))
+    assert done.sentence == "Approved by operator. But it could not be done: there is no room for it."
+    assert agents.default(conn).id == "assistant"
+    assert approvals.get(conn, done.approval.approval_id).status == "approved"
 
 
 def test_a_chat_is_wired_and_unwired_whole(conn, owner):
@@ -466,6 +488,14 @@ def test_the_next_card_of_a_chat_is_shown_when_the_one_before_is_decided(conn, p
     ]
     expire(conn)
     assert approvals.get(conn, third.approval_id).status == "expired"
+
+
+def test_the_next_card_is_shown_when_nobody_answered_the_one_before(conn, place, owner):
+    ask_sender(conn, event("1", "5"))
+    second = ask_sender(conn, event("2", "6"), now_ms=NOW + 1).approval
+    assert approvals.get(conn, second.approval_id).card is None
+    expire(conn)
+    assert approvals.get(conn, second.approval_id).card is not None
 
 
 def test_the_next_new_chat_is_shown_when_one_before_is_decided(conn, owner):
