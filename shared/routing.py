@@ -17,7 +17,7 @@ missed it; what was said or done because of it is neither said nor done again.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import apsw
@@ -76,7 +76,7 @@ def store(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, 
         return drop(conn, channel, event, "chat_inactive", now_ms=now_ms)
     if place is None or not place.wirings:
         return _to_unwired(conn, channel, event, place and place.chat, policy, now_ms=now_ms)
-    return _Offers(conn, event, place, policy, now_ms=now_ms).make()
+    return _Offers(conn, event, place, policy, now_ms).make()
 
 
 def admit(conn: apsw.Connection, channel: str, event: Event, agent: str, *, now_ms: int) -> bool:
@@ -192,7 +192,7 @@ def _to_unwired(
         return drop(conn, channel, event, "not_wired", now_ms=now_ms)
     chat = chat or _make_chat(conn, channel, event, "public", now_ms=now_ms)
     wired = wiring.connect(conn, chat.id, agent.id, now_ms=now_ms)
-    return _Offers(conn, event, Place(chat, [wired]), policy, now_ms=now_ms, is_counted=True).make()
+    return _Offers(conn, event, Place(chat, [wired]), policy, now_ms, is_counted=True).make()
 
 
 def _make_chat(
@@ -227,153 +227,151 @@ def _ask_for_chat(
 # -- chats that have wirings -------------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
 class _Offers:
-    """One event, offered to the agents of one chat."""
+    """One event, offered to the agents of one chat, and what became of it so far.
 
-    __slots__ = (
-        "_asked", "_channel", "_cleared", "_conn", "_count", "_event", "_is_counted", "_now_ms", "_place", "_policy",
-        "_reasons", "_refused",
-    )  # fmt: skip
+    Attributes:
+        is_counted: against the limits, already.
+        new: for how many agents it is new, and for how many it is not.
+        cleared, refused: whose command it is, and whose it would be if an admin had sent it.
+    """
 
-    def __init__(
-        self,
-        conn: apsw.Connection,
-        event: Event,
-        place: Place,
-        policy: Policy,
-        *,
-        now_ms: int,
-        is_counted: bool = False,
-    ) -> None:
-        self._conn, self._event, self._place, self._policy, self._now_ms = conn, event, place, policy, now_ms
-        self._channel = place.chat.channel
-        self._is_counted = is_counted  # against the limits
-        self._count: Counter[bool] = Counter()  # of agents for whom it is new, or not
-        self._asked: list[Asked] = []
-        self._reasons: list[str] = []
-        self._cleared: list[Wiring] = []
-        self._refused: list[Wiring] = []
+    conn: apsw.Connection
+    event: Event
+    place: Place
+    policy: Policy
+    now_ms: int
+    is_counted: bool = False
+    new: Counter[bool] = field(default_factory=Counter)
+    asked: list[Asked] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    cleared: list[Wiring] = field(default_factory=list)
+    refused: list[Wiring] = field(default_factory=list)
+
+    @property
+    def channel(self) -> str:
+        """Where it came from."""
+        return self.place.chat.channel
 
     def make(self) -> Routed:
         """Offer it to all, and say what has to be said once for all of them."""
-        found, failed = takers.of(self._conn, self._event, self._place, self._policy, now_ms=self._now_ms)
-        self._reasons += [f"wiring_failed:{agent}" for agent in failed]
+        found, failed = takers.of(self.conn, self.event, self.place, self.policy, now_ms=self.now_ms)
+        self.reasons += [f"wiring_failed:{agent}" for agent in failed]
         if not found:
             return self._dropped("not_addressed")
-        over = None if self._is_counted else self._exceeded()
+        over = None if self.is_counted else self._exceeded()
         if over is not None:
             return refuse_for_now(
-                self._conn,
-                self._channel,
-                self._event,
+                self.conn,
+                self.channel,
+                self.event,
                 over,
-                chat=self._place.chat,
+                chat=self.place.chat,
                 is_asked=any(taker.trigger for taker in found),
-                now_ms=self._now_ms,
+                now_ms=self.now_ms,
             )
-        standing = people.standing(self._conn, self._channel, self._event.sender_id)
+        standing = people.standing(self.conn, self.channel, self.event.sender_id)
         for taker in found:
             self._offer(taker, standing)
-        said = self._answer_command(found) if self._cleared or self._refused else False
-        if self._asked:
+        said = self._answer_command(found) if self.cleared or self.refused else False
+        if self.asked:
             said |= self._tell_that_it_waits()
         self._remember(standing)
         return self._dropped()._replace(
-            stored=self._count[True], duplicates=self._count[False], held=len(self._asked), said=said
+            stored=self.new[True], duplicates=self.new[False], held=len(self.asked), said=said
         )
 
     def _dropped(self, otherwise: str | None = None) -> Routed:
         """Keep the reasons why an agent was not given it; *otherwise* where there is none."""
-        if otherwise is not None and not self._reasons:
-            self._reasons.append(otherwise)
-        for reason in self._reasons:
+        if otherwise is not None and not self.reasons:
+            self.reasons.append(otherwise)
+        for reason in self.reasons:
             self._record(reason)
-        return Routed(dropped=self._reasons[0] if self._reasons else None)
+        return Routed(dropped=self.reasons[0] if self.reasons else None)
 
     def _record(self, reason: str) -> bool:
-        return _record(self._conn, self._channel, self._event, reason, now_ms=self._now_ms)
+        return _record(self.conn, self.channel, self.event, reason, now_ms=self.now_ms)
 
     def _exceeded(self) -> limits.Exceeded | None:
         """Whether it is too much; what comes again, because we were late with an answer, is not."""
-        over = limits.exceeded(self._conn, self._channel, self._event, self._policy, now_ms=self._now_ms)
-        is_again = over is not None and messages.has_event(self._conn, self._channel, self._event.event_key)
+        over = limits.exceeded(self.conn, self.channel, self.event, self.policy, now_ms=self.now_ms)
+        is_again = over is not None and messages.has_event(self.conn, self.channel, self.event.event_key)
         return None if is_again else over
 
     def _offer(self, taker: Taker, standing: Standing) -> None:
         """Give it to one agent. If that fails, it fails for this agent alone."""
         wired = taker.wiring
         try:
-            with savepoint(self._conn):
+            with savepoint(self.conn):
                 self._give(taker, standing)
         except _ITS_OWN as error:
             log.exception("routing.wiring_failed", agent=wired.agent, chat=wired.chat_id, reason=type(error).__name__)
-            self._reasons.append(f"wiring_failed:{wired.agent}")
+            self.reasons.append(f"wiring_failed:{wired.agent}")
 
     def _give(self, taker: Taker, standing: Standing) -> None:
-        wired, has_id = taker.wiring, self._event.sender_id is not None
-        policy = self._place.chat.sender_policy
+        wired, has_id = taker.wiring, self.event.sender_id is not None
+        policy = self.place.chat.sender_policy
         verdict, reason = access.admits(policy, wired.sender_scope, standing, wired.agent, has_id=has_id)
         if verdict == "refuse" or (verdict == "ask" and not taker.trigger):
-            self._reasons.append(reason)
+            self.reasons.append(reason)
         elif taker.trigger and self._is_for_us(taker, standing):
             pass
         elif verdict == "ask":
             self._ask(wired.agent)
         else:
-            is_new = _put(self._conn, self._channel, self._event, taker, now_ms=self._now_ms)
-            self._count[is_new] += 1
+            is_new = _put(self.conn, self.channel, self.event, taker, now_ms=self.now_ms)
+            self.new[is_new] += 1
 
     def _is_for_us(self, taker: Taker, standing: Standing) -> bool:
         """Whether it is a command that no agent is given."""
-        command = commands.command_of(self._event, taker.text)
+        command = commands.command_of(self.event, taker.text)
         match commands.gate(command, standing, taker.wiring.agent):
             case "pass":
                 return False
             case "drop":
-                self._reasons.append(f"command_filtered:{command}")
+                self.reasons.append(f"command_filtered:{command}")
             case "refuse":
-                self._refused.append(taker.wiring)
+                self.refused.append(taker.wiring)
             case "do":
-                self._cleared.append(taker.wiring)
+                self.cleared.append(taker.wiring)
         return True
 
     def _ask(self, agent: str) -> None:
-        asked = approving.ask_sender(
-            self._conn, self._place, self._event, agent, policy=self._policy, now_ms=self._now_ms
-        )
+        asked = approving.ask_sender(self.conn, self.place, self.event, agent, policy=self.policy, now_ms=self.now_ms)
         if asked.outcome in ("held", "again"):
-            self._asked.append(asked)
+            self.asked.append(asked)
         else:
-            self._reasons.append("sender_unknown" if asked.outcome == "nobody_to_ask" else asked.outcome)
+            self.reasons.append("sender_unknown" if asked.outcome == "nobody_to_ask" else asked.outcome)
 
     def _tell_that_it_waits(self) -> bool:
         is_told = _tell_that_it_waits(
-            self._conn, self._channel, self._event, self._place.chat, self._asked, now_ms=self._now_ms
+            self.conn, self.channel, self.event, self.place.chat, self.asked, now_ms=self.now_ms
         )
-        return is_told or any(each.said for each in self._asked)
+        return is_told or any(each.said for each in self.asked)
 
     def _answer_command(self, found: Sequence[Taker]) -> bool:
         """Do what was commanded, say so, and to whom it was not granted; False if that was done when it came before."""
-        names = {taker.wiring.agent: commands.command_of(self._event, taker.text) for taker in found}
-        first = (self._refused or self._cleared)[0]
-        if not self._record(f"{'command_refused' if self._refused else 'command_done'}:{names[first.agent]}"):
+        names = {taker.wiring.agent: commands.command_of(self.event, taker.text) for taker in found}
+        first = (self.refused or self.cleared)[0]
+        if not self._record(f"{'command_refused' if self.refused else 'command_done'}:{names[first.agent]}"):
             return False
-        for wired in self._cleared:
-            key = takers.key_of_session(wired, self._event)
-            resets.clear(self._conn, wired.agent, *key, now_ms=self._now_ms)
-        self._reasons += [f"command_refused:{names[wired.agent]}" for wired in self._refused]
-        sentences = [commands.done(self._name(wired)) for wired in self._cleared]
-        sentences += [commands.refusal(names[wired.agent] or "", self._name(wired)) for wired in self._refused]
+        for wired in self.cleared:
+            key = takers.key_of_session(wired, self.event)
+            resets.clear(self.conn, wired.agent, *key, now_ms=self.now_ms)
+        self.reasons += [f"command_refused:{names[wired.agent]}" for wired in self.refused]
+        sentences = [commands.done(self._name(wired)) for wired in self.cleared]
+        sentences += [commands.refusal(names[wired.agent] or "", self._name(wired)) for wired in self.refused]
         text = "\n\n".join(dict.fromkeys(sentences))
-        notices.say(self._conn, self._channel, self._event, text, chat_id=self._place.chat.id, now_ms=self._now_ms)
+        notices.say(self.conn, self.channel, self.event, text, chat_id=self.place.chat.id, now_ms=self.now_ms)
         return True
 
     def _name(self, wired: Wiring) -> str:
-        agent = agents.get(self._conn, wired.agent)
+        agent = agents.get(self.conn, wired.agent)
         return agent.name if agent is not None else wired.agent
 
     def _remember(self, standing: Standing) -> None:
         """Where somebody whom we know is reached alone, on platforms that don't name that chat after them."""
-        is_direct = not self._event.is_group and standing.user_id is not None
-        if is_direct and not registry.traits(self._channel).direct_by_sender:
-            people.seen_direct(self._conn, standing.user_id or 0, self._place.chat.id, self._now_ms)
+        is_direct = not self.event.is_group and standing.user_id is not None
+        if is_direct and not registry.traits(self.channel).direct_by_sender:
+            people.seen_direct(self.conn, standing.user_id or 0, self.place.chat.id, self.now_ms)
