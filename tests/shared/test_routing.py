@@ -514,6 +514,13 @@ def test_the_other_commands_of_an_admin_are_the_agents(conn, text):
     assert store(conn, event(text)).stored == 1
 
 
+def test_a_command_in_a_group_that_is_not_for_the_bot_is_context_like_any_text(conn):
+    become(conn, "owner")
+    wire(conn, make_chat(conn, is_group=True), ignored_message_policy="accumulate")
+    assert store(conn, event("/clear", is_group=True, is_mention=False)) == routing.Routed(stored=1)
+    assert rows(conn, "SELECT message, trigger FROM messages") == [("/clear", 0)]
+
+
 @pytest.mark.usefixtures("two")
 def test_a_name_before_a_command_gets_nobody_past_the_gate(conn):
     found = store(conn, event("@coder /clear"))
