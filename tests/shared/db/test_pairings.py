@@ -90,6 +90,26 @@ def test_a_used_pairing_outlives_who_used_it_and_goes_with_its_agent(conn, ana):
     assert pairings.get(conn, kept.pairing_id).used_by is None
 
 
+def test_who_used_it_is_told_by_the_hash(conn, ana):
+    made = add(conn)
+    assert not pairings.is_used_by(conn, "h1", ana)
+    with transaction(conn):
+        pairings.use(conn, made.id, ana, NOW)
+    assert pairings.is_used_by(conn, "h1", ana)
+    assert not pairings.is_used_by(conn, "h1", ana + 1)
+    assert not pairings.is_used_by(conn, "h2", ana)
+
+
+def test_those_that_ended_long_ago_are_forgotten_so_many_at_once_and_open_ones_never(conn, ana):
+    made = [add(conn, code_hash) for code_hash in "abcd"]
+    with transaction(conn):
+        for number, pairing in enumerate(made[:3]):
+            pairings.use(conn, pairing.id, ana, NOW + number)
+        assert pairings.prune(conn, older_than_ms=NOW + 2, limit=1) == 1
+        assert pairings.prune(conn, older_than_ms=NOW + 2, limit=9) == 1
+    assert column(conn, "SELECT code_hash FROM pairings ORDER BY id") == ["c", "d"]
+
+
 ILLEGAL = {
     "the same code twice": {"code_hash": "taken"},
     "an owner of one agent": {"grants": "owner", "agent": "assistant"},
