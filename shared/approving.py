@@ -87,7 +87,7 @@ def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: Policy,
     if event.sender_id is None or not people.approvers(conn, None, channel=chat.channel):
         return Asked("nobody_to_ask")
     is_asked = any(each.kind == "chat" for each in approvals.waiting(conn, chat.id))
-    if not is_asked and approvals.pending_of_channel(conn, "chat", chat.channel) >= MOST_NEW_CHATS:
+    if not is_asked and approvals.pending_of_channel(conn, "chat", chat.channel)[0] >= MOST_NEW_CHATS:
         return Asked("too_many_waiting")
     offered = sorted(agents.every(conn), key=lambda each: not each.is_default)[:MOST_AGENTS]
     user = _user(conn, chat.channel, event, now_ms=now_ms)
@@ -251,11 +251,9 @@ def is_global(approval: Approval) -> bool:
 def _is_room_for(conn: apsw.Connection, approval: Approval) -> bool:
     """Whether one more card of its kind may be before somebody's eyes."""
     if approval.kind == "chat":
-        return approvals.open_cards(conn, "chat", _channel(conn, approval)) < MOST_CHAT_CARDS
-    if approval.kind == "sender" and approval.chat_id is not None:
-        unseen = {each.id for each in approvals.unseen(conn, chat_id=approval.chat_id, limit=1000)}
-        return all(each.id in unseen for each in approvals.waiting(conn, approval.chat_id))
-    return True
+        _, seen = approvals.pending_of_channel(conn, "chat", _channel(conn, approval))
+        return seen < MOST_CHAT_CARDS
+    return approval.chat_id is None or not approvals.is_card_open(conn, approval.chat_id)
 
 
 def _channel(conn: apsw.Connection, approval: Approval) -> str:

@@ -93,8 +93,8 @@ def _approval(row: tuple[Any, ...]) -> Approval:
     return read._replace(payload=json.loads(row[9]), options=tuple(json.loads(row[10])))
 
 
-def _read(conn: apsw.Connection, which: str, parameters: Mapping[str, Any]) -> list[Approval]:
-    return [_approval(row) for row in rows(conn, _SELECT + which, parameters)]
+def _read(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> list[Approval]:
+    return [_approval(row) for row in rows(conn, sql, parameters)]
 
 
 def request(conn: apsw.Connection, new: NewApproval, *, expires_at: int, now_ms: int) -> tuple[Approval, bool]:
@@ -137,7 +137,7 @@ def request(conn: apsw.Connection, new: NewApproval, *, expires_at: int, now_ms:
 
 def get(conn: apsw.Connection, approval_id: str) -> Approval | None:
     """The approval, or None."""
-    found = _read(conn, " WHERE a.approval_id = :id", {"id": approval_id})
+    found = _read(conn, _SELECT + " WHERE a.approval_id = :id", {"id": approval_id})
     return found[0] if found else None
 
 
@@ -229,38 +229,47 @@ def card_of(conn: apsw.Connection, approval: Approval) -> Card | None:
 # -- looking ----------------------------------------------------------------------------------------------------------
 
 
-def waiting(conn: apsw.Connection, chat_id: int) -> list[Approval]:
-    """What is pending about this chat, oldest first."""
-    return _read(conn, " WHERE a.status = 'pending' AND a.chat_id = :chat ORDER BY a.id", {"chat": chat_id})
-
-
-def of_user(conn: apsw.Connection, user_id: int) -> list[Approval]:
-    """What is pending about this person, in whatever chat, oldest first."""
-    return _read(conn, " WHERE a.status = 'pending' AND a.user_id = :user ORDER BY a.id", {"user": user_id})
-
+# What is pending is little, whatever has ended stands beside it: these look at nothing else.
+OF_CHAT = _SELECT + " INDEXED BY approvals_of_chat WHERE a.status = 'pending' AND a.chat_id = :chat ORDER BY a.id"
+OF_USER = _SELECT + " INDEXED BY approvals_pending WHERE a.status = 'pending' AND a.user_id = :user ORDER BY a.id"
 
 # Nobody was shown it, or only by a card that never arrived.
-_UNSEEN = """
+UNSEEN = (
+    _SELECT
+    + """
+      INDEXED BY approvals_pending
       LEFT JOIN responses r ON r.id = a.card
      WHERE a.status = 'pending' AND a.id > :after AND (r.id IS NULL OR r.status = 'dead')
        AND (:kind IS NULL OR a.kind = :kind) AND (:chat IS NULL OR a.chat_id = :chat)
      ORDER BY a.id
      LIMIT :limit
-"""
+    """
+)
+_PAGE = (
+    _SELECT
+    + """
+     WHERE a.id > :after AND (:status IS NULL OR a.status = :status)
+     ORDER BY a.id
+     LIMIT :limit
+    """
+)
+
+
+def waiting(conn: apsw.Connection, chat_id: int) -> list[Approval]:
+    """What is pending about this chat, oldest first."""
+    return _read(conn, OF_CHAT, {"chat": chat_id})
+
+
+def of_user(conn: apsw.Connection, user_id: int) -> list[Approval]:
+    """What is pending about this person, in whatever chat, oldest first."""
+    return _read(conn, OF_USER, {"user": user_id})
 
 
 def unseen(
     conn: apsw.Connection, *, kind: str | None = None, chat_id: int | None = None, after_id: int = 0, limit: int
 ) -> list[Approval]:
     """What is pending and before nobody's eyes, of this kind and about this chat where given; oldest first."""
-    return _read(conn, _UNSEEN, {"kind": kind, "chat": chat_id, "after": after_id, "limit": limit})
-
-
-_PAGE = """
-     WHERE a.id > :after AND (:status IS NULL OR a.status = :status)
-     ORDER BY a.id
-     LIMIT :limit
-"""
+    return _read(conn, UNSEEN, {"kind": kind, "chat": chat_id, "after": after_id, "limit": limit})
 
 
 def every(conn: apsw.Connection, *, status: str | None = None, limit: int, after: int = 0) -> list[Approval]:
@@ -268,45 +277,41 @@ def every(conn: apsw.Connection, *, status: str | None = None, limit: int, after
     return _read(conn, _PAGE, {"after": after, "status": status, "limit": limit})
 
 
+OF_SESSION = """
+    SELECT count(*)
+      FROM approvals INDEXED BY approvals_pending
+     WHERE status = 'pending' AND session_id = :session
+"""
+OF_CHANNEL = """
+    SELECT count(*), count(r.id)
+      FROM approvals a INDEXED BY approvals_pending
+     CROSS JOIN chats c ON c.id = a.chat_id
+      LEFT JOIN responses r ON r.id = a.card AND r.status <> 'dead'
+     WHERE a.status = 'pending' AND a.kind = :kind AND c.channel = :channel
+"""
+CARD_OPEN = """
+    SELECT EXISTS (SELECT 1
+                     FROM approvals a INDEXED BY approvals_of_chat
+                     JOIN responses r ON r.id = a.card
+                    WHERE a.status = 'pending' AND a.chat_id = :chat AND r.status <> 'dead')
+"""
+
+
 def pending_of_session(conn: apsw.Connection, session_id: int) -> int:
     """How much this session has asked for that nobody has decided."""
-    count: int = scalar(
-        conn,
-        "SELECT count(*) FROM approvals WHERE status = 'pending' AND session_id = :session",
-        {"session": session_id},
-    )
+    count: int = scalar(conn, OF_SESSION, {"session": session_id})
     return count
 
 
-def open_cards(conn: apsw.Connection, kind: str, channel: str) -> int:
-    """How many cards of this kind about chats of *channel* stand before somebody's eyes."""
-    count: int = scalar(
-        conn,
-        """
-        SELECT count(*)
-          FROM approvals a
-          JOIN chats c ON c.id = a.chat_id
-          JOIN responses r ON r.id = a.card
-         WHERE a.status = 'pending' AND a.kind = :kind AND c.channel = :channel AND r.status <> 'dead'
-        """,
-        {"kind": kind, "channel": channel},
-    )
-    return count
+def pending_of_channel(conn: apsw.Connection, kind: str, channel: str) -> tuple[int, int]:
+    """How many of this kind are pending about chats of *channel*, and how many of them somebody is shown."""
+    ((count, seen),) = rows(conn, OF_CHANNEL, {"kind": kind, "channel": channel})
+    return count, seen
 
 
-def pending_of_channel(conn: apsw.Connection, kind: str, channel: str) -> int:
-    """How many of this kind are pending about chats of *channel*."""
-    count: int = scalar(
-        conn,
-        """
-        SELECT count(*)
-          FROM approvals a
-          JOIN chats c ON c.id = a.chat_id
-         WHERE a.status = 'pending' AND a.kind = :kind AND c.channel = :channel
-        """,
-        {"kind": kind, "channel": channel},
-    )
-    return count
+def is_card_open(conn: apsw.Connection, chat_id: int) -> bool:
+    """Whether somebody is shown one that is pending about this chat."""
+    return bool(scalar(conn, CARD_OPEN, {"chat": chat_id}))
 
 
 PRUNE = """
