@@ -133,6 +133,14 @@ def test_who_becomes_known_in_another_way_is_let_in_and_their_card_closed(conn, 
     assert "Allowed by operator" in said(conn)[0]
 
 
+def test_what_is_too_old_is_left_to_expire_whoever_they_are_by_now(conn, place, owner):
+    approval = ask_sender(conn, event()).approval
+    with transaction(conn):
+        people.add_member(conn, approval.user_id, "assistant", by="operator", now_ms=LATE)
+        assert deciding.reconsider(conn, approval.user_id, by="operator", policy=POLICY, now_ms=LATE) == 0
+    assert approvals.get(conn, approval.approval_id).status == "pending"
+
+
 def test_which_agent_answers_in_a_new_chat_is_not_decided_by_who_asks(conn, owner):
     approval = ask_chat(conn, event(sender="1", chat="-7", is_group=True)).approval
     with transaction(conn):
@@ -254,6 +262,23 @@ def test_of_an_action_that_fails_in_the_middle_nothing_stays(conn, owner, monkey
     assert done.sentence == "Approved by operator. But it could not be done: there is no room for it."
     assert agents.default(conn).id == "assistant"
     assert approvals.get(conn, done.approval.approval_id).status == "approved"
+
+
+def test_an_action_is_checked_again_when_it_is_done(conn, owner, monkeypatch):
+    def check(conn, agent, given):
+        if agents.get(conn, "second") is None:
+            raise NotFound("second is gone")
+        return dict(given)
+
+    once = actions.Action("do it", False, check, lambda conn, agent, wanted, *, now_ms: "Done.")
+    monkeypatch.setitem(actions.ACTIONS, "once", once)
+    make_agent(conn, "second")
+    _, session = make_session(conn)
+    approvals_of_it = [ask_action(conn, session, "once", {"number": number}) for number in range(2)]
+    assert decide(conn, approvals_of_it[0]).sentence == "Approved by operator. Done."
+    with transaction(conn):
+        agents.delete(conn, "second")
+    assert decide(conn, approvals_of_it[1]).problem == "second is gone"
 
 
 def test_a_chat_is_wired_and_unwired_whole(conn, owner):
