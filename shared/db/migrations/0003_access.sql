@@ -19,7 +19,7 @@ BEGIN SELECT RAISE(ABORT, 'an agent''s folder lies below the folder of the agent
 
 ALTER TABLE sessions ADD COLUMN closed_at INTEGER;
 ALTER TABLE sessions ADD COLUMN replays INTEGER REFERENCES sessions (id);   -- whose messages it was given again
-CREATE INDEX sessions_of_agent ON sessions (agent, last_active);
+CREATE INDEX sessions_of_agent ON sessions (agent);
 CREATE INDEX sessions_of_chat ON sessions (chat_id) WHERE chat_id IS NOT NULL;
 
 CREATE TABLE users (                   -- one person or program on one platform; only those that are somebody here
