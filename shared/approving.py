@@ -210,9 +210,10 @@ def _ask_for_agent(
     subject = json.dumps([new.session_id, hashlib.sha256(text.encode()).hexdigest()])
     waiting = approvals.pending_of_session(conn, new.session_id or 0)
     expires_at = now_ms + policy.approval_life_ms
-    approval, is_new = approvals.request(conn, new._replace(subject=subject), expires_at=expires_at, now_ms=now_ms)
-    if is_new and waiting >= MOST_ASKED:
-        raise WrongState(f"{waiting} requests of this session wait for a decision already: wait for those first")
+    with conn:  # a savepoint: what is refused is not asked
+        approval, is_new = approvals.request(conn, new._replace(subject=subject), expires_at=expires_at, now_ms=now_ms)
+        if is_new and waiting >= MOST_ASKED:
+            raise WrongState(f"{waiting} requests of this session wait for a decision already: wait for those first")
     if is_new:
         show(conn, approval, now_ms=now_ms)
     return approval

@@ -294,8 +294,8 @@ def test_a_session_can_ask_for_only_so_much_at_once(conn):
     for number in range(MOST_ASKED):
         ask_tool(conn, session, number=number)
     ask_tool(conn, session, number=0)
-    with pytest.raises(WrongState, match="20 requests of this session wait"):
-        ask_tool(conn, session, number=MOST_ASKED)
+    with transaction(conn), pytest.raises(WrongState, match="20 requests of this session wait"):
+        approving.ask_tool(conn, session, "assistant", "shell", {"number": MOST_ASKED}, policy=POLICY, now_ms=NOW)
     assert column(conn, "SELECT count(*) FROM approvals") == [MOST_ASKED]
 
 
