@@ -116,6 +116,20 @@ def test_who_has_no_say_is_told_alone(house: System) -> None:
     assert status == ("pending",)
 
 
+def test_a_code_is_sent_with_the_command_and_stays_nowhere(house: System) -> None:
+    """Whatever is typed at Discord comes with /ask."""
+    say = house.call("POST", "/api/pairings", {"grants": "admin"})["say"]
+
+    ask(house, ANA, say)
+
+    until("the admin", lambda: house.query("SELECT 1 FROM user_roles WHERE role = 'admin'"))
+    secret = say.removeprefix("/start ")
+    tables = [name for (name,) in house.query("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    assert [table for table in tables if secret in repr(house.query(f"SELECT * FROM {table}"))] == []
+    direct = direct_of(house, ANA)
+    until("an answer", lambda: [e for e in said(house, direct) if e["state"] != "thinking" and "admin" in e["text"]])
+
+
 def bot_says(house: System, channel: str, data: str) -> dict[str, Any]:
     """A message of the bot's own with a button that carries *data*."""
     conn = apsw.Connection(str(house.state / "postroom.db"))

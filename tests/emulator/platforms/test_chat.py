@@ -10,7 +10,7 @@ from aiohttp import web
 from emulator import chat
 from emulator.typed import typed
 
-ANA, DM = "5000000001", "1290000000000000400"
+ANA, DM, CHANNEL = "5000000001", "1290000000000000400", "1290000000000000200"
 
 
 def replying(world, text):
@@ -230,6 +230,31 @@ def test_a_press_on_discord_goes_the_same_way(play, capsys, monkeypatch):
         )
         assert await terminal(world, "discord", once="/press 1") == 0
         assert capsys.readouterr().out == "It is yes.\n"
+
+    play(scenario)
+
+
+def test_what_only_another_person_sees_is_not_printed_and_not_pressed(play, capsys):
+    async def scenario(world):
+        row = {"type": 1, "components": [{"type": 2, "style": 2, "label": "Yes", "custom_id": "7.0"}]}
+        data = {"content": "Only for Ben.", "flags": 64, "components": [row]}
+        ben = "80000000000000002"
+
+        def answer(got):
+            is_ben = got.body["member"]["user"]["id"] == ben
+            return web.json_response({"type": 4, "data": data} if is_ben else {"type": 5})
+
+        world.endpoint.discord = answer
+        await world.platforms.register()
+        ask = {"prompt": "hello", "channel": CHANNEL}
+        await world.do(f"/control/discord/users/{ben}/ask", ask)
+        assert await terminal(world, "discord", once="/press 1", chat="#general") == 1
+        assert "no message here has buttons" in capsys.readouterr().err
+        talk = asyncio.create_task(terminal(world, "discord", once="hi", chat="#general", timeout_s=1.0))
+        await world.endpoint.wait(2)
+        await world.do(f"/control/discord/users/{ben}/ask", ask)
+        assert await talk == 75
+        assert capsys.readouterr().out == ""
 
     play(scenario)
 

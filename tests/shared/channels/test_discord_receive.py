@@ -307,3 +307,11 @@ def test_a_missing_setting_is_named_and_never_a_skipped_check(monkeypatch, name,
     with pytest.raises(ConfigInvalid, match=name) as caught:
         DiscordSettings.load()
     assert not value or value not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["040_button.json", "042_button_thread.json", "043_button_on_ephemeral.json"])
+def test_a_press_names_the_message_with_the_button_and_the_way_back(discord, name):
+    pressed = json.loads((EVENTS / name).read_bytes())
+    (event,) = discord.receive(recorded(name), now_ms=NOW).events
+    assert event.context["message_id"] == pressed["message"]["id"]
+    assert discord.unseal(event.context["sealed_token"]) == pressed["token"]

@@ -299,6 +299,13 @@ def test_a_press_of_one_message_can_change_another(discord):
     assert platform.calls == [f"PATCH {BASE}/channels/200/messages/54"]
 
 
+def test_a_message_that_the_bot_finds_gone_is_not_waited_for(discord):
+    """Only what goes by the press itself can be too early for Discord."""
+    platform = Platform(refusal(404, 10008), ok())
+    assert send(discord, platform, context={}, edits="54", click=press(discord), age_ms=100) == "4242"
+    assert platform.calls[1] == f"POST {WEBHOOK}"
+
+
 def test_an_answer_to_a_press_is_seen_by_who_pressed_only(discord):
     platform = Platform(ok())
     assert send(discord, platform, context={}, click=press(discord)) == "4242"

@@ -217,3 +217,11 @@ def test_a_badly_shaped_attachment_costs_only_itself(telegram):
         {"kind": "unsupported", "type": "document"},
         {"kind": "voice", "file_id": "v", "duration": 3},
     )
+
+
+@pytest.mark.parametrize("name", ["101_callback_query_topic.json", "102_callback_inaccessible_message.json"])
+def test_a_press_names_the_message_with_the_button(telegram, name):
+    """What answers it may have to change that message, long after anybody remembers having sent it."""
+    body = (EVENTS / name).read_bytes()
+    pressed = json.loads(body)["callback_query"]["message"]["message_id"]
+    assert receive(telegram, body).context["message_id"] == str(pressed)
