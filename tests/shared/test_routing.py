@@ -568,6 +568,15 @@ def test_more_than_a_minutes_worth_is_refused_and_the_person_is_told_once(conn):
     assert store(conn, event(event_key="7"), LIMITED, at=NOW + 20_000).stored == 1
 
 
+def test_a_redelivery_of_what_was_refused_is_not_told_again(conn):
+    wire(conn, make_chat(conn))
+    found = [store(conn, event(event_key=str(number)), LIMITED).said for number in range(4)]
+    later = [store(conn, event(event_key=f"later {number}"), LIMITED, at=NOW + 60_000).said for number in range(3)]
+    assert found + later == [False] * 3 + [True] + [False] * 3
+    again = store(conn, event(event_key="3"), LIMITED, at=NOW + 60_001)
+    assert (again.dropped, again.said) == ("rate_limited:sender", False)
+
+
 def test_a_redelivery_of_what_is_stored_is_nobodys_fault(conn):
     wire(conn, make_chat(conn))
     for number in range(4):
@@ -680,7 +689,7 @@ def test_where_somebody_known_writes_alone_is_where_they_are_reached(conn):
     chat = make_chat(conn, channel="discord")
     wire(conn, chat)
     wire(conn, make_chat(conn, "200", channel="discord", is_group=True))
-    for what in (event(event_key="1", platform_id="200", is_group=True), event(event_key="2")):
+    for what in (event(event_key="1"), event(event_key="2", platform_id="200", is_group=True)):
         store(conn, what, channel="discord")
     assert rows(conn, "SELECT user_id, chat_id FROM user_dms") == [(user.id, chat)]
 
