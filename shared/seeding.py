@@ -131,6 +131,8 @@ def _settings(path: Path, agent_id: str, agent: AgentChange) -> dict[str, Any]:
         ) from None
     if settings.get("folder") == agent_id:
         settings["folder"] = None  # as it is stored
+    if settings.get("model") == "":
+        settings["model"] = None  # TOML has no word for it
     return settings
 
 

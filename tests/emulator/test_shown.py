@@ -37,6 +37,10 @@ def test_pairs_stand_below_each_other_and_what_is_empty_is_left_away() -> None:
     )
 
 
+def test_what_a_fact_is_called_can_not_forge_another_one() -> None:
+    assert read(Pairs({"a\nstate": "x"})) == "a\\nstate  x\n"
+
+
 def test_sentences_follow_each_other_and_a_table_stands_apart() -> None:
     assert read("One.", "Two.", Table(("a",), [(1,)], ""), "Three.") == "One.\nTwo.\n\na\n1\n\nThree.\n"
 

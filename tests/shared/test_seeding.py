@@ -203,6 +203,23 @@ def test_a_folder_called_like_its_agent_is_no_difference(bare, file):
     assert seeding.differences(seeding.read(path), seeding.of_database(bare)) == []
 
 
+def test_how_an_agent_is_to_be_made_is_no_difference_afterwards(bare, file):
+    path = file("[agents.a]\n[agents.b]\nfolder = 'a'\nshare_folder = true\n")
+    begin(bare, path)
+    assert [agent.folder for agent in agents.every(bare)] == [None, "a"]
+    assert seeding.differences(seeding.read(path), seeding.of_database(bare)) == []
+
+
+def test_an_empty_model_is_none(bare, file):
+    path = file("[agents.a]\nmodel = ''\n")
+    begin(bare, path)
+    assert agents.get(bare, "a").model is None
+    make_agent(bare, "a", model="big")
+    assert seeding.differences(seeding.read(path), seeding.of_database(bare)) == [
+        Difference("agents.a", "model", None, "big")
+    ]
+
+
 def test_what_the_file_does_not_name_is_not_compared(bare, file):
     path = file("[agents.a]\nname = 'Ada'\n")
     begin(bare, path)

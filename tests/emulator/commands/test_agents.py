@@ -36,6 +36,8 @@ def test_show_tells_all_of_an_agent(postroom: Postroom, tmp_path: Path) -> None:
     assert any(line.startswith("folder") and line.endswith("/agents/desk/one") for line in lines)
     assert lines[-2].split(maxsplit=1) == ["instructions", "Be brief."]
     assert lines[-1] == " " * lines[-2].index("Be") + "Be kind."
+    postroom.run("agents", "set", "writer", "--folder", "")
+    assert postroom.column("SELECT folder FROM agents WHERE id = 'writer'") == [None]
 
 
 def test_instructions_may_be_typed_in(postroom: Postroom) -> None:

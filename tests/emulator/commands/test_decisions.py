@@ -59,7 +59,9 @@ def test_a_yes_is_carried_out_and_a_second_one_hears_of_the_first(postroom: Post
     assert len(postroom.json("agents", "list")) == before + 1
     assert status(postroom, asked) == ["approved"]
     assert "is approved" in postroom.refused("approvals", "refuse", asked, code=1)
-    assert re.search("^state +approved by operator, ", postroom.run("approvals", "show", asked).stdout, re.MULTILINE)
+    shown = postroom.run("approvals", "show", asked).stdout
+    assert re.search("^state +approved by operator, ", shown, re.MULTILINE)
+    assert re.search("^1 +Approve +chosen$", shown, re.MULTILINE)
 
 
 def test_a_no_does_nothing(postroom: Postroom, asked: str) -> None:

@@ -97,6 +97,14 @@ def test_teams_go_before_their_agents_and_the_default_moves_first(fresh: Postroo
     ]
 
 
+def test_an_empty_model_in_the_file_takes_it_away(fresh: Postroom, file: Write) -> None:
+    file("[agents.assistant]\nmodel = ''\n")
+    assert fresh.run("diff").stdout == "postroom.toml and the database agree.\n"
+    fresh.run("agents", "set", "assistant", "--model", "big")
+    assert fresh.json("seed", "--apply")["done"] == ["agents.assistant model"]
+    assert fresh.column("SELECT model FROM agents") == [None]
+
+
 def test_what_is_refused_half_way_says_what_was_done_before(fresh: Postroom, file: Write) -> None:
     file("default = 'one'\n[agents.one]\n[agents.two]\nprovider = 'nobody'\n")
     said = fresh.refused("seed", "--apply", code=65)
