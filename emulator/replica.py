@@ -12,7 +12,6 @@ from infra.lease import TTL_MS, Lease, owner_of
 from infra.replicate import Keeper
 from infra.restore import program
 from shared.bucket import open_store
-from shared.pointer import at
 
 BUCKET = "postroom-replica"
 PREFIX = "db"
@@ -24,6 +23,7 @@ _SENTENCES = {
     "replicate.caught_up": "replication has caught up",
     "replicate.mending": "litestream can't read the database any further: starting it anew",
     "replicate.doubtful": "litestream had trouble of its own, and what it sent may lack something: starting it anew",
+    "replicate.waiting": "litestream can't be started again yet: {reason}. It is tried again",
     "replicate.litestream_ended": "litestream ended with code {code}; starting it again in {again_in_s:.1f} s",
     "replicate.litestream_started": "litestream started again",
     "replicate.lease_unsure": "the replica's lease could not be renewed: {reason}. It is tried again",
@@ -58,12 +58,12 @@ class Litestream(Keeper):
         on_line: Callable[[str], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self._replica = replica
         self._config = run / "litestream.yml"
         self._hear = on_line
         self._trouble = on_trouble
         super().__init__(
             [program(), "replicate", "-config", str(self._config), "-no-expand-env"],
+            replica=replica,
             environment=environment,
             database=database,
             control=socket_in(run),
@@ -73,18 +73,12 @@ class Litestream(Keeper):
             stop_limit_s=STOP_LIMIT_S,
         )
 
-    @property
-    def place(self) -> str:
-        """The URL of the present epoch's prefix."""
-        return at(self._replica, self.lease.pointer.place.prefix)
-
     async def start_ready(self, limit_s: float = 10.0) -> None:
         """Start, and return when the first rows are in the bucket.
 
         Raises:
             NotReady: says what Litestream said.
         """
-        self._config.write_text(json.dumps(self._configuration(), indent=2))  # JSON is YAML too
         await self.start()
         problem: str | None = "it did not answer"
         with contextlib.suppress(TimeoutError):
@@ -96,6 +90,10 @@ class Litestream(Keeper):
                     await asyncio.sleep(0.01)
                 problem = "it ended"
         raise NotReady(f"litestream does not replicate to {self.place}: {problem}")
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        self._config.write_text(json.dumps(self._configuration(), indent=2))  # JSON is YAML too
+        return await super()._spawn()
 
     def _configuration(self) -> dict[str, Any]:
         """As infra/litestream.yml, but quick: someone is watching, and the bucket is on this machine."""

@@ -378,6 +378,8 @@ class Supervisor:
             self._console.note(f"restored {count} messages from the replica (position {ready.txid})")
         elif ready.is_anew:
             self._console.note("the bucket is empty: the replica begins anew from the database")
+        elif ready.step is Step.AGAIN:
+            self._console.note("litestream was cut off the last time: the replica begins with a whole copy")
         elif ready.step is Step.BEGIN:
             self._console.note("the replica goes on in a new epoch, from the database as it is here")
 

@@ -132,9 +132,19 @@ class Lease:
         """
         await aside(lambda: self._write(lambda there: replace(there, **changes)))
 
+    async def begun(self, place: Place, epoch: str | None) -> None:
+        """Note that *place* has a whole copy; see :meth:`shared.pointer.Pointer.begun`."""
+        await aside(lambda: self._write(lambda there: there.begun(place, epoch)))
+
     async def begin(self, place: Place, keeping: Place | None) -> None:
         """Move to a new place; see :meth:`shared.pointer.Pointer.moved`."""
         await aside(lambda: self._write(lambda there: there.moved(place, keeping=keeping)))
+
+    async def begin_again(self) -> None:
+        """Move to a new place with the same history: what was sent to the present one can't be relied on."""
+        there = self.pointer
+        current = await self.look(lambda store: pointer.locate(store, there))
+        await self.begin(Place(ids.new("epoch"), there.place.epoch, self.owner.id, clock.now_ms()), current)
 
     async def release(self, mark: int | None = None) -> None:
         """Give it back, so that the next one need not wait."""

@@ -1,7 +1,7 @@
 """Keeps Litestream replicating: ``python -m infra.replicate``, with the environment of ``infra/litestream.yml``.
 
-It takes the replica's lease, and has Litestream replicate to the prefix of the present epoch; ``infra.restore`` must
-have run before it. The lease is renewed as long as this lives. When somebody else has taken it, Litestream is killed at
+It takes the replica's lease, and has Litestream replicate to the present prefix; ``infra.restore`` must have run before
+it. The lease is renewed as long as this lives. When somebody else has taken it, Litestream is killed at
 once and this ends: with ECS, and with systemd's ``BindsTo=``, everything else on the machine does too.
 
 A Litestream that runs is no proof that it replicates. Every ten seconds it is asked, over its control socket, to bring
@@ -10,8 +10,10 @@ the log says when it began, and when it was over. Litestream is started again wh
 waited for: the rows that are not in the replica yet are on this disk only, so nothing here ever gives up.
 
 What Litestream 0.5.17 sends after it was killed, or could not write its own files (a full disk), may lack pages,
-although it says that it has caught up. So it goes on from its own notes (``infra/notes.py``) only if it ended in good
-order the last time; else, and after such trouble, it begins again with a whole copy, to the same place.
+although it says that it has caught up: it goes on from its notes, or from the newest file in the bucket, and does not
+see that the log began anew meanwhile, or that what answered was no bucket. So each Litestream that follows another
+begins with a whole copy under a prefix of its own, where nothing can mislead it; and one that has such trouble is
+killed at once. Only the first one goes on where another was, if that one ended in good order (``infra/notes.py``).
 
 Ends with Litestream's own code after SIGTERM or SIGINT, on which Litestream brings the last rows out; 73 when the lease
 is somebody else's, or was lost; else as ``infra.restore``.
@@ -23,9 +25,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from infra import notes
 from infra.lease import Lease, LeaseLost, aside
@@ -48,11 +51,13 @@ from infra.restore import (
 from shared import logs
 from shared.db.connection import open_connection, rows
 from shared.errors import NotReplicated, PostroomError
+from shared.pointer import at
 from shared.replication import sync
 
 CONFIG_FILE = "infra/litestream.yml"
 CANT_READ = "db sync"  # Litestream's word for trouble between it and the database, and not with the replica
 _OWN_TROUBLE = ('"msg":"sync error"', '"msg":"disk full')  # in its log: with the database or its own files, likewise
+_CANT_ASK = "check database behind replica"  # with the replica all the same, and before it has begun
 
 _LOOK_EVERY_S, _LOOK_LIMIT_S = 10.0, 8.0
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.5, 30.0
@@ -60,7 +65,7 @@ _SETTLED_S = 30.0  # a Litestream that ran so long had begun well
 _STOP_FOR_MENDING_S = 5.0
 _STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
 _RELEASE_LIMIT_S = 3.0
-_AGAIN_S = 1.0  # between two attempts to reach the bucket at the start
+_AGAIN_S = 1.0  # between two attempts to reach the bucket
 _RENEWALS = 4  # in the time that the lease lasts
 
 log = logs.get()
@@ -84,11 +89,17 @@ def mend(database: Path) -> None:
         conn.close()
 
 
+def is_own_trouble(line: str) -> bool:
+    """Whether Litestream says in its log that it could not read the database, or write its own files."""
+    return any(trouble in line for trouble in _OWN_TROUBLE) and _CANT_ASK not in line
+
+
 class Keeper:
     """One Litestream process after another, on one database, for as long as the lease is ours.
 
     Args:
-        argv: the program, with the configuration that names the database, *control*, and the place of the lease.
+        argv: the program, with the configuration that names the database, *control*, and ``POSTROOM_REPLICA_URL``.
+        replica: the URL; Litestream's environment names the lease's present place below it.
         lease: taken, and kept by this from now on.
         tell: gets what happened: the name of the event, and facts. Its names are those of ``_LEVELS``.
         on_line: gets what Litestream says; by default, that goes where our own output goes.
@@ -98,6 +109,7 @@ class Keeper:
         self,
         argv: Sequence[str],
         *,
+        replica: str,
         environment: Mapping[str, str],
         database: Path,
         control: Path,
@@ -109,6 +121,7 @@ class Keeper:
         self.control = control
         self.lease = lease
         self.is_behind = False  # it runs, and yet what is committed does not reach the bucket
+        self._replica = replica
         self._argv = argv
         self._environment = environment
         self._database = database
@@ -117,20 +130,25 @@ class Keeper:
         self._stop_limit_s = stop_limit_s
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopping = False
         self._must_mend = False
         self._is_doubtful = False  # it had trouble of its own, and what it sends may lack something
-        self._is_begun = False
+        self._spawned = asyncio.Event()
+        self._ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process and self._process.returncode is None else None
 
+    @property
+    def place(self) -> str:
+        """The URL of the present place: where the newest copy is, or is about to be."""
+        return at(self._replica, self.lease.pointer.place.prefix)
+
     async def start(self) -> None:
         """Start, and go on by itself from here."""
         self._process = await self._spawn()
-        works = (self._keep(self._process), self._begin(), self._look_on(), self._renew_on())
+        works = (self._keep(self._process), self._begin_on(), self._look_on(), self._renew_on())
         self._tasks = [asyncio.create_task(work) for work in works]
 
     async def wait(self) -> None:
@@ -154,7 +172,7 @@ class Keeper:
 
     async def stop(self) -> int:
         """End after a last sync, which Litestream makes at SIGTERM, and give the lease back; Litestream's code."""
-        self._stopping = True
+        self._end()
         for task in self._tasks[1:]:
             task.cancel()
         await asyncio.gather(*self._tasks[1:], return_exceptions=True)
@@ -164,7 +182,7 @@ class Keeper:
             code = self._process.returncode or 0
         await asyncio.gather(*self._tasks[:1])
         if code == 0 and not self._is_doubtful:
-            notes.vouch(self._database)
+            await asyncio.to_thread(notes.vouch, self._database)
         self.control.unlink(missing_ok=True)
         if not self._lost.done():
             with contextlib.suppress(PostroomError, TimeoutError):  # then it runs out by itself
@@ -179,9 +197,6 @@ class Keeper:
         if problem is None:
             if was_behind:
                 self._tell("replicate.caught_up")
-            if self._is_doubtful:
-                self._tell("replicate.doubtful")
-                await self._stop_litestream()
         elif not was_behind:
             self._tell("replicate.behind", reason=problem)
         elif CANT_READ in problem:
@@ -196,16 +211,41 @@ class Keeper:
             await stop(self._process, timeout_s=_STOP_FOR_MENDING_S)
 
     def _listen(self, line: str) -> None:
-        self._is_doubtful = self._is_doubtful or any(trouble in line for trouble in _OWN_TROUBLE)
         self._on_line(line)
+        if is_own_trouble(line) and not self._is_doubtful:
+            self._is_doubtful = True
+            if not self._ending.done():  # at once: it may say the next moment that it has caught up
+                self._tell("replicate.doubtful", said=line[:500])
+                self._kill()
 
-    async def _begin(self) -> None:
-        """Note in the pointer when the place has its first whole copy; until then readers take the state before."""
-        pause_s = 0.01
-        while await self.sync(_LOOK_LIMIT_S) is not None or is_missing(self._database):
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, 1.0)
-        await self._renew()
+    def _kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            kill_group(self._process.pid)
+
+    async def _begin_on(self) -> None:
+        """Note in the pointer when a place has its first whole copy; until then readers take the state before."""
+        while True:
+            await self._spawned.wait()
+            self._spawned.clear()
+            pause_s = 0.01
+            while not self.lease.pointer.is_begun and not await self._begin():
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, 1.0)
+
+    async def _begin(self) -> bool:
+        place = self.lease.pointer.place
+        if is_missing(self._database) or await self.sync(_LOOK_LIMIT_S) is not None:
+            return False
+        facts = await aside(self._facts)  # on a first start the database, which came later, names the epoch
+        try:
+            await self.lease.begun(place, facts.epoch)
+        except LeaseLost as error:
+            self._fence(str(error))
+        except PostroomError:
+            return False
+        if self.lease.pointer.is_begun:
+            self._tell("replicate.begun")
+        return True
 
     async def _look_on(self) -> None:
         while True:
@@ -218,7 +258,7 @@ class Keeper:
         while True:
             await asyncio.sleep(self.lease.ttl_ms / 1000 / _RENEWALS)
             problem = await self._renew()
-            if self._stopping:
+            if self._ending.done():
                 return
             if problem is not None and not is_told:
                 self._tell("replicate.lease_unsure", reason=problem)
@@ -228,17 +268,9 @@ class Keeper:
 
     async def _renew(self) -> str | None:
         """Renew the lease; why that is not known to have succeeded, or None. Losing it ends everything."""
-        there, facts = self.lease.pointer, await aside(self._facts)
-        changes: dict[str, Any] = {"mark": facts.mark}
+        facts = await aside(self._facts)
         try:
-            if not there.is_begun and await self.sync(_LOOK_LIMIT_S) is None and not is_missing(self._database):
-                # On a first start the database, which came later, names the epoch.
-                named = replace(there.place, epoch=there.place.epoch or facts.epoch)
-                changes |= {"is_begun": True, "place": named}
-            await self.lease.renew(**changes)
-            if "is_begun" in changes and not self._is_begun:
-                self._is_begun = True
-                self._tell("replicate.begun")
+            await self.lease.renew(mark=facts.mark)
         except LeaseLost as error:
             self._fence(str(error))
         except PostroomError as error:  # the store does not answer, or refuses: its lease may still be ours
@@ -247,9 +279,8 @@ class Keeper:
 
     def _fence(self, reason: str) -> None:
         """End replication at once, without a last sync."""
-        self._stopping = True
-        if self._process is not None and self._process.returncode is None:
-            kill_group(self._process.pid)
+        self._end()
+        self._kill()
         self._tell("replicate.fenced", reason=reason)
         if not self._lost.done():
             self._lost.set_exception(Fenced(reason))
@@ -264,11 +295,21 @@ class Keeper:
         except PostroomError:
             return Facts(None, 0)
 
+    def _end(self) -> None:
+        if not self._ending.done():
+            self._ending.set_result(None)
+
+    async def _pause(self, seconds: float) -> None:
+        """Unless the end comes before."""
+        await asyncio.wait([self._ending], timeout=seconds)
+
     async def _spawn(self) -> asyncio.subprocess.Process:
         self.control.unlink(missing_ok=True)
         self._is_doubtful = False
         await asyncio.to_thread(notes.open_again, self._database)
-        return await spawn(self._argv, environment=self._environment)
+        process = await spawn(self._argv, environment={**self._environment, "POSTROOM_REPLICA_URL": self.place})
+        self._spawned.set()
+        return process
 
     async def _keep(self, process: asyncio.subprocess.Process) -> None:
         """Hand over what it says; start it again when it ends."""
@@ -279,20 +320,38 @@ class Keeper:
             if process.stdout is not None:
                 await follow(process.stdout, self._listen)
             code = await process.wait()
-            if self._stopping:
+            if self._ending.done():
                 return
             if clock() - started > _SETTLED_S:
                 backoff_s = _FIRST_BACKOFF_S
             self._tell("replicate.litestream_ended", code=code, again_in_s=backoff_s)
-            await asyncio.sleep(backoff_s)
+            await self._pause(backoff_s)
             backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)
-            if self._must_mend:
-                await asyncio.to_thread(mend, self._database)
-                self._must_mend = False
-            if self._stopping:
+            followed = await self._follow_up()
+            if followed is None:
                 return
-            self._process = process = await self._spawn()
-            self._tell("replicate.litestream_started")
+            self._process = process = followed
+            self._tell("replicate.litestream_started", replica=self.place)
+
+    async def _follow_up(self) -> asyncio.subprocess.Process | None:
+        """Another Litestream, in a place of its own, as soon as that can be; None when the end comes before."""
+        is_told = False
+        while not self._ending.done():
+            try:
+                if self._must_mend:
+                    await asyncio.to_thread(mend, self._database)
+                    self._must_mend = False
+                await self.lease.begin_again()
+                await asyncio.to_thread(notes.forget, self._database)
+                return None if self._ending.done() else await self._spawn()
+            except LeaseLost as error:
+                self._fence(str(error))
+            except (PostroomError, OSError, apsw.Error) as error:  # the bucket is away, or the disk is full
+                if not is_told:
+                    self._tell("replicate.waiting", reason=str(error))
+                is_told = True
+                await self._pause(_AGAIN_S)
+        return None
 
 
 _LEVELS = {
@@ -300,8 +359,9 @@ _LEVELS = {
     "replicate.behind": "error",
     "replicate.caught_up": "info",
     "replicate.mending": "error",
-    "replicate.doubtful": "error",  # it is stopped, and begins with a whole copy
+    "replicate.doubtful": "error",  # it is killed, and begins with a whole copy
     "replicate.litestream_ended": "error",
+    "replicate.waiting": "error",  # with starting it again
     "replicate.litestream_started": "info",
     "replicate.lease_unsure": "error",
     "replicate.lease_renewed": "info",
@@ -331,8 +391,15 @@ async def _run() -> int:
     ready = await _ready(database, url, lease, ended)
     if ready is None:
         return 0
-    environment = environment_for(os.environ, POSTROOM_REPLICA_URL=ready.url)
-    keeper = Keeper(argv, environment=environment, database=database, control=control, lease=lease, tell=tell_log)
+    keeper = Keeper(
+        argv,
+        replica=url,
+        environment=environment_for(os.environ),
+        database=database,
+        control=control,
+        lease=lease,
+        tell=tell_log,
+    )
     log.info("replicate.started", replica=ready.url, owner=lease.owner.id)
     await keeper.start()
     lost = asyncio.create_task(keeper.wait())

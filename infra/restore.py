@@ -8,7 +8,8 @@ holds the lease.
   follows is a new epoch under a new prefix. A replica that holds something and can't be restored ends the start: an
   empty database would take its place.
 - A file goes on where it was replicated to if it is certain that it is the newest: its epoch is the replica's, no event
-  that the replica knew is missing in it, and nothing in the replica goes beyond what was sent from here.
+  that the replica knew is missing in it, and nothing in the replica goes beyond what was sent from here. If Litestream
+  did not end in good order (``infra/notes.py``), it goes on as the same epoch under a new prefix.
 - A file that is certainly not the newest, an older copy or one of another history, ends the start: which of two
   histories people have lived in, nobody but people knows. ``--keep-file`` says that it is the file's.
 - In between (the file came from another machine, Litestream's notes beside it are gone, the replica is one of before
@@ -73,6 +74,7 @@ class Step(Enum):
     FIRST = auto()
     RESTORE = auto()
     CONTINUE = auto()
+    AGAIN = auto()  # the same history, with a whole copy in a new place
     COMPARE = auto()
     BEGIN = auto()
 
@@ -231,6 +233,8 @@ class _Preparing:
         if step is Step.COMPARE and current is not None and file is not None:
             await self._compare(file, current)
             step = Step.BEGIN
+        if step is Step.CONTINUE and not notes.are_good(self._database):
+            return await self._again()
         if step is Step.CONTINUE:
             if current != there.place:
                 notes.forget(self._database)
@@ -275,6 +279,11 @@ class _Preparing:
                 f"{self._database} is not the newest state: it is of epoch {file.epoch} up to event {file.mark}, the "
                 f"replica of epoch {replicated.epoch} up to event {replicated.mark}. Nothing was changed"
             )
+
+    async def _again(self) -> Ready:
+        await self._lease.begin_again()
+        notes.forget(self._database)  # not before: without them nobody would know that the file is the newest
+        return Ready(pointer.at(self._url, self._lease.pointer.place.prefix), Step.AGAIN)
 
     async def _begin(self, step: Step, there: Pointer, current: Place | None) -> Ready:
         """A new place: for a database that is still to be made, or for the file that is there."""

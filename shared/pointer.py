@@ -96,7 +96,14 @@ class Pointer:
     def moved(self, place: Place, *, keeping: Place | None) -> Self:
         """At a new, still empty place; *keeping* is where the state is until that has a copy."""
         kept = [*self.earlier] if keeping is None or keeping in self.earlier else [*self.earlier, keeping]
-        return replace(self, place=place, is_begun=False, mark=0, earlier=tuple(kept[-_REMEMBERED:]))
+        mark = self.mark if place.epoch == self.place.epoch else 0
+        return replace(self, place=place, is_begun=False, mark=mark, earlier=tuple(kept[-_REMEMBERED:]))
+
+    def begun(self, place: Place, epoch: str | None) -> Self:
+        """*place* has a whole copy, of *epoch* if it was not named; nothing, if it is not ours any more."""
+        if self.place != place:
+            return self
+        return replace(self, is_begun=True, place=replace(place, epoch=place.epoch or epoch))
 
 
 def read(store: Store) -> Pointer | None:

@@ -212,3 +212,34 @@ def test_people_can_see_who_has_it_and_where_the_state_is(tmp_path: Path) -> Non
     assert shown.returncode == 0, shown.stderr
     assert f'"current": "{url}/epoch_x"' in shown.stdout
     assert '"holder": "host-one' in shown.stdout
+
+
+def test_a_new_place_of_the_same_history_keeps_what_is_known_of_the_file(store: Aged) -> None:
+    one = lease(store, "one")
+    take(one)
+    asyncio.run(one.begin(PLACE, None))
+    asyncio.run(one.begun(PLACE, "epoch_x"))
+    asyncio.run(one.renew(mark=7))
+
+    asyncio.run(one.begin_again())
+
+    there = one.pointer
+    assert there.place.prefix != PLACE.prefix
+    assert (there.place.epoch, there.place.writer, there.mark) == ("epoch_x", "owner_one", 7)
+    assert (there.is_begun, there.earlier) == (False, (PLACE,))
+
+    asyncio.run(one.begun(PLACE, "epoch_x"))
+    assert not one.pointer.is_begun, "that was of the place before"
+    asyncio.run(one.begin_again())
+    assert one.pointer.earlier == (PLACE,), "a place that nothing came to is not remembered"
+
+
+def test_a_history_that_got_its_name_late_is_named_with_its_first_copy(store: Aged) -> None:
+    one = lease(store, "one")
+    take(one)
+    first = Place("epoch_p", None, "owner_one", 1)
+    asyncio.run(one.begin(first, None))
+
+    asyncio.run(one.begun(first, "epoch_of_the_file"))
+
+    assert (one.pointer.place.epoch, one.pointer.is_begun) == ("epoch_of_the_file", True)

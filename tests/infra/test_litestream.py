@@ -132,6 +132,7 @@ def test_while_it_replicates_a_restore_is_refused_and_changes_nothing(replicate,
     assert "another process of this machine replicates" in said["reason"]
     with transaction(conn):
         assert rows(conn, "SELECT id FROM agents WHERE id = 'kept'", {}) == [("kept",)]
+    conn.close()
     assert replicate.stop(signal.SIGTERM)[0] == 0
     assert restore(environment, db)[1]["step"] == "continue"
 

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import socketserver
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,11 +21,11 @@ from infra.processes import spawn
 from infra.replicate import Keeper
 from shared.bucket import FolderStore
 from shared.db import meta
-from shared.db.connection import open_connection, transaction
+from shared.db.connection import open_connection, rows, transaction
 from shared.db.migrate import migrate
 from shared.errors import NotReplicated
 from shared.replication import sync
-from tests.infra.processes import Process
+from tests.infra.processes import ROOT, Process
 from tests.infra.test_litestream import command, until
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -85,8 +86,9 @@ class Scripted:
         async def look() -> list[str | None]:
             heard = asyncio.Event()
             keeper = Keeper(
-                argv, environment=ENVIRONMENT, database=self._database, control=self._socket,
-                lease=lease_of(self._database), tell=self._tell, on_line=lambda _: heard.set(),
+                argv, replica=f"file://{self._database.parent}/replica", environment=ENVIRONMENT,
+                database=self._database, control=self._socket, lease=lease_of(self._database),
+                tell=self._tell, on_line=lambda _: heard.set(),
             )  # fmt: skip
             keeper._process = await spawn(argv, environment=ENVIRONMENT)
             keeping = asyncio.create_task(keeper._keep(keeper._process))
@@ -148,92 +150,180 @@ def test_a_replica_that_is_away_is_nothing_to_mend(tmp_path: Path, answers: list
     writer.close()
 
 
-@pytest.mark.parametrize("says", ["sync error", "disk full - compaction paused"])
-def test_after_trouble_of_its_own_it_begins_with_a_whole_copy(tmp_path: Path, answers: list, says: str) -> None:
+@pytest.mark.parametrize("says", ["sync error", "disk full while staging ltx file"])
+def test_with_trouble_of_its_own_it_is_killed_and_another_begins_with_a_whole_copy(tmp_path: Path, says: str) -> None:
     database = tmp_path / "postroom.db"
     migrate(database)
     keeper, note = Scripted(database, tmp_path / "litestream.sock"), notes.folder(database) / "note"
     note.parent.mkdir()
     note.touch()
 
-    answers += [(500, '{"error": "replica sync: dial tcp: connection refused"}')]
-    keeper.look(2, f'{{"level":"ERROR","msg":"{says}","error":"no space left on device"}}')
+    keeper.look(0, f'{{"level":"ERROR","msg":"{says}","error":"no space left on device"}}')
 
     assert not note.exists()
-    assert keeper.told == [
-        "replicate.behind", "replicate.caught_up", "replicate.doubtful", "replicate.litestream_ended",
-        "replicate.litestream_started",
+    assert keeper.told[:3] == [
+        "replicate.doubtful", "replicate.litestream_ended", "replicate.litestream_started",
     ]  # fmt: skip
 
 
-def test_trouble_with_the_replica_is_no_reason_for_a_whole_copy(tmp_path: Path, answers: list) -> None:
+@pytest.mark.parametrize(
+    "says",
+    [
+        '"msg":"monitor error","error":"replica sync: connection refused"',
+        '"msg":"sync error","error":"check database behind replica: get replica position: operation error S3"',
+    ],
+)
+def test_trouble_with_the_replica_is_no_reason_for_a_whole_copy(tmp_path: Path, answers: list, says: str) -> None:
     database = tmp_path / "postroom.db"
     migrate(database)
     keeper = Scripted(database, tmp_path / "litestream.sock")
 
-    assert keeper.look(1, '{"level":"ERROR","msg":"monitor error","error":"replica sync: connection refused"}') == [
-        None
-    ]
+    assert keeper.look(1, f'{{"level":"ERROR",{says}}}') == [None]
 
     assert keeper.told == []
 
 
-def test_litestream_killed_is_started_again_and_goes_on(tmp_path: Path) -> None:
-    database, socket = tmp_path / "postroom.db", tmp_path / "litestream.sock"
-    migrate(database)
-    environment = {
-        "POSTROOM_DB": str(database),
-        "POSTROOM_REPLICA_URL": f"file://{tmp_path}/replica",
-        "POSTROOM_LITESTREAM_SOCKET": str(socket),
-    }
-    process = Process(sys.executable, *command("litestream")[1:], environment=environment)
-    try:
-        until(lambda: synced(socket, database), "the first sync")
-        (child,) = children(process.pid)
-        note = notes.folder(database) / "note"
-        note.touch()
-        os.kill(child, signal.SIGKILL)
-        until(lambda: [pid for pid in children(process.pid) if pid != child], "another Litestream")
-        writer = open_connection(database)
-        with transaction(writer):
-            meta.put(writer, "after", "the kill")
-        writer.close()
-        until(lambda: synced(socket, database), "a sync after the kill")
-        assert not note.exists(), "it began with a whole copy"
-    finally:
-        process.close()
+class Replicating:
+    """``infra.replicate`` on a folder, and what can be restored from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.database, self.socket = folder / "postroom.db", folder / "litestream.sock"
+        self.environment = {
+            "POSTROOM_DB": str(self.database),
+            "POSTROOM_REPLICA_URL": f"file://{folder}/replica",
+            "POSTROOM_LITESTREAM_SOCKET": str(self.socket),
+        }
+        migrate(self.database)
+        self.writer = open_connection(self.database)
+        self.process: Process | None = None
+        self.start()
+
+    def start(self) -> None:
+        if self.process is not None:
+            self.process.close()
+        self.process = Process(sys.executable, *command("litestream")[1:], environment=self.environment)
+        self.sync()
+
+    def sync(self) -> None:
+        until(lambda: synced(self.socket, self.database), "everything in the replica")
+
+    def litestream(self) -> list[int]:
+        return children(self.process.pid)
+
+    @property
+    def place(self) -> str:
+        return json.loads((self.database.parent / "replica" / "lease.json").read_text())["place"]["prefix"]
+
+    def write(self, key: str) -> None:
+        with transaction(self.writer):
+            meta.put(self.writer, key, "x" * 9000)
+
+    def make_the_log_long(self) -> None:
+        for number in range(20):
+            self.write(f"before {number}")
+        self.sync()
+
+    def begin_the_log_anew(self) -> None:
+        """As happens when nobody reads: what was at the end of the log is in the file only."""
+        self.write("at the end of the old log")
+        rows(self.writer, "PRAGMA wal_checkpoint(PASSIVE)")
+        self.write("at the beginning of the new one")
+
+    def restored(self) -> list[tuple]:
+        self.sync()
+        copy = self.database.with_name("copy.db")
+        done = subprocess.run(
+            [sys.executable, "-m", "infra.restore", "--output", copy],
+            cwd=ROOT, env=ENVIRONMENT | self.environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        conn = open_connection(copy, readonly=True)
+        found = rows(conn, "SELECT * FROM meta ORDER BY key")
+        conn.close()
+        return found
+
+    def live(self) -> list[tuple]:
+        return rows(self.writer, "SELECT * FROM meta ORDER BY key")
+
+    def close(self) -> None:
+        self.process.close()
+        self.writer.close()
 
 
-@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
-def test_its_notes_of_what_is_sent_are_believed_after_an_end_in_good_order_only(
-    tmp_path: Path, is_killed: bool
+@pytest.fixture
+def replicating(tmp_path: Path) -> Iterator[Replicating]:
+    found = Replicating(tmp_path)
+    yield found
+    found.close()
+
+
+def test_litestream_killed_is_followed_by_another_in_a_place_of_its_own(replicating: Replicating) -> None:
+    replicating.make_the_log_long()
+    first, (child,) = replicating.place, replicating.litestream()
+    os.kill(child, signal.SIGKILL)
+    replicating.process.wait_for("replicate.litestream_ended")
+    replicating.begin_the_log_anew()
+    until(lambda: [pid for pid in replicating.litestream() if pid != child], "another Litestream")
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.place != first
+
+
+def test_all_killed_at_once_is_followed_by_a_whole_copy_too(replicating: Replicating) -> None:
+    replicating.make_the_log_long()
+    first = replicating.place
+    for pid in (*replicating.litestream(), replicating.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    replicating.process.end()
+    replicating.begin_the_log_anew()
+    replicating.start()
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.place != first
+
+
+def test_a_stop_in_good_order_beside_a_writer_is_followed_by_a_whole_copy(replicating: Replicating) -> None:
+    replicating.make_the_log_long()
+    first = replicating.place
+    assert replicating.process.stop(signal.SIGTERM)[0] == 0
+    replicating.begin_the_log_anew()
+    replicating.start()
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.place != first
+
+
+def test_another_is_started_when_the_bucket_is_back(replicating: Replicating, tmp_path: Path) -> None:
+    replicating.sync()
+    (child,) = replicating.litestream()
+    (tmp_path / "replica").rename(tmp_path / "away")
+    (tmp_path / "replica").touch()
+    os.kill(child, signal.SIGKILL)
+    assert replicating.process is not None
+    replicating.process.wait_for("replicate.waiting")
+    replicating.write("meanwhile")
+    (tmp_path / "replica").unlink()
+    (tmp_path / "away").rename(tmp_path / "replica")
+
+    assert replicating.restored() == replicating.live()
+
+
+@pytest.mark.parametrize("kilobytes", [1, 100])
+def test_after_a_stop_of_everything_in_good_order_it_goes_on_in_the_same_place(
+    replicating: Replicating, kilobytes: int
 ) -> None:
-    database, socket = tmp_path / "postroom.db", tmp_path / "litestream.sock"
-    migrate(database)
-    environment = {
-        "POSTROOM_DB": str(database),
-        "POSTROOM_REPLICA_URL": f"file://{tmp_path}/replica",
-        "POSTROOM_LITESTREAM_SOCKET": str(socket),
-    }
-    note = notes.folder(database) / "note"
-    process = Process(sys.executable, *command("litestream")[1:], environment=environment)
-    try:
-        until(lambda: synced(socket, database), "the first sync")
-        note.touch()
-        if is_killed:
-            for pid in (*children(process.pid), process.pid):
-                os.kill(pid, signal.SIGKILL)
-            process.end()
-        else:
-            assert process.stop(signal.SIGTERM)[0] == 0
-    finally:
-        process.close()
-    again = Process(sys.executable, *command("litestream")[1:], environment=environment)
-    try:
-        until(lambda: synced(socket, database), "the first sync of the second")
-        assert note.exists() != is_killed
-    finally:
-        again.close()
+    replicating.make_the_log_long()
+    first = replicating.place
+    replicating.writer.close()
+    assert replicating.process.stop(signal.SIGTERM)[0] == 0
+    replicating.writer = open_connection(replicating.database)
+    for number in range(kilobytes):  # a log that is shorter than the old one, or longer
+        with transaction(replicating.writer):
+            meta.put(replicating.writer, f"meanwhile {number}", "y" * 1000)
+    replicating.start()
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.place == first
 
 
 def synced(socket: Path, database: Path) -> bool:

@@ -69,6 +69,12 @@ class Machine:
         asyncio.run(self.lease.renew(mark=facts.mark, is_begun=True, place=named))
 
     def stop(self) -> None:
+        """In good order."""
+        notes.vouch(self.database)
+        self.crash()
+
+    def crash(self) -> None:
+        """In mid-work; the lease is ours all the same, so it is given back here."""
         asyncio.run(self.lease.release())
 
     @property
@@ -117,6 +123,37 @@ def test_a_restart_goes_on_in_the_same_place(one: Machine) -> None:
     assert place.epoch == one.facts[0]
 
 
+def test_after_an_end_in_mid_work_the_same_history_goes_on_in_a_new_place(one: Machine) -> None:
+    one.work(one.start(), 1)
+    before = one.lease.pointer.place
+    notes.open_again(one.database)
+    one.crash()
+
+    ready = one.start()
+
+    after = one.lease.pointer
+    assert (ready.step, ready.url) == (Step.AGAIN, f"{one.url}/{after.place.prefix}")
+    assert (after.place.epoch, after.mark) == (before.epoch, 4) == one.facts
+    assert (after.earlier, after.is_begun) == ((before,), False)
+    assert notes.position(one.database) is None, "Litestream begins with a whole copy"
+    assert (one.start().step, one.lease.pointer.place) == (Step.CONTINUE, after.place), "nothing came there yet"
+    notes.open_again(one.database)
+    assert one.start().step is Step.AGAIN, "now something may have"
+    assert one.lease.pointer.earlier == (before,)
+
+
+def test_an_older_copy_is_refused_also_after_a_move_within_its_epoch(one: Machine, tmp_path: Path) -> None:
+    shutil.copy(one.database, tmp_path / "old.db")
+    one.work(one.start(), 1)
+    notes.open_again(one.database)
+    assert one.start().step is Step.AGAIN
+    one.crash()
+    shutil.copy(tmp_path / "old.db", one.database)
+
+    with pytest.raises(FileRefused, match="older copy"):
+        one.start()
+
+
 def test_a_lost_file_comes_back_and_what_follows_is_a_new_epoch(one: Machine) -> None:
     before = one.lease.pointer.place
     one.lose_file()
@@ -133,6 +170,7 @@ def test_a_lost_file_comes_back_and_what_follows_is_a_new_epoch(one: Machine) ->
     assert pointer.locate(one.lease.store, one.lease.pointer) == before, "until the new one has a copy"
     one.work(ready, 1)
     assert pointer.locate(one.lease.store, one.lease.pointer) == one.lease.pointer.place
+    one.stop()
     assert one.start().step is Step.CONTINUE
 
 
@@ -303,12 +341,14 @@ def test_in_a_bucket_it_is_the_same(tmp_path: Path) -> None:
     with s3_server(tmp_path / "s3") as port:
         machine = Machine(tmp_path / "one", f"s3://postroom-replica/db?endpoint=http://127.0.0.1:{port}")
         machine.work(machine.start(), 3)
+        machine.stop()
         assert machine.start().step is Step.CONTINUE
         machine.lose_file()
         ready = machine.start()
         assert ready.step is Step.RESTORE
         assert ready.url == f"s3://postroom-replica/db/{machine.facts[0]}?endpoint=http://127.0.0.1:{port}"
         machine.work(ready, 1)
+        machine.stop()
         assert machine.start().step is Step.CONTINUE
 
 
