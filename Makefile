@@ -28,7 +28,7 @@ long:  ## the bounded fuzz and soak runs
 
 crash:  ## break everything, then look at every promise; CRASH_SEED replays, CRASH_SCALE=20 takes a night
 	@infra/setup.sh dev
-	$(PYTEST) -q -m crash
+	$(PYTEST) -q -rfEs -m crash
 
 bench:  ## speeds beside the raw limit, as ratios
 	@infra/setup.sh dev

@@ -138,18 +138,7 @@ def faulty() -> Iterator[Faulty]:
     proxy.server_close()
 
 
-KILLED = pytest.param(
-    True,
-    id="and Litestream is killed",
-    marks=pytest.mark.xfail(
-        strict=False,
-        reason="Litestream 0.5.17, killed again and again while the store answers nonsense: about one run in eight ends"
-        " with a replica that restores to a damaged file, until its next snapshot; the live file is sound",
-    ),
-)
-
-
-@pytest.mark.parametrize("kills", [pytest.param(False, id="and Litestream lives"), KILLED])
+@pytest.mark.parametrize("kills", [False, True], ids=["and Litestream lives", "and Litestream is killed"])
 def test_an_s3_that_is_away_slow_or_answers_nonsense_is_not_noticed_and_is_caught_up_with(
     make_post: Make, platform: Platform, faulty: Faulty, dice: random.Random, scale: float, tmp_path: Path, kills: bool
 ) -> None:
