@@ -447,7 +447,7 @@ def test_where_anybody_may_talk_to_any_agent_the_one_that_is_named_comes_and_ans
         assert store(conn, event(text, platform_id="7", event_key=str(key)), WIRE).stored == 1
     assert asked(conn) == ["coder", "assistant", "coder", "assistant"]
     assert column(conn, "SELECT message FROM messages ORDER BY id") == ["hi", "hello", "again", "hello"]
-    assert column(conn, "SELECT engage_mode FROM wirings WHERE agent = 'coder'") == ["pattern"]
+    assert rows(conn, "SELECT engage_mode, priority FROM wirings WHERE agent = 'coder'") == [("pattern", -1)]
 
 
 @pytest.mark.parametrize(
