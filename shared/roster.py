@@ -4,6 +4,7 @@ REST, the command line, the operator's file and agents that ask for another agen
 an agent or a team stays as it was. The caller owns the transaction.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -89,6 +90,8 @@ def save_agent(
     what = f"agent {agent_id!r}"
     change = _checked(AgentChange, changes, what).model_dump(exclude_unset=True)
     _check_id(agent_id, "an agent's id")
+    _check_name(what, change)
+    _check_config(what, change)
     before = agents.find(conn, agent_id)
     is_there = before is not None and before.retired_at is None
     is_sharing, is_default = change.pop("share_folder", False), change.pop("default", None)
@@ -144,7 +147,11 @@ def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:
     Raises:
         NotFound: there is none with this id, or it is retired; lists those that there are.
     """
-    return agents.require(conn, agent_id)
+    agent = agents.get(conn, agent_id)
+    if agent is None:
+        known = ", ".join(each.id for each in agents.every(conn))
+        raise NotFound(f"agent {agent_id!r} not found; known: {known or 'none'}")
+    return agent
 
 
 def free_id(conn: apsw.Connection, name: str) -> str:
@@ -168,6 +175,7 @@ def save_team(conn: apsw.Connection, team_id: str, changes: Mapping[str, Any], *
     """
     what = f"team {team_id!r}"
     change = _checked(TeamChange, changes, what).model_dump(exclude_unset=True)
+    _check_name(what, change)
     before = teams.get(conn, team_id)
     members = tuple(dict.fromkeys(change.get("agents", before.agents if before else ())))
     if not members:
@@ -223,6 +231,20 @@ def _sentence(model: type[BaseModel], problem: Any) -> str:
 def _check_id(id_: str, what: str) -> None:
     if not _ID.fullmatch(id_):
         raise ConfigInvalid(f"{what} is 1 to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit")
+
+
+def _check_name(what: str, change: Mapping[str, Any]) -> None:
+    """A name stands in one line with other things, for people and agents to read."""
+    name = change.get("name")
+    if name is not None and (name != name.strip() or not name.isprintable()):
+        raise ConfigInvalid(f"{what}: name: one line that can be seen, without spaces around it")
+
+
+def _check_config(what: str, change: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(change.get("config"), allow_nan=False)
+    except (TypeError, ValueError):
+        raise ConfigInvalid(f"{what}: config: it is kept as JSON, which has no dates, no NaN and no infinity") from None
 
 
 def _check_provider(what: str, agent: Agent) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 
 from shared.db.connection import rows, scalar
-from shared.errors import ConfigInvalid, NotFound, WrongState
+from shared.errors import ConfigInvalid, WrongState
 
 DEFAULT_AGENT = "assistant"
 
@@ -55,19 +55,6 @@ def get(conn: apsw.Connection, agent_id: str) -> Agent | None:
     """The agent with this id, or None; a retired one is none."""
     agent = find(conn, agent_id)
     return agent if agent is not None and agent.retired_at is None else None
-
-
-def require(conn: apsw.Connection, agent_id: str) -> Agent:
-    """The agent.
-
-    Raises:
-        NotFound: there is none with this id, or it is retired; lists those that there are.
-    """
-    agent = get(conn, agent_id)
-    if agent is None:
-        known = ", ".join(each.id for each in every(conn))
-        raise NotFound(f"agent {agent_id!r} not found; known: {known or 'none'}")
-    return agent
 
 
 def find(conn: apsw.Connection, agent_id: str) -> Agent | None:

@@ -7,11 +7,12 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared import clock
-from shared.db import agents, destinations, views
+from shared.db import destinations, views
 from shared.errors import NotFound
 from shared.rest.common import DONE, Done
 from shared.rest.endpoint import Body, Query, Refused, endpoint
 from shared.rest.service import Service
+from shared.roster import known_agent
 
 
 class Destination(TypedDict):
@@ -74,7 +75,7 @@ async def put_destination(service: Service, *, id: str, name: str, body: Target)
         raise Refused(400, "send either chatId or toAgent: a destination is a chat or an agent")
 
     def work(conn: apsw.Connection) -> Destination:
-        agents.require(conn, id)
+        known_agent(conn, id)
         destinations.put(conn, id, name=name, chat=body.chatId, target_agent=body.toAgent, now_ms=clock.now_ms())
         return _destination(conn, id, name)
 
@@ -90,7 +91,7 @@ async def delete_destination(service: Service, *, id: str, name: str) -> Done:
     """The agent may send there no more."""
 
     def work(conn: apsw.Connection) -> None:
-        agents.require(conn, id)
+        known_agent(conn, id)
         _destination(conn, id, name)
         destinations.remove(conn, id, name)
 

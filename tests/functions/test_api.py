@@ -413,6 +413,13 @@ def test_an_agent_that_can_not_be_is_refused(serving, conn, name, body, sentence
     assert dump(conn) == before
 
 
+@pytest.mark.parametrize("number", [b"1e400", b"NaN"])
+def test_a_number_that_json_has_not_is_refused(serving, conn, number):
+    (reply,) = call(serving, ("PUT", "/api/agents/a", {"content": b'{"config": {"a": [%s]}}' % number}))
+    assert reply.status_code == 400
+    assert column(conn, "SELECT id FROM agents") == ["assistant"]
+
+
 def test_a_change_touches_nothing_else(serving, conn):
     make_agent(conn, "a", instructions="be kind", concurrency=4, timezone="Europe/Zurich")
     call(serving, ("PUT", "/api/agents/a", {"json": {"model": "m"}}))

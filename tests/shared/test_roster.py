@@ -81,6 +81,10 @@ def test_a_change_of_one_thing_keeps_the_rest(conn, field):
 
 WRONG = {
     "no name": ({"name": ""}, "agent 'x': name: String should have at least 1 character"),
+    "a name of two lines": ({"name": "a\nb"}, "agent 'x': name: one line that can be seen"),
+    "a name that can't be seen": ({"name": " "}, "agent 'x': name: one line that can be seen"),
+    "a setting that JSON has not": ({"config": {"a": [float("inf")]}}, "agent 'x': config: it is kept as JSON"),
+    "a date": ({"config": {"a": object()}}, "agent 'x': config: it is kept as JSON"),
     "a provider that nobody knows": ({"provider": "claudius"}, "agent 'x': unknown provider 'claudius'; known: "),
     "a provider without its settings": ({"provider": "command"}, "command"),
     "a setting that nobody knows": ({"colour": "red"}, "agent 'x': colour: there is no such setting; known: name, "),
@@ -306,6 +310,7 @@ def test_a_team_is_led_by_its_first_and_a_change_of_one_thing_keeps_the_rest(con
 
 
 TEAMS = {
+    "a name of two lines": ("crew", {"name": "a\nb", "agents": ["coder"]}, "team 'crew': name: one line"),
     "nobody in it": ("crew", {}, "team 'crew': agents: a new team needs at least one"),
     "an empty list": ("crew", {"agents": []}, "team 'crew': agents: List should have at least 1 item"),
     "a stranger": ("crew", {"agents": ["nobody"]}, "team 'crew': there is no agent nobody"),
