@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.channels.base import Button, Outgoing, Part
-from shared.channels.discord import RACE_MS, Discord, DiscordSettings, classify, race_wait_ms
+from shared.channels.discord import Discord, DiscordSettings
+from shared.channels.discord_sending import RACE_MS, classify, race_wait_ms
 from shared.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 
 NOW = 1_795_168_000_000

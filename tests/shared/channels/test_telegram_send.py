@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from shared.channels.base import Button, Outgoing, Part
-from shared.channels.telegram import classify, keyboard
+from shared.channels.telegram_sending import classify, keyboard
 from shared.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 
 NOW = 1_795_168_000_000

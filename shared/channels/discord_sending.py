@@ -1,0 +1,73 @@
+"""What Discord's answers mean, and what makes two calls one message: decided without calling anybody.
+
+Source: https://docs.discord.com/developers/resources/message#create-message (``nonce``, ``allowed_mentions``),
+https://docs.discord.com/developers/topics/opcodes-and-status-codes, https://docs.discord.com/developers/topics/rate-limits.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from shared.channels import keys, sanitize
+from shared.channels.base import Button, Outgoing
+from shared.channels.http import Verdict
+
+RACE_MS = 2_000  # how long Discord may take to know of an interaction that we have answered
+DEFAULT_WAIT_MS = 5_000
+REFUSED_TOKEN_WAIT_MS = 60_000
+BLOCKED_WAIT_MS = 5 * 60_000  # a 429 that is no JSON comes from Cloudflare, which blocks for minutes
+
+
+def nonce(to: Outgoing) -> str:
+    """The same 24 characters on every retry of this part, and on nothing else: Discord sends a nonce once."""
+    named = f"{to.response_id}:{to.part_index}:{to.asked_at_ms}"
+    return hashlib.blake2b(named.encode(), digest_size=12).hexdigest()
+
+
+def components(buttons: Sequence[Button]) -> list[dict[str, Any]]:
+    """Rows of grey buttons, five in each. Source: https://docs.discord.com/developers/components/reference."""
+    laid_out = keys.rows(buttons, per_row=5)
+    shown = [[{"type": 2, "style": 2, "label": key.label, "custom_id": key.token} for key in row] for row in laid_out]
+    return [{"type": 1, "components": row} for row in shown]
+
+
+def race_wait_ms(age_ms: int) -> int:
+    """Short waits for as long as Discord may not know of the interaction yet; in all fewer than ``max_attempts``."""
+    return 250 if age_ms < 250 else 500 if age_ms < 1000 else 1000
+
+
+_STEPS = {
+    10062: "expired",
+    10015: "expired",
+    50027: "expired",
+    10008: "gone",
+    30046: "gone",
+    50005: "gone",
+    50083: "archived",
+}
+_WAITS = (20016, 20028, 40062, 130000)
+_ALREADY_ANSWERED = 40060
+
+
+def classify(status: int, payload: dict[str, Any]) -> Verdict:
+    """Decide, without doing anything, what *status* and the JSON *payload* of a message call ask for."""
+    code = payload.get("code")
+    reason = f"Discord {status}: {sanitize.name(str(payload.get('message', '')))[:200] or 'no message'} (code {code})"
+    if 200 <= status < 300 or code == _ALREADY_ANSWERED:
+        number = payload.get("id")
+        return Verdict("sent", message_id=number if isinstance(number, str) else None)
+    if status == 429 or code in _WAITS:
+        return Verdict("wait", reason, retry_after_ms=_retry_after_ms(payload))
+    if code in _STEPS:
+        return Verdict("permanent", reason, step=_STEPS[code])
+    if status == 401:
+        return Verdict("retry", f"{reason}; check DISCORD_BOT_TOKEN", retry_after_ms=REFUSED_TOKEN_WAIT_MS)
+    return Verdict("permanent" if 400 <= status < 500 else "unknown", reason)
+
+
+def _retry_after_ms(payload: dict[str, Any]) -> int:
+    seconds = payload.get("retry_after")
+    if isinstance(seconds, int | float) and 0 <= seconds < 86_400:
+        return max(math.ceil(seconds * 1000), 1)
+    return DEFAULT_WAIT_MS if payload else BLOCKED_WAIT_MS
