@@ -131,7 +131,7 @@ def delete_agent(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> Litera
     if count := agents.waiting(conn, agent_id):
         messages = "1 message waits" if count == 1 else f"{count} messages wait"
         raise WrongState(
-            f"{messages} for agent {agent_id!r}, scheduled ones among them: let it answer, "
+            f"{messages} for agent {agent_id!r}, counting what is scheduled: let it answer, "
             "or cancel them (POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"
         )
     if agents.has_history(conn, agent_id):

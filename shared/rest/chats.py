@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared import clock, roster, wiring
-from shared.db import chats, views
+from shared.db import chats, destinations, views
 from shared.errors import NotFound, WrongState
 from shared.rest.common import DONE, Done, Page
 from shared.rest.endpoint import Body, Refused, endpoint
@@ -193,7 +193,7 @@ async def get_chat(service: Service, *, id: int) -> Chat:
 
 @endpoint("PATCH", "/api/chats/{id}", {**_UNKNOWN, 409: "agents answer there: it can't be refused"})
 async def patch_chat(service: Service, *, id: int, body: ChatChange) -> SavedChat:
-    """Change what is named of it."""
+    """Change what is named of it. Agents that knew the chat by its number alone call it by its new name."""
     sent = body.model_dump(exclude_unset=True)
     names = {"name": "name", "senderPolicy": "sender_policy", "status": "status"}
 
@@ -205,6 +205,9 @@ async def patch_chat(service: Service, *, id: int, body: ChatChange) -> SavedCha
                 raise Refused(409, f"{', '.join(before['agents'])} answers in chat {id}: unwire it there first")
             change["refused_at"] = (before["refusedAt"] or now_ms) if sent["refused"] else None
         chats.update(conn, id, now_ms=now_ms, **change)
+        if sent.get("name"):
+            for agent in before["agents"]:
+                destinations.name_after_chat(conn, agent, id)
         return _chat(conn, id)
 
     return {"ok": True, "chat": await service.change(work, "deliver")}

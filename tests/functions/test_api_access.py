@@ -74,6 +74,15 @@ def test_a_change_of_a_chat_keeps_what_is_not_named(serving, conn, change, after
     assert stored == after == (shown["name"], shown["senderPolicy"], shown["status"], shown["refusedAt"] is not None)
 
 
+def test_a_chat_that_gets_a_name_is_called_by_it_where_nobody_called_it_otherwise(serving, conn):
+    make_agent(conn, "coder")
+    for agent in ("assistant", "coder"):
+        wire(conn, make_chat(conn), agent)
+    made(ask(serving, "PUT", "/api/agents/coder/destinations/home", {"chatId": 1}))
+    made(ask(serving, "PATCH", "/api/chats/1", {"name": "The Family"}))
+    assert rows(conn, "SELECT agent, name FROM destinations") == [("assistant", "the-family"), ("coder", "home")]
+
+
 def test_a_refused_chat_is_taken_back_and_stays_refused_since_when_it_was(serving, conn):
     make_chat(conn)
     first, again, back = call(
