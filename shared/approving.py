@@ -246,7 +246,7 @@ def show(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
 
 def is_global(approval: Approval) -> bool:
     """Whether only owners and admins of everything may decide it."""
-    return approval.agent is None or approval.kind == "chat" or bool(approval.payload.get("is_global"))
+    return approval.agent is None or bool(approval.payload.get("is_global"))
 
 
 def _is_room_for(conn: apsw.Connection, approval: Approval) -> bool:

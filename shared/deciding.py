@@ -177,8 +177,8 @@ def _of_chat(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: i
         return _Effect()
     agent = str(decided.payload["agents"][decided.choice])
     wiring.connect(conn, chat_id, agent, now_ms=now_ms)
-    chat = chats.update(conn, chat_id, refused_at=None, now_ms=now_ms)
-    if chat.sender_policy == "strict":  # which nobody chose: a chat that nobody wired has it
+    chat = chats.get(conn, chat_id)
+    if chat is not None and chat.sender_policy == "strict":  # which nobody chose: a chat that nobody wired has it
         chats.update(conn, chat_id, sender_policy="request_approval", now_ms=now_ms)
     if decided.user_id is not None:
         people.add_member(conn, decided.user_id, agent, by=by, now_ms=now_ms)

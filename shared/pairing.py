@@ -169,7 +169,7 @@ def _pair(
     """Give what the code was made for, and let what waited for it go on."""
     by = f"pairing {pairing.pairing_id}"
     chat = _chat(conn, channel, event, now_ms=now_ms)
-    chat = chats.update(conn, chat.id, status="active", refused_at=None, now_ms=now_ms)
+    chat = chats.update(conn, chat.id, status="active", now_ms=now_ms)
     agent = _wire(conn, chat, pairing, now_ms=now_ms)
     if pairing.grants in ("owner", "admin"):
         people.grant(conn, user.id, pairing.grants, pairing.agent, by=by, now_ms=now_ms)

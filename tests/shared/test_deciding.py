@@ -362,6 +362,13 @@ def test_a_press_decides_and_the_card_says_by_whom(conn, place, owner):
     ]
 
 
+def test_a_card_that_never_arrived_is_not_changed(conn, place, owner):
+    approval = ask_sender(conn, event()).approval
+    rows(conn, "UPDATE responses SET status = 'dead'")
+    decide(conn, approval)
+    assert said(conn) == []
+
+
 def test_a_press_that_is_delivered_again_does_and_says_nothing(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     press(conn, approval)
