@@ -17,8 +17,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from emulator import failures
 from emulator.failures import EmulatorError
 from emulator.state import StateFolder, running
-from emulator.typed import typed
+from emulator.typed import STATE, typed
 
+URL = "POSTROOM_URL"
 TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name
 _LIMIT_S = 30.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -34,11 +35,18 @@ _FAILURES: Mapping[int, type[EmulatorError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """One Postroom's API. *url* has no path; *state* is the folder of the emulator that serves it, if one does."""
+    """One Postroom's API.
+
+    Args:
+        url: without a path.
+        state: the folder of the emulator that serves it, if it was found by that.
+        is_by_option: it was named on the command line, and has to be in the next one too.
+    """
 
     url: str
     token: str | None = field(default=None, repr=False)
     state: Path | None = None
+    is_by_option: bool = False
 
     def get(self, *path: str | int, **query: str | int | None) -> Any:
         """``GET /api/PATH?QUERY``; of the query, what is None is left away."""
@@ -62,7 +70,7 @@ class Rest:
 
     def typed(self, arguments: str) -> str:
         """A hint: the command line that is about the same Postroom."""
-        return typed(arguments, self.state)
+        return typed(arguments, self.state) + (f" --url {self.url}" if self.is_by_option else "")
 
     def _call(
         self,
@@ -107,19 +115,26 @@ class Rest:
             connection.close()
 
 
-def find(state: Path, url: str | None, environ: Mapping[str, str] = os.environ) -> Rest:
-    """The API at *url*, else that of the emulator that runs in *state*.
+def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.environ) -> Rest:
+    """The API of the emulator that runs in *folder*, if one is named; that at *url*; that of the emulator here.
+
+    Args:
+        url: from the command line or, which a *folder* overrules, from the environment.
 
     Raises:
         EmulatorError: nothing runs there, or the address can't be used.
     """
-    if url is not None:
-        return Rest(_checked(url, environ.get(TOKEN)), environ.get(TOKEN))
+    if folder is not None and url not in (None, environ.get(URL)):
+        raise failures.Usage("--state and --url mean two different Postrooms: say one of them")
+    if folder is None and url is not None:
+        address = _checked(url, environ.get(TOKEN))
+        return Rest(address, environ.get(TOKEN), is_by_option=url != environ.get(URL))
+    state = folder or STATE
     who = running(StateFolder(state.resolve()))
     if who is None:
         raise failures.NotReady(
             f"no emulator is running in {state}: start it with `{typed('run', state)}`. For a Postroom elsewhere set "
-            f"POSTROOM_URL, and {TOKEN}"
+            f"{URL}, and {TOKEN}"
         )
     if not who:
         raise failures.TooSlow(f"the emulator in {state} is just starting: ask again in a moment")

@@ -219,6 +219,7 @@ class Supervisor:
             **self._platforms.environment(),
             "EMULATOR_URL": self.url,
             "EMULATOR_API": self.api_url,
+            "POSTROOM_URL": self.api_url,
             "EMULATOR_CHAT": f"{self.url}/_emulator/chat",
             "EMULATOR_REPLICA_URL": self.replica_url,
             "EMULATOR_STATE": str(self._state.path),

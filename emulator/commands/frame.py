@@ -19,7 +19,7 @@ from emulator.shown import Answer
 from emulator.typed import STATE
 from shared.errors import PostroomError
 
-State = Annotated[Path, typer.Option(help="The folder of the emulator that is meant.")]
+State = Annotated[Path | None, typer.Option(help="The folder of the emulator that is meant.", show_default=str(STATE))]
 Url = Annotated[
     str | None,
     typer.Option(
@@ -30,7 +30,7 @@ Url = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="What the API says, as JSON.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
-_COMMON = {"state": (State, STATE), "url": (Url, None), "as_json": (Json, False)}
+_COMMON = {"state": (State, None), "url": (Url, None), "as_json": (Json, False)}
 
 
 def group(help_: str) -> typer.Typer:
@@ -52,7 +52,7 @@ def command(
         _, *own = inspect.signature(run).parameters.values()
 
         @wraps(run)
-        def entry(*, state: Path, url: str | None, as_json: bool, **told: Any) -> None:
+        def entry(*, state: Path | None, url: str | None, as_json: bool, **told: Any) -> None:
             said = _run(lambda: run(rest.find(state, url), **told))
             shown.write(said, as_json=as_json)
             raise typer.Exit(said.code)

@@ -142,6 +142,15 @@ def test_the_running_emulator_says_where_and_with_which_token(state: StateFolder
     assert found.typed("pair") == f"{typed()} pair --state {state.path}", "a hint is about the same folder"
 
 
+def test_a_folder_that_is_named_overrules_the_environment_and_not_the_command_line(state: StateFolder) -> None:
+    url = "http://127.0.0.1:3777"
+    with pytest.raises(EmulatorError, match="no emulator is running in"):
+        rest.find(state.path, url, {"POSTROOM_URL": url})
+    with pytest.raises(EmulatorError, match="two different Postrooms") as refused:
+        rest.find(state.path, url, {})
+    assert refused.value.exit_code == 64
+
+
 def test_where_nothing_runs_it_says_how_to_start_it(state: StateFolder) -> None:
     with pytest.raises(EmulatorError, match="POSTROOM_URL") as refused:
         rest.find(state.path, None, {})
@@ -149,24 +158,30 @@ def test_where_nothing_runs_it_says_how_to_start_it(state: StateFolder) -> None:
     assert refused.value.exit_code == 69
 
 
-def test_an_address_comes_with_the_token_of_the_environment(tmp_path: Path) -> None:
-    found = rest.find(tmp_path, "https://postroom.example/", {"POSTROOM_API_TOKEN": "s3cret"})
+def test_an_address_comes_with_the_token_of_the_environment() -> None:
+    found = rest.find(None, "https://postroom.example/", {"POSTROOM_API_TOKEN": "s3cret"})
     assert (found.url, found.token) == ("https://postroom.example", "s3cret")
-    assert rest.find(tmp_path, "http://localhost:1", {"POSTROOM_API_TOKEN": "s3cret"}).token == "s3cret"
-    assert rest.find(tmp_path, "http://elsewhere:1", {}).token is None
+    assert rest.find(None, "http://localhost:1", {"POSTROOM_API_TOKEN": "s3cret"}).token == "s3cret"
+    assert rest.find(None, "http://elsewhere:1", {}).token is None
+
+
+def test_a_hint_names_the_address_that_the_next_command_needs_too() -> None:
+    url = "http://127.0.0.1:3777"
+    assert rest.find(None, url, {}).typed("pair") == f"{typed('pair')} --url {url}"
+    assert rest.find(None, url, {"POSTROOM_URL": url}).typed("pair") == typed("pair")
 
 
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:3777", "ftp://a", "http://", "http://a:port", "http://u:p@a", "http://a/api", "http://a?x"]
 )
-def test_an_address_that_can_not_be_used_is_refused(tmp_path: Path, url: str) -> None:
+def test_an_address_that_can_not_be_used_is_refused(url: str) -> None:
     with pytest.raises(EmulatorError, match=r"such as http://127.0.0.1:3777") as refused:
-        rest.find(tmp_path, url, {})
+        rest.find(None, url, {})
     assert refused.value.exit_code == 64
 
 
-def test_the_token_is_not_sent_in_the_clear_to_another_machine(tmp_path: Path) -> None:
+def test_the_token_is_not_sent_in_the_clear_to_another_machine() -> None:
     with pytest.raises(EmulatorError, match="in the clear: use https, or a tunnel") as refused:
-        rest.find(tmp_path, "http://postroom.example", {"POSTROOM_API_TOKEN": "s3cret"})
+        rest.find(None, "http://postroom.example", {"POSTROOM_API_TOKEN": "s3cret"})
     assert refused.value.exit_code == 77
     assert "s3cret" not in str(refused.value)

@@ -1,5 +1,6 @@
 """``emulator run`` beside an operator's file, and the commands against what runs."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,8 @@ def test_the_first_start_takes_the_file_and_the_next_says_that_they_differ(emula
         ["coder", "coder", "echo", "1", "Asia/Tokyo"],
         ["front", "Front", "echo", "1", "Asia/Tokyo", "default"],
     ]
+    nested = (sys.executable, "-m", "emulator.cli", "agents", "list")
+    assert command(project, "exec", "--state", "elsewhere", "--", *nested).stdout == listed.stdout
     assert first.stop() == 0
 
     file.write_text(FILE.replace('"Front"', '"Reception"'))
