@@ -135,6 +135,7 @@ def message(conn: apsw.Connection, channel: str, event: Event, taker: Taker, *, 
         "edited": event.edited,
         "is_group": event.is_group,
     }
+    kept = {key: value for key, value in content.items() if value}
     return NewMessage(
         id_prefix=channel,
         channel=channel,
@@ -146,8 +147,8 @@ def message(conn: apsw.Connection, channel: str, event: Event, taker: Taker, *, 
         sender=event.sender,
         sender_id=event.sender_id,
         message=taker.text,
-        content=json.dumps({key: value for key, value in content.items() if value}),
-        files=json.dumps(event.attachments),
+        content=json.dumps(kept) if kept else "{}",
+        files=json.dumps(event.attachments) if event.attachments else "[]",
         agent=wired.agent,
         session_id=sessions.ensure(conn, wired.agent, *key_of_session(wired, event), now_ms=now_ms),
         trigger=taker.trigger,
