@@ -181,7 +181,7 @@ SAMPLES = {
     ],
     ("GET", "/api/destinations"): [200, ("?agent=coder", 200)],
     ("DELETE", "/api/agents/{id}/destinations/{name}"): [
-        *(("coder boss", 200), ("coder boss", 404), ("assistant us", 404), ("assistant chat-1", 409))
+        *(("coder boss", 200), ("coder boss", 404), ("assistant chat-1", 404), ("assistant us", 409))
     ],
     ("GET", "/api/approvals"): [200, ("?status=pending", 200), ("?status=lost", 400)],
     ("GET", "/api/approvals/{id}"): [("approval_00000001", 200), ("nobody", 404)],
