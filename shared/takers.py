@@ -92,7 +92,8 @@ def _named_anywhere(conn: apsw.Connection, event: Event) -> Named | None:
     names = {each.id: each.name for each in agents.every(conn)}
     known_teams = {each.id: Team(each.name, each.leader) for each in teams.every(conn)}
     find = addressing.named_after_us if event.is_group and event.is_mention else addressing.named
-    return find(event.text, names, known_teams)
+    found = find(event.text, names, known_teams)
+    return found if found is not None and found.agent in names else None  # a team may still name who is gone
 
 
 def _with_the_named(conn: apsw.Connection, event: Event, place: Place, *, now_ms: int) -> Place:

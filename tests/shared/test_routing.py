@@ -450,6 +450,16 @@ def test_where_anybody_may_talk_to_any_agent_the_one_that_is_named_comes_and_ans
     assert rows(conn, "SELECT engage_mode, priority FROM wirings WHERE agent = 'coder'") == [("pattern", -1)]
 
 
+def test_a_team_whose_leader_is_gone_names_nobody(conn):
+    make_agent(conn, "coder")
+    with transaction(conn):
+        teams.save(conn, teams.Team("build", "Builders", "coder", ("coder",)), now_ms=NOW)
+        rows(conn, "UPDATE agents SET retired_at = :now WHERE id = 'coder'", {"now": NOW})
+    assert store(conn, event("@build hi", platform_id="7"), WIRE).stored == 1
+    assert store(conn, event("@build hi", platform_id="7", event_key="2"), WIRE).stored == 1
+    assert asked(conn) == ["assistant"] * 2
+
+
 @pytest.mark.parametrize(
     ("policy", "fields"),
     [(OPEN, {}), (ASK, {}), (WIRE, {"is_group": True})],
