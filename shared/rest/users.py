@@ -72,7 +72,9 @@ class Which(Page):
 
 
 class OfAgent(Query):
-    """Of which agent; without one, of everything."""
+    """Of which agent; without one, of everything, so that a name that is mistyped is refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
     agent: str | None = Field(default=None, min_length=1, max_length=64)
 

@@ -184,6 +184,14 @@ def test_somebody_is_known_and_given_roles_which_are_taken_back_one_by_one(servi
     assert column(conn, "SELECT granted_by FROM user_roles") == ["operator"]
 
 
+@pytest.mark.parametrize("query", ["agnet=coder", "agent="])
+def test_a_mistyped_agent_makes_nobody_an_admin_of_everything(serving, conn, query):
+    person(conn, "5")
+    for method in ("PUT", "DELETE"):
+        assert ask(serving, method, f"/api/users/1/roles/admin?{query}").status_code == 400
+    assert rows(conn, "SELECT * FROM user_roles") == []
+
+
 def test_the_same_identity_is_one_user_with_the_newest_name(serving, conn):
     body = {"channel": "telegram", "senderId": "4711"}
     for name, expected in (("Ana", "Ana"), ("", "Ana"), ("Ana Li", "Ana Li")):
