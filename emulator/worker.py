@@ -37,7 +37,7 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
 
     try:
         settings = Settings.load()
-        facts = _prepare(settings.db, settings.timezone, settings.config)
+        facts = _prepare(settings.db, settings.timezone, settings.agents_file)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         print(  # noqa: T201
             f"{settings.db} is not a database that SQLite can read ({error}). Move it away, and keep it; the next "
@@ -53,30 +53,29 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
     return 0
 
 
-def _prepare(path: Path, timezone: str, config: Path | None) -> dict[str, Any]:
+def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, Any]:
     """``messages`` (how many), ``schema``, what to say of the operator's ``file``, and whether it ``differs``."""
     from shared.db import connection, migrate
 
     is_new = not path.exists() or path.stat().st_size == 0
-    schema = migrate.migrate(path, timezone=timezone, config=config)
+    schema = migrate.migrate(path, timezone=timezone, agents_file=agents_file)
     conn = connection.open_connection(path)
     try:
         messages = conn.execute("SELECT count(*) FROM messages").get
-        sentence, differs = _of_file(conn, config, is_new=is_new)
+        sentence, differs = _of_file(conn, agents_file, is_new=is_new)
         return {"messages": messages, "schema": schema, "file": sentence, "differs": differs}
     finally:
         conn.close()
 
 
-def _of_file(conn: Any, config: Path | None, *, is_new: bool) -> tuple[str | None, bool]:
+def _of_file(conn: Any, path: Path | None, *, is_new: bool) -> tuple[str | None, bool]:
     """What the operator's file has to do with the database, if anything, and whether they differ."""
     from shared import seeding
     from shared.errors import ConfigInvalid
 
+    if path is None:
+        return None, False
     try:
-        path = seeding.source(config)
-        if path is None:
-            return None, False
         named, stored = seeding.read(path), seeding.of_database(conn)
     except ConfigInvalid as error:
         return f"{error}; the database goes on as it is", False

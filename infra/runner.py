@@ -162,7 +162,7 @@ def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[
     from shared.db.migrate import migrate
 
     settings = Settings.load()
-    migrate(settings.db, timezone=settings.timezone, config=settings.config)
+    migrate(settings.db, timezone=settings.timezone, agents_file=settings.agents_file)
     guard = Guard(app, name=name, timeout_ms=timeout_ms)
     config = uvicorn.Config(
         guard,

@@ -33,7 +33,6 @@ from shared.db import agents, teams
 from shared.errors import ConfigInvalid, WrongState
 from shared.roster import AgentChange, TeamChange
 
-NAME = "postroom.toml"
 # What an agent's row has; the other fields of a change say how it is to be made, or who is the default.
 AGENT_FIELDS = tuple(name for name in AgentChange.model_fields if name not in ("share_folder", "default"))
 
@@ -78,19 +77,6 @@ class Difference(NamedTuple):
         return ".".join(part for part in (self.table, self.field) if part)
 
 
-def source(named: Path | None) -> Path | None:
-    """The file that ``POSTROOM_CONFIG`` names, else the one in the folder where we are; None where there is none.
-
-    Raises:
-        ConfigInvalid: one is named and does not exist.
-    """
-    if named is None:
-        return Path(NAME) if Path(NAME).is_file() else None
-    if not named.is_file():
-        raise ConfigInvalid(f"POSTROOM_CONFIG names {named}, and there is no such file: make it, or unset the variable")
-    return named
-
-
 def read(path: Path) -> Roster:
     """What the file says.
 
@@ -99,6 +85,8 @@ def read(path: Path) -> Roster:
     """
     try:
         found = _File.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        raise ConfigInvalid(f"{path} does not exist: write it, or take its name out of POSTROOM_CONFIG") from None
     except OSError as error:
         raise ConfigInvalid(f"{path} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -155,7 +143,7 @@ def begin(conn: apsw.Connection, path: Path | None, *, timezone: str, now_ms: in
     """Give a database without agents its first ones: those of the file, else one that needs no account.
 
     Args:
-        path: see :func:`source`.
+        path: the file, if there is one.
         timezone: of the agents that name none.
 
     Raises:

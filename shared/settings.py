@@ -15,6 +15,7 @@ from shared.errors import ConfigInvalid
 Durability = Literal["local", "replicated"]
 NewChats = Literal["refuse", "ask", "wire"]  # what nobody wired: no answer; an owner is asked; the default agent's
 EVERY_OTHER = "*"
+AGENTS_FILE = "postroom.toml"
 _WORDS: dict[str, Durability] = {"local": "local", "replicated": "replicated"}
 
 
@@ -106,6 +107,12 @@ class Settings(FromEnvironment):
     def _levels(cls, text: str) -> str:
         levels(text)
         return text
+
+    @property
+    def agents_file(self) -> Path | None:
+        """What names the first agents: the file that is set, there or not; else ``postroom.toml`` here, if it is."""
+        here = Path(AGENTS_FILE)
+        return self.config or (here if here.is_file() else None)
 
     @property
     def sockets(self) -> Path:

@@ -1,5 +1,7 @@
 """``emulator diff`` and ``emulator seed``: the operator's file beside the database, and how the database follows it."""
 
+import os
+import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -28,7 +30,7 @@ File = Annotated[
 def show_differences(api: Rest, file: File = None) -> Answer:
     """How postroom.toml and the database differ. Ends with 1 when they do; the database is what counts."""
     path, found = _compare(api, file)
-    follow = api.typed("seed --apply")
+    follow = api.typed(f"seed --apply{_again(file)}")
     return _told(path, found, f"The database is what counts; `{follow}` makes it follow the file.", code=DIFFERS)
 
 
@@ -41,7 +43,7 @@ def seed(
     """Make the database follow postroom.toml: what the file names is made or changed, the rest stays."""
     path, found = _compare(api, file)
     if not apply:
-        way = api.typed("seed --apply" + (" --delete" if delete else ""))
+        way = api.typed(f"seed --apply{' --delete' if delete else ''}{_again(file)}")
         return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file.")
     steps = list(_steps(api, found, is_deleting=delete))
     done: list[str] = []
@@ -62,14 +64,19 @@ def seed(
     )
 
 
+def _again(file: Path | None) -> str:
+    """The option that the next command needs too."""
+    is_set = file is None or str(file) == os.environ.get("POSTROOM_CONFIG")
+    return "" if is_set else f" --file {shlex.quote(str(file))}"
+
+
 def _compare(api: Rest, file: Path | None) -> "tuple[Path, list[Difference]]":
     from shared import seeding
+    from shared.settings import AGENTS_FILE
 
-    if file is not None and not file.is_file():
-        raise failures.NotThere(f"there is no file {file}")
-    path = seeding.source(file)
-    if path is None:
-        raise failures.NotThere(f"there is no {seeding.NAME} here, and POSTROOM_CONFIG names none; --file names one")
+    path = file or Path(AGENTS_FILE)
+    if not path.is_file():
+        raise failures.NotThere(f"there is no {path}; name the file with --file, or in POSTROOM_CONFIG")
     return path, seeding.differences(seeding.read(path), _stored(api))
 
 

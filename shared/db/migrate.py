@@ -12,13 +12,13 @@ from shared.db.connection import open_connection, rows, scalar, transaction
 from shared.errors import DatabaseTooNew
 
 
-def migrate(path: Path, *, timezone: str = "UTC", config: Path | None = None) -> int:
+def migrate(path: Path, *, timezone: str = "UTC", agents_file: Path | None = None) -> int:
     """Apply what is missing, and give a new database its first agents, who live in *timezone* if they name no other.
 
     Safe to run from several processes at once.
 
     Args:
-        config: the file that names the agents; None: ``postroom.toml`` in the folder where we are, if there is one.
+        agents_file: what names them; None: there is one, who needs no account.
 
     Returns:
         The schema's version afterwards.
@@ -45,16 +45,16 @@ def migrate(path: Path, *, timezone: str = "UTC", config: Path | None = None) ->
         with transaction(conn):
             meta.ensure_epoch(conn)
             if not scalar(conn, "SELECT EXISTS (SELECT 1 FROM agents)"):
-                _begin(conn, timezone=timezone, config=config)
+                _begin(conn, timezone=timezone, agents_file=agents_file)
         return newest
     finally:
         conn.close()
 
 
-def _begin(conn: apsw.Connection, *, timezone: str, config: Path | None) -> None:
+def _begin(conn: apsw.Connection, *, timezone: str, agents_file: Path | None) -> None:
     from shared import seeding  # once in a database's life; the functions' starts go without it
 
-    seeding.begin(conn, seeding.source(config), timezone=timezone, now_ms=clock.now_ms())
+    seeding.begin(conn, agents_file, timezone=timezone, now_ms=clock.now_ms())
 
 
 def _migrations() -> dict[int, str]:

@@ -13,6 +13,7 @@ from shared.db.connection import open_connection, rows, transaction
 from shared.db.migrate import migrate
 from shared.errors import ConfigInvalid
 from shared.seeding import Difference, Roster
+from shared.settings import Settings
 from tests.support import NOW, dump, make_agent
 
 FILE = """
@@ -150,40 +151,45 @@ def ids(path):
 
 
 def test_a_first_start_reads_the_file_and_no_later_one_does(tmp_path, file):
-    migrate(tmp_path / "p.db", config=file())
-    migrate(tmp_path / "p.db", config=file("[agents.other]\n"))
-    migrate(tmp_path / "p.db", config=file("this is no TOML"))
+    migrate(tmp_path / "p.db", agents_file=file())
+    migrate(tmp_path / "p.db", agents_file=file("[agents.other]\n"))
+    migrate(tmp_path / "p.db", agents_file=file("this is no TOML"))
     assert ids(tmp_path / "p.db") == ["coder", "reviewer"]
 
 
 def test_it_is_found_in_the_folder_where_we_are(tmp_path, file, monkeypatch):
+    monkeypatch.delenv("POSTROOM_CONFIG", raising=False)
     file("[agents.here]\n")
     monkeypatch.chdir(tmp_path)
-    migrate(tmp_path / "p.db")
+    migrate(tmp_path / "p.db", agents_file=Settings().agents_file)
     assert ids(tmp_path / "p.db") == ["here"]
+    monkeypatch.setenv("POSTROOM_CONFIG", "elsewhere.toml")
+    assert Settings().agents_file == Path("elsewhere.toml"), "what is named and not there is no reason to take another"
 
 
 def test_a_wrong_file_ends_the_first_start_and_a_right_one_mends_it(tmp_path, file):
     with pytest.raises(ConfigInvalid, match="batch_size"):
-        migrate(tmp_path / "p.db", config=file("[agents.a]\n[agents.b]\nbatch_size = 0\n"))
+        migrate(tmp_path / "p.db", agents_file=file("[agents.a]\n[agents.b]\nbatch_size = 0\n"))
     assert ids(tmp_path / "p.db") == []
-    migrate(tmp_path / "p.db", config=file("[agents.a]\n[agents.b]\n"))
+    migrate(tmp_path / "p.db", agents_file=file("[agents.a]\n[agents.b]\n"))
     assert ids(tmp_path / "p.db") == ["a", "b"]
 
 
 def test_a_file_that_is_named_and_not_there_is_told(tmp_path):
-    with pytest.raises(ConfigInvalid, match=r"POSTROOM_CONFIG names .*nowhere.toml"):
-        seeding.source(tmp_path / "nowhere.toml")
+    with pytest.raises(ConfigInvalid, match=r"nowhere.toml does not exist: .*POSTROOM_CONFIG"):
+        seeding.read(tmp_path / "nowhere.toml")
 
 
 def test_six_processes_that_start_at_once_begin_once(tmp_path, file):
-    path, config = tmp_path / "p.db", file()
+    path, agents_file = tmp_path / "p.db", file()
     script = (
         "import sys; from pathlib import Path; from shared.db.migrate import migrate;"
-        "migrate(Path(sys.argv[1]), config=Path(sys.argv[2]))"
+        "migrate(Path(sys.argv[1]), agents_file=Path(sys.argv[2]))"
     )
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    running = [subprocess.Popen([sys.executable, "-c", script, str(path), str(config)], env=environ) for _ in range(6)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, str(path), str(agents_file)], env=environ) for _ in range(6)
+    ]
     assert [process.wait(60) for process in running] == [0] * 6
     assert ids(path) == ["coder", "reviewer"]
 

@@ -64,7 +64,7 @@ def test_the_database_follows_and_then_they_agree(fresh: Postroom, file: Write) 
         ["default", "coder", "assistant"],
         [],
     ]
-    assert "seed --apply` makes it follow" in shown[-1]
+    assert f" seed --apply --url {fresh.url}` makes it follow" in shown[-1]
 
     before = fresh.column("SELECT json_group_array(id || updated_at) FROM agents")
     assert "Nothing was changed" in fresh.run("seed").stdout
@@ -105,6 +105,14 @@ def test_an_empty_model_in_the_file_takes_it_away(fresh: Postroom, file: Write) 
     assert fresh.column("SELECT model FROM agents") == [None]
 
 
+def test_the_hint_is_about_the_same_file(postroom: Postroom, file: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    file("[agents.new]\n")
+    Path("postroom.toml").rename("my agents.toml")
+    assert " --file 'my agents.toml'" in postroom.run("seed", "--file", "my agents.toml").stdout
+    monkeypatch.setenv("POSTROOM_CONFIG", "my agents.toml")
+    assert "--file" not in postroom.run("seed").stdout
+
+
 def test_what_is_refused_half_way_says_what_was_done_before(fresh: Postroom, file: Write) -> None:
     file("default = 'one'\n[agents.one]\n[agents.two]\nprovider = 'nobody'\n")
     said = fresh.refused("seed", "--apply", code=65)
@@ -114,7 +122,7 @@ def test_what_is_refused_half_way_says_what_was_done_before(fresh: Postroom, fil
 
 
 def test_a_file_that_is_wrong_or_not_there_is_told(postroom: Postroom, file: Write) -> None:
-    assert "there is no postroom.toml here" in postroom.refused("diff", code=66)
+    assert "there is no postroom.toml; name the file" in postroom.refused("diff", code=66)
     file("[agents.a]\nbatch_size = 0\n")
     assert "[agents.a] batch_size: " in postroom.refused("diff", code=78)
     assert "elsewhere.toml" in postroom.refused("seed", "--apply", "--file", "elsewhere.toml", code=66)
