@@ -5,7 +5,7 @@ import multiprocessing
 
 import pytest
 
-from shared import answers, mailbox, resets, turns
+from shared import answers, ids, mailbox, resets, turns
 from shared.db import claims, messages, replays, sessions
 from shared.db.connection import open_connection, transaction
 from shared.db.messages import NewMessage
@@ -310,6 +310,24 @@ def test_what_was_never_said_is_not_replayed(conn, session):
 
     assert given == 1
     assert of(conn, new) == [("planned", "pending"), ("said", "pending")]  # what is planned moves
+
+
+def test_what_is_planned_was_not_said_though_it_is_due(conn, session):
+    """It runs where it waits; asked again as well, a task would be done twice."""
+    put(conn, "due", process_after=NOW, series_id="task_due00000")
+    said = put(conn, "said")
+
+    assert replays.said(conn, session, before=2**62, look_at=10) == ([said], 0)
+
+
+def test_no_replayed_message_has_the_id_that_a_caller_gave_another(conn, session):
+    first = put(conn, "one")
+    put(conn, "elsewhere", chat="200", given_id=ids.of_row("telegram", first + 2))
+
+    replay(conn, session)
+
+    names = column(conn, "SELECT message_id FROM messages")
+    assert len(set(names)) == len(names) == 3
 
 
 def test_a_replayed_task_is_no_second_series(conn, session):
