@@ -5,7 +5,7 @@ from shared.engagement import Facts, engages, sticks
 
 
 def wiring(mode="mention", pattern=None):
-    fields = {name: None for name in Wiring._fields}
+    fields = dict.fromkeys(Wiring._fields)
     fields |= {"id": 1, "chat_id": 1, "agent": "a", "engage_mode": mode, "engage_pattern": pattern, "priority": 0}
     return Wiring(**fields)
 
