@@ -73,7 +73,8 @@ def store(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, 
     event = _in_thread(channel, event)
     place = wirings.of_place(conn, channel, event.platform_id or "")
     if place is not None and place.chat.status != "active":
-        return drop(conn, channel, event, "chat_inactive", now_ms=now_ms)
+        # News of chats come by another way than what is said there, which proves that we are back.
+        chats.set_status(conn, channel, place.chat.platform_id, "active", now_ms=now_ms)
     if place is None or not place.wirings:
         return _to_unwired(conn, channel, event, place and place.chat, policy, now_ms=now_ms)
     return _Offers(conn, event, place, policy, now_ms).make()

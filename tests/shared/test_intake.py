@@ -147,10 +147,16 @@ def test_a_chat_that_the_bot_was_removed_from_is_inactive_until_it_is_back(conn,
     wire(conn, make_chat(conn))
     assert take(conn, membership(status)) == Routed()
     assert status_of(conn) == "inactive"
-    assert take(conn, event(event_key="2")).dropped == "chat_inactive"
     assert take(conn, membership(back, "3")) == Routed()
     assert status_of(conn) == "active"
     assert take(conn, event(event_key="4")).stored == 1
+
+
+def test_what_is_said_in_an_inactive_chat_shows_that_the_bot_is_back(conn):
+    wire(conn, make_chat(conn))
+    take(conn, membership("kicked"))
+    assert take(conn, event(event_key="2")).stored == 1
+    assert status_of(conn) == "active"
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,6 @@ DROPPED = {
         event(kind="command", reason="unsupported:command"), "unsupported", "command",
     ),
     "a reason with a detail": (event(kind="ignore", reason="malformed:member"), "malformed", "member"),
-    "a chat that the bot was removed from": (event(platform_id="gone"), "chat_inactive", ""),
     "a chat where an owner wants no agent": (event(platform_id="unwanted"), "chat_refused", ""),
     "a program's own command": (event("/help me"), "command_filtered", "help"),
 }  # fmt: skip
@@ -130,10 +129,8 @@ DROPPED = {
 @pytest.mark.parametrize(("what", "reason", "detail"), DROPPED.values(), ids=DROPPED)
 def test_what_is_dropped_leaves_its_reason_once_and_never_the_text(conn, what, reason, detail):
     wire(conn, make_chat(conn))
-    wire(conn, make_chat(conn, "gone"))
     unwanted = make_chat(conn, "unwanted")
     with transaction(conn):
-        chats.set_status(conn, "telegram", "gone", "inactive", now_ms=NOW)
         chats.update(conn, unwanted, refused_at=NOW, now_ms=NOW)
     before = len(column(conn, "SELECT id FROM chats"))
     for _ in range(2):
