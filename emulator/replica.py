@@ -1,4 +1,4 @@
-"""Litestream in the emulator: the keeper of production (``infra/replicate.py``), quick, and heard."""
+"""Litestream in the emulator: the keeper of production (``infra/keeper.py``), quick, and heard."""
 
 import asyncio
 import contextlib
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from emulator.failures import NotReady
+from infra.copies import program
+from infra.keeper import Keeper
 from infra.lease import TTL_MS, Lease, owner_of
-from infra.replicate import Keeper
-from infra.restore import program
 from shared.bucket import open_store
 
 BUCKET = "postroom-replica"

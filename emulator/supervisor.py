@@ -25,9 +25,10 @@ from emulator.forks import Forks
 from emulator.objects import ObjectStore
 from emulator.state import Lock, StateFolder, write_private
 from emulator.typed import typed
+from infra.copies import FileRefused
+from infra.keeper import Fenced
 from infra.lease import ttl_from
-from infra.replicate import Fenced
-from infra.restore import FileRefused, Ready, Step, prepare
+from infra.prepare import Ready, Step, prepare
 from shared.errors import InUse, PostroomError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from emulator import ports, replica
 from emulator.environment import DUMMY_AWS
 from emulator.objects import ObjectStore
-from infra.restore import prepare
+from infra.prepare import prepare
 from shared.db.migrate import migrate
 from tests.emulator.harness import ROOT
 

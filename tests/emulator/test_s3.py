@@ -14,7 +14,7 @@ import pytest
 from emulator import replica
 from emulator.environment import DUMMY_AWS
 from emulator.s3 import ObjectFolder, StoredObject
-from infra.restore import program
+from infra.copies import program
 from tests.emulator.harness import ROOT, fetch
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]} | DUMMY_AWS

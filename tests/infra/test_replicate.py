@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from infra import notes
+from infra.keeper import Keeper
 from infra.lease import Lease, owner_of
 from infra.processes import spawn
-from infra.replicate import Keeper
 from shared.bucket import FolderStore
 from shared.db import meta
 from shared.db.connection import open_connection, rows, transaction

@@ -12,18 +12,9 @@ from pathlib import Path
 import pytest
 
 from infra import notes
+from infra.copies import Facts, FileRefused, ReplicaRefused, facts_of, program
 from infra.lease import Lease, LeaseHeld, Owner, owner_of
-from infra.restore import (
-    Facts,
-    FileRefused,
-    Ready,
-    ReplicaRefused,
-    Step,
-    decide,
-    facts_of,
-    prepare,
-    program,
-)
+from infra.prepare import Ready, Step, decide, prepare
 from shared import pointer
 from shared.bucket import FolderStore, open_store
 from shared.db import events

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from infra.restore import facts_of
+from infra.copies import facts_of
 from shared import pointer
 from shared.bucket import Store, open_store
 from shared.db import events

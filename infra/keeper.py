@@ -1,0 +1,325 @@
+"""Litestream, kept up and watched for as long as the replica's lease is ours.
+
+A Litestream that runs is no proof that it replicates. Every ten seconds it is asked, over its control socket, to bring
+everything to the replica; what it answers is told. One failure is mended here (see ``mend``); of any other it is told
+when it began, and when it was over. Litestream is started again when it ends, and a bucket that is away is waited for:
+the rows that are not in the replica yet are on this disk only, so nothing here ever gives up.
+
+What Litestream 0.5.17 sends after it was killed, or could not write its own files (a full disk), may lack pages,
+although it says that it has caught up: it goes on from its notes, or from the newest file in the bucket, and does not
+see that the log began anew meanwhile, or that what answered was no bucket. So each Litestream that follows another
+begins with a whole copy under a prefix of its own, where nothing can mislead it; and one that has such trouble is
+killed at once. Only the first one goes on where another was, if that one ended in good order (``infra/notes.py``).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import apsw
+
+from infra import notes
+from infra.copies import Facts, facts_of, is_missing
+from infra.lease import Lease, LeaseLost, aside
+from infra.processes import follow, kill_group, spawn, stop
+from shared.db.connection import open_connection, rows
+from shared.errors import NotReplicated, PostroomError
+from shared.pointer import at
+from shared.replication import sync
+
+CANT_READ = "db sync"  # Litestream's word for trouble between it and the database, and not with the replica
+_OWN_TROUBLE = ('"msg":"sync error"', '"msg":"disk full')  # in its log: with the database or its own files, likewise
+_CANT_ASK = "check database behind replica"  # with the replica all the same, and before it has begun
+
+_LOOK_EVERY_S, _LOOK_LIMIT_S = 10.0, 8.0
+_FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.5, 30.0
+_SETTLED_S = 30.0  # a Litestream that ran so long had begun well
+_STOP_FOR_MENDING_S = 5.0
+_STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
+_RELEASE_LIMIT_S = 3.0
+_AGAIN_S = 1.0  # between two attempts to begin again
+_RENEWALS = 4  # in the time that the lease lasts
+
+
+class Fenced(LeaseLost):
+    """Replication has ended here: the lease is somebody else's."""
+
+
+def mend(database: Path) -> None:
+    """Bring what is only in the WAL into the file, while Litestream, which holds that up, is away.
+
+    After the crash of a writer, Litestream 0.5.17 may decide to copy the whole database, look for a page in the file
+    that is still in the WAL only, and fail so for ever: "write ltx from db: read database page 136: EOF". PASSIVE waits
+    for nobody and holds up nobody; Litestream then makes its copy.
+    """
+    conn = open_connection(database)
+    try:
+        rows(conn, "PRAGMA wal_checkpoint(PASSIVE)")
+    finally:
+        conn.close()
+
+
+def is_own_trouble(line: str) -> bool:
+    """Whether Litestream says in its log that it could not read the database, or write its own files."""
+    return any(trouble in line for trouble in _OWN_TROUBLE) and _CANT_ASK not in line
+
+
+class Keeper:
+    """One Litestream process after another, on one database, for as long as the lease is ours.
+
+    Args:
+        argv: the program, with the configuration that names the database, *control*, and ``POSTROOM_REPLICA_URL``.
+        replica: the URL; Litestream's environment names the lease's present place below it.
+        lease: taken, and kept by this from now on.
+        tell: gets what happened: the name of the event, and facts. Its names are those in ``infra/replicate.py``.
+        on_line: gets what Litestream says; by default, that goes where our own output goes.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        replica: str,
+        environment: Mapping[str, str],
+        database: Path,
+        control: Path,
+        lease: Lease,
+        tell: Callable[..., None],
+        on_line: Callable[[str], None] = lambda line: print(line, flush=True),  # noqa: T201 - it is Litestream's log
+        stop_limit_s: float = _STOP_LIMIT_S,
+    ) -> None:
+        self.control = control
+        self.lease = lease
+        self.is_behind = False  # it runs, and yet what is committed does not reach the bucket
+        self._replica = replica
+        self._argv = argv
+        self._environment = environment
+        self._database = database
+        self._tell = tell
+        self._on_line = on_line
+        self._stop_limit_s = stop_limit_s
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._must_mend = False
+        self._is_doubtful = False  # it had trouble of its own, and what it sends may lack something
+        self._spawned = asyncio.Event()
+        self._ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process and self._process.returncode is None else None
+
+    @property
+    def place(self) -> str:
+        """The URL of the present place: where the newest copy is, or is about to be."""
+        return at(self._replica, self.lease.pointer.place.prefix)
+
+    async def start(self) -> None:
+        """Start, and go on by itself from here."""
+        self._process = await self._spawn()
+        works = (self._keep(self._process), self._begin_on(), self._look_on(), self._renew_on())
+        self._tasks = [asyncio.create_task(work) for work in works]
+
+    async def wait(self) -> None:
+        """Return when it was stopped, and not before.
+
+        Raises:
+            Fenced: the lease is lost, and Litestream was killed.
+        """
+        done, _ = await asyncio.wait([self._lost, *self._tasks], return_when=asyncio.FIRST_EXCEPTION)
+        for ended in done:
+            if not ended.cancelled():
+                ended.result()
+
+    async def sync(self, limit_s: float) -> str | None:
+        """Have everything committed so far brought to the replica; None when it is there, else why not."""
+        try:
+            await sync(self.control, self._database, limit_s)
+        except NotReplicated as error:
+            return str(error)
+        return None
+
+    async def stop(self) -> int:
+        """End after a last sync, which Litestream makes at SIGTERM, and give the lease back; Litestream's code."""
+        self._end()
+        for task in self._tasks[1:]:
+            task.cancel()
+        await asyncio.gather(*self._tasks[1:], return_exceptions=True)
+        code = 0
+        if self._process is not None:
+            await stop(self._process, timeout_s=self._stop_limit_s)
+            code = self._process.returncode or 0
+        await asyncio.gather(*self._tasks[:1])
+        if code == 0 and not self._is_doubtful:
+            await asyncio.to_thread(notes.vouch, self._database)
+        self.control.unlink(missing_ok=True)
+        if not self._lost.done():
+            with contextlib.suppress(PostroomError, TimeoutError):  # then it runs out by itself
+                facts = await aside(self._facts)
+                await asyncio.wait_for(self.lease.release(facts.mark or None), _RELEASE_LIMIT_S)
+        return code
+
+    async def look(self, limit_s: float = _LOOK_LIMIT_S) -> str | None:
+        """One look: tell what changed, and mend what can be mended. Why it is behind, or None."""
+        problem = await self.sync(limit_s)
+        was_behind, self.is_behind = self.is_behind, problem is not None
+        if problem is None:
+            if was_behind:
+                self._tell("replicate.caught_up")
+        elif not was_behind:
+            self._tell("replicate.behind", reason=problem)
+        elif CANT_READ in problem:
+            self._tell("replicate.mending", reason=problem)
+            self._must_mend = True
+            await self._stop_litestream()
+        return problem
+
+    async def _stop_litestream(self) -> None:
+        """``_keep`` starts it again."""
+        if self._process is not None:
+            await stop(self._process, timeout_s=_STOP_FOR_MENDING_S)
+
+    def _listen(self, line: str) -> None:
+        self._on_line(line)
+        if is_own_trouble(line) and not self._is_doubtful:
+            self._is_doubtful = True
+            if not self._ending.done():  # at once: it may say the next moment that it has caught up
+                self._tell("replicate.doubtful", said=line[:500])
+                self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            kill_group(self._process.pid)
+
+    async def _begin_on(self) -> None:
+        """Note in the pointer when a place has its first whole copy; until then readers take the state before."""
+        while True:
+            await self._spawned.wait()
+            self._spawned.clear()
+            pause_s = 0.01
+            while not self.lease.pointer.is_begun and not await self._begin():
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, 1.0)
+
+    async def _begin(self) -> bool:
+        place = self.lease.pointer.place
+        if is_missing(self._database) or await self.sync(_LOOK_LIMIT_S) is not None:
+            return False
+        facts = await aside(self._facts)  # on a first start the database, which came later, names the epoch
+        try:
+            await self.lease.begun(place, facts.epoch)
+        except LeaseLost as error:
+            self._fence(str(error))
+        except PostroomError:
+            return False
+        if self.lease.pointer.is_begun:
+            self._tell("replicate.begun")
+        return True
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            if not self._must_mend:
+                await self.look()
+
+    async def _renew_on(self) -> None:
+        is_told = False
+        while True:
+            await asyncio.sleep(self.lease.ttl_ms / 1000 / _RENEWALS)
+            problem = await self._renew()
+            if self._ending.done():
+                return
+            if problem is not None and not is_told:
+                self._tell("replicate.lease_unsure", reason=problem)
+            elif problem is None and is_told:
+                self._tell("replicate.lease_renewed")
+            is_told = problem is not None
+
+    async def _renew(self) -> str | None:
+        """Renew the lease; why that is not known to have succeeded, or None. Losing it ends everything."""
+        facts = await aside(self._facts)
+        try:
+            await self.lease.renew(mark=facts.mark)
+        except LeaseLost as error:
+            self._fence(str(error))
+        except PostroomError as error:  # the store does not answer, or refuses: its lease may still be ours
+            return str(error)
+        return None
+
+    def _fence(self, reason: str) -> None:
+        """End replication at once, without a last sync."""
+        self._end()
+        self._kill()
+        self._tell("replicate.fenced", reason=reason)
+        if not self._lost.done():
+            self._lost.set_exception(Fenced(reason))
+            self._lost.exception()  # whoever waits gets it, nobody has to
+        for task in self._tasks[1:]:
+            if task is not asyncio.current_task():
+                task.cancel()
+
+    def _facts(self) -> Facts:
+        try:
+            return Facts(None, 0) if is_missing(self._database) else facts_of(self._database)
+        except PostroomError:
+            return Facts(None, 0)
+
+    def _end(self) -> None:
+        if not self._ending.done():
+            self._ending.set_result(None)
+
+    async def _pause(self, seconds: float) -> None:
+        """Unless the end comes before."""
+        await asyncio.wait([self._ending], timeout=seconds)
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        self.control.unlink(missing_ok=True)
+        self._is_doubtful = False
+        await asyncio.to_thread(notes.open_again, self._database)
+        process = await spawn(self._argv, environment={**self._environment, "POSTROOM_REPLICA_URL": self.place})
+        self._spawned.set()
+        return process
+
+    async def _keep(self, process: asyncio.subprocess.Process) -> None:
+        """Hand over what it says; start it again when it ends."""
+        backoff_s = _FIRST_BACKOFF_S
+        clock = asyncio.get_running_loop().time
+        while True:
+            started = clock()
+            if process.stdout is not None:
+                await follow(process.stdout, self._listen)
+            code = await process.wait()
+            if self._ending.done():
+                return
+            if clock() - started > _SETTLED_S:
+                backoff_s = _FIRST_BACKOFF_S
+            self._tell("replicate.litestream_ended", code=code, again_in_s=backoff_s)
+            await self._pause(backoff_s)
+            backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)
+            followed = await self._follow_up()
+            if followed is None:
+                return
+            self._process = process = followed
+            self._tell("replicate.litestream_started", replica=self.place)
+
+    async def _follow_up(self) -> asyncio.subprocess.Process | None:
+        """Another Litestream, in a place of its own, as soon as that can be; None when the end comes before."""
+        is_told = False
+        while not self._ending.done():
+            try:
+                if self._must_mend:
+                    await asyncio.to_thread(mend, self._database)
+                    self._must_mend = False
+                await self.lease.begin_again()
+                await asyncio.to_thread(notes.forget, self._database)
+                return None if self._ending.done() else await self._spawn()
+            except LeaseLost as error:
+                self._fence(str(error))
+            except (PostroomError, OSError, apsw.Error) as error:  # the bucket is away, or the disk is full
+                if not is_told:
+                    self._tell("replicate.waiting", reason=str(error))
+                is_told = True
+                await self._pause(_AGAIN_S)
+        return None
