@@ -20,6 +20,7 @@ from tests.emulator.harness import descendants
 pytestmark = pytest.mark.e2e
 
 PEOPLE = 12
+PATIENCE_S = 90.0  # a round to the bucket takes seconds where much else runs
 
 
 @pytest.fixture
@@ -31,9 +32,10 @@ def dice() -> random.Random:
 
 
 @contextmanager
-def running(state: Path, durability: str) -> Iterator[System]:
-    """A system of that durability."""
-    system = System(state, {"POSTROOM_DURABILITY": durability})
+def running(state: Path, durability: str, timeout_ms: int = 2000) -> Iterator[System]:
+    """A system of that durability, which waits so long for the bucket."""
+    environment = {"POSTROOM_DURABILITY": durability, "POSTROOM_REPLICATION_TIMEOUT_MS": str(timeout_ms)}
+    system = System(state, environment)
     system.start()
     try:
         yield system
@@ -116,10 +118,10 @@ def pid_of(system: System, part: str) -> int:
 def test_what_was_acknowledged_as_replicated_outlives_all_processes_and_the_disk(
     tmp_path: Path, dice: random.Random
 ) -> None:
-    with running(tmp_path / "state", "replicated") as system:
+    with running(tmp_path / "state", "replicated", timeout_ms=8000) as system:
         platform = Platform(system, first=1000)
         enough = dice.randrange(20, 120)
-        until("people to write", lambda: len(platform.acknowledged) >= enough)
+        until("people to write", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)
         lose_everything(system)
         acknowledged = platform.finish()
         system.start()
@@ -150,11 +152,11 @@ def test_while_the_bucket_is_away_nothing_is_acknowledged_and_what_comes_again_i
 @pytest.mark.long
 def test_it_does_so_again_and_again(tmp_path: Path, dice: random.Random) -> None:
     acknowledged: set[str] = set()
-    with running(tmp_path / "state", "local,telegram=replicated") as system:
+    with running(tmp_path / "state", "local,telegram=replicated", timeout_ms=8000) as system:
         for life in range(1, 6):
             platform = Platform(system, first=life * 1_000_000)
             enough = dice.randrange(1, 300)
-            until("people to write", lambda: len(platform.acknowledged) >= enough)  # noqa: B023 - waited for here
+            until("people to write", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)  # noqa: B023 - waited for here
             lose_everything(system)
             acknowledged |= platform.finish()
             system.start()
