@@ -183,6 +183,7 @@ def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int
         target = _merge(conn, source, target, now_ms=now_ms)
     for statement in REDIRECT:
         conn.execute(statement, {"from": source.id, "to": target.id, "channel": channel, "new": new})
+    conn.execute(REDIRECT_HELD, {"to": target.id, "new": new})
     return target
 
 
@@ -211,6 +212,15 @@ REDIRECT = (
     """,
     "UPDATE responses SET chat_id = :to, platform_id = :new WHERE status = 'dead' AND chat_id = :from",
 )
+
+# What waits for somebody's yes: the event says where it came from, and is given to its agent there.
+REDIRECT_HELD = """
+    UPDATE held
+       SET event = json_set(event, '$.platform_id', :new)
+     WHERE approval_id IN (SELECT id
+                             FROM approvals INDEXED BY approvals_of_chat
+                            WHERE status = 'pending' AND chat_id = :to)
+"""
 
 _MERGE = (
     # Of two sessions with the same key the one of the old chat goes on; what waits in the other still runs there.

@@ -115,6 +115,21 @@ def test_what_can_not_be_done_is_told_and_undone_whole_and_the_decision_stands(c
     assert said(conn)[-1].endswith("could not be done\\: there is no agent \\'assistant\\'\\.**")
 
 
+@pytest.mark.parametrize("is_there", [False, True], ids=["a new id", "an id that has a chat"])
+@pytest.mark.parametrize("is_wired", [False, True])
+def test_what_was_held_in_a_group_that_got_another_id_is_given_to_its_agent(conn, owner, is_there, is_wired):
+    chat = make_chat(conn, is_group=True)
+    if is_wired:
+        wire(conn, chat)
+    approval = (ask_sender if is_wired else ask_chat)(conn, event(is_group=True)).approval
+    if is_there:
+        make_chat(conn, "-200", is_group=True)
+    with transaction(conn):
+        chats.move(conn, "telegram", "100", "-200", now_ms=NOW)
+    assert decide(conn, approval).stored == 1
+    assert rows(conn, "SELECT message, platform_id FROM messages") == [("text of 1", "-200")]
+
+
 def test_the_same_person_is_not_asked_about_twice_in_two_chats(conn, place, owner):
     wire(conn, make_chat(conn, "200", is_group=True))
     first, second = (ask_sender(conn, event(key, chat=chat)).approval for key, chat in (("1", "100"), ("2", "200")))

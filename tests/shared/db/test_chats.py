@@ -253,6 +253,12 @@ def test_what_waits_is_found_by_indexes_of_what_waits(conn):
         assert " INDEX " in plan(conn, statement, **values, **more)[0]
 
 
+def test_what_is_held_is_found_by_indexes(conn):
+    lines = plan(conn, chats.REDIRECT_HELD, to=1, new="n")
+    assert any("approvals_of_chat (chat_id=?)" in line for line in lines)
+    assert not any(line.startswith("SCAN") for line in lines)
+
+
 def test_the_status_is_of_the_chat_on_that_platform(conn):
     make_chat(conn, "1", "telegram"), make_chat(conn, "1", "discord")
     with transaction(conn):
