@@ -323,7 +323,7 @@ async def _steps(session: aiohttp.ClientSession, seat: Seat) -> AsyncIterator["a
 
 
 async def _read(response: aiohttp.ClientResponse, seat: Seat, queue: "asyncio.Queue[Step | None]") -> None:
-    name = ""
+    name, told = "", dict[str, Step]()
     with suppress(aiohttp.ClientError, OSError):
         async for raw in response.content:
             line = raw.decode().rstrip("\n")
@@ -332,8 +332,12 @@ async def _read(response: aiohttp.ClientResponse, seat: Seat, queue: "asyncio.Qu
             elif line.startswith("data: "):
                 news = json.loads(line.removeprefix("data: "))
                 step = _step(name, news, seat) if _is_here(news, seat) else None
-                if step is not None:
+                # News carry a message as it is by now: what changed quickly comes twice, the same both times.
+                is_told = name == "message" and told.get(news.get("id")) == step
+                if step is not None and not is_told:
                     queue.put_nowait(step)
+                    if name == "message":
+                        told[news["id"]] = step
     queue.put_nowait(None)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
@@ -133,6 +134,24 @@ def test_once_prints_a_deferred_answer_when_it_is_there(play, capsys, monkeypatc
         assert capsys.readouterr().out == "pong\n"
 
     play(scenario)
+
+
+def test_a_message_that_changed_before_its_news_were_read_is_printed_once():
+    seat = chat.Seat("", "discord", "1", "Ana", DM)
+    message = {"platform": "discord", "chat": DM, "id": "7", "author": {"name": "Postroom", "is_bot": True}}
+    news = [message | {"text": "pong"}, message | {"text": "pong"}, message | {"text": "pong, and more"}]
+
+    async def lines():
+        for each in news:
+            yield b"event: message\n"
+            yield f"data: {json.dumps(each)}\n".encode()
+
+    async def scenario():
+        steps = asyncio.Queue()
+        await chat._read(SimpleNamespace(content=lines()), seat, steps)
+        return [steps.get_nowait() for _ in range(steps.qsize())]
+
+    assert asyncio.run(scenario()) == [chat.Step("reply", "pong"), chat.Step("reply", "pong, and more"), None]
 
 
 def test_once_without_a_reply_says_why_and_ends_with_75(play, capsys):
