@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
 import aiohttp
@@ -28,13 +29,17 @@ class ChatError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Who speaks where: *root* is the chat page's address, the rest are ids on *platform*."""
+    """Who speaks where: *root* is the chat page's address, *person* and *chat* are ids on *platform*.
+
+    *called* is what has to be in a text that is meant for the bot; empty where everything is.
+    """
 
     root: str
     platform: str
     person: str
     name: str
     chat: str
+    called: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +54,26 @@ class Step:
 
 
 def run_chat(
-    platform: str, *, base_url: str, person: str, once: str | None, timeout_s: float, chat: str | None = None
+    platform: str,
+    *,
+    base_url: str,
+    person: str,
+    once: str | None,
+    timeout_s: float,
+    chat: str | None = None,
+    state: Path | None = None,
 ) -> int:
     """Talk to the agent as *person* (a name or an id) until Ctrl-D; with *once*, say that and print the replies.
 
-    *chat* is the title or the id of a group that the person is in; else it is their own chat with the bot.
+    *chat* is the title or the id of a group that the person is in; else it is their own chat with the bot. *state* is
+    the emulator's folder, for the commands that are advised.
 
     Returns 0; 75 when *once* had no reply within *timeout_s*; 1 when the emulator can't be talked to.
     """
     try:
-        return asyncio.run(_chat(platform, chat, base_url=base_url, person=person, once=once, timeout_s=timeout_s))
+        return asyncio.run(
+            _chat(platform, chat, base_url=base_url, person=person, once=once, timeout_s=timeout_s, state=state)
+        )
     except ChatError as problem:
         _write(f"{problem}\n", sys.stderr)
         return FAILED
@@ -67,26 +82,37 @@ def run_chat(
 
 
 async def _chat(
-    platform: str, chat: str | None, *, base_url: str, person: str, once: str | None, timeout_s: float
+    platform: str,
+    chat: str | None,
+    *,
+    base_url: str,
+    person: str,
+    once: str | None,
+    timeout_s: float,
+    state: Path | None,
 ) -> int:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         seat = await _take_seat(session, platform, base_url=base_url, person=person, chat=chat)
         async with _steps(session, seat) as steps:
-            if once is not None:
-                return await _once(session, seat, steps, once, timeout_s)
-            return await _interactive(session, seat, steps, timeout_s)
+            if once is None:
+                last = await _interactive(session, seat, steps)
+            else:
+                await _say(session, seat, once)
+                last = once
+            if last is None:
+                return 0
+            return await _replies(steps, timeout_s, _advice(seat, last, state))
 
 
-async def _once(
-    session: aiohttp.ClientSession, seat: Seat, steps: "asyncio.Queue[Step | None]", text: str, timeout_s: float
-) -> int:
-    """Say *text*; print replies until it has been quiet for a while."""
-    await _say(session, seat, text)
-    return await _replies(steps, timeout_s)
+def _advice(seat: Seat, text: str, state: Path | None) -> str:
+    """Where to look, when nothing answers *text*."""
+    is_meant = seat.called.casefold() in text.casefold()
+    meant = "" if is_meant else f" Here the bot is meant when it is named, {seat.called}, or replied to."
+    return f"{meant} `{typed('dropped', state)}` says what was refused, the emulator's log what else happened."
 
 
-async def _replies(steps: "asyncio.Queue[Step | None]", timeout_s: float) -> int:
+async def _replies(steps: "asyncio.Queue[Step | None]", timeout_s: float, advice: str) -> int:
     """Print replies until it has been quiet for a while: 0, or 75 with a sentence when none came."""
     trouble, replied, is_final = "", False, False
     loop = asyncio.get_running_loop()
@@ -109,17 +135,19 @@ async def _replies(steps: "asyncio.Queue[Step | None]", timeout_s: float) -> int
     if replied:
         return 0
     how_long = "" if is_final else f" within {timeout_s:g} s"
-    _write(f"No reply{how_long}.{trouble} Look at the emulator's log for what happened.\n", sys.stderr)
+    _write(f"No reply{how_long}.{trouble}{advice}\n", sys.stderr)
     return TIMED_OUT
 
 
-async def _interactive(
-    session: aiohttp.ClientSession, seat: Seat, steps: "asyncio.Queue[Step | None]", timeout_s: float
-) -> int:
-    """Lines out, replies in, until the input ends. Input that is no terminal waits for the last reply."""
+async def _interactive(session: aiohttp.ClientSession, seat: Seat, steps: "asyncio.Queue[Step | None]") -> str | None:
+    """Lines out, replies in, until the input ends.
+
+    Returns: the last line, if its reply is to be waited for, as for input that is no terminal.
+    """
     is_terminal = sys.stdin.isatty()
     if is_terminal:
-        _write(f"You are {seat.name} on {seat.platform}. Enter sends, Ctrl-D ends.\n", sys.stdout)
+        called = f" The bot is {seat.called}: name it, and it answers." if seat.called else ""
+        _write(f"You are {seat.name} on {seat.platform}.{called} Enter sends, Ctrl-D ends.\n", sys.stdout)
     screen = Screen(f"{seat.name}> " if is_terminal else "")
     printer = asyncio.create_task(screen.follow(steps))
     try:
@@ -136,8 +164,8 @@ async def _interactive(
     if is_terminal:
         _write("\n", sys.stdout)
     elif screen.is_waiting:
-        return await _replies(steps, timeout_s)
-    return 0
+        return screen.said
+    return None
 
 
 class Screen:
@@ -146,6 +174,7 @@ class Screen:
     def __init__(self, prompt: str) -> None:
         self.prompt = prompt
         self.is_waiting = False
+        self.said = ""
         self._erase = "\r\033[K" if prompt else ""
 
     def show_prompt(self) -> None:
@@ -154,7 +183,7 @@ class Screen:
     async def say(self, session: aiohttp.ClientSession, seat: Seat, text: str) -> None:
         try:
             await _say(session, seat, text)
-            self.is_waiting = True
+            self.is_waiting, self.said = True, text
         except ChatError as problem:
             _write(f"  ! {problem}\n", sys.stdout)
 
@@ -230,17 +259,20 @@ async def _take_seat(
         except (aiohttp.ClientError, OSError):
             raise ChatError(f"Nothing answers at {base_url}. Start it with: {typed('run')}") from None
         if isinstance(state, dict) and platform in state:
-            return _seat(root, platform, state[platform], person, chat)
+            return _seat(root, platform, state, person, chat)
     raise ChatError(f"{base_url} answers, but there is no chat page. Is another program on this port?")
 
 
 def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat: str | None) -> Seat:
-    wanted = person.casefold()
-    for somebody in state["people"]:
+    wanted, people = person.casefold(), state[platform]["people"]
+    for somebody in people:
         if wanted in (somebody["name"].casefold(), somebody["username"].casefold(), somebody["id"]):
-            own = [place for place in state["chats"] if somebody["id"] in place["members"]]
-            return Seat(root, platform, somebody["id"], somebody["name"], _place(own, somebody["name"], chat))
-    names = ", ".join(somebody["name"] for somebody in state["people"][:10])
+            own = [place for place in state[platform]["chats"] if somebody["id"] in place["members"]]
+            place = _place(own, somebody["name"], chat)
+            # A direct chat is the bot's, and so is each command of Discord.
+            called = f"@{state['bot']['username']}" if chat is not None and platform == "telegram" else ""
+            return Seat(root, platform, somebody["id"], somebody["name"], place, called)
+    names = ", ".join(somebody["name"] for somebody in people[:10])
     raise ChatError(f"There is nobody called {person!r} on {platform}; there are {names}.")
 
 
@@ -253,7 +285,7 @@ def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> str
     if chat is None:
         raise ChatError(f"{name} has no chat with the bot yet.")
     titles = ", ".join(place["title"] for place in own if place["kind"] not in ("private", "dm"))
-    raise ChatError(f"{name} is in no chat called {chat!r}; there are {titles or 'none'}.")
+    raise ChatError(f"{name} is in no chat called {chat!r}, but in: {titles or 'none'}.")
 
 
 _PRESS = re.compile(r"/press\s+([1-9][0-9]{0,2})\s*")
@@ -262,6 +294,8 @@ _PRESS = re.compile(r"/press\s+([1-9][0-9]{0,2})\s*")
 async def _say(session: aiohttp.ClientSession, seat: Seat, text: str) -> None:
     """Say *text*, or press a button."""
     pressed = _PRESS.fullmatch(text)
+    if pressed is None and text.split(maxsplit=1)[:1] == ["/press"]:
+        raise ChatError("Which button? `/press 2` presses the second under the latest message that has any.")
     body = await _button(session, seat, int(pressed[1])) if pressed else {"text": text}
     body |= {"person": seat.person, "chat": seat.chat}
     try:

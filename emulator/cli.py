@@ -135,7 +135,8 @@ def chat(
     who = running(StateFolder(state.resolve()))
     if not who:
         _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`, in another terminal", 69)
-    code = run_chat(platform, base_url=who["urls"]["gateway"], person=name, once=once, timeout_s=timeout, chat=place)
+    url = who["urls"]["gateway"]
+    code = run_chat(platform, base_url=url, person=name, once=once, timeout_s=timeout, chat=place, state=state)
     raise typer.Exit(code)
 
 

@@ -158,7 +158,12 @@ def test_once_without_a_reply_says_why_and_ends_with_75(play, capsys):
     async def scenario(world):
         await world.platforms.register()
         assert await terminal(world, timeout_s=0.1) == 75
-        assert capsys.readouterr().err.startswith("No reply within 0.1 s.")
+        said = capsys.readouterr().err
+        assert said.startswith(f"No reply within 0.1 s. `{typed('dropped')}` says what was refused")
+        assert await terminal(world, chat="Lunch group", timeout_s=0.1) == 75
+        assert "the bot is meant when it is named, @postroom_bot, or replied to" in capsys.readouterr().err
+        assert await terminal(world, chat="Lunch group", once="@postroom_bot hello", timeout_s=0.1) == 75
+        assert "is meant when" not in capsys.readouterr().err
         world.endpoint.discord = lambda got: web.Response(status=500)
         assert await terminal(world, "discord") == 75
         assert "The application did not respond: the endpoint answered 500." in capsys.readouterr().err
@@ -173,6 +178,9 @@ def test_who_is_not_there_and_what_does_not_answer_is_said(play, capsys):
         assert await terminal(world, base_url="http://127.0.0.1:9") == 1
         assert f"Start it with: {typed('run')}" in capsys.readouterr().err
         assert await terminal(world, "pigeon") == 1
+        for once in ("/press", "/press x"):
+            assert await terminal(world, once=once) == 1
+            assert "Which button?" in capsys.readouterr().err
 
     play(scenario)
 
@@ -288,6 +296,6 @@ def test_a_group_is_found_by_its_title_and_one_that_is_not_there_is_said(play, c
         assert capsys.readouterr().out == "pong\n"
         assert world.endpoint.got[-1].body["message"]["chat"]["id"] == int(GROUP)
         assert await terminal(world, chat="Dinner") == 1
-        assert "Ana is in no chat called 'Dinner'; there are Lunch group." in capsys.readouterr().err
+        assert "Ana is in no chat called 'Dinner', but in: Lunch group." in capsys.readouterr().err
 
     play(scenario)
