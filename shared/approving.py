@@ -35,6 +35,7 @@ MOST_CHAT_CARDS = 3  # about new chats of one channel, before the eyes of those 
 MOST_ASKED = 20  # by one session
 MOST_BYTES = 100_000  # of arguments
 MOST_AGENTS = 8  # to choose from
+_AGAIN_MS = 60 * 60 * 1000  # after which somebody whom a card did not reach is tried again
 ALLOW_OR_REFUSE = ("Allow", "Refuse")
 IGNORE = "Ignore this chat"
 
@@ -64,8 +65,8 @@ def ask_sender(conn: apsw.Connection, place: Place, event: Event, agent: str, *,
         return Asked("nobody_to_ask")
     known = users.find(conn, chat.channel, event.sender_id)
     waiting = approvals.waiting(conn, chat.id)
-    is_asked = known is not None and any((each.agent, each.user_id) == (agent, known.id) for each in waiting)
-    if not is_asked and len(waiting) >= MOST_WAITING:
+    asked = next((each for each in waiting if known and (each.agent, each.user_id) == (agent, known.id)), None)
+    if asked is None and len(waiting) >= MOST_WAITING:
         return Asked("too_many_waiting")
     user = _user(conn, chat.channel, event, now_ms=now_ms)
     title = f"{user.shown} wants to talk to {_name(conn, agent)} in {_place(chat)}"
@@ -79,15 +80,15 @@ def ask_sender(conn: apsw.Connection, place: Place, event: Event, agent: str, *,
         title=title,
         options=ALLOW_OR_REFUSE,
     )
-    return _ask_and_hold(conn, new, event, policy=policy, now_ms=now_ms)
+    return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
 
 
 def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: Policy, now_ms: int) -> Asked:
     """Ask which agent is to answer in a chat that has none, and hold the event until that is decided."""
     if event.sender_id is None or not people.approvers(conn, None, channel=chat.channel):
         return Asked("nobody_to_ask")
-    is_asked = any(each.kind == "chat" for each in approvals.waiting(conn, chat.id))
-    if not is_asked and approvals.pending_of_channel(conn, "chat", chat.channel)[0] >= MOST_NEW_CHATS:
+    asked = next((each for each in approvals.waiting(conn, chat.id) if each.kind == "chat"), None)
+    if asked is None and approvals.pending_of_channel(conn, "chat", chat.channel)[0] >= MOST_NEW_CHATS:
         return Asked("too_many_waiting")
     offered = sorted(agents.every(conn), key=lambda each: not each.is_default)[:MOST_AGENTS]
     user = _user(conn, chat.channel, event, now_ms=now_ms)
@@ -100,7 +101,7 @@ def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: Policy,
         title=f"{user.shown} writes in {_place(chat)}, where no agent answers yet. Which one is to?",
         options=(*(cards.line(each.name, cards.LONGEST_NAME) for each in offered), IGNORE),
     )
-    return _ask_and_hold(conn, new, event, policy=policy, now_ms=now_ms)
+    return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
 
 
 def _user(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> User:
@@ -120,8 +121,13 @@ def _place(chat: Chat) -> str:
     return f"the group{name} ({chat.channel} {chat.platform_id})"
 
 
-def _ask_and_hold(conn: apsw.Connection, new: NewApproval, event: Event, *, policy: Policy, now_ms: int) -> Asked:
-    approval, is_new = approvals.request(conn, new, expires_at=now_ms + policy.approval_life_ms, now_ms=now_ms)
+def _ask_and_hold(
+    conn: apsw.Connection, asked: Approval | None, new: NewApproval, event: Event, *, policy: Policy, now_ms: int
+) -> Asked:
+    """Hold the event for what is *asked*; if that is nothing yet, ask."""
+    approval, is_new = asked, False
+    if approval is None:
+        approval, is_new = approvals.request(conn, new, expires_at=now_ms + policy.approval_life_ms, now_ms=now_ms)
     waiting = held.of(conn, approval.id)
     if any(each.event_key == event.event_key for each in waiting):
         return Asked("again", approval)
@@ -225,23 +231,33 @@ def _ask_for_agent(
 def show(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
     """Show the approval to the first who may decide it and can be reached; whether a card was written.
 
-    Nobody: it waits all the same, to be decided by REST or CLI, or to be shown later. One whose card did not arrive is
-    followed by the next.
+    Nobody: it waits all the same, to be decided by REST or CLI, or to be shown later.
     """
     if not _is_room_for(conn, approval):
         return False
-    able = people.approvers(conn, None if is_global(approval) else approval.agent, channel=_channel(conn, approval))
-    tried = next((place + 1 for place, user in enumerate(able) if user.id == approval.approver), 0)
-    for user in able[tried:]:
+    for user in _to_be_asked(conn, approval, now_ms=now_ms):
         chat_id = people.direct_chat(conn, user, now_ms=now_ms)
         chat = chats.get(conn, chat_id) if chat_id is not None else None
         if chat is not None:
             said = [event_of(each.event).text for each in held.of(conn, approval.id)]
             buttons = [[label, f"{approval.approval_id}.{choice}"] for choice, label in enumerate(approval.options)]
             card = _say(conn, chat, cards.asking(approval, said), {"buttons": buttons}, now_ms=now_ms)
+            close_card(conn, approval, "Somebody else is asked now.", now_ms=now_ms)
             approvals.shown(conn, approval.id, approver=user.id, card=card)
             return True
     return False
+
+
+def _to_be_asked(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> list[User]:
+    """Who may decide it, in turn: who did not get the card is followed by the next, and the last, later, by the first.
+
+    Later, because a card may not arrive for long, and each of them would be another row.
+    """
+    able = people.approvers(conn, None if is_global(approval) else approval.agent, channel=_channel(conn, approval))
+    tried = next((place + 1 for place, user in enumerate(able) if user.id == approval.approver), 0)
+    card = approvals.card_of(conn, approval)
+    is_later = card is None or card.created_at <= now_ms - _AGAIN_MS
+    return able[tried:] + (able[:tried] if is_later else [])
 
 
 def is_global(approval: Approval) -> bool:
@@ -295,7 +311,7 @@ def close_card(
     """
     card = approvals.card_of(conn, approval)
     chat = chats.get(conn, card.chat_id) if card else None
-    if card is None or chat is None or card.status == "dead":
+    if card is None or chat is None or card.status == "dead" or chat.status != "active":
         return False
     content: dict[str, Any] = {"edits": approval.card}
     if click is not None:

@@ -75,10 +75,11 @@ class Approval(NamedTuple):
 
 
 class Card(NamedTuple):
-    """The response that shows an approval: where it went, and whether it got there."""
+    """The response that shows an approval: where it went, whether it got there, and since when."""
 
     chat_id: int
     status: str
+    created_at: int
 
 
 _SELECT = """
@@ -222,7 +223,7 @@ def shown(conn: apsw.Connection, id_: int, *, approver: int, card: int) -> None:
 
 def card_of(conn: apsw.Connection, approval: Approval) -> Card | None:
     """The card that shows the approval, or None. It is not pruned while the approval is pending."""
-    found = rows(conn, "SELECT chat_id, status FROM responses WHERE id = :card", {"card": approval.card})
+    found = rows(conn, "SELECT chat_id, status, created_at FROM responses WHERE id = :card", {"card": approval.card})
     return Card._make(found[0]) if found else None
 
 
@@ -233,13 +234,25 @@ def card_of(conn: apsw.Connection, approval: Approval) -> Card | None:
 OF_CHAT = _SELECT + " INDEXED BY approvals_of_chat WHERE a.status = 'pending' AND a.chat_id = :chat ORDER BY a.id"
 OF_USER = _SELECT + " INDEXED BY approvals_pending WHERE a.status = 'pending' AND a.user_id = :user ORDER BY a.id"
 
-# Nobody was shown it, or only by a card that never arrived.
+# The card arrived, or is on its way, and whom it was shown to can still answer it: they have not blocked the bot, and
+# have a say in the matter.
+_SEEN = """
+    EXISTS (SELECT 1
+              FROM responses r
+              JOIN chats t ON t.id = r.chat_id
+             WHERE r.id = a.card AND r.status <> 'dead' AND t.status = 'active')
+    AND EXISTS (SELECT 1
+                  FROM user_roles o
+                 WHERE o.user_id = a.approver
+                   AND (o.agent IS NULL OR (o.agent = a.agent AND ifnull(a.payload ->> '$.is_global', 0) = 0)))
+"""
+
+# Before nobody's eyes.
 UNSEEN = (
     _SELECT
-    + """
+    + f"""
       INDEXED BY approvals_pending
-      LEFT JOIN responses r ON r.id = a.card
-     WHERE a.status = 'pending' AND a.id > :after AND (r.id IS NULL OR r.status = 'dead')
+     WHERE a.status = 'pending' AND a.id > :after AND NOT ({_SEEN})
        AND (:kind IS NULL OR a.kind = :kind) AND (:chat IS NULL OR a.chat_id = :chat)
      ORDER BY a.id
      LIMIT :limit
@@ -282,18 +295,16 @@ OF_SESSION = """
       FROM approvals INDEXED BY approvals_pending
      WHERE status = 'pending' AND session_id = :session
 """
-OF_CHANNEL = """
-    SELECT count(*), count(r.id)
+OF_CHANNEL = f"""
+    SELECT count(*), ifnull(sum({_SEEN}), 0)
       FROM approvals a INDEXED BY approvals_pending
      CROSS JOIN chats c ON c.id = a.chat_id
-      LEFT JOIN responses r ON r.id = a.card AND r.status <> 'dead'
      WHERE a.status = 'pending' AND a.kind = :kind AND c.channel = :channel
 """
-CARD_OPEN = """
+CARD_OPEN = f"""
     SELECT EXISTS (SELECT 1
                      FROM approvals a INDEXED BY approvals_of_chat
-                     JOIN responses r ON r.id = a.card
-                    WHERE a.status = 'pending' AND a.chat_id = :chat AND r.status <> 'dead')
+                    WHERE a.status = 'pending' AND a.chat_id = :chat AND {_SEEN})
 """
 
 

@@ -4,13 +4,14 @@ import pytest
 
 from shared import approving, people
 from shared.approving import MOST_ASKED, MOST_CHAT_CARDS, MOST_HELD, MOST_NEW_CHATS, MOST_WAITING
-from shared.db import approvals, chats, held
+from shared.db import approvals, chats, held, users
 from shared.db.connection import rows, transaction
 from shared.errors import ConfigInvalid, NotFound, UnknownName, WrongState
 from tests.asking import LATE, POLICY, ask_chat, ask_sender, event, person, shown
 from tests.support import NOW, column, dump, make_agent, make_chat, make_session, race, row, wire
 
 OWNER = "1"
+HOUR = 60 * 60 * 1000
 
 
 @pytest.fixture
@@ -120,6 +121,77 @@ def test_a_card_that_did_not_arrive_is_followed_by_the_next_with_a_say_and_by_no
         with transaction(conn):
             approving.show_waiting(conn, limit=9, now_ms=NOW)
     assert [chat for chat, _ in shown(conn)] == ["telegram 8", "telegram 9"]
+
+
+def test_when_a_card_reached_nobody_who_may_decide_they_are_tried_again_an_hour_later(conn, place):
+    person(conn, "8", "admin")
+    ask_sender(conn, event())
+    rows(conn, "UPDATE responses SET status = 'dead'")
+    person(conn, "9", "admin", "assistant")
+    with transaction(conn):
+        assert approving.show_waiting(conn, limit=9, now_ms=NOW + HOUR - 1) == (0, 0)
+        assert approving.show_waiting(conn, limit=9, now_ms=NOW + HOUR) == (1, 0)
+    assert [chat for chat, _ in shown(conn)] == ["telegram 8", "telegram 9"]
+
+
+def revoked(conn, user):
+    people.revoke(conn, user.id, "admin", "assistant")
+
+
+def blocked(conn, user):
+    chats.set_status(conn, "telegram", user.sender_id, "inactive", now_ms=NOW)
+
+
+def deleted(conn, user):
+    users.delete(conn, user.id)
+
+
+@pytest.mark.parametrize(("leave", "is_told"), [(revoked, True), (blocked, False), (deleted, True)])
+def test_who_was_asked_and_can_decide_no_more_is_followed_by_the_next(conn, place, leave, is_told):
+    person(conn, "1", "owner")
+    gone = person(conn, "8", "admin", "assistant")
+    ask_sender(conn, event())
+    rows(conn, "UPDATE responses SET status = 'acked', acked_at = 1")
+    with transaction(conn):
+        assert approving.show_waiting(conn, limit=9, now_ms=NOW) == (0, 0)
+        leave(conn, gone)
+        assert approving.show_waiting(conn, limit=9, now_ms=NOW) == (1, 0)
+        assert approving.show_waiting(conn, limit=9, now_ms=NOW) == (0, 0)
+    assert [(chat, "buttons" in content) for chat, content in shown(conn)] == [
+        ("telegram 8", True),
+        ("telegram 1", True),
+        *([("telegram 8", False)] if is_told else []),
+    ]
+    told = column(conn, "SELECT message FROM responses WHERE content ->> '$.edits' = 1")
+    assert ["**Somebody else is asked now\\.**" in text for text in told] == [True] * is_told
+
+
+def test_what_concerns_everything_is_not_left_with_who_is_an_admin_of_one_agent_now(conn):
+    _, session = make_session(conn)
+    was = person(conn, "8", "admin")
+    with transaction(conn):
+        approving.ask_action(conn, session, "assistant", "create_agent", {"name": "Bob"}, policy=POLICY, now_ms=NOW)
+        people.grant(conn, was.id, "admin", "assistant", by="test", now_ms=NOW)
+        people.revoke(conn, was.id, "admin", None)
+        assert approving.show_waiting(conn, limit=9, now_ms=NOW) == (0, 0)
+    person(conn, "1", "owner")
+    with transaction(conn):
+        assert approving.show_waiting(conn, limit=9, now_ms=NOW) == (1, 0)
+
+
+@pytest.mark.parametrize("is_wired", [False, True])
+def test_when_two_chats_become_one_nobody_is_asked_about_twice(conn, is_wired):
+    person(conn, OWNER, "owner")
+    old = make_chat(conn, is_group=True)
+    make_chat(conn, "-200", is_group=True)
+    if is_wired:
+        wire(conn, old)
+    ask = ask_sender if is_wired else ask_chat
+    asked = ask(conn, event(is_group=True)).approval
+    with transaction(conn):
+        chats.move(conn, "telegram", "100", "-200", now_ms=NOW)
+    assert ask(conn, event("2", chat="-200", is_group=True)).approval.approval_id == asked.approval_id
+    assert held.count(conn, asked.id) == 2
 
 
 def test_the_same_event_is_held_once(conn, place):

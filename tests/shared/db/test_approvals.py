@@ -3,6 +3,7 @@ import threading
 
 import pytest
 
+from shared import people
 from shared.db import approvals, responses, users
 from shared.db.approvals import NewApproval
 from shared.db.connection import open_connection, rows, transaction
@@ -176,6 +177,7 @@ def test_of_people_who_decide_at_once_one_wins(conn, db):
 def show(conn, id_, response):
     with transaction(conn):
         user = users.ensure(conn, "telegram", "5", name="Ana", now_ms=NOW)
+        people.grant(conn, user.id, "admin", None, by="test", now_ms=NOW)
         approvals.shown(conn, approvals.get(conn, id_).id, approver=user.id, card=response)
 
 
@@ -183,7 +185,7 @@ def test_a_card_is_found_where_it_was_sent(conn):
     id_ = request(conn)
     assert approvals.card_of(conn, approvals.get(conn, id_)) is None
     show(conn, id_, answer(conn, chat="5"))
-    assert approvals.card_of(conn, approvals.get(conn, id_)) == (make_chat(conn, "5"), "pending")
+    assert approvals.card_of(conn, approvals.get(conn, id_)) == (make_chat(conn, "5"), "pending", NOW)
 
 
 def test_what_nobody_sees_is_what_has_no_card_or_a_dead_one(conn):
