@@ -8,6 +8,7 @@ list of processes would have it, and it is not sent in the clear to another mach
 import http.client
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from emulator.typed import STATE, typed
 URL = "POSTROOM_URL"
 TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name
 _LIMIT_S = 30.0
+_LISTED = re.compile(r"GET /api/([a-z]+) lists them")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FAILURES: Mapping[int, type[EmulatorError]] = {
     400: failures.Invalid,
@@ -88,7 +90,21 @@ class Rest:
             answer = None
         if 200 <= status < 300 and answer is not None:
             return answer
-        raise _failure(status, f"{method} {target}", answer, self.url)
+        raise self._failure(status, f"{method} {target}", answer)
+
+    def _failure(self, status: int, request: str, answer: Any) -> EmulatorError:
+        sentence = answer.get("error") if isinstance(answer, dict) else None
+        if status == 401:
+            return failures.Refused(f"{self.url} wants its token: set {TOKEN} to the value that it was started with")
+        if not isinstance(sentence, str) or sentence in ("Not Found", "Method Not Allowed"):
+            if status in (404, 405):
+                return EmulatorError(f"{self.url} does not know {request}: it is another release than this command")
+            return EmulatorError(f"{self.url} answered {status} to {request}; its log says why")
+        return _FAILURES.get(status, EmulatorError)(_LISTED.sub(self._listed, sentence))
+
+    def _listed(self, found: re.Match[str]) -> str:
+        """What the API says for its own callers, as a command."""
+        return f"`{self.typed(f'{found[1]} list')}` lists them"
 
     def _exchange(self, method: str, target: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
         """Not urllib: that would ask the proxies of the shell."""
@@ -161,14 +177,3 @@ def _checked(url: str, token: str | None) -> str:
             f"(ssh -L 3777:127.0.0.1:3777 HOST, and POSTROOM_URL=http://127.0.0.1:3777)"
         )
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def _failure(status: int, request: str, answer: Any, url: str) -> EmulatorError:
-    sentence = answer.get("error") if isinstance(answer, dict) else None
-    if status == 401:
-        return failures.Refused(f"{url} wants its token: set {TOKEN} to the value that it was started with")
-    if not isinstance(sentence, str) or sentence in ("Not Found", "Method Not Allowed"):
-        if status in (404, 405):
-            return failures.EmulatorError(f"{url} does not know {request}: it is another release than this command")
-        return failures.EmulatorError(f"{url} answered {status} to {request}; its log says why")
-    return _FAILURES.get(status, EmulatorError)(sentence)

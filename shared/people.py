@@ -105,7 +105,7 @@ def _check_role(role: str, agent: str | None) -> None:
 
 def _check(conn: apsw.Connection, user_id: int, agent: str | None) -> None:
     if users.get(conn, user_id) is None:
-        raise NotFound(f"there is no user {user_id}")
+        raise NotFound(f"there is no user {user_id}; GET /api/users lists them")
     if agent is not None and agents.get(conn, agent) is None:
         raise NotFound(f"there is no agent {agent!r}")
 

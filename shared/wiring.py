@@ -54,9 +54,9 @@ def connect(
     """
     chat = chats.get(conn, chat_id)
     if chat is None:
-        raise NotFound(f"there is no chat {chat_id}: nothing to wire {agent!r} to")
+        raise NotFound(f"there is no chat {chat_id} to wire {agent!r} to; GET /api/chats lists them")
     if agents.get(conn, agent) is None:
-        raise NotFound(f"there is no agent {agent!r} to wire to chat {chat_id}")
+        raise NotFound(f"there is no agent {agent!r} to wire to chat {chat_id}; GET /api/agents lists them")
     known = wirings.get(conn, chat_id, agent)
     wanted = {**_as_it_is(chat, known), **(changes or {})}
     _check(wanted)

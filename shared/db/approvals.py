@@ -183,7 +183,8 @@ def decide(
     if not found:
         known = _must_get(conn, approval_id)
         if known.status != "pending":
-            raise WrongState(f"approval {approval_id} is {known.status}")
+            by = f", by {known.decided_by}" if known.decided_by else ""
+            raise WrongState(f"approval {approval_id} is {known.status} already{by}")
         if known.expires_at <= now_ms:
             raise WrongState(f"approval {approval_id} is too old")
         raise WrongState(f"approval {approval_id} has no choice {choice}: choose 0 to {len(known.options) - 1}")

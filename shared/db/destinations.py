@@ -117,12 +117,12 @@ def _named_after(conn: apsw.Connection, chat: int | None, target_agent: str | No
     if chat is None:
         found = rows(conn, "SELECT name FROM agents WHERE id = :id AND retired_at IS NULL", {"id": target_agent})
         if not found:
-            raise NotFound(f"there is no agent {target_agent!r} to send to")
+            raise NotFound(f"there is no agent {target_agent!r} to send to; GET /api/agents lists them")
         name = str(target_agent)
         return f"agent-{name}"[:_LONGEST] if _is_numbered(name) else name
     found = rows(conn, "SELECT name FROM chats WHERE id = :id", {"id": chat})
     if not found:
-        raise NotFound(f"there is no chat {chat} to send to")
+        raise NotFound(f"there is no chat {chat} to send to; GET /api/chats lists them")
     name = slug(found[0][0] or "")
     return f"chat-{chat}" if not name or _is_numbered(name) else name
 

@@ -90,6 +90,13 @@ def test_a_refusal_is_the_apis_own_sentence_with_an_exit_code(
     assert refused.value.exit_code == code
 
 
+def test_where_the_api_names_a_list_of_its_own_the_command_is_named() -> None:
+    said = b'{"error": "there is no chat 9; GET /api/chats lists them"}'
+    with answering(404, said) as (url, _), pytest.raises(EmulatorError) as refused:
+        Rest(url, state=Path("here")).get("chats", 9)
+    assert str(refused.value) == f"there is no chat 9; `{typed('chats list', Path('here'))}` lists them"
+
+
 def test_where_nobody_listens_the_address_is_named() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))

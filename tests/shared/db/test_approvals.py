@@ -77,7 +77,7 @@ def test_the_event_that_decided_is_remembered(conn):
 def test_the_first_decision_holds(conn):
     id_ = request(conn)
     decide(conn, id_, 1)
-    with pytest.raises(WrongState, match=f"{id_} is refused"):
+    with pytest.raises(WrongState, match=f"{id_} is refused already, by telegram 5$"):
         decide(conn, id_, 0, by="telegram 6")
     assert (approvals.get(conn, id_).status, approvals.get(conn, id_).decided_by) == ("refused", "telegram 5")
 
