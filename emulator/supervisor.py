@@ -17,19 +17,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator import environment, ownlogs, ports, replica
+from emulator import datafile, environment, ownlogs, ports, replica
 from emulator.console import Console
-from emulator.failures import EmulatorError, Misconfigured, NotADatabase, NotReady, Taken
+from emulator.failures import EmulatorError, Misconfigured, NotReady, Taken
 from emulator.fleet import Fleet, Function, affected, forget_compiled
 from emulator.forks import Forks
 from emulator.objects import ObjectStore
 from emulator.state import Lock, StateFolder, write_private
-from emulator.typed import typed
-from infra.copies import FileRefused
+from emulator.typed import short, typed
 from infra.keeper import Fenced
 from infra.lease import ttl_from
-from infra.prepare import Ready, Step, prepare
-from shared.errors import InUse, PostroomError
 
 if TYPE_CHECKING:
     from infra.template import Deployment
@@ -291,7 +288,7 @@ class Supervisor:
         kept = "kept" if options.is_kept else "thrown away at the end"
         self._console.say(
             f"postroom emulator {_version()}   {options.template.name} ok ({counts})   "
-            f"state {_short(self._state.path)} ({kept})",
+            f"state {short(self._state.path)} ({kept})",
             event="emulator.starting",
             pid=os.getpid(),
             state=str(self._state.path),
@@ -368,72 +365,18 @@ class Supervisor:
     async def _start_database(self, s3_up: "asyncio.Task[None]") -> None:
         """The file, when it is known that it is the newest, or restored: nothing of ours opens it before that."""
         await asyncio.gather(asyncio.shield(s3_up), self._forks.renew())
-        ready = await self._claim()
+        aws = self._base | environment.DUMMY_AWS
+        ready = await datafile.claim(self._state, self.replica_url, self._litestream.lease, aws)
         async with self._step("db") as step:
-            facts = await self._prepare_database()
+            self._set_environments()
+            facts = await datafile.prepare(self._forks, self._state.database, self._fleet["api"].environment)
             count = f"{facts['messages']:,}".replace(",", " ")
-            step.detail = f"{_short(self._state.database)}     WAL, schema {facts['schema']}, {count} messages"
+            step.detail = f"{short(self._state.database)}     WAL, schema {facts['schema']}, {count} messages"
         if facts["file"]:
             way = f": `{typed('diff', self._state.path)}` shows how" if facts["differs"] else ""
             self._console.note(facts["file"] + way)
-        if ready.step is Step.RESTORE:
-            self._console.note(f"restored {count} messages from the replica (position {ready.txid})")
-        elif ready.is_anew:
-            self._console.note("the bucket is empty: the replica begins anew from the database")
-        elif ready.step is Step.AGAIN:
-            self._console.note("litestream was cut off the last time: the replica begins with a whole copy")
-        elif ready.step is Step.BEGIN:
-            self._console.note("the replica goes on in a new epoch, from the database as it is here")
-
-    async def _claim(self) -> Ready:
-        """The replica's lease, and the file and the bucket in agreement.
-
-        Raises:
-            EmulatorError: somebody else has it, the file is not the newest, or nothing can be restored.
-        """
-        database = self._state.database
-        aws = self._base | environment.DUMMY_AWS
-        try:
-            return await prepare(
-                database, self.replica_url, self._litestream.lease, aws, limit_s=replica.RESTORE_LIMIT_S
-            )
-        except InUse as error:
-            raise Taken(str(error)) from None
-        except FileRefused as error:
-            raise NotADatabase(
-                f"{error}\n"
-                f"  to go on from the bucket  move {database.name}, and what begins with that name, away; start again\n"
-                f"  to go on from the file    move {_short(self._state.s3)} away; start again"
-            ) from None
-        except PostroomError as error:
-            raise NotReady(
-                f"{error}. `{typed('data reset', self._state.path)}` begins with an empty database"
-            ) from None
-
-    async def _prepare_database(self) -> dict[str, Any]:
-        said: list[str] = []
-        self._set_environments()
-
-        def listen(text: str, _: bool) -> None:
-            said.append(text)
-
-        fork = self._forks.fork(
-            "db",
-            "emulator.worker:prepare_database",
-            {},
-            self._fleet["api"].environment,
-            on_line=listen,
-        )
-        code = await fork.wait_ended(30)
-        if code == NotADatabase.exit_code:
-            raise NotADatabase(said[-1])
-        if code == Misconfigured.exit_code:
-            raise Misconfigured(said[-1])
-        if code != 0:
-            last = "\n".join(f"    {line}" for line in said[-12:])
-            raise NotReady(f"{self._state.database} could not be prepared (code {code}):\n{last}")
-        facts: dict[str, Any] = json.loads(said[-1])
-        return facts
+        if sentence := datafile.how_it_goes_on(ready, count):
+            self._console.note(sentence)
 
     async def _start_replica(self, s3_up: "asyncio.Task[None]", database: "asyncio.Task[None]") -> None:
         await asyncio.shield(s3_up)
@@ -541,7 +484,7 @@ class Supervisor:
         names = affected(saved, self._options.project, self._fleet.functions)
         if len(names) == len(self._fleet.functions):
             await self._forks.renew()
-        because = ", ".join(sorted(_short(path, self._options.project) for path in saved)[:3])
+        because = ", ".join(sorted(short(path, self._options.project) for path in saved)[:3])
         await self._fleet.reload(names, because=because)
 
     async def _template_changed(self) -> None:
@@ -640,12 +583,6 @@ def _version() -> str:
     with suppress(PackageNotFoundError):
         return version("postroom")
     return "(from its folder)"
-
-
-def _short(path: Path, base: Path | None = None) -> str:
-    with suppress(ValueError):
-        return str(path.relative_to(base or Path.cwd()))
-    return str(path)
 
 
 def _period(ms: int) -> str:

@@ -1,9 +1,10 @@
-"""How a person can type our command, here and now: after ``make run`` it is in ``.venv/bin`` only, on no PATH."""
+"""How a person can type our command, or a path, here and now: our command may be in ``.venv/bin`` only, on no PATH."""
 
 import os
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 STATE = Path(".emulator")  # the folder that is taken where none is named
@@ -37,3 +38,10 @@ def _near(path: Path) -> str:
     """From here, unless that is a way up and down again."""
     near = os.path.relpath(path)
     return str(path.absolute()) if near.startswith("..") else near
+
+
+def short(path: Path, base: Path | None = None) -> str:
+    """*path* from where we are, or from *base*, if it is below."""
+    with suppress(ValueError):
+        return str(path.relative_to(base or Path.cwd()))
+    return str(path)
