@@ -31,6 +31,11 @@ class Standing:
     member_of: frozenset[str] = frozenset()
     refused_by: frozenset[str] = frozenset()
 
+    @property
+    def is_somebody(self) -> bool:
+        """Whether somebody with a say has let them talk to any agent."""
+        return self.is_owner or self.is_admin or bool(self.admin_of or self.member_of)
+
     def administers(self, agent: str) -> bool:
         """Whether they may do with *agent* what only an admin may."""
         return self.is_owner or self.is_admin or agent in self.admin_of

@@ -172,19 +172,22 @@ def _admit(conn: apsw.Connection, waiting: held.Held, agent: str, *, now_ms: int
 def _of_chat(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
     chat_id, by = decided.chat_id or 0, decided.decided_by or ""
     if decided.status != "approved":
-        chats.update(conn, chat_id, refused_at=now_ms, now_ms=now_ms)
+        _leave_alone(conn, chat_id, now_ms=now_ms)
         _drop_held(conn, decided, "chat_refused", now_ms=now_ms)
         return _Effect()
     agent = str(decided.payload["agents"][decided.choice])
     wiring.connect(conn, chat_id, agent, now_ms=now_ms)
-    chat = chats.get(conn, chat_id)
-    if chat is not None and chat.sender_policy == "strict":  # which nobody chose: a chat that nobody wired has it
-        chats.update(conn, chat_id, sender_policy="request_approval", now_ms=now_ms)
     if decided.user_id is not None:
         people.add_member(conn, decided.user_id, agent, by=by, now_ms=now_ms)
     stored = sum(_replay(conn, each, agent, policy, now_ms) for each in held.of(conn, decided.id))
     found = agents.get(conn, agent)
     return _Effect(f"{found.name if found else agent} answers there now.", stored)
+
+
+def _leave_alone(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
+    """Nobody is asked about the chat again; unless somebody has wired an agent there by hand meanwhile."""
+    if not wirings.of_chat(conn, chat_id):
+        chats.update(conn, chat_id, refused_at=now_ms, now_ms=now_ms)
 
 
 def _replay(conn: apsw.Connection, waiting: held.Held, agent: str, policy: Policy, now_ms: int) -> bool:
@@ -331,7 +334,7 @@ def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
     ended = approvals.expire(conn, limit=limit, now_ms=now_ms)
     for each in ended:
         if each.kind == "chat" and each.chat_id is not None:
-            chats.update(conn, each.chat_id, refused_at=now_ms, now_ms=now_ms)
+            _leave_alone(conn, each.chat_id, now_ms=now_ms)
         _drop_held(conn, each, "approval_expired", now_ms=now_ms)
         held.forget(conn, each.id)
         approving.close_card(conn, each, "Expired: nobody answered.", now_ms=now_ms)

@@ -16,12 +16,17 @@ class Exceeded(NamedTuple):
     again_at: int | None
 
 
-def exceeded(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Exceeded | None:
+def exceeded(
+    conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, counts_chat: bool = True, now_ms: int
+) -> Exceeded | None:
     """Count the event against its sender and, in a group, its chat; None while both have room. A limit of 0 is none.
 
     What the sender has no room for is not counted against the chat: one person can't silence a group.
+
+    Args:
+        counts_chat: whether its sender may talk to somebody there; many who may not can't silence it either.
     """
-    group = event.platform_id if event.is_group else None
+    group = event.platform_id if event.is_group and counts_chat else None
     asked = (("sender", event.sender_id, policy.sender_limit), ("chat", group, policy.chat_limit))
     for whose, id_, limit in asked:
         if id_ is not None and limit:

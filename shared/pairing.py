@@ -105,21 +105,21 @@ def claim(conn: apsw.Connection, channel: str, event: Event, code: str, *, polic
     A code for one person that is sent in a group does nothing, and stays good. A redelivery says nothing again.
     """
     if event.sender_id is None or event.platform_id is None:
-        return _refuse(conn, channel, event, "pairing_failed", None, now_ms=now_ms)
+        return _refuse(conn, channel, event, "pairing_failed", None, policy=policy, now_ms=now_ms)
     user = users.find(conn, channel, event.sender_id)
     if user is not None and pairings.is_used_by(conn, _hash(code), user.id):
-        return _refuse(conn, channel, event, "pairing_used", _YOURS, now_ms=now_ms)
+        return _refuse(conn, channel, event, "pairing_used", _YOURS, policy=policy, now_ms=now_ms)
     found = pairings.find_open(conn, _hash(code), now_ms)
     refusal = _limit(conn, channel, event.sender_id, now_ms=now_ms)
     if refusal is not None:
-        return _refuse(conn, channel, event, "pairing_limited", refusal, now_ms=now_ms)
+        return _refuse(conn, channel, event, "pairing_limited", refusal, policy=policy, now_ms=now_ms)
     if found is None:
-        return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, now_ms=now_ms)
+        return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, policy=policy, now_ms=now_ms)
     if event.is_group and found.grants != "chat":
-        return _refuse(conn, channel, event, "pairing_failed", _IN_PRIVATE, now_ms=now_ms)
+        return _refuse(conn, channel, event, "pairing_failed", _IN_PRIVATE, policy=policy, now_ms=now_ms)
     user = users.ensure(conn, channel, event.sender_id, name=event.sender, now_ms=now_ms)
     if not pairings.use(conn, found.id, user.id, now_ms):
-        return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, now_ms=now_ms)
+        return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, policy=policy, now_ms=now_ms)
     return _pair(conn, channel, event, found, user, policy, now_ms=now_ms)
 
 
@@ -139,7 +139,14 @@ def _limit(conn: apsw.Connection, channel: str, sender_id: str, *, now_ms: int) 
 
 
 def _refuse(
-    conn: apsw.Connection, channel: str, event: Event, reason: str, sentence: str | None, *, now_ms: int
+    conn: apsw.Connection,
+    channel: str,
+    event: Event,
+    reason: str,
+    sentence: str | None,
+    *,
+    policy: Policy,
+    now_ms: int,
 ) -> Claimed:
     """Keep that it was tried, never what; and say so, once."""
     dropped.record(
@@ -153,14 +160,22 @@ def _refuse(
     )
     if not conn.changes() or not sentence:
         return Claimed(False, None, reason)
-    chat = _chat(conn, channel, event, now_ms=now_ms)
+    chat = _chat(conn, channel, event, policy, now_ms=now_ms)
     notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
     return Claimed(False, sentence, reason)
 
 
-def _chat(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> Chat:
-    name = None if event.is_group else event.sender or None
-    return chats.ensure(conn, channel, event.platform_id or "", is_group=event.is_group, name=name, now_ms=now_ms)
+def _chat(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Chat:
+    """The chat; a new one treats strangers as it would had they written something else first."""
+    return chats.ensure(
+        conn,
+        channel,
+        event.platform_id or "",
+        is_group=event.is_group,
+        name=None if event.is_group else event.sender or None,
+        sender_policy=policy.of_new_chats,
+        now_ms=now_ms,
+    )
 
 
 def _pair(
@@ -168,7 +183,7 @@ def _pair(
 ) -> Claimed:
     """Give what the code was made for, and let what waited for it go on."""
     by = f"pairing {pairing.pairing_id}"
-    chat = _chat(conn, channel, event, now_ms=now_ms)
+    chat = _chat(conn, channel, event, policy, now_ms=now_ms)
     chat = chats.update(conn, chat.id, status="active", now_ms=now_ms)
     agent = _wire(conn, chat, pairing, now_ms=now_ms)
     if pairing.grants in ("owner", "admin"):

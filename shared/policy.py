@@ -1,9 +1,13 @@
 """What the operator decided about who may talk to whom, apart from what stands on the rows of chats and wirings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from shared.db.chats import SenderPolicy
 from shared.settings import NewChats, Settings
+
+_OF_NEW_CHATS: Mapping[NewChats, SenderPolicy] = {"wire": "public", "ask": "request_approval", "refuse": "strict"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,11 @@ class Policy:
     sender_limit: int = 120
     chat_limit: int = 600
     approval_life_ms: int = 7 * 24 * 60 * 60 * 1000
+
+    @property
+    def of_new_chats(self) -> SenderPolicy:
+        """How a chat treats strangers that is there because somebody wrote in it, and of which nobody said how."""
+        return _OF_NEW_CHATS[self.new_chats]
 
     @classmethod
     def of(cls, settings: Settings) -> Self:

@@ -18,7 +18,7 @@ missed it; what was said or done because of it is neither said nor done again.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import apsw
 
@@ -81,14 +81,40 @@ def store(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, 
 
 
 def admit(conn: apsw.Connection, channel: str, event: Event, agent: str, *, now_ms: int) -> bool:
-    """Store an event that was held for *agent*; False if the agent has it already, or answers there no more."""
+    """Store an event that was held for *agent*; False if it has it, may not get it, or answers there no more."""
     event = _in_thread(channel, event)
     place = wirings.of_place(conn, channel, event.platform_id or "")
     wired = next((each for each in place.wirings if each.agent == agent), None) if place is not None else None
     if place is None or wired is None:
         return False
     taker = takers.as_asked(event, wired, takers.named(conn, event, place))
+    if _is_gated(conn, channel, event, taker, now_ms=now_ms):
+        return False
     return _put(conn, channel, event, taker, now_ms=now_ms)
+
+
+def _is_gated(conn: apsw.Connection, channel: str, event: Event, taker: Taker, *, now_ms: int) -> bool:
+    """Whether it is a command that no agent is given; nobody could say so before an agent was there."""
+    standing, wired = people.standing(conn, channel, event.sender_id), taker.wiring
+    command = commands.command_of(event, taker.text) or ""
+    gate = commands.gate(command, standing, wired.agent)
+    if gate == "pass":
+        return False
+    word, sentence = {
+        "drop": ("command_filtered", ""),
+        "refuse": ("command_refused", commands.refusal(command, _name(conn, wired))),
+        "do": ("command_done", commands.done(_name(conn, wired))),
+    }[gate]
+    if _record(conn, channel, event, f"{word}:{command}", now_ms=now_ms) and sentence:
+        if gate == "do":
+            resets.clear(conn, wired.agent, *takers.key_of_session(wired, event), now_ms=now_ms)
+        notices.say(conn, channel, event, sentence, chat_id=wired.chat_id, now_ms=now_ms)
+    return True
+
+
+def _name(conn: apsw.Connection, wired: Wiring) -> str:
+    agent = agents.get(conn, wired.agent)
+    return agent.name if agent is not None else wired.agent
 
 
 def unusable(event: Event) -> str | None:
@@ -183,6 +209,8 @@ def _to_unwired(
         return drop(conn, channel, event, "chat_refused", now_ms=now_ms)
     if policy.new_chats == "refuse" or not is_meant:
         return drop(conn, channel, event, "not_wired", now_ms=now_ms)
+    if chat is not None and chat.sender_policy == "strict" and not _is_somebody(conn, channel, event):
+        return drop(conn, channel, event, "sender_unknown", now_ms=now_ms)
     over = limits.exceeded(conn, channel, event, policy, now_ms=now_ms)
     if over is not None:
         return refuse_for_now(conn, channel, event, over, chat=chat, is_asked=True, now_ms=now_ms)
@@ -191,21 +219,23 @@ def _to_unwired(
     agent = agents.default(conn)
     if agent is None:
         return drop(conn, channel, event, "not_wired", now_ms=now_ms)
-    chat = chat or _make_chat(conn, channel, event, "public", now_ms=now_ms)
+    chat = chat or _make_chat(conn, channel, event, policy, now_ms=now_ms)
     wired = wiring.connect(conn, chat.id, agent.id, now_ms=now_ms)
     return _Offers(conn, event, Place(chat, [wired]), policy, now_ms, is_counted=True).make()
 
 
-def _make_chat(
-    conn: apsw.Connection, channel: str, event: Event, sender_policy: Literal["strict", "public"], *, now_ms: int
-) -> Chat:
+def _is_somebody(conn: apsw.Connection, channel: str, event: Event) -> bool:
+    return people.standing(conn, channel, event.sender_id).is_somebody
+
+
+def _make_chat(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Chat:
     return chats.ensure(
         conn,
         channel,
         event.platform_id or "",
         is_group=event.is_group,
         name=None if event.is_group else event.sender,
-        sender_policy=sender_policy,
+        sender_policy=policy.of_new_chats,
         now_ms=now_ms,
     )
 
@@ -215,7 +245,7 @@ def _ask_for_chat(
 ) -> Routed:
     """Hold the event until an owner has said who answers there. Of a chat that nobody is asked about, no row stays."""
     with savepoint(conn) as point:
-        known = chat or _make_chat(conn, channel, event, "strict", now_ms=now_ms)
+        known = chat or _make_chat(conn, channel, event, policy, now_ms=now_ms)
         asked = approving.ask_chat(conn, known, event, policy=policy, now_ms=now_ms)
         if asked.outcome in ("held", "again"):
             is_told = _tell_that_it_waits(conn, channel, event, known, [asked], now_ms=now_ms)
@@ -261,7 +291,9 @@ class _Offers:
         self.reasons += [f"wiring_failed:{agent}" for agent in failed]
         if not found:
             return self._dropped("not_addressed")
-        over = None if self.is_counted else self._exceeded()
+        standing = people.standing(self.conn, self.channel, self.event.sender_id)
+        verdicts = [self._verdict(taker, standing)[0] for taker in found]
+        over = None if self.is_counted else self._exceeded(counts_chat="allow" in verdicts)
         if over is not None:
             return refuse_for_now(
                 self.conn,
@@ -269,10 +301,11 @@ class _Offers:
                 self.event,
                 over,
                 chat=self.place.chat,
-                is_asked=any(taker.trigger for taker in found),
+                is_asked=any(
+                    taker.trigger and verdict != "refuse" for taker, verdict in zip(found, verdicts, strict=True)
+                ),
                 now_ms=self.now_ms,
             )
-        standing = people.standing(self.conn, self.channel, self.event.sender_id)
         for taker in found:
             self._offer(taker, standing)
         said = self._answer_command(found) if self.cleared or self.refused else False
@@ -294,9 +327,11 @@ class _Offers:
     def _record(self, reason: str) -> bool:
         return _record(self.conn, self.channel, self.event, reason, now_ms=self.now_ms)
 
-    def _exceeded(self) -> limits.Exceeded | None:
+    def _exceeded(self, *, counts_chat: bool) -> limits.Exceeded | None:
         """Whether it is too much; what comes again, because we were late with an answer, is not."""
-        over = limits.exceeded(self.conn, self.channel, self.event, self.policy, now_ms=self.now_ms)
+        over = limits.exceeded(
+            self.conn, self.channel, self.event, self.policy, counts_chat=counts_chat, now_ms=self.now_ms
+        )
         is_again = over is not None and messages.has_event(self.conn, self.channel, self.event.event_key)
         return None if is_again else over
 
@@ -310,10 +345,14 @@ class _Offers:
             log.exception("routing.wiring_failed", agent=wired.agent, chat=wired.chat_id, reason=type(error).__name__)
             self.reasons.append(f"wiring_failed:{wired.agent}")
 
+    def _verdict(self, taker: Taker, standing: Standing) -> tuple[access.Verdict, str]:
+        policy, wired = self.place.chat.sender_policy, taker.wiring
+        has_id = self.event.sender_id is not None
+        return access.admits(policy, wired.sender_scope, standing, wired.agent, has_id=has_id)
+
     def _give(self, taker: Taker, standing: Standing) -> None:
-        wired, has_id = taker.wiring, self.event.sender_id is not None
-        policy = self.place.chat.sender_policy
-        verdict, reason = access.admits(policy, wired.sender_scope, standing, wired.agent, has_id=has_id)
+        wired = taker.wiring
+        verdict, reason = self._verdict(taker, standing)
         if verdict == "refuse" or (verdict == "ask" and not taker.trigger):
             self.reasons.append(reason)
         elif taker.trigger and self._is_for_us(taker, standing):
@@ -361,15 +400,11 @@ class _Offers:
             key = takers.key_of_session(wired, self.event)
             resets.clear(self.conn, wired.agent, *key, now_ms=self.now_ms)
         self.reasons += [f"command_refused:{names[wired.agent]}" for wired in self.refused]
-        sentences = [commands.done(self._name(wired)) for wired in self.cleared]
-        sentences += [commands.refusal(names[wired.agent] or "", self._name(wired)) for wired in self.refused]
+        sentences = [commands.done(_name(self.conn, wired)) for wired in self.cleared]
+        sentences += [commands.refusal(names[wired.agent] or "", _name(self.conn, wired)) for wired in self.refused]
         text = "\n\n".join(dict.fromkeys(sentences))
         notices.say(self.conn, self.channel, self.event, text, chat_id=self.place.chat.id, now_ms=self.now_ms)
         return True
-
-    def _name(self, wired: Wiring) -> str:
-        agent = agents.get(self.conn, wired.agent)
-        return agent.name if agent is not None else wired.agent
 
     def _remember(self, standing: Standing) -> None:
         """Where somebody whom we know is reached alone, on platforms that don't name that chat after them."""

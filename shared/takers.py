@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import apsw
 
-from shared import addressing, engagement, logs, wiring
+from shared import access, addressing, engagement, logs, people, wiring
 from shared.addressing import Named, Team
 from shared.channels.base import Event
 from shared.db import agents, sessions, sticky, teams
@@ -97,9 +97,15 @@ def _named_anywhere(conn: apsw.Connection, event: Event) -> Named | None:
 
 
 def _with_the_named(conn: apsw.Connection, event: Event, place: Place, *, now_ms: int) -> Place:
-    """Where anybody may talk to any agent, the one that is named comes into a direct chat, for those who name it."""
+    """Where anybody may talk to any agent, the one that is named comes into a direct chat, for those who name it.
+
+    Not where the chat is not open to them, or the agent refuses them.
+    """
     found = _named_anywhere(conn, event)
     if found is None or any(each.agent == found.agent for each in place.wirings):
+        return place
+    standing = people.standing(conn, place.chat.channel, event.sender_id)
+    if access.admits(place.chat.sender_policy, "all", standing, found.agent)[0] != "allow":
         return place
     only_when_named: WiringChange = {
         "engage_mode": "pattern",

@@ -52,7 +52,8 @@ def ask_sender(conn: apsw.Connection, what: Event, agent: str = "assistant", now
 def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> Asked:
     """Ask about the chat, which is made if it is new."""
     with transaction(conn):
-        chat = chats.ensure(conn, "telegram", what.platform_id or "", is_group=what.is_group, now_ms=NOW)
+        place, is_group = what.platform_id or "", what.is_group
+        chat = chats.ensure(conn, "telegram", place, is_group=is_group, sender_policy=POLICY.of_new_chats, now_ms=NOW)
         return approving.ask_chat(conn, chat, what, policy=POLICY, now_ms=now_ms)
 
 

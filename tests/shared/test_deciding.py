@@ -203,6 +203,42 @@ def test_a_chat_that_is_ignored_stays_without_an_agent_and_is_not_asked_about_ag
     assert standing(conn).member_of == frozenset()
 
 
+@pytest.mark.parametrize("end", ["ignore", "expire"])
+def test_a_chat_that_was_wired_by_hand_meanwhile_is_not_one_that_nobody_wants_an_agent_in(conn, owner, end):
+    approval = ask_chat(conn, event(chat="-7", is_group=True)).approval
+    wire(conn, approval.chat_id)
+    if end == "ignore":
+        decide(conn, approval, len(approval.options) - 1)
+    else:
+        with transaction(conn):
+            deciding.expire(conn, limit=9, now_ms=LATE)
+    assert chats.get(conn, approval.chat_id).refused_at is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "says"),
+    [
+        ("/help", "command_filtered", []),
+        ("/COST@our_bot all", "command_refused", ["Only an admin of Assistant may use /cost."]),
+        ("@assistant /clear", "command_refused", ["Only an admin of Assistant may use /clear."]),
+    ],
+)
+def test_a_command_that_waited_in_a_new_chat_gets_past_no_gate(conn, owner, text, reason, says):
+    command = "cost" if "our_bot" in text else None
+    approval = ask_chat(conn, event(chat="-7", is_group=True, text=text, command=command)).approval
+    assert decide(conn, approval).stored == 0
+    assert texts(conn) == []
+    assert dropped(conn) == [(reason, "1")]
+    assert [each.split(" Ask")[0] for each in said(conn) if "admin" in each] == says
+
+
+def test_a_command_of_an_admin_that_waited_in_a_new_chat_is_done(conn, owner):
+    approval = ask_chat(conn, event(chat="1", sender="1", text="/clear")).approval
+    assert decide(conn, approval).stored == 0
+    assert dropped(conn) == [("command_done", "1")]
+    assert "Assistant starts afresh: what was said here before is forgotten." in said(conn)
+
+
 # -- what agents ask for
 
 

@@ -117,6 +117,17 @@ def test_a_code_that_is_none_reaches_no_agent_and_no_row(conn):
     assert "ABCD" not in str(dump(conn))
 
 
+@pytest.mark.parametrize(
+    "policy", [replace(OPEN, new_chats="wire"), replace(OPEN, new_chats="ask")], ids=["wire", "ask"]
+)
+@pytest.mark.parametrize("is_group", [False, True])
+def test_a_wrong_code_before_anything_else_changes_nothing_of_how_strangers_are_treated(conn, policy, is_group):
+    become(conn, "owner", "9")
+    assert take(conn, event("/start summer", is_group=is_group), policy).dropped == "pairing_failed"
+    found = take(conn, event("hello", event_key="2", is_group=is_group), policy)
+    assert (found.stored, found.held) == ((1, 0) if policy.new_chats == "wire" else (0, 1))
+
+
 def test_start_without_a_code_is_text(conn):
     wire(conn, make_chat(conn))
     assert take(conn, event("/start")).stored == 1

@@ -185,6 +185,16 @@ def test_who_treats_strangers_strictly_in_a_chat_goes_on_doing_so_when_it_is_wir
     assert store(conn, event(platform_id="7"), WIRE).dropped == "sender_unknown"
 
 
+def test_where_strangers_are_treated_strictly_nothing_of_them_is_held_and_nobody_asked_before_an_agent_is_there(conn):
+    become(conn, "owner", "9")
+    make_chat(conn, "7", "strict", is_group=True)
+    said_there = event(platform_id="7", is_group=True)
+    assert store(conn, said_there, ASK) == routing.Routed(dropped="sender_unknown")
+    assert SECRET not in str(dump(conn))
+    become(conn, "member")
+    assert store(conn, replace(said_there, event_key="2"), ASK).held == 1
+
+
 @pytest.mark.parametrize("policy", [WIRE, ASK], ids=["wire", "ask"])
 def test_a_group_that_did_not_address_the_bot_is_neither_wired_nor_asked_about(conn, policy):
     become(conn, "owner", "9")
@@ -203,7 +213,7 @@ def test_without_a_default_agent_nothing_is_wired(conn):
 def test_an_owner_is_asked_about_a_new_chat_and_the_message_waits(conn):
     become(conn, "owner", "9")
     assert store(conn, event(platform_id="7"), ASK) == routing.Routed(held=1, said=True)
-    assert chats.find(conn, "telegram", "7").sender_policy == "strict"
+    assert chats.find(conn, "telegram", "7").sender_policy == "request_approval"
     assert column(conn, "SELECT count(*) FROM held") == [1]
     assert column(conn, "SELECT id FROM messages") == []
     assert reasons(conn) == []
@@ -470,6 +480,21 @@ def test_elsewhere_nobody_comes_by_being_named(conn, policy, fields):
     assert column(conn, "SELECT message FROM messages") == ["@coder hi"]
 
 
+@pytest.mark.parametrize(
+    ("sender_policy", "role"), [("strict", None), ("request_approval", None), ("public", "refused")]
+)
+def test_nobody_comes_by_being_named_by_somebody_who_may_not_talk_to_them(conn, sender_policy, role):
+    make_agent(conn, "coder")
+    wire(conn, make_chat(conn, policy=sender_policy))
+    if role:
+        become(conn, role, agent="coder")
+    store(conn, event("@coder hi"), WIRE)
+    assert column(conn, "SELECT agent FROM wirings") == ["assistant"]
+    become(conn, "member", agent="coder")
+    store(conn, event("@coder hi", event_key="2"), WIRE)
+    assert column(conn, "SELECT agent FROM wirings ORDER BY id") == ["assistant", "coder"]
+
+
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
@@ -624,6 +649,18 @@ def test_a_new_chat_has_its_limit_before_anybody_is_asked(conn):
     found = [store(conn, event(platform_id=str(number), event_key=str(number)), policy) for number in range(4)]
     assert [each.held for each in found] == [1, 1, 0, 0]
     assert column(conn, "SELECT count(*) FROM chats WHERE platform_id IN ('2', '3')") == [0]
+
+
+@pytest.mark.parametrize("sender_policy", ["strict", "request_approval"])
+def test_many_who_may_not_use_up_no_room_of_those_who_may_and_hear_nothing_where_none_is_asked(conn, sender_policy):
+    wire(conn, make_chat(conn, policy=sender_policy, is_group=True))
+    become(conn, "member", "9")
+    policy = replace(OPEN, sender_limit=2, chat_limit=4)
+    for number in range(12):
+        store(conn, event(event_key=str(number), sender_id=f"s{number // 3}", is_group=True), policy)
+    if sender_policy == "strict":
+        assert said(conn) == []
+    assert store(conn, event(event_key="me", sender_id="9", is_group=True), policy).stored == 1
 
 
 def test_the_first_message_of_a_chat_that_is_wired_by_itself_counts_once(conn):
