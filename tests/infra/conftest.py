@@ -1,10 +1,18 @@
 import contextlib
+import signal
 
 import pytest
 
 from tests.infra.processes import listening_socket, python
 
 SECRET = "tick-tock"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def ctrl_c_is_heard():
+    """A shell without job control has what runs in its background ignore SIGINT, and every program hands that on."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

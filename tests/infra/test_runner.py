@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.infra.processes import listening_socket
+from tests.infra.test_litestream import until
 
 STOP_LIMIT_S = 3.0
 
@@ -231,8 +232,10 @@ def test_a_signal_while_the_lifespan_opens_is_a_clean_end(serve):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_during_loading_is_a_clean_end(start, environment, number):
     """The first line that a program writes is not to be a traceback."""
-    for delay_s in (0.25, 0.35, 0.45):
+    for delay_s in (0.0, 0.1, 0.2):
         process = start("-m", "infra.runner", "sweep", "--port", "0", environment=environment)
+        maps = Path(f"/proc/{process.pid}/maps")
+        until(lambda: "pydantic_core" in maps.read_text(), "Python did not come up")  # noqa: B023 - waited for here
         time.sleep(delay_s)  # anywhere in its start, before or after the handlers stand
         code, _ = process.stop(number)
         assert code in (0, -number)
