@@ -42,7 +42,8 @@ def _pressed(conn: apsw.Connection, channel: str, event: Event, policy: Policy, 
 
 def _paired(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Routed | None:
     """``/start CODE``, in whatever chat, wired or not; None if it is something else."""
-    code = pairing.code_in(event) if commands.command_of(event) == _START else None
+    said = pairing.said_to_us(event)
+    code = pairing.code_in(event) if commands.command_of(event, said) == _START else None
     if code is None or routing.unusable(event) is not None:
         return None
     too_much = _exceeded(conn, channel, event, policy, now_ms=now_ms)

@@ -77,14 +77,23 @@ def _hash(code: str) -> str:
 
 
 def code_in(event: Event) -> str | None:
-    """What may be a code in ``/start CODE``, whoever is asked; None where nothing of the kind was said."""
+    """What may be a code in ``/start CODE``, whoever is asked; None where nothing of the kind was said.
+
+    Behind a name too, as one speaks to a bot in a group: no agent is to read a code.
+    """
     if event.kind not in ("message", "command"):
         return None
     if event.command is not None and event.command.lower() == "start" and event.command_args:
         return event.command_args
-    words = event.text.split(maxsplit=1)
+    words = said_to_us(event).split(maxsplit=1)
     is_start = len(words) == 2 and words[0].lower().partition("@")[0] == "/start"
     return words[1] if is_start else None
+
+
+def said_to_us(event: Event) -> str:
+    """The text without the name that it begins with, if it does."""
+    name, _, rest = event.text.lstrip().partition(" ")
+    return rest if name.startswith("@") else event.text
 
 
 class Claimed(NamedTuple):
@@ -149,6 +158,15 @@ def _refuse(
     now_ms: int,
 ) -> Claimed:
     """Keep that it was tried, never what; and say so, once."""
+    if not _record(conn, channel, event, reason, now_ms=now_ms) or not sentence:
+        return Claimed(False, None, reason)
+    chat = _chat(conn, channel, event, policy, now_ms=now_ms)
+    notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
+    return Claimed(False, sentence, reason)
+
+
+def _record(conn: apsw.Connection, channel: str, event: Event, reason: str, *, now_ms: int) -> bool:
+    """Keep what came of it; False if that was kept when it came before."""
     dropped.record(
         conn,
         channel=channel,
@@ -158,11 +176,7 @@ def _refuse(
         event_key=event.event_key,
         now_ms=now_ms,
     )
-    if not conn.changes() or not sentence:
-        return Claimed(False, None, reason)
-    chat = _chat(conn, channel, event, policy, now_ms=now_ms)
-    notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
-    return Claimed(False, sentence, reason)
+    return conn.changes() == 1
 
 
 def _chat(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Chat:
@@ -192,6 +206,7 @@ def _pair(
         people.add_member(conn, user.id, pairing.agent, by=by, now_ms=now_ms)
     if not event.is_group:
         people.seen_direct(conn, user.id, chat.id, now_ms)
+    _record(conn, channel, event, "pairing_done", now_ms=now_ms)  # so that a redelivery is known
     stored = deciding.reconsider(conn, user.id, by=by, policy=policy, now_ms=now_ms)
     sentence = _sentence(conn, pairing, agent)
     notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)

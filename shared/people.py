@@ -139,7 +139,7 @@ def direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> int | None
     """
     known = user_dms.get(conn, user.id)
     chat = chats.get(conn, known) if known is not None else _direct_chat(conn, user, now_ms=now_ms)
-    if chat is None or chat.status != "active":
+    if chat is None or chat.status != "active" or chat.is_group:  # a group can be who writes, and is read by all
         return None
     user_dms.put(conn, user.id, chat.id, now_ms)
     return chat.id
@@ -150,7 +150,7 @@ def _direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> chats.Cha
         return None
     if registry.traits(user.channel).direct_by_sender:
         return chats.ensure(conn, user.channel, user.sender_id, is_group=False, name=user.name or None, now_ms=now_ms)
-    return chats.ensure(
+    made = chats.ensure(
         conn,
         user.channel,
         f"user/{user.sender_id}",
@@ -159,6 +159,7 @@ def _direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> chats.Cha
         opens_for=user.sender_id,
         now_ms=now_ms,
     )
+    return made if made.opens_for is not None else chats.open_again(conn, made, user.sender_id, now_ms=now_ms)
 
 
 def seen_direct(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> None:

@@ -150,6 +150,15 @@ def _check_word(field: str, word: str, known: tuple[str, ...]) -> None:
         raise ConfigInvalid(f"{field} {word!r} of a chat is none of {', '.join(known)}")
 
 
+def open_again(conn: apsw.Connection, chat: Chat, sender_id: str, *, now_ms: int) -> Chat:
+    """A direct chat that became one with another: who is to be written to, and it is not known where, is again."""
+    conn.execute(
+        "UPDATE chats SET status = 'active', opens_for = :sender_id, updated_at = :now WHERE id = :id",
+        {"id": chat.id, "sender_id": sender_id, "now": now_ms},
+    )
+    return chat._replace(status="active", opens_for=sender_id)
+
+
 def hold(conn: apsw.Connection, chat_id: int, *, until_ms: int) -> None:
     """The platform asked for silence in this chat."""
     conn.execute("UPDATE chats SET not_before = :until WHERE id = :id", {"until": until_ms, "id": chat_id})

@@ -92,6 +92,7 @@ def test_a_code_makes_the_first_owner_in_a_chat_that_nobody_wired(conn):
 SAYS = {
     "to us": (event("/start@our_bot {}", command="start", command_args="{}"), True),
     "as a command of the platform's own": (event("/start {}", kind="command", command="ask"), True),
+    "behind our name": (event("@our_bot  /start {}"), True),
     "to another bot": (event("/start@other_bot {}"), False),
     "another command": (event("/started {}"), False),
     "in the middle": (event("please /start {}"), False),

@@ -104,7 +104,7 @@ def test_the_first_owner_is_made_and_talks_to_the_default_agent_at_once(conn):
     assert said(conn) == [
         ("5", "You are an owner now, and will be asked here about new people and chats. Assistant answers here.")
     ]
-    assert (column(conn, "SELECT count(*) FROM messages"), reasons(conn)) == ([0], [])
+    assert (column(conn, "SELECT count(*) FROM messages"), reasons(conn)) == ([0], ["pairing_done"])
 
 
 RIGHTS = {
@@ -209,7 +209,7 @@ def test_wrong_used_and_expired_sound_alike_and_leave_the_same_reason(conn):
         send(conn, "ünï" * 999, "w6", "66"),
     ]
     assert {each[:3] for each in heard} == {(False, NOT_VALID, "pairing_failed")}
-    assert reasons(conn) == ["pairing_failed"] * 6
+    assert reasons(conn) == ["pairing_done"] + ["pairing_failed"] * 6
     assert rows(conn, "SELECT DISTINCT detail FROM dropped") == [("",)]
     assert [message for _, message in said(conn)[1:]] == [NOT_VALID] * 6
     assert column(conn, "SELECT sender_id FROM users") == ["5"]
@@ -222,9 +222,10 @@ def test_the_last_instant_counts(conn):
 def test_a_redelivery_pairs_nobody_again_and_is_not_wrong(conn):
     code = make(conn).code
     send(conn, code)
-    again = send(conn, code)
+    assert (send(conn, code).dropped, len(said(conn))) == ("pairing_used", 1)
+    again = send(conn, code, "s2")
     assert (again.dropped, again.sentence) == ("pairing_used", "You have used that code: what it gives is yours.")
-    assert send(conn, code).sentence is None
+    assert send(conn, code, "s2").sentence is None
     assert column(conn, "SELECT count(*) FROM user_roles") == [1]
 
 

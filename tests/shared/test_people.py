@@ -311,6 +311,21 @@ def test_what_waits_in_a_chat_that_was_not_opened_yet_goes_where_they_are_seen(c
     assert chats.get(conn, unopened).status == "inactive"
 
 
+def test_who_was_forgotten_and_comes_again_is_written_to_although_their_chat_became_one_with_another(conn):
+    bob = person(conn, "9", "discord", "Bob")
+    unopened, seen = direct(conn, bob), make_chat(conn, "D1", "discord")
+    with transaction(conn):
+        people.seen_direct(conn, bob.id, seen, NOW)
+        users.delete(conn, bob.id)
+    assert direct(conn, person(conn, "9", "discord", "Bob"), NOW + 1) == unopened
+    assert chats.get(conn, unopened)[4:9] == ("active", "strict", None, "Bob", "9")
+
+
+def test_a_group_that_speaks_as_itself_is_nobody_to_be_written_to_alone(conn):
+    make_chat(conn, "-100", is_group=True)
+    assert direct(conn, person(conn, "-100")) is None
+
+
 def test_seen_elsewhere_leaves_an_open_chat_as_it_is(conn):
     ana = person(conn)
     before, seen = direct(conn, ana), make_chat(conn, "77")
