@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +85,18 @@ class Platform:
         return set(self.acknowledged)
 
 
-def lose_everything(system: System) -> None:
-    """kill -9 of all processes at once; then the disk is gone, and only what the bucket holds is left."""
+def kill_everything(system: System) -> None:
+    """kill -9 of all processes at once."""
     assert system._process is not None
     for pid in descendants(system._process.pid):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended with its parent
+            os.kill(pid, signal.SIGKILL)
     system.kill()
+
+
+def lose_everything(system: System) -> None:
+    """All processes; then the disk is gone, and only what the bucket holds is left."""
+    kill_everything(system)
     lose_the_disk(system)
 
 
@@ -171,14 +177,10 @@ def test_local_may_lose_with_the_disk_what_litestream_had_not_sent_and_nothing_w
     with running(tmp_path / "state", "local") as system:
         assert deliver(system, 1) == 200
         until("the first to be replicated", lambda: not system.get("/_emulator/status")[1]["replica"]["behind"])
-        assert system._process is not None
-        everything = descendants(system._process.pid)
         os.kill(pid_of(system, "replica"), signal.SIGSTOP)
         assert deliver(system, 2) == 200
 
-        for pid in everything:
-            os.kill(pid, signal.SIGKILL)
-        system.kill()
+        kill_everything(system)
         system.start()
         assert sorted(texts(system)) == ["text 1", "text 2"]
 
