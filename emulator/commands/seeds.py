@@ -31,7 +31,8 @@ def show_differences(api: Rest, file: File = None) -> Answer:
     """How postroom.toml and the database differ. Ends with 1 when they do; the database is what counts."""
     path, found = _compare(api, file)
     follow = api.typed(f"seed --apply{_again(file)}")
-    return _told(path, found, f"The database is what counts; `{follow}` makes it follow the file.", code=DIFFERS)
+    way = f"The database is what counts; `{follow}` makes it follow the file{_kept(found)}."
+    return _told(path, found, way, code=DIFFERS)
 
 
 def seed(
@@ -44,7 +45,8 @@ def seed(
     path, found = _compare(api, file)
     if not apply:
         way = api.typed(f"seed --apply{' --delete' if delete else ''}{_again(file)}")
-        return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file.")
+        kept = "" if delete else _kept(found)
+        return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file{kept}.")
     steps = list(_steps(api, found, is_deleting=delete))
     done: list[str] = []
     for sentence, step in steps:
@@ -70,13 +72,20 @@ def _again(file: Path | None) -> str:
     return "" if is_set else f" --file {shlex.quote(str(file))}"
 
 
+def _kept(found: "list[Difference]") -> str:
+    """What the next command does not do by itself."""
+    is_left = any(each.file is None and not each.field for each in found)
+    return ", and keeps who is only in the database; with --delete it lets them go" if is_left else ""
+
+
 def _compare(api: Rest, file: Path | None) -> "tuple[Path, list[Difference]]":
     from shared import seeding
     from shared.settings import AGENTS_FILE
 
     path = file or Path(AGENTS_FILE)
     if not path.is_file():
-        raise failures.NotThere(f"there is no {path}; name the file with --file, or in POSTROOM_CONFIG")
+        begin = ";" if file else ": copy postroom.example.toml, or"
+        raise failures.NotThere(f"there is no {path}{begin} name the file with --file, or in POSTROOM_CONFIG")
     return path, seeding.differences(seeding.read(path), _stored(api))
 
 

@@ -64,10 +64,12 @@ def test_the_database_follows_and_then_they_agree(fresh: Postroom, file: Write) 
         ["default", "coder", "assistant"],
         [],
     ]
-    assert f" seed --apply --url {fresh.url}` makes it follow" in shown[-1]
+    assert f" seed --apply --url {fresh.url}` makes it follow the file, and keeps who is only in the data" in shown[-1]
 
     before = fresh.column("SELECT json_group_array(id || updated_at) FROM agents")
     assert "Nothing was changed" in fresh.run("seed").stdout
+    assert "keeps who" in fresh.run("seed").stdout
+    assert "keeps who" not in fresh.run("seed", "--delete").stdout
     assert fresh.column("SELECT json_group_array(id || updated_at) FROM agents") == before
 
     assert fresh.run("seed", "--apply").stdout.splitlines() == [
@@ -101,6 +103,7 @@ def test_an_empty_model_in_the_file_takes_it_away(fresh: Postroom, file: Write) 
     file("[agents.assistant]\nmodel = ''\n")
     assert fresh.run("diff").stdout == "postroom.toml and the database agree.\n"
     fresh.run("agents", "set", "assistant", "--model", "big")
+    assert "keeps who" not in fresh.run("diff", code=1).stdout
     assert fresh.json("seed", "--apply")["done"] == ["agents.assistant model"]
     assert fresh.column("SELECT model FROM agents") == [None]
 
@@ -122,7 +125,9 @@ def test_what_is_refused_half_way_says_what_was_done_before(fresh: Postroom, fil
 
 
 def test_a_file_that_is_wrong_or_not_there_is_told(postroom: Postroom, file: Write) -> None:
-    assert "there is no postroom.toml; name the file" in postroom.refused("diff", code=66)
+    assert "there is no postroom.toml: copy postroom.example.toml, or name the file" in postroom.refused(
+        "diff", code=66
+    )
     file("[agents.a]\nbatch_size = 0\n")
     assert "[agents.a] batch_size: " in postroom.refused("diff", code=78)
     assert "elsewhere.toml" in postroom.refused("seed", "--apply", "--file", "elsewhere.toml", code=66)
