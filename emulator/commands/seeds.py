@@ -45,8 +45,8 @@ def seed(
     path, found = _compare(api, file)
     if not apply:
         way = api.typed(f"seed --apply{' --delete' if delete else ''}{_again(file)}")
-        kept = "" if delete else _kept(found)
-        return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file{kept}.")
+        rest = "" if delete else _kept(found)
+        return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file{rest}.")
     steps = list(_steps(api, found, is_deleting=delete))
     done: list[str] = []
     for sentence, step in steps:
