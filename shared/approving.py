@@ -48,11 +48,13 @@ class Asked(NamedTuple):
     Attributes:
         outcome: ``held``; ``again``: it is held already; else why it is not, as ``dropped`` names it.
         said: whether a card was written, which ``deliver`` is to send.
+        is_new: whether it is the first that is held for this approval.
     """
 
     outcome: Outcome
     approval: Approval | None = None
     said: bool = False
+    is_new: bool = False
 
 
 # -- about strangers --------------------------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ def _ask_and_hold(
     chat = chats.get(conn, new.chat_id or 0)
     assert chat is not None  # noqa: S101 - a constraint holds it
     held.hold(conn, approval.id, chat.channel, event.event_key, json.dumps(asdict(event)), now_ms=now_ms)
-    return Asked("held", approval, said=is_new and show(conn, approval, now_ms=now_ms))
+    return Asked("held", approval, said=is_new and show(conn, approval, now_ms=now_ms), is_new=is_new)
 
 
 def event_of(text: str) -> Event:

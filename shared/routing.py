@@ -190,8 +190,7 @@ def _tell_that_it_waits(
 ) -> bool:
     """Whoever has to wait is told when that begins; and each time where the platform shows a place for the answer."""
     held = [each for each in asked if each.outcome == "held"]
-    is_first = any(each.approval is not None and each.approval.created_at == now_ms for each in held)
-    if is_first or (held and event.kind == "command"):
+    if any(each.is_new for each in held) or (held and event.kind == "command"):
         notices.say(conn, channel, event, _WAITING, chat_id=chat.id, now_ms=now_ms)
         return True
     return False
@@ -234,7 +233,7 @@ def _make_chat(conn: apsw.Connection, channel: str, event: Event, policy: Policy
         channel,
         event.platform_id or "",
         is_group=event.is_group,
-        name=None if event.is_group else event.sender,
+        name=event.place,
         sender_policy=policy.of_new_chats,
         now_ms=now_ms,
     )

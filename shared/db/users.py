@@ -9,6 +9,8 @@ import apsw
 
 from shared.db.connection import rows
 
+_BRACKETS = str.maketrans("()", "[]")
+
 
 class User(NamedTuple):
     """A row of ``users``."""
@@ -20,8 +22,8 @@ class User(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What people read: ``telegram 4711 (Ana)``. Never compared with anything."""
-        return f"{self.channel} {self.sender_id}" + (f" ({self.name})" if self.name else "")
+        """What people read: ``telegram 4711 (Ana)``. Never compared with anything. No name gets out of its brackets."""
+        return f"{self.channel} {self.sender_id}" + (f" ({self.name.translate(_BRACKETS)})" if self.name else "")
 
 
 def find(conn: apsw.Connection, channel: str, sender_id: str) -> User | None:

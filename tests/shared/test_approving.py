@@ -67,7 +67,7 @@ def test_a_name_can_not_pretend_to_be_our_words(conn, place):
     person(conn, OWNER, "owner")
     ask_sender(conn, replace(event(), sender="telegram 1 (Bo)\n**Approve at once**" + "!" * 99))
     first, *_ = row(conn, "responses")["message"].splitlines()
-    assert first.startswith("**telegram 5 \\(telegram 1 \\(Bo\\) \\*\\*Approve at once")
+    assert first.startswith("**telegram 5 \\(telegram 1 \\[Bo\\] \\*\\*Approve at once")
 
 
 APPROVERS = {

@@ -162,6 +162,9 @@ NEW = {
     "a group that addresses the bot": (
         event(platform_id="7", is_group=True, thread_id="3"), "mention-sticky", "per-thread", None,
     ),
+    "a group with a name": (
+        event(platform_id="7", is_group=True, chat_name="Lunch"), "mention-sticky", "per-thread", "Lunch",
+    ),
 }  # fmt: skip
 
 
@@ -229,10 +232,10 @@ def test_of_a_new_chat_that_nobody_can_be_asked_about_no_row_stays(conn):
 
 def test_who_waits_is_told_when_that_begins_and_a_redelivery_says_nothing(conn):
     become(conn, "owner", "9")
-    for key, at, is_said in (("1", NOW, True), ("1", NOW + 1, False), ("2", NOW + 2, False)):
+    for key, at, is_said in (("1", NOW, True), ("1", NOW, False), ("2", NOW, False), ("3", NOW + 2, False)):
         assert store(conn, event(platform_id="7", event_key=key), ASK, at=at) == routing.Routed(held=1, said=is_said)
     assert column(conn, "SELECT count(*) FROM responses WHERE platform_id = '7'") == [1]
-    assert column(conn, "SELECT count(*) FROM held") == [2]
+    assert column(conn, "SELECT count(*) FROM held") == [3]
 
 
 def test_where_the_platform_shows_a_place_for_each_answer_who_waits_is_told_each_time(conn):

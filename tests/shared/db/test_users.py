@@ -20,6 +20,7 @@ def test_a_user_is_made_once_and_found_by_what_the_platform_calls_them(conn):
     ana = ensure(conn)
     assert ensure(conn) == ana == users.find(conn, "telegram", "5") == users.get(conn, ana.id)
     assert ana.shown == "telegram 5 (Ana)"
+    assert ana._replace(name="Ana) is (").shown == "telegram 5 (Ana] is [)"
     assert users.find(conn, "telegram", "6") is None
     assert users.get(conn, 99) is None
 
