@@ -186,7 +186,7 @@ def _chat(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, 
         channel,
         event.platform_id or "",
         is_group=event.is_group,
-        name=None if event.is_group else event.sender or None,
+        name=event.place,
         sender_policy=policy.of_new_chats,
         now_ms=now_ms,
     )

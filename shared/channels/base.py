@@ -37,6 +37,7 @@ class Event:
         kind: what happened; only those in ``ASKS_FOR_A_TURN`` ask an agent for anything.
         event_key: the platform's own id of the event, the same on every redelivery.
         platform_id: the conversation's id; None where the platform did not say.
+        chat_name: what people call a group, for people to read; empty where the platform did not say.
         thread_id: the topic or thread inside the conversation, or None.
         sender_id: who, by the platform's id and never by a name; None where nobody in particular did it.
         attachments: dicts with at least ``kind``; what else depends on it (``file_id url name mime size width ...``).
@@ -64,6 +65,12 @@ class Event:
     command_args: str | None = None
     context: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    chat_name: str = ""
+
+    @property
+    def place(self) -> str | None:
+        """What to call the conversation: a group by its own name, a direct chat by who writes there."""
+        return (self.chat_name if self.is_group else self.sender) or None
 
     @property
     def asks_for_a_turn(self) -> bool:

@@ -42,6 +42,7 @@ class _Channel(msgspec.Struct):
     id: str
     type: int = 0
     parent_id: str | None = None
+    name: str | None = None
 
 
 class _Attachment(msgspec.Struct):
@@ -117,6 +118,7 @@ def event_of(kind: Kind, interaction: Interaction, application_id: str) -> Event
         attachments=tuple(said.attachments),
         is_mention=True,
         is_group=interaction.is_group,
+        chat_name="" if is_thread else sanitize.name(place.name or ""),  # of a thread only its own name is told
         reply_to=said.reply_to,
         command=said.command,
         context=said.facts,

@@ -337,6 +337,7 @@ def _in_chat(key: str, kind: Kind, chat: _Chat, author: _User | _Chat) -> Event:
         sender_id=str(author.id),
         is_mention=chat.type == "private" or chat.is_direct_messages,
         is_group=chat.type != "private",
+        chat_name=sanitize.name(chat.title),
     )
 
 

@@ -80,6 +80,21 @@ def cases(*kinds):
 READ = ("command", "callback", "autocomplete", "modal", "membership", "ignore")
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("015_slash_all_option_types.json", "general"),
+        ("012_slash_user_install_group_dm.json", "trio"),
+        ("017_slash_in_thread.json", ""),  # the thread's name is not that of the channel which it is in
+        ("024_slash_minimal_legacy.json", ""),
+        ("011_slash_dm.json", ""),
+    ],
+)
+def test_a_group_has_the_name_that_its_people_gave_it(discord, file, name):
+    (event,) = discord.receive(recorded(file), now_ms=NOW).events
+    assert event.chat_name == name
+
+
 @cases(*READ)
 def test_reads_a_recorded_interaction(discord, case):
     received = discord.receive(recorded(case["file"]), now_ms=NOW)

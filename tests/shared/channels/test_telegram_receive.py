@@ -61,6 +61,17 @@ def of_kind(*kinds):
     return pytest.mark.parametrize("case", chosen, ids=lambda case: case["file"])
 
 
+def test_a_group_has_the_name_that_its_people_gave_it(telegram):
+    chat = {"id": -7, "type": "supergroup", "title": "Lunch\n group"}
+    update = {"update_id": 1, "message": {"message_id": 2, "date": 0, "chat": chat, "text": "hi"}}
+    update["message"]["from"] = {"id": 5, "is_bot": False, "first_name": "Ana"}
+    event = receive(telegram, json.dumps(update).encode())
+    assert (event.chat_name, event.place) == ("Lunch group", "Lunch group")
+    update["message"]["chat"] = {"id": 5, "type": "private", "first_name": "Ana"}
+    event = receive(telegram, json.dumps(update).encode())
+    assert (event.chat_name, event.place) == ("", "Ana")
+
+
 READ = ("message", "edit", "callback", "reaction", "membership", "migrate", "stop", "ignore")
 
 
