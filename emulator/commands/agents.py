@@ -85,9 +85,11 @@ def set_agent(
     if batch_size is not None:
         change["batch_size"] = _number(batch_size)
     change |= {key: True for key, is_so in (("share_folder", share_folder), ("default", default)) if is_so}
+    is_there = agent in api.get("agents")  # a retired one is not
     saved = api.put("agents", agent, body=change)
-    if saved["provisioned"]:
-        return answer(saved, f"Agent {agent} is made. Where it answers: {api.typed(f'wirings set CHAT {agent}')}")
+    if not is_there:
+        what = "made" if saved["provisioned"] else "back"
+        return answer(saved, f"Agent {agent} is {what}. Where it answers: {api.typed(f'wirings set CHAT {agent}')}")
     return answer(saved, f"Agent {agent}: {', '.join(change)} set." if change else f"Agent {agent} is as it was.")
 
 

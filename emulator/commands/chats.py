@@ -80,7 +80,9 @@ def add_chat(
     body: dict[str, Any] = {"channel": channel, "platformId": platform_id, "isGroup": group, "senderPolicy": policy}
     made = api.post("chats", body=body | ({"name": name} if name else {}))
     number = made["chat"]["id"]
-    return answer(made, f"Chat {number} is {channel} {platform_id}. {api.typed(f'wirings set {number} AGENT')}")
+    return answer(
+        made, f"Chat {number} is {channel} {platform_id}. Who answers there: {api.typed(f'wirings set {number} AGENT')}"
+    )
 
 
 @command(app, "set")

@@ -32,6 +32,6 @@ def list_dropped(
             )
             for each in found
         ],
-        "Nothing of that kind was refused.",
+        "Nothing was refused." if (reason, channel, since) == (None,) * 3 else "Nothing of that kind was refused.",
     )
     return answer(found, table)

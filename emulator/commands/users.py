@@ -31,10 +31,11 @@ def list_users(
 ) -> Answer:
     """Who is somebody, newest first."""
     found = api.get("users", channel=channel, senderId=sender_id, agent=agent, limit=limit)
+    nobody = "There is no such user" if channel or sender_id or agent else "There is no user yet"
     table = Table(
         ("user", "channel", "platform's id", "name", "may"),
         [(each["id"], each["channel"], each["senderId"], each["name"], _may(each)) for each in found],
-        f"There is no such user. The first owner: {api.typed('pair')}",
+        f"{nobody}. The first owner: {api.typed('pair')}",
     )
     return answer(found, table)
 

@@ -54,6 +54,13 @@ def test_another_default_takes_the_place_of_the_first(postroom: Postroom) -> Non
     assert "front" not in postroom.json("agents", "list")
 
 
+def test_set_says_that_a_retired_agent_is_back(postroom: Postroom) -> None:
+    postroom.run("agents", "set", "veteran")
+    postroom.conn.execute("UPDATE agents SET retired_at = 1 WHERE id = 'veteran'")
+    assert "Agent veteran is back. Where it answers: " in postroom.run("agents", "set", "veteran").stdout
+    assert postroom.run("agents", "set", "veteran").stdout == "Agent veteran is as it was.\n"
+
+
 REFUSED = {
     "nobody of that id": (["agents", "show", "zoe"], 66, "agent 'zoe' not found; known: assistant"),
     "nobody to delete": (["agents", "delete", "zoe"], 66, "zoe"),
