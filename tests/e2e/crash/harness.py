@@ -22,10 +22,11 @@ from typing import Any, TypeVar
 import apsw
 import pytest
 
-from shared.db.connection import open_connection
+from shared.db import chats
+from shared.db.connection import open_connection, transaction
 from shared.db.migrate import migrate
 from tests.e2e.crash.people import SECRET, TOKEN, Platform
-from tests.support import make_agent, make_chat, wire
+from tests.support import NOW, make_agent, make_chat, wire
 
 T = TypeVar("T")
 
@@ -278,16 +279,18 @@ class Post:
     def port(self, name: str) -> int:
         return int(self._sockets[name].getsockname()[1])
 
-    def prepare(self, agents: dict[str, int], chats: dict[str, str]) -> None:
-        """The database with *agents* (name to concurrency) and *chats* (to their agent)."""
+    def prepare(self, agents: dict[str, int], places: dict[str, str]) -> None:
+        """The database with *agents* (name to concurrency) and chats, *places* (to their agent)."""
         migrate(self.db)
         conn = open_connection(self.db)
         try:
             for agent, concurrency in agents.items():
                 command = [sys.executable, "-I", "-S", str(AGENT), str(self.record), str(concurrency)]
                 make_agent(conn, agent, provider="command", config={"command": command}, concurrency=concurrency)
-            for chat, agent in chats.items():
-                wire(conn, make_chat(conn, chat), agent)
+            for chat, agent in places.items():
+                chat_id = make_chat(conn, chat)
+                set_open(conn, chat_id)
+                wire(conn, chat_id, agent)
         finally:
             conn.close()
 
@@ -366,6 +369,12 @@ class Post:
             short = (line if len(line) < 600 else f"{line[:200]} … {line[-390:]}" for line in tail)
             said.append(f"--- {path.name}\n" + "\n".join(short))
         return "\n".join(said)
+
+
+def set_open(conn: apsw.Connection, chat_id: int) -> None:
+    """Whoever writes there is heard: who may talk is not what is broken here."""
+    with transaction(conn):
+        chats.update(conn, chat_id, sender_policy="public", now_ms=NOW)
 
 
 def query(path: Path, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
