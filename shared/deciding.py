@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from shared import access, actions, approving, notices, people, routing, wiring
+from shared import access, actions, approving, notices, people, refusals, routing, wiring
 from shared.access import Standing
 from shared.channels.base import Event
-from shared.db import agents, approvals, chats, dropped, held, messages, sessions, users, wirings
+from shared.db import agents, approvals, chats, held, messages, sessions, users, wirings
 from shared.db.approvals import Approval
 from shared.db.messages import NewMessage
 from shared.db.users import User
@@ -230,15 +230,7 @@ def _drop_held(conn: apsw.Connection, ended: Approval, reason: str, *, now_ms: i
 
 def _drop(conn: apsw.Connection, waiting: held.Held, reason: str, *, now_ms: int) -> None:
     event = approving.event_of(waiting.event)
-    dropped.record(
-        conn,
-        channel=waiting.channel,
-        reason=reason,
-        platform_id=event.platform_id,
-        sender_id=event.sender_id,
-        event_key=event.event_key,
-        now_ms=now_ms,
-    )
+    refusals.keep(conn, waiting.channel, event, reason, now_ms=now_ms)
 
 
 def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_ms: int) -> int:
@@ -311,16 +303,8 @@ def _too_late(approval: Approval) -> str:
 
 def _answer(conn: apsw.Connection, channel: str, event: Event, reason: str, text: str, *, now_ms: int) -> Clicked:
     """Tell whoever pressed, once, why that decided nothing, and keep that it happened."""
-    dropped.record(
-        conn,
-        channel=channel,
-        reason=reason,
-        platform_id=event.platform_id,
-        sender_id=event.sender_id,
-        event_key=event.event_key,
-        now_ms=now_ms,
-    )
-    chat = chats.find(conn, channel, event.platform_id or "") if conn.changes() else None
+    is_new = refusals.keep(conn, channel, event, reason, now_ms=now_ms)
+    chat = chats.find(conn, channel, event.platform_id or "") if is_new else None
     if chat is not None:
         notices.say(conn, channel, event, text, chat_id=chat.id, now_ms=now_ms, click=event.context)
     return Clicked(said=chat is not None, dropped=reason)

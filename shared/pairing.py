@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import apsw
 
-from shared import approving, deciding, notices, people, roster, wiring
+from shared import approving, deciding, notices, people, refusals, roster, routing, wiring
 from shared.channels.base import Event
-from shared.db import agents, chats, dropped, pairings, rates, users, wirings
+from shared.db import agents, chats, pairings, rates, users, wirings
 from shared.db.chats import Chat
 from shared.db.pairings import Grants, Pairing
 from shared.db.users import User
@@ -158,38 +158,11 @@ def _refuse(
     now_ms: int,
 ) -> Claimed:
     """Keep that it was tried, never what; and say so, once."""
-    if not _record(conn, channel, event, reason, now_ms=now_ms) or not sentence:
+    if not refusals.keep(conn, channel, event, reason, now_ms=now_ms) or not sentence:
         return Claimed(False, None, reason)
-    chat = _chat(conn, channel, event, policy, now_ms=now_ms)
+    chat = routing.chat_of(conn, channel, event, policy, now_ms=now_ms)
     notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
     return Claimed(False, sentence, reason)
-
-
-def _record(conn: apsw.Connection, channel: str, event: Event, reason: str, *, now_ms: int) -> bool:
-    """Keep what came of it; False if that was kept when it came before."""
-    dropped.record(
-        conn,
-        channel=channel,
-        reason=reason,
-        platform_id=event.platform_id,
-        sender_id=event.sender_id,
-        event_key=event.event_key,
-        now_ms=now_ms,
-    )
-    return conn.changes() == 1
-
-
-def _chat(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Chat:
-    """The chat; a new one treats strangers as it would had they written something else first."""
-    return chats.ensure(
-        conn,
-        channel,
-        event.platform_id or "",
-        is_group=event.is_group,
-        name=event.place,
-        sender_policy=policy.of_new_chats,
-        now_ms=now_ms,
-    )
 
 
 def _pair(
@@ -197,7 +170,7 @@ def _pair(
 ) -> Claimed:
     """Give what the code was made for, and let what waited for it go on."""
     by = f"pairing {pairing.pairing_id}"
-    chat = _chat(conn, channel, event, policy, now_ms=now_ms)
+    chat = routing.chat_of(conn, channel, event, policy, now_ms=now_ms)
     chat = chats.update(conn, chat.id, status="active", now_ms=now_ms)
     agent = _wire(conn, chat, pairing, now_ms=now_ms)
     if pairing.grants in ("owner", "admin"):
@@ -206,7 +179,7 @@ def _pair(
         people.add_member(conn, user.id, pairing.agent, by=by, now_ms=now_ms)
     if not event.is_group:
         people.seen_direct(conn, user.id, chat.id, now_ms)
-    _record(conn, channel, event, "pairing_done", now_ms=now_ms)  # so that a redelivery is known
+    refusals.keep(conn, channel, event, "pairing_done", now_ms=now_ms)  # so that a redelivery is known
     stored = deciding.reconsider(conn, user.id, by=by, policy=policy, now_ms=now_ms)
     sentence = _sentence(conn, pairing, agent)
     notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)

@@ -22,12 +22,12 @@ from typing import NamedTuple
 
 import apsw
 
-from shared import access, approving, commands, limits, logs, notices, people, resets, takers, wiring
+from shared import access, approving, commands, limits, logs, notices, people, refusals, resets, takers, wiring
 from shared.access import Standing
 from shared.approving import Asked
 from shared.channels import registry
 from shared.channels.base import Event
-from shared.db import agents, chats, dropped, messages, sticky, wirings
+from shared.db import agents, chats, messages, sticky, wirings
 from shared.db.chats import Chat
 from shared.db.connection import savepoint
 from shared.db.wirings import Place, Wiring
@@ -105,7 +105,7 @@ def _is_gated(conn: apsw.Connection, channel: str, event: Event, taker: Taker, *
         "refuse": ("command_refused", commands.refusal(command, _name(conn, wired))),
         "do": ("command_done", commands.done(_name(conn, wired))),
     }[gate]
-    if _record(conn, channel, event, f"{word}:{command}", now_ms=now_ms) and sentence:
+    if refusals.keep(conn, channel, event, f"{word}:{command}", now_ms=now_ms) and sentence:
         if gate == "do":
             resets.clear(conn, wired.agent, *takers.key_of_session(wired, event), now_ms=now_ms)
         notices.say(conn, channel, event, sentence, chat_id=wired.chat_id, now_ms=now_ms)
@@ -130,7 +130,7 @@ def unusable(event: Event) -> str | None:
 
 def drop(conn: apsw.Connection, channel: str, event: Event, reason: str, *, now_ms: int) -> Routed:
     """Keep why nothing comes of the event: *reason* is a word, or ``word:detail``."""
-    _record(conn, channel, event, reason, now_ms=now_ms)
+    refusals.keep(conn, channel, event, reason, now_ms=now_ms)
     return Routed(dropped=reason)
 
 
@@ -146,28 +146,12 @@ def refuse_for_now(
 ) -> Routed:
     """Too much came. Whoever asked for something is told so, once in a minute."""
     reason = f"rate_limited:{over.whose}"
-    is_new = _record(conn, channel, event, reason, now_ms=now_ms)
+    is_new = refusals.keep(conn, channel, event, reason, now_ms=now_ms)
     is_told = is_new and is_asked and chat is not None and over.again_at is not None
     if is_told and chat is not None:
         sentence = limits.sentence(over, now_ms=now_ms)
         notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
     return Routed(dropped=reason, said=is_told)
-
-
-def _record(conn: apsw.Connection, channel: str, event: Event, reason: str, *, now_ms: int) -> bool:
-    """Keep the reason; False if one is kept of this event already."""
-    word, _, detail = reason.partition(":")
-    dropped.record(
-        conn,
-        channel=channel,
-        reason=word,
-        detail=detail,
-        platform_id=event.platform_id,
-        sender_id=event.sender_id,
-        event_key=event.event_key,
-        now_ms=now_ms,
-    )
-    return conn.changes() == 1
 
 
 def _in_thread(channel: str, event: Event) -> Event:
@@ -218,7 +202,7 @@ def _to_unwired(
     agent = agents.default(conn)
     if agent is None:
         return drop(conn, channel, event, "not_wired", now_ms=now_ms)
-    chat = chat or _make_chat(conn, channel, event, policy, now_ms=now_ms)
+    chat = chat or chat_of(conn, channel, event, policy, now_ms=now_ms)
     wired = wiring.connect(conn, chat.id, agent.id, now_ms=now_ms)
     return _Offers(conn, event, Place(chat, [wired]), policy, now_ms, is_counted=True).make()
 
@@ -227,7 +211,8 @@ def _is_somebody(conn: apsw.Connection, channel: str, event: Event) -> bool:
     return people.standing(conn, channel, event.sender_id).is_somebody
 
 
-def _make_chat(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Chat:
+def chat_of(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Chat:
+    """The event's chat; a new one treats strangers as the settings have it."""
     return chats.ensure(
         conn,
         channel,
@@ -244,7 +229,7 @@ def _ask_for_chat(
 ) -> Routed:
     """Hold the event until an owner has said who answers there. Of a chat that nobody is asked about, no row stays."""
     with savepoint(conn) as point:
-        known = chat or _make_chat(conn, channel, event, policy, now_ms=now_ms)
+        known = chat or chat_of(conn, channel, event, policy, now_ms=now_ms)
         asked = approving.ask_chat(conn, known, event, policy=policy, now_ms=now_ms)
         if asked.outcome in ("held", "again"):
             is_told = _tell_that_it_waits(conn, channel, event, known, [asked], now_ms=now_ms)
@@ -324,7 +309,7 @@ class _Offers:
         return Routed(dropped=self.reasons[0] if self.reasons else None)
 
     def _record(self, reason: str) -> bool:
-        return _record(self.conn, self.channel, self.event, reason, now_ms=self.now_ms)
+        return refusals.keep(self.conn, self.channel, self.event, reason, now_ms=self.now_ms)
 
     def _exceeded(self, *, counts_chat: bool) -> limits.Exceeded | None:
         """Whether it is too much; what comes again, because we were late with an answer, is not."""
