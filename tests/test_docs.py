@@ -26,7 +26,7 @@ def test_links_between_pages_lead_somewhere(page):
 
 # What decides that nothing comes of an event, and the calls that say so; their words stand in docs/access.md.
 DECIDE = ("access", "approving", "deciding", "intake", "limits", "pairing", "routing", "takers")
-CALLS = {"drop", "_drop", "_drop_held", "_dropped", "_refuse", "_record", "record", "_answer", "Asked"}
+CALLS = {"drop", "_drop", "_drop_held", "_dropped", "_refuse", "_record", "record", "keep", "_answer", "Asked"}
 RETURNS = {"admits", "unusable"}
 WORD = re.compile(r"[a-z]+(_[a-z]+)*")
 
@@ -41,9 +41,9 @@ def reasons(tree):
         if isinstance(node, ast.FunctionDef) and node.name in RETURNS:
             returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
             yield from (each for value in returned for each in ast.walk(value) if isinstance(each, ast.Constant))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._reasons.append":
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "self.reasons.append":
             yield from ast.walk(node)
-        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == "self._reasons":
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == "self.reasons":
             yield from ast.walk(node.value)
 
 
