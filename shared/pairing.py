@@ -129,13 +129,14 @@ def claim(conn: apsw.Connection, channel: str, event: Event, code: str, *, polic
     user = users.ensure(conn, channel, event.sender_id, name=event.sender, now_ms=now_ms)
     if not pairings.use(conn, found.id, user.id, now_ms):
         return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, policy=policy, now_ms=now_ms)
+    rates.forget(conn, _tries_of(channel, event.sender_id))  # who has codes does not guess
     return _pair(conn, channel, event, found, user, policy, now_ms=now_ms)
 
 
 def _limit(conn: apsw.Connection, channel: str, sender_id: str, *, now_ms: int) -> str | None:
     """Count the try. None: there was one left; else what to say, which is nothing where that was just said."""
     tries = (
-        (rates.key("pair", channel, sender_id), _TRIES_PER_MINUTE, _TRIES),
+        (_tries_of(channel, sender_id), _TRIES_PER_MINUTE, _TRIES),
         (rates.key("pair", channel), _CHANNEL_TRIES_PER_MINUTE, _CHANNEL_TRIES),
     )
     for key, per_minute, burst in tries:
@@ -145,6 +146,10 @@ def _limit(conn: apsw.Connection, channel: str, sender_id: str, *, now_ms: int) 
             wait = "a minute" if minutes == 1 else f"{minutes} minutes"
             return f"Those were too many codes. Please try again in {wait}." if taken.is_first_refusal else ""
     return None
+
+
+def _tries_of(channel: str, sender_id: str) -> str:
+    return rates.key("pair", channel, sender_id)
 
 
 def _refuse(

@@ -78,6 +78,11 @@ def take(conn: apsw.Connection, key: str, *, per_minute: float, burst: int, now_
     return Taken(allowed=False, is_first_refusal=True, again_at=told[0][0] + interval_ms - room_ms)
 
 
+def forget(conn: apsw.Connection, key: str) -> None:
+    """All of it is there again, at once."""
+    conn.execute("DELETE FROM rates WHERE key = :key", {"key": key})
+
+
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
     """Forget up to *limit* keys of which all is there again since before *older_than_ms*; how many.
 

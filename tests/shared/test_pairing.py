@@ -249,6 +249,11 @@ def test_after_five_tries_the_sender_waits_and_is_told_once_even_if_the_code_is_
     assert send(conn, make(conn).code, "later", now_ms=NOW + 3 * MINUTE).is_paired
 
 
+def test_who_connects_many_chats_by_codes_is_taken_for_no_guesser(conn):
+    codes = [make(conn, "chat", "assistant").code for _ in range(8)]
+    assert all(send(conn, code, f"k{n}", chat=f"-{n}", is_group=True).is_paired for n, code in enumerate(codes))
+
+
 def test_many_senders_have_a_hundred_tries_an_hour_together(conn):
     outcomes = [send(conn, "0000-0000", f"t{number}", str(1000 + number)).dropped for number in range(103)]
     assert outcomes == ["pairing_failed"] * 100 + ["pairing_limited"] * 3
