@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _PREFIX = re.compile(r"@(\S+)\s+")
+_MARKS = ",:"  # behind a name, as one writes to people
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ def named(text: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> Na
     found = _PREFIX.match(text)
     if found is None:
         return None
-    agent = _agent(found[1].lower(), agents, teams)
+    token = found[1].lower()
+    agent = _agent(token, agents, teams) or _agent(token.rstrip(_MARKS), agents, teams)
     return Named(agent, text[found.end() :]) if agent is not None else None
 
 
@@ -49,9 +51,9 @@ def named_after_us(text: str, agents: Mapping[str, str], teams: Mapping[str, Tea
 
 
 def addressee(text: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> str | None:
-    """The id of the agent that the text begins with, or None; see ``named``."""
-    found = named(text, agents, teams)
-    return found.agent if found is not None else None
+    """The id of the agent that a text over the API begins with, or None; the whole token, as TinyAGI has it."""
+    found = _PREFIX.match(text)
+    return _agent(found[1].lower(), agents, teams) if found else None
 
 
 def _agent(token: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> str | None:
@@ -65,4 +67,4 @@ def _agent(token: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> 
 
 def own_prefix(agent: str) -> str:
     """The pattern that matches a text which names the agent by its id, and no other text."""
-    return rf"(?i)^@{re.escape(agent)}(\s|$)"
+    return rf"(?i)^@{re.escape(agent)}[{_MARKS}]*(\s|$)"

@@ -20,7 +20,9 @@ NAMED = {
     "a blank and nothing else": ("@coder ", Named("coder", "")),
     "no blank: an account, perhaps": ("@coder", None),
     "nobody known": ("@nobody fix it", None),
-    "a mark after it": ("@coder: fix it", None),
+    "a colon after it": ("@coder: fix it", Named("coder", "fix it")),
+    "a comma after a name": ("@Operations, look", Named("ops", "look")),
+    "another mark after it": ("@coder! fix it", None),
     "an address": ("ana@coder fix", None),
     "in the middle": ("hi @coder fix it", None),
     "a blank before it": (" @coder fix it", None),
@@ -32,7 +34,8 @@ NAMED = {
 @pytest.mark.parametrize(("text", "expected"), NAMED.values(), ids=NAMED)
 def test_whom_a_text_names(text, expected):
     assert named(text, AGENTS, TEAMS) == expected
-    assert addressee(text, AGENTS, TEAMS) == (expected and expected.agent)
+    has_mark = text.partition(" ")[0].endswith((",", ":"))
+    assert addressee(text, AGENTS, TEAMS) == (None if has_mark else expected and expected.agent), "the API is strict"
 
 
 AFTER_US = {
@@ -53,6 +56,7 @@ def test_whom_a_text_names_behind_the_name_of_the_bot(text, expected):
 OWN = {
     "@coder fix": True,
     "@CODER fix": True,
+    "@coder, fix": True,
     "@coder": True,
     "@coders fix": False,
     "@coder-2 fix": False,
