@@ -77,7 +77,18 @@ def store(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, 
         chats.set_status(conn, channel, place.chat.platform_id, "active", now_ms=now_ms)
     if place is None or not place.wirings:
         return _to_unwired(conn, channel, event, place and place.chat, policy, now_ms=now_ms)
+    if place.chat.sender_policy == "strict":
+        event = _without_strangers(conn, channel, event)
     return _Offers(conn, event, place, policy, now_ms).make()
+
+
+def _without_strangers(conn: apsw.Connection, channel: str, event: Event) -> Event:
+    """The event without what it quotes of somebody who may not write: platforms send that with an answer to it."""
+    quoted = event.reply_to
+    if quoted is None or quoted.get("is_self") or people.standing(conn, channel, quoted.get("sender_id")).is_somebody:
+        return event
+    facts = {name: fact for name, fact in event.context.items() if name != "quote"}
+    return replace(event, reply_to={**quoted, "text": ""}, context=facts)
 
 
 def admit(conn: apsw.Connection, channel: str, event: Event, agent: str, *, now_ms: int) -> bool:

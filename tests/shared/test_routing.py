@@ -302,6 +302,27 @@ def test_an_identity_is_of_one_channel_and_no_name_stands_for_it(conn):
         assert store(conn, what).dropped == "sender_unknown"
 
 
+@pytest.mark.parametrize(
+    ("policy", "is_known", "is_self", "stays"),
+    [
+        ("strict", False, False, False),
+        ("strict", True, False, True),
+        ("strict", False, True, True),
+        ("public", False, False, True),
+    ],
+)
+def test_where_strangers_are_treated_strictly_they_are_not_quoted_either(conn, policy, is_known, is_self, stays):
+    wire(conn, make_chat(conn, policy=policy))
+    become(conn, "member")
+    if is_known:
+        become(conn, "member", "6")
+    quoted = {"message_id": "1", "text": SECRET, "sender_id": "6", "is_self": is_self}
+    what = event("look at that", reply_to=quoted, context={"quote": SECRET, "media_group_id": "7"})
+    assert store(conn, what).stored == 1
+    assert (SECRET in str(dump(conn))) is stays
+    assert json.loads(row(conn, "messages")["content"])["context"]["media_group_id"] == "7"
+
+
 def test_two_agents_treat_the_same_person_each_in_its_own_way(conn):
     chat = make_chat(conn, policy="request_approval")
     wire(conn, chat)
