@@ -382,15 +382,16 @@ def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, 
 
     new = str(tmp_path / "two" / "postroom.db")
     assert run()[0] == 78
-    one.ttl_ms = 1500
     one.start()
-    held_at = time.monotonic()
     code, said = run(POSTROOM_DB=new)
     assert (code, "another machine replicates" in said["reason"]) == (73, True)
     assert not Path(new).exists()
     code, said = run("--output", str(tmp_path / "copy.db"))
     assert (code, said["event"]) == (0, "restore.copied")
     assert facts_of(tmp_path / "copy.db").mark == 3
+    one.ttl_ms = 1500
+    one.start()
+    held_at = time.monotonic()
     code, said = run("--wait", "10s", POSTROOM_DB=new)
     assert (code, said["step"]) == (0, "restore")
     assert time.monotonic() - held_at > 1.5
