@@ -191,7 +191,7 @@ def _wired(conn: apsw.Connection, agent: Agent, chat: int) -> Place:
 
 
 def _place(conn: apsw.Connection, agent: str, chat: int) -> Place:
-    found = chats.ensure(conn, "telegram", str(chat), is_group=False, name="Ana", now_ms=NOW)
+    found = chats.ensure(conn, "telegram", str(chat), is_group=False, name="Ana", sender_policy="public", now_ms=NOW)
     return Place(agent, found.id, sessions.ensure(conn, agent, found.id, None, now_ms=NOW))
 
 
