@@ -57,15 +57,19 @@ class Program:
         )
         self = cls(process)
         self._watch()
+        connecting = asyncio.create_task(self._connect(line_limit))
         try:
-            self.stdin = await self._writer(process.stdin)
-            self.stdout = await self._reader(process.stdout, line_limit)
-            self.stderr = await self._reader(process.stderr, line_limit)
+            await asyncio.shield(connecting)
         except BaseException:
             self.kill()
-            self.close()
+            connecting.add_done_callback(lambda _: self.close())  # not half-way: each pipe would be nobody's to close
             raise
         return self
+
+    async def _connect(self, line_limit: int) -> None:
+        self.stdin = await self._writer(self._process.stdin)
+        self.stdout = await self._reader(self._process.stdout, line_limit)
+        self.stderr = await self._reader(self._process.stderr, line_limit)
 
     stdin: asyncio.StreamWriter
     stdout: asyncio.StreamReader

@@ -1,6 +1,7 @@
 """A program that providers start: how it begins, and that it ends with us."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -75,6 +76,34 @@ def test_what_it_is_given_and_what_it_gives(runner, tmp_path):
 
 def test_a_signal_is_a_negative_code():
     assert asyncio.run(heard("/bin/sh", "-c", "kill -9 $$")) == ("", -9)
+
+
+def held():
+    """The pipes that are open in this process, and its children."""
+    found = {str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()}
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {name for name in found if name.startswith("pipe:")} | {*children}
+
+
+@pytest.mark.parametrize("steps", range(1, 9))
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_start_that_is_cancelled_at_any_moment_leaves_neither_pipe_nor_process(runner, steps):
+    async def go():
+        before = held()
+        starting = asyncio.create_task(start("/bin/sleep", "300"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            begun = await starting
+            begun.kill()
+            begun.close()
+        deadline = time.monotonic() + 10
+        while held() - before and time.monotonic() < deadline:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+        return held() - before
+
+    assert runner(go()) == set()
 
 
 @pytest.mark.parametrize(
