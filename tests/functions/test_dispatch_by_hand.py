@@ -363,10 +363,9 @@ def test_what_can_never_be_freed_hinders_nobody_else(conn, until):
 @pytest.mark.long
 def test_a_settlement_that_can_not_be_written_for_long_costs_an_attempt_and_not_ten_minutes(conn, until):
     put(conn, "hello")
+    rows(conn, FULL)
 
     async def deed(service):
-        await until(lambda: column(conn, STATUS) == ["processing"])
-        rows(conn, FULL)
         await until(lambda: service._unwritten, 20)
         rows(conn, "DROP TRIGGER full")
         await until(lambda: column(conn, STATUS) == ["completed"])
