@@ -257,23 +257,23 @@ USERS = """
      LIMIT :limit
 """
 
-APPROVALS = """
+_APPROVAL = """
     SELECT a.id, a.approval_id, a.kind, a.title, a.agent, a.chat_id, a.user_id, s.session_id, a.payload, a.options,
            a.status, a.choice, a.decided_by, a.approver, a.expires_at, a.created_at, a.updated_at,
            (SELECT count(*) FROM held h WHERE h.approval_id = a.id)
       FROM approvals a
       LEFT JOIN sessions s ON s.id = a.session_id
+"""
+
+APPROVALS = f"""
+{_APPROVAL}
      WHERE a.id < :before AND (:status IS NULL OR a.status = :status)
      ORDER BY a.id DESC
      LIMIT :limit
 """
 
-APPROVAL = """
-    SELECT a.id, a.approval_id, a.kind, a.title, a.agent, a.chat_id, a.user_id, s.session_id, a.payload, a.options,
-           a.status, a.choice, a.decided_by, a.approver, a.expires_at, a.created_at, a.updated_at,
-           (SELECT count(*) FROM held h WHERE h.approval_id = a.id)
-      FROM approvals a
-      LEFT JOIN sessions s ON s.id = a.session_id
+APPROVAL = f"""
+{_APPROVAL}
      WHERE a.approval_id = :id
 """
 
