@@ -170,14 +170,14 @@ def race(db: Path, script: str, arguments: Sequence[Sequence[object]]) -> list[s
             for each in arguments
         ]
         deadline = time.monotonic() + 60
-        while not all(_is_at(process, gate) for process in running) and time.monotonic() < deadline:
+        while not all(is_at(process, gate) for process in running) and time.monotonic() < deadline:
             time.sleep(0.01)
     ended = [(*process.communicate(timeout=60), process.returncode) for process in running]
     assert [(error, code) for _, error, code in ended] == [("", 0)] * len(ended)
     return [out.strip() for out, _, _ in ended]
 
 
-def _is_at(process: "subprocess.Popen[str]", gate: Path) -> bool:
+def is_at(process: "subprocess.Popen[str]", gate: Path) -> bool:
     """Whether the process has come to the gate, or is over: all that it read of the file, it has read before."""
     with contextlib.suppress(OSError):
         return any(fd.readlink() == gate for fd in Path(f"/proc/{process.pid}/fd").iterdir() if fd.is_symlink())

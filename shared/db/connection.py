@@ -75,10 +75,25 @@ def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
     conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     conn.set_busy_handler(_BusyHandler())
     if not readonly:
-        conn.execute("PRAGMA journal_mode = WAL").fetchall()
+        _use_wal(conn)
         conn.set_wal_hook(_WalBound())
     conn.execute("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL").fetchall()
     return conn
+
+
+def _use_wal(conn: apsw.Connection) -> None:
+    """Make a new file one with a WAL, one process at a time.
+
+    Of two that would at once, SQLite refuses one without asking its busy handler: each would wait for the other.
+    """
+    if scalar(conn, "PRAGMA journal_mode") == "wal":
+        return
+    gate = _gate(conn)
+    gate.enter()
+    try:
+        conn.execute("PRAGMA journal_mode = WAL").fetchall()
+    finally:
+        gate.leave()
 
 
 class _WalBound:

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import apsw
@@ -11,14 +12,34 @@ import pytest
 
 from shared.db import meta
 from shared.db.connection import open_connection, rows, scalar, transaction
-from tests.support import column
+from tests.support import column, is_at
 
 _PROCESSES, _TRANSACTIONS = 4, 200
+_OPEN = (
+    "import sys, pathlib; from shared.db.connection import open_connection, scalar; "
+    "print(scalar(open_connection(pathlib.Path(sys.argv[1])), 'PRAGMA journal_mode'))"
+)
 
 
 def test_a_connection_is_durable_and_checks_foreign_keys(db, conn):
     pragmas = ("journal_mode", "synchronous", "foreign_keys")
     assert [scalar(conn, f"PRAGMA {name}") for name in pragmas] == ["wal", 2, 1]
+
+
+def test_who_finds_a_new_file_in_other_hands_waits_at_the_gate(tmp_path):
+    path, gate = tmp_path / "p.db", tmp_path / "p.db-gate"
+    other = apsw.Connection(str(path))
+    command = [sys.executable, "-c", _OPEN, str(path)]
+    with gate.open("w") as closed:
+        fcntl.flock(closed, fcntl.LOCK_EX)
+        other.execute("BEGIN IMMEDIATE")
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = subprocess.Popen(command, **pipes)
+        while process.poll() is None and not is_at(process, gate):
+            time.sleep(0.01)
+        other.execute("COMMIT")
+    assert process.communicate(timeout=60) == ("wal\n", "")
+    assert scalar(open_connection(path), "PRAGMA journal_mode") == "wal"
 
 
 def test_a_reading_connection_can_not_write(db, conn):

@@ -1,9 +1,3 @@
-import fcntl
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import apsw
 import pytest
 
@@ -11,9 +5,7 @@ from shared.db import agents, meta
 from shared.db.connection import open_connection, rows, transaction
 from shared.db.migrate import migrate
 from shared.errors import DatabaseTooNew
-from tests.support import NOW, column, dump, make_agent, make_session, put
-
-MIGRATE = "import sys, pathlib; from shared.db.migrate import migrate; print(migrate(pathlib.Path(sys.argv[1])))"
+from tests.support import NOW, column, dump, make_agent, make_session, put, race
 
 
 def test_a_fresh_file_gets_the_schema_an_epoch_and_the_echo_agent(tmp_path):
@@ -33,24 +25,11 @@ def test_a_second_time_changes_nothing(db, conn):
     assert dump(conn) == before
 
 
-def is_at(process, gate):
-    """Whether the process has come to the gate: all that it read of the file, it has read before."""
-    return any(fd.readlink() == gate for fd in Path(f"/proc/{process.pid}/fd").iterdir() if fd.is_symlink())
-
-
 def test_eight_processes_at_once_agree(tmp_path):
-    path, gate = tmp_path / "p.db", tmp_path / "p.db-gate"
-    command = [sys.executable, "-c", MIGRATE, str(path)]
-    with gate.open("w") as closed:
-        fcntl.flock(closed, fcntl.LOCK_EX)
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        running = [subprocess.Popen(command, **pipes) for _ in range(8)]
-        deadline = time.monotonic() + 30
-        while not all(is_at(process, gate) for process in running) and time.monotonic() < deadline:
-            time.sleep(0.01)
-    ended = [(*process.communicate(timeout=60), process.returncode) for process in running]
-    assert [(error, code) for _, error, code in ended] == [("", 0)] * 8
-    assert len({out for out, _, _ in ended}) == 1
+    path = tmp_path / "p.db"
+    open_connection(path).close()  # or they would stand at the gate before they read the file
+    script = "from shared.db.migrate import migrate; print(migrate(pathlib.Path(sys.argv[1])))"
+    assert len(set(race(path, script, [()] * 8))) == 1
     conn = open_connection(path)
     assert column(conn, "SELECT count(*) FROM agents") == [1]
     assert column(conn, "SELECT count(*) FROM meta WHERE key = 'epoch'") == [1]
