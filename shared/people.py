@@ -9,11 +9,11 @@ import apsw
 
 from shared.access import STRANGER, Standing
 from shared.channels import registry
-from shared.db import agents, chats, members, user_dms, user_roles, users
+from shared.db import agents, approvals, chats, members, user_dms, user_roles, users
 from shared.db.connection import rows
 from shared.db.user_roles import RoleName
 from shared.db.users import User
-from shared.errors import ConfigInvalid, NotFound
+from shared.errors import ConfigInvalid, NotFound, WrongState
 
 ROLES: tuple[str, ...] = get_args(RoleName)
 
@@ -54,16 +54,44 @@ def grant(conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, 
     return user_roles.grant(conn, user_id, role, agent, by=by, now_ms=now_ms)
 
 
-def revoke(conn: apsw.Connection, user_id: int, role: str, agent: str | None) -> bool:
+def revoke(
+    conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, may_be_last_owner: bool = False
+) -> bool:
     """Take the role away. False: they did not have exactly this one.
 
     Raises:
         NotFound: there is no such user.
         ConfigInvalid: there is no such role.
+        WrongState: nobody would be an owner any more.
     """
     _check_role(role, agent)
     _check(conn, user_id, None)
+    if role == "owner" and not may_be_last_owner:
+        _check_another_owner(conn, user_id)
     return user_roles.revoke(conn, user_id, role, agent)
+
+
+def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = False) -> None:
+    """A stranger again, without roles and memberships.
+
+    Raises:
+        NotFound: there is no such user.
+        WrongState: somebody is asked about them, or nobody would be an owner any more.
+    """
+    _check(conn, user_id, None)
+    if waiting := approvals.of_user(conn, user_id):
+        raise WrongState(f"{waiting[0].approval_id} asks about user {user_id}: decide that first")
+    if not may_be_last_owner:
+        _check_another_owner(conn, user_id)
+    users.delete(conn, user_id)
+
+
+def _check_another_owner(conn: apsw.Connection, user_id: int) -> None:
+    if user_roles.owners(conn) == [user_id]:
+        raise WrongState(
+            f"user {user_id} is the last owner, and nobody could decide everything by a button any more: make somebody "
+            "else an owner first, or say force if that is meant"
+        )
 
 
 def add_member(conn: apsw.Connection, user_id: int, agent: str, *, by: str, now_ms: int) -> bool:

@@ -18,6 +18,7 @@ Role = Annotated[
         help="An owner may everything; an admin, all that is about --agent, or everything; a member, talk to it."
     ),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Even if they are the last owner.")]
 OfAgent = Annotated[str | None, typer.Option("--agent", help="Of this agent; needed for a member.")]
 
 
@@ -76,9 +77,9 @@ def add_user(
 
 
 @command(app, "forget")
-def forget_user(api: Rest, user: Id) -> Answer:
+def forget_user(api: Rest, user: Id, force: Force = False) -> Answer:
     """Make somebody a stranger again: all that they may do goes with them."""
-    return answer(api.delete("users", user), f"User {user} is a stranger again.")
+    return answer(api.delete("users", user, force=_forced(force)), f"User {user} is a stranger again.")
 
 
 @command(app, "grant")
@@ -90,17 +91,21 @@ def grant(api: Rest, user: Id, role: Role, agent: OfAgent = None) -> Answer:
 
 
 @command(app, "revoke")
-def revoke(api: Rest, user: Id, role: Role, agent: OfAgent = None) -> Answer:
+def revoke(api: Rest, user: Id, role: Role, agent: OfAgent = None, force: Force = False) -> Answer:
     """Take exactly this away. Without `member` they are a stranger to the agent, not refused by it."""
     if role == "member":
         return _said(api.delete("users", user, "members", _named(agent)))
-    return _said(api.delete("users", user, "roles", role, agent=agent))
+    return _said(api.delete("users", user, "roles", role, agent=agent, force=_forced(force)))
 
 
 @command(app, "refuse")
 def refuse(api: Rest, user: Id, agent: OfAgent = None) -> Answer:
     """Let nothing of theirs reach an agent, and ask nobody about it; `revoke USER member` takes that back."""
     return _said(api.put("users", user, "members", _named(agent), body={"isRefused": True}))
+
+
+def _forced(force: bool) -> str | None:
+    return "true" if force else None
 
 
 def _named(agent: str | None) -> str:

@@ -41,6 +41,12 @@ def revoke(conn: apsw.Connection, user_id: int, role: str, agent: str | None) ->
     return conn.changes() == 1
 
 
+def owners(conn: apsw.Connection) -> list[int]:
+    """The users who are owners, in the order in which they became it."""
+    found = rows(conn, "SELECT user_id FROM user_roles WHERE role = 'owner' ORDER BY id")
+    return [user_id for (user_id,) in found]
+
+
 def of_user(conn: apsw.Connection, user_id: int) -> list[Role]:
     """What the user is, in the order in which it was given."""
     found = rows(

@@ -11,8 +11,8 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared import approving, clock, deciding, people
-from shared.db import approvals, users, views
-from shared.errors import NotFound, WrongState
+from shared.db import users, views
+from shared.errors import NotFound
 from shared.policy import Policy
 from shared.rest.common import DONE, Done, Page
 from shared.rest.endpoint import Body, Query, endpoint
@@ -79,6 +79,18 @@ class OfAgent(Query):
     agent: str | None = Field(default=None, min_length=1, max_length=64)
 
 
+class Forced(Query):
+    """Whether the last owner may go."""
+
+    force: bool = False
+
+
+class Taken(OfAgent, Forced):
+    """Of which agent, or of everything; whether the last owner may go."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class NewUser(Body):
     """Who it is; *senderId* is what the platform calls them, as ``/api/dropped`` and messages show it."""
 
@@ -135,17 +147,14 @@ async def get_user(service: Service, *, id: int) -> User:
     return _user(service.reader, id)
 
 
-@endpoint("DELETE", "/api/users/{id}", {**_UNKNOWN, 409: "somebody is asked about them: decide that first"})
-async def delete_user(service: Service, *, id: int) -> Done:
-    """Forget them, with all that they may do: a stranger again."""
-
-    def work(conn: apsw.Connection) -> None:
-        _user(conn, id)
-        if waiting := approvals.of_user(conn, id):
-            raise WrongState(f"{waiting[0].approval_id} asks about user {id}: decide that first")
-        users.delete(conn, id)
-
-    await service.change(work)
+@endpoint(
+    "DELETE",
+    "/api/users/{id}",
+    {**_UNKNOWN, 409: "somebody is asked about them: decide that first; or they are the last owner"},
+)
+async def delete_user(service: Service, *, id: int, query: Forced) -> Done:
+    """Forget them, with all that they may do: a stranger again. The last owner only with ``force``."""
+    await service.change(lambda conn: people.forget(conn, id, may_be_last_owner=query.force))
     return DONE
 
 
@@ -161,12 +170,16 @@ async def put_role(service: Service, *, id: int, role: str, query: OfAgent) -> S
     return await _change(service, id, work)
 
 
-@endpoint("DELETE", "/api/users/{id}/roles/{role}", {404: "there is no such user, or they are not that"})
-async def delete_role(service: Service, *, id: int, role: str, query: OfAgent) -> Saved:
-    """Take exactly this role away."""
+@endpoint(
+    "DELETE",
+    "/api/users/{id}/roles/{role}",
+    {404: "there is no such user, or they are not that", 409: "they are the last owner"},
+)
+async def delete_role(service: Service, *, id: int, role: str, query: Taken) -> Saved:
+    """Take exactly this role away. That of the last owner only with ``force``."""
 
     def work(conn: apsw.Connection) -> None:
-        if not people.revoke(conn, id, role, query.agent):
+        if not people.revoke(conn, id, role, query.agent, may_be_last_owner=query.force):
             of = f"of {query.agent}" if query.agent else "of everything"
             raise NotFound(f"user {id} is no {role} {of}")
 

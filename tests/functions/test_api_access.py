@@ -174,7 +174,7 @@ def test_somebody_is_known_and_given_roles_which_are_taken_back_one_by_one(servi
         ("PUT", "/api/users/1/roles/owner", {}),
         ("PUT", "/api/users/1/roles/admin?agent=coder", {}),
         ("PUT", "/api/users/1/roles/admin?agent=coder", {}),
-        ("DELETE", "/api/users/1/roles/owner", {}),
+        ("DELETE", "/api/users/1/roles/owner?force=true", {}),
         ("DELETE", "/api/users/1/roles/admin", {}),
     )
     roles = [[(role["role"], role["agent"]) for role in reply.json()["user"]["roles"]] for reply in replies[:4]]
@@ -243,12 +243,24 @@ def test_forgetting_somebody_takes_everything_away_but_not_in_the_middle_of_a_qu
     about = asked.approval.user_id
     reply = ask(serving, "DELETE", f"/api/users/{about}")
     assert (reply.status_code, f"{asked.approval.approval_id} asks about user {about}" in reply.text) == (409, True)
-    assert ask(serving, "DELETE", f"/api/users/{owner.id}").status_code == 200
+    assert ask(serving, "DELETE", f"/api/users/{owner.id}?force=true").status_code == 200
     made(post(serving, {"approve": False}, f"/api/approvals/{asked.approval.approval_id}/decide"))
     assert ask(serving, "DELETE", f"/api/users/{about}").status_code == 200
     for table in ("users", "user_roles", "members", "user_dms"):
         assert rows(conn, f"SELECT * FROM {table}") == []
     assert rows(conn, "SELECT user_id, approver, status FROM approvals") == [(None, None, "refused")]
+
+
+@pytest.mark.parametrize("path", ["/api/users/1", "/api/users/1/roles/owner"])
+def test_the_last_owner_is_kept_unless_it_is_forced(serving, conn, path):
+    person(conn, "9", "owner")
+    before = dump(conn)
+    for refused in ("", "?force=false"):
+        reply = ask(serving, "DELETE", path + refused)
+        assert (reply.status_code, "the last owner" in reply.json()["error"]) == (409, True)
+    assert dump(conn) == before
+    assert ask(serving, "DELETE", f"{path}?force=true").status_code == 200
+    assert rows(conn, "SELECT * FROM user_roles") == []
 
 
 # -- what waits for a yes

@@ -169,7 +169,7 @@ SAMPLES = {
         *(("1 owner", 200), ("1 admin?agent=coder", 200), ("1 king", 400), ("1 owner?agent=coder", 400)),
         *(("4000 owner", 404), ("1 admin?agent=nobody", 404)),
     ],
-    ("DELETE", "/api/users/{id}/roles/{role}"): [("1 owner", 200), ("1 owner", 404)],
+    ("DELETE", "/api/users/{id}/roles/{role}"): [("1 owner", 409), ("1 owner?force=true", 200), ("1 owner", 404)],
     ("PUT", "/api/users/{id}/members/{agent}"): [
         *((("1 coder", {}), 200), (("1 coder", {"isRefused": True}), 200), (("1 nobody", {}), 404))
     ],

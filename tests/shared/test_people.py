@@ -6,7 +6,7 @@ from shared import people
 from shared.access import STRANGER, Standing
 from shared.db import chats, members, user_dms, user_roles, users
 from shared.db.connection import rows, transaction
-from shared.errors import ConfigInvalid, NotFound
+from shared.errors import ConfigInvalid, NotFound, WrongState
 from tests.support import NOW, answer, column, dump, make_agent, make_chat, plan, race, row
 
 
@@ -94,6 +94,57 @@ def test_roles_are_given_and_taken(conn, second):
         assert not people.revoke(conn, ana.id, "admin", None)
         assert people.revoke(conn, ana.id, "admin", "second")
     assert people.standing(conn, "telegram", "5") == Standing(ana.id)
+
+
+LEAVES = {
+    "by losing the role": lambda conn, user, **how: people.revoke(conn, user.id, "owner", None, **how),
+    "by being forgotten": lambda conn, user, **how: people.forget(conn, user.id, **how),
+}
+
+
+@pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
+def test_the_last_owner_goes_only_if_that_is_meant(conn, leave):
+    ana, bob = person(conn), person(conn, "6", name="Bob")
+    for user in (ana, bob):
+        grant(conn, user)
+        grant(conn, user, "admin")
+    with transaction(conn):
+        leave(conn, ana)
+    before = dump(conn)
+    with pytest.raises(WrongState, match=f"user {bob.id} is the last owner.* make somebody else an owner first"):
+        leave(conn, bob)
+    assert dump(conn) == before
+    with transaction(conn):
+        leave(conn, bob, may_be_last_owner=True)
+    assert user_roles.owners(conn) == []
+
+
+def test_who_is_no_owner_goes_where_there_is_only_one(conn):
+    ana, bob = person(conn), person(conn, "6", name="Bob")
+    grant(conn, ana)
+    with transaction(conn):
+        assert not people.revoke(conn, bob.id, "owner", None)
+        people.forget(conn, bob.id)
+    assert user_roles.owners(conn) == [ana.id]
+
+
+REVOKE = """
+from shared import people
+from shared.errors import WrongState
+with transaction(conn):
+    try:
+        print(people.revoke(conn, int(sys.argv[2]), "owner", None))
+    except WrongState:
+        print("last")
+"""
+
+
+def test_of_two_owners_who_are_revoked_at_once_one_stays(conn, db):
+    owners = [person(conn), person(conn, "6", name="Bob")]
+    for user in owners:
+        grant(conn, user)
+    assert sorted(race(db, REVOKE, [[user.id] for user in owners])) == ["True", "last"]
+    assert len(user_roles.owners(conn)) == 1
 
 
 def test_members_are_added_refused_and_removed(conn):

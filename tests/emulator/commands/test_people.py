@@ -87,7 +87,7 @@ def test_somebody_is_made_known_and_given_and_denied_things(postroom: Postroom) 
         (["grant", number, "member", "--agent", "coder"], "owner, member of coder"),
         (["refuse", number, "--agent", "coder"], "owner, refused by coder"),
         (["revoke", number, "member", "--agent", "coder"], "owner"),
-        (["revoke", number, "owner"], "nothing more than a stranger"),
+        (["revoke", number, "owner", "--force"], "nothing more than a stranger"),
     ):
         said = postroom.run("users", *arguments).stdout.removeprefix(who).removesuffix(".\n")
         assert sorted(said.split(", ")) == sorted(may.split(", ")), arguments
@@ -106,6 +106,18 @@ def test_a_user_is_shown_with_who_said_what_they_may(postroom: Postroom) -> None
 
     assert postroom.run("users", "forget", number).stdout == f"User {number} is a stranger again.\n"
     assert "The first owner: " in postroom.run("users", "list", "--sender-id", "4712").stdout
+
+
+@pytest.mark.parametrize("words", [["revoke", "owner"], ["forget"]])
+def test_the_last_owner_is_kept_unless_it_is_forced(postroom: Postroom, words: list[str]) -> None:
+    number = user(postroom, f"last to {words[0]}", "Ana")
+    postroom.run("users", "grant", number, "owner")
+    command = ["users", words[0], number, *words[1:]]
+    said = postroom.refused(*command, code=1)
+    assert said.startswith(f"error: user {number} is the last owner, ")
+    assert "or say force" in said
+    postroom.run(*command, "--force")
+    assert postroom.column("SELECT role FROM user_roles WHERE role = 'owner'") == []
 
 
 # -- destinations
