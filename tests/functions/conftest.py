@@ -65,7 +65,7 @@ def serving():
 def until():
     """Waits for what another task or thread is about to do."""
 
-    async def wait(condition, limit_s=10.0):
+    async def wait(condition, limit_s=60.0):
         async with asyncio.timeout(limit_s):
             while not (found := condition()):  # noqa: ASYNC110 - rows tell nobody that they have changed
                 await asyncio.sleep(0.002)

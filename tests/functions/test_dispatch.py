@@ -89,7 +89,7 @@ def test_a_failed_turn_stands_on_its_row_and_says_nothing_else(conn, monkeypatch
     said = [turns.APOLOGY] if status == "dead" else []
     assert column(conn, "SELECT message FROM responses") == said
     if status == "pending":
-        assert 29_000 < found["process_after"] - before_ms < 70_000
+        assert before_ms + 29_000 < found["process_after"] < time.time() * 1000 + 61_000
 
 
 def test_an_agent_has_its_own_time_limit_and_the_others_have_theirs(conn, monkeypatch):
@@ -288,13 +288,14 @@ asyncio.run(main())
 
 
 def test_a_dispatch_killed_in_mid_turn_leaves_a_message_that_is_answered_once(conn, until):
-    put(conn, "!slow 0.3 the answer")
+    put(conn, "!slow 300")
 
     async def go():
         process = subprocess.Popen([sys.executable, "-c", KILLED])  # noqa: ASYNC220 - killed below
         with process:
-            await until(lambda: column(conn, STATUS) == ["processing"], 20)
+            await until(lambda: column(conn, STATUS) == ["processing"])
             process.kill()
+        rows(conn, "UPDATE messages SET message = '!slow 0 the answer'")
         service = Dispatch(Settings.load())
         service.worker.begin()
         await until(lambda: column(conn, STATUS) == ["completed"])
@@ -352,14 +353,16 @@ def test_without_a_configured_secret_nobody_ticks(serving, monkeypatch):
 def test_the_log_tells_of_turns_and_never_of_texts(conn, capfd):
     put(conn, "a person's secret")
     put(conn, "!fail another secret", chat="200")
+    tried = "SELECT count(*) FROM messages WHERE status = 'completed' OR retry_count > 0"
     script = (
         "import sys; sys.path.insert(0, '.'); from shared import logs; logs.configure('dispatch')\n"
         + KILLED.replace(
             "await asyncio.sleep(300)",
-            "await asyncio.sleep(0.3); await service.close()",
+            f"""while service.reader.execute({tried!r}).get < 2: await asyncio.sleep(0.01)
+    await service.close()""",
         )
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"turn.done", "turn.failed"} <= {line["event"] for line in told}
     assert "secret" not in done.stdout + done.stderr
@@ -399,11 +402,11 @@ def is_alive(pid):
 
 
 async def until(condition):
-    for _ in range(1000):
+    for _ in range(6000):
         if condition():
             return
         await asyncio.sleep(0.01)
-    pytest.fail("waited 10 s in vain")
+    pytest.fail("waited a minute in vain")
 
 
 def test_a_cancelled_turn_leaves_nothing_behind_that_hid_in_a_session_of_its_own(conn, tmp_path):
@@ -426,6 +429,6 @@ def test_a_cancelled_turn_leaves_nothing_behind_that_hid_in_a_session_of_its_own
         await service.close()
         return left
 
-    left = asyncio.run(asyncio.wait_for(go(), 20))
+    left = asyncio.run(asyncio.wait_for(go(), 120))
     assert not is_alive(left)
     assert row(conn, "messages")["status"] == "cancelled"

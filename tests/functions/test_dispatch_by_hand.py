@@ -318,7 +318,7 @@ def test_many_arrivals_are_told_without_waiting_for_the_next_tick(conn, until):
         news = messages.NewMessage(sender="A", agent="assistant", session_id=1, trigger=False)
         messages.enqueue_many(conn, [news] * (count - 1), now_ms=clock.now_ms())
     told = "SELECT count(*) FROM events WHERE type = 'message_received'"
-    working(lambda _: until(lambda: column(conn, told) == [count], 4))
+    working(lambda _: until(lambda: column(conn, told) == [count]))
 
 
 FULL = (
@@ -366,7 +366,7 @@ def test_a_settlement_that_can_not_be_written_for_long_costs_an_attempt_and_not_
     rows(conn, FULL)
 
     async def deed(service):
-        await until(lambda: service._unwritten, 20)
+        await until(lambda: service._unwritten)
         rows(conn, "DROP TRIGGER full")
         await until(lambda: column(conn, STATUS) == ["completed"])
 
