@@ -15,7 +15,7 @@ from tests.support import answer, column
 
 
 @pytest.mark.parametrize("unknown_sends", ["resend", "hold"])
-def test_nothing_else_goes_to_that_chat_meanwhile(conn, unknown_sends):
+def test_nothing_else_goes_to_that_chat_meanwhile(conn, until, unknown_sends):
     answer(conn, "first", chat="1")
     answer(conn, "second", chat="1")
     answer(conn, "other", chat="2")
@@ -25,7 +25,8 @@ def test_nothing_else_goes_to_that_chat_meanwhile(conn, unknown_sends):
     async def go():
         service = Deliver(Settings.load(), httpx.MockTransport(platform))
         await service.claim_and_start()
-        await asyncio.sleep(0.05)
+        await until(lambda: column(conn, "SELECT status FROM responses WHERE message = 'other'") == ["acked"])
+        await until(lambda: "first" in platform.texts)
         with transaction(conn):
             assert deliveries.rescue(conn, "telegram", policy, now_ms=clock.now_ms() - 1000, everything=True)
         await service.claim_and_start()
