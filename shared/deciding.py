@@ -7,6 +7,7 @@ with its reason, the card says what came of it, the session that asked is told, 
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -89,13 +90,15 @@ def decide(
     Raises:
         NotFound: no such approval.
         NotAllowed: it is not theirs to decide.
-        WrongState: it is decided already, its time is over, or there is no such choice.
+        WrongState: it is decided already, its time is over, or there is no such choice (any more).
     """
     asked = approvals.get(conn, approval_id)
     if asked is None:
         raise NotFound(f"no approval {approval_id!r}")
     if by.user is not None and not may_decide(asked, people.standing(conn, by.user.channel, by.user.sender_id)):
         raise NotAllowed(_who_may(asked))
+    if asked.status == "pending":
+        _check_offered(conn, asked, choice)
     key = _key(by.user.channel, click) if by.user is not None and click is not None else None
     decided = approvals.decide(conn, approval_id, choice=choice, decided_by=by.shown, click=key, now_ms=now_ms)
     done = _settle(conn, decided, policy=policy, click=click, now_ms=now_ms)
@@ -103,6 +106,13 @@ def decide(
         more = reconsider(conn, decided.user_id, by=by.shown, policy=policy, now_ms=now_ms)
         done = done._replace(stored=done.stored + more)
     return done
+
+
+def _check_offered(conn: apsw.Connection, asked: Approval, choice: int) -> None:
+    """An agent that was let go since the card was written is no choice; another one still is."""
+    offered = asked.payload.get("agents", []) if asked.kind == "chat" else []
+    if 0 <= choice < len(offered) and agents.get(conn, str(offered[choice])) is None:
+        raise WrongState(f"agent {offered[choice]} was let go: choose another")
 
 
 def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: Policy, now_ms: int) -> int:
@@ -123,6 +133,7 @@ def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: Policy, 
 def _settle(conn: apsw.Connection, decided: Approval, *, policy: Policy, click: Event | None, now_ms: int) -> Decided:
     """Everything that follows from a decision. What can't be done is undone whole, and told; the decision stands."""
     problem, effect = None, _Effect()
+    answered_there = _answers_where_it_asked(conn, decided)
     try:
         with conn:  # a savepoint
             effect = _EFFECTS[decided.kind](conn, decided, policy, now_ms)
@@ -133,9 +144,16 @@ def _settle(conn: apsw.Connection, decided: Approval, *, policy: Policy, click: 
     sentence = _sentence(decided, effect.words, problem)
     acknowledged = click.context if click is not None else None
     approving.close_card(conn, decided, sentence, click=acknowledged, now_ms=now_ms)
-    told = _tell_session(conn, decided, sentence, now_ms=now_ms)
+    has_left = answered_there and not _answers_where_it_asked(conn, decided)
+    told = 0 if has_left else _tell_session(conn, decided, sentence, now_ms=now_ms)
     approving.show_next(conn, decided, now_ms=now_ms)
     return Decided(decided, sentence, problem, effect.stored + told)
+
+
+def _answers_where_it_asked(conn: apsw.Connection, decided: Approval) -> bool:
+    """Whether the session that asked is of a chat in which its agent answers; told anything, it would speak there."""
+    asked = sessions.get(conn, decided.session_id) if decided.session_id is not None else None
+    return asked is not None and wirings.get(conn, asked.chat_id or 0, asked.agent) is not None
 
 
 def _sentence(decided: Approval, words: str, problem: str | None) -> str:
@@ -278,7 +296,9 @@ def click(conn: apsw.Connection, channel: str, event: Event, *, policy: Policy, 
         done = decide(conn, approval.approval_id, int(token[2]), by, policy=policy, click=event, now_ms=now_ms)
     except NotAllowed as error:
         return _answer(conn, channel, event, "not_approver", str(error), now_ms=now_ms)
-    except WrongState:
+    except WrongState as error:
+        if approval.status == "pending" and approval.expires_at > now_ms:
+            return _answer(conn, channel, event, "approval_failed", f"Not done: {error}.", now_ms=now_ms)
         return _answer(conn, channel, event, "decided_already", _too_late(approval), now_ms=now_ms)
     return Clicked(stored=done.stored, said=True)
 
@@ -296,6 +316,8 @@ def _too_late(approval: Approval) -> str:
     match approval.status:
         case "approved" | "refused":
             return f"Already {approval.status} by {approval.decided_by}."
+        case "expired" if "withdrawn" in approval.payload:
+            return f"Too late: {approval.payload['withdrawn']}."
         case "expired":
             return "Too late: nobody answered in time, and it expired."
     return "Too late: the time for it is over."
@@ -310,7 +332,7 @@ def _answer(conn: apsw.Connection, channel: str, event: Event, reason: str, text
     return Clicked(said=chat is not None, dropped=reason)
 
 
-# -- nobody answered --------------------------------------------------------------------------------------------------
+# -- nobody decides ---------------------------------------------------------------------------------------------------
 
 
 def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
@@ -319,10 +341,24 @@ def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
     for each in ended:
         if each.kind == "chat" and each.chat_id is not None:
             _leave_alone(conn, each.chat_id, now_ms=now_ms)
-        _drop_held(conn, each, "approval_expired", now_ms=now_ms)
+    _end(conn, ended, "approval_expired", "Expired: nobody answered.", now_ms=now_ms)
+    return len(ended)
+
+
+def withdraw(conn: apsw.Connection, agent: str, *, now_ms: int) -> int:
+    """An agent was let go: what waits because of it is nobody's to decide any more, and the cards say so; how many."""
+    why = f"agent {agent} was let go"
+    ended = approvals.withdraw(conn, agent, why=why, now_ms=now_ms)
+    _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
+    return len(ended)
+
+
+def _end(conn: apsw.Connection, ended: Sequence[Approval], reason: str, sentence: str, *, now_ms: int) -> None:
+    """What follows when nobody has decided: what was held is dropped for *reason*, and who asked hears *sentence*."""
+    for each in ended:
+        _drop_held(conn, each, reason, now_ms=now_ms)
         held.forget(conn, each.id)
-        approving.close_card(conn, each, "Expired: nobody answered.", now_ms=now_ms)
-        _tell_session(conn, each, "Expired: nobody answered.", now_ms=now_ms)
+        approving.close_card(conn, each, sentence, now_ms=now_ms)
+        _tell_session(conn, each, sentence, now_ms=now_ms)
     for each in ended:
         approving.show_next(conn, each, now_ms=now_ms)
-    return len(ended)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -114,31 +114,6 @@ def save_agent(
     saved = agents.get(conn, agent_id)
     assert saved is not None  # noqa: S101 - it was saved above
     return Saved(saved, is_new=before is None)
-
-
-def delete_agent(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> Literal["deleted", "retired"]:
-    """Let the agent go: without a trace if nobody has talked to it, else it is retired, for its messages name it.
-
-    Raises:
-        NotFound: there is no such agent.
-        WrongState: it is the default, leads a team, or messages wait for it.
-    """
-    agent = known_agent(conn, agent_id)
-    if agent.is_default:
-        raise WrongState(
-            f"agent {agent_id!r} is the default: messages that name nobody go to it; make another the default first"
-        )
-    if count := agents.waiting(conn, agent_id):
-        messages = "1 message waits" if count == 1 else f"{count} messages wait"
-        raise WrongState(
-            f"{messages} for agent {agent_id!r}, counting what is scheduled: let it answer, "
-            "or cancel them (POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"
-        )
-    if agents.has_history(conn, agent_id):
-        agents.retire(conn, agent_id, now_ms=now_ms)
-        return "retired"
-    agents.delete(conn, agent_id)
-    return "deleted"
 
 
 def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:

@@ -2,8 +2,8 @@
 
 ::
 
-    request ──> pending ──decide──> approved | refused
-                   └────expire────> expired
+    request ──> pending ──decide───> approved | refused
+                   └─expire, withdraw─> expired
 
 A decision is one UPDATE that expects a pending approval: of two that come at once, one finds it decided. What follows
 from it belongs into the same transaction, and stands in ``deciding``. While one is pending there is no second one of
@@ -209,6 +209,27 @@ def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> list[Approval]:
     """Give up to *limit* approvals up whose time is over, oldest first; those."""
     ended = [approval_id for (approval_id,) in rows(conn, EXPIRE, {"now": now_ms, "limit": limit})]
     found = sorted((_must_get(conn, each) for each in ended), key=lambda each: (each.expires_at, each.id))
+    for each in found:
+        _tell(conn, "approval_expired", each, now_ms=now_ms)
+    return found
+
+
+WITHDRAW = """
+    UPDATE approvals
+       SET status = 'expired', payload = json_set(payload, '$.withdrawn', :why), updated_at = :now
+     WHERE id IN (SELECT id FROM approvals INDEXED BY approvals_pending WHERE status = 'pending' AND agent = :agent)
+    RETURNING approval_id
+"""
+
+
+def withdraw(conn: apsw.Connection, agent: str, *, why: str, now_ms: int) -> list[Approval]:
+    """Nobody is to decide what is pending about this agent any more, nor what it asked for; those, oldest first.
+
+    Args:
+        why: kept in the payload, as ``withdrawn``.
+    """
+    ended = [approval_id for (approval_id,) in rows(conn, WITHDRAW, {"agent": agent, "why": why, "now": now_ms})]
+    found = sorted((_must_get(conn, each) for each in ended), key=lambda each: each.id)
     for each in found:
         _tell(conn, "approval_expired", each, now_ms=now_ms)
     return found

@@ -7,7 +7,7 @@ import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared import clock, roster
+from shared import clock, retiring, roster
 from shared.db import agents, views
 from shared.rest.common import DONE, Done, Newest
 from shared.rest.endpoint import Body, Refused, endpoint
@@ -185,7 +185,7 @@ def _translated(agent_id: str, change: dict[str, Any], settings: Settings) -> di
 @endpoint("DELETE", "/api/agents/{id}", {404: "there is no such agent", 409: "it can't go; the sentence says why"})
 async def delete_agent(service: Service, *, id: str) -> Gone:
     """Let an agent go. One that was talked to is retired: hidden and unwired, and its messages say who had them."""
-    done = await service.change(lambda conn: roster.delete_agent(conn, id, now_ms=clock.now_ms()))
+    done = await service.change(lambda conn: retiring.delete_agent(conn, id, now_ms=clock.now_ms()), "deliver")
     return {"ok": True, "retired": done == "retired"}
 
 

@@ -7,7 +7,7 @@ import sys
 import apsw
 import pytest
 
-from shared import actions, approving, deciding, people
+from shared import actions, approving, cards, deciding, people, retiring
 from shared.db import agents, approvals, chats, destinations, sessions, wirings
 from shared.db.connection import rows, transaction
 from shared.deciding import OPERATOR, Decider
@@ -342,6 +342,30 @@ def test_a_chat_is_wired_and_unwired_whole(conn, owner):
     assert destinations.of_agent(conn, "assistant") == wirings.of_chat(conn, chat + 1) == []
 
 
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_an_agent_that_may_leave_the_chat_it_asked_in_is_not_told_there_and_of_another_it_is(conn, owner, where):
+    chat, session = make_session(conn)
+    left = chat if where == "here" else make_chat(conn, "200")
+    for each in {chat, left}:
+        wire(conn, each)
+    called = destinations.to(conn, "assistant", chat=left).name
+    done = decide(conn, ask_action(conn, session, "unwire_chat", {"destination": called}))
+    assert (done.problem, wirings.of_chat(conn, left)) == (None, [])
+    assert done.stored == len(texts(conn)) == (0 if where == "here" else 1)
+    assert "answers there no more" in said(conn)[-1].replace("\\", "")
+
+
+def test_a_refused_leave_and_one_that_fails_are_told_where_they_were_asked_for(conn, owner):
+    chat, session = make_session(conn)
+    wire(conn, chat)
+    called = destinations.to(conn, "assistant", chat=chat).name
+    for choice in (1, 0):
+        approval = ask_action(conn, session, "unwire_chat", {"destination": called})
+        if choice == 0:
+            rows(conn, "DELETE FROM destinations")
+        assert decide(conn, approval, choice).stored == 1
+
+
 # -- who may decide
 
 MATTERS = {
@@ -614,6 +638,78 @@ def test_a_chat_that_nobody_answers_for_is_left_alone(conn, owner):
     expire(conn)
     assert chats.find(conn, "telegram", "-7").refused_at == LATE
     assert dropped(conn) == [("approval_expired", "1")]
+
+
+@pytest.fixture
+def coder(conn, place):
+    """A second agent that answers there, and has been talked to."""
+    make_agent(conn, "coder")
+    wire(conn, place, "coder")
+    make_session(conn, "coder")
+    return "coder"
+
+
+def let_go(conn, agent="coder"):
+    with transaction(conn):
+        return retiring.delete_agent(conn, agent, now_ms=LATER)
+
+
+@pytest.mark.parametrize("end", ["retired", "deleted"])
+def test_nothing_waits_because_of_an_agent_that_was_let_go(conn, place, owner, coder, end):
+    approval = ask_sender(conn, event(), "coder").approval
+    other = ask_sender(conn, event("2", "6")).approval
+    assert approvals.get(conn, other.approval_id).card is None, "one card of a chat at a time"
+    if end == "deleted":
+        rows(conn, "DELETE FROM sessions")
+    assert let_go(conn) == end
+    ended = approvals.get(conn, approval.approval_id)
+    assert (ended.status, ended.payload["withdrawn"], ended.updated_at) == ("expired", "agent coder was let go", LATER)
+    assert said(conn) == [cards.decided(ended, "Withdrawn: agent coder was let go.")]
+    assert dropped(conn) == [("not_wired", "1")]
+    assert column(conn, "SELECT event_key FROM held") == ["2"]
+    told = column(conn, "SELECT data ->> 'approval' FROM events WHERE type = 'approval_expired'")
+    assert told == [approval.approval_id]
+    assert approvals.get(conn, other.approval_id).card is not None, "the next card is shown"
+    assert press(conn, approval).dropped == "decided_already"
+    assert "agent coder was let go" in said(conn)[-1]
+
+
+def test_what_an_agent_asked_for_before_it_was_let_go_is_not_done_and_it_is_not_told(conn, place, owner, coder):
+    _, session = make_session(conn, "coder")
+    given = {"command": "ls"}
+    with transaction(conn):
+        approval = approving.ask_tool(conn, session, "coder", "shell", given, policy=POLICY, now_ms=NOW)
+    let_go(conn)
+    with pytest.raises(WrongState, match="is expired already"):
+        decide(conn, approval)
+    assert texts(conn) == []
+
+
+def test_an_agent_that_stays_loses_nothing_it_waits_for(conn, place, owner, coder):
+    approval = ask_sender(conn, event(), "coder").approval
+    with transaction(conn):
+        agents.make_default(conn, "coder", now_ms=NOW)
+    before = dump(conn)
+    with pytest.raises(WrongState, match="is the default"):
+        let_go(conn)
+    assert dump(conn) == before
+    assert decide(conn, approval).stored == 1
+
+
+@pytest.mark.parametrize("by", ["press", "operator"])
+def test_a_new_chat_is_not_given_an_agent_that_was_let_go_and_another_can_still_be_chosen(conn, owner, by):
+    make_agent(conn, "coder")
+    approval = ask_chat(conn, event(chat="-7", is_group=True)).approval
+    assert approval.payload["agents"] == ["assistant", "coder"]
+    let_go(conn)
+    if by == "press":
+        assert press(conn, approval, 1).dropped == "approval_failed"
+        assert said(conn)[-1] == "Not done: agent coder was let go: choose another."
+    else:
+        with pytest.raises(WrongState, match="agent coder was let go: choose another"):
+            decide(conn, approval, 1)
+    assert approvals.get(conn, approval.approval_id).status == "pending"
+    assert decide(conn, approval, 0).stored == 1
 
 
 def test_an_agent_that_nobody_answers_is_told(conn, owner):

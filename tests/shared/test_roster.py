@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared import pairing, roster
+from shared import pairing, retiring, roster
 from shared.db import agents, teams
 from shared.db.connection import rows, transaction
 from shared.db.teams import Team
@@ -22,7 +22,7 @@ def save_team(conn, team_id, **changes):
 
 def delete(conn, agent_id):
     with transaction(conn):
-        return roster.delete_agent(conn, agent_id, now_ms=NOW + 5)
+        return retiring.delete_agent(conn, agent_id, now_ms=NOW + 5)
 
 
 def talk_to(conn, agent_id):
