@@ -1,6 +1,7 @@
 """The terminal chat: lines go to the agent through a fake platform, replies are printed as they come.
 
-Buttons under a message are numbered, and ``/press 2`` presses the second under the latest message that has any.
+Buttons under a message are numbered: ``/press 2`` presses the second under the latest message that has any,
+``/press 2.1`` the first under the second-latest, and ``/press`` lists them.
 """
 
 import asyncio
@@ -16,15 +17,13 @@ from typing import Any, TextIO
 
 import aiohttp
 
+from emulator import failures
+from emulator.failures import EmulatorError
+from emulator.shown import cut
 from emulator.typed import typed
 
-TIMED_OUT = 75  # EX_TEMPFAIL of sysexits.h
-FAILED = 1
+TIMED_OUT = failures.TooSlow.exit_code
 QUIET_S = 0.7  # after a reply: how long nothing may come before a single question counts as answered
-
-
-class ChatError(Exception):
-    """The chat can't go on; the message is a sentence for the person at the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +67,15 @@ def run_chat(
     *chat* is the title or the id of a group that the person is in; else it is their own chat with the bot. *state* is
     the emulator's folder, for the commands that are advised.
 
-    Returns 0; 75 when *once* had no reply within *timeout_s*; 1 when the emulator can't be talked to.
+    Returns 0; 75 when *once* had no reply within *timeout_s*; else the code of what failed, with its sentence said.
     """
     try:
         return asyncio.run(
             _chat(platform, chat, base_url=base_url, person=person, once=once, timeout_s=timeout_s, state=state)
         )
-    except ChatError as problem:
-        _write(f"{problem}\n", sys.stderr)
-        return FAILED
+    except EmulatorError as problem:
+        _write(f"error: {problem}\n", sys.stderr)
+        return problem.exit_code
     except KeyboardInterrupt:
         return 130
 
@@ -124,7 +123,7 @@ async def _replies(steps: "asyncio.Queue[Step | None]", timeout_s: float, advice
         except TimeoutError:
             break
         if step is None:
-            raise ChatError("The emulator went away in the middle of the chat.")
+            raise failures.NotReady("the emulator went away in the middle of the chat")
         if step.kind == "reply":
             _write(f"{step.text}\n", sys.stdout)
             replied = True
@@ -184,7 +183,7 @@ class Screen:
         try:
             await _say(session, seat, text)
             self.is_waiting, self.said = True, text
-        except ChatError as problem:
+        except EmulatorError as problem:
             _write(f"  ! {problem}\n", sys.stdout)
 
     async def follow(self, steps: "asyncio.Queue[Step | None]") -> None:
@@ -249,7 +248,7 @@ async def _take_seat(
 ) -> Seat:
     """Find the chat page (straight, or behind the gateway) and *person*'s conversation with the bot."""
     if platform not in ("telegram", "discord"):
-        raise ChatError(f"There is no platform {platform!r} here; there are telegram and discord.")
+        raise failures.Usage(f"no such platform {platform!r}; there are telegram and discord")
     for root in (f"{base_url.rstrip('/')}/chat", f"{base_url.rstrip('/')}/_emulator/chat"):
         try:
             async with session.get(f"{root}/state") as response:
@@ -257,10 +256,10 @@ async def _take_seat(
         except aiohttp.ContentTypeError:
             state = None
         except (aiohttp.ClientError, OSError):
-            raise ChatError(f"Nothing answers at {base_url}. Start it with: {typed('run')}") from None
+            raise failures.NotReady(f"nothing answers at {base_url}; start it with `{typed('run')}`") from None
         if isinstance(state, dict) and platform in state:
             return _seat(root, platform, state, person, chat)
-    raise ChatError(f"{base_url} answers, but there is no chat page. Is another program on this port?")
+    raise failures.NotReady(f"{base_url} answers, but has no chat page: is another program on this port?")
 
 
 def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat: str | None) -> Seat:
@@ -273,7 +272,7 @@ def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat:
             called = f"@{state['bot']['username']}" if chat is not None and platform == "telegram" else ""
             return Seat(root, platform, somebody["id"], somebody["name"], place, called)
     names = ", ".join(somebody["name"] for somebody in people[:10])
-    raise ChatError(f"There is nobody called {person!r} on {platform}; there are {names}.")
+    raise failures.NotThere(f"there is nobody called {person!r} on {platform}; there are {names}")
 
 
 def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> str:
@@ -283,43 +282,58 @@ def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> str
         if is_direct if chat is None else chat.casefold().lstrip("#") in (place["title"].casefold(), place["id"]):
             return str(place["id"])
     if chat is None:
-        raise ChatError(f"{name} has no chat with the bot yet.")
+        raise failures.NotThere(f"{name} has no chat with the bot yet")
     titles = ", ".join(place["title"] for place in own if place["kind"] not in ("private", "dm"))
-    raise ChatError(f"{name} is in no chat called {chat!r}, but in: {titles or 'none'}.")
+    raise failures.NotThere(f"{name} is in no chat called {chat!r}, but in: {titles or 'none'}")
 
 
-_PRESS = re.compile(r"/press\s+([1-9][0-9]{0,2})\s*")
+_PRESS = re.compile(r"/press\s+(?:([1-9][0-9]{0,2})\.)?([1-9][0-9]{0,2})\s*")
 
 
 async def _say(session: aiohttp.ClientSession, seat: Seat, text: str) -> None:
     """Say *text*, or press a button."""
-    pressed = _PRESS.fullmatch(text)
-    if pressed is None and text.split(maxsplit=1)[:1] == ["/press"]:
-        raise ChatError("Which button? `/press 2` presses the second under the latest message that has any.")
-    body = await _button(session, seat, int(pressed[1])) if pressed else {"text": text}
+    body, is_press = {"text": text}, text.split(maxsplit=1)[:1] == ["/press"]
+    if is_press:
+        body = _pressed(await _with_buttons(session, seat), _PRESS.fullmatch(text))
     body |= {"person": seat.person, "chat": seat.chat}
     try:
-        async with session.post(f"{seat.root}/{seat.platform}/{'press' if pressed else 'say'}", json=body) as response:
+        async with session.post(f"{seat.root}/{seat.platform}/{'press' if is_press else 'say'}", json=body) as response:
             if response.status != 201:
                 said = await response.json()
-                raise ChatError(f"That was not sent: {said.get('error', response.status)}")
+                raise EmulatorError(f"that was not sent: {said.get('error', response.status)}")
     except (aiohttp.ClientError, OSError):
-        raise ChatError("That was not sent: the emulator can't be reached.") from None
+        raise failures.NotReady("that was not sent: the emulator can't be reached") from None
 
 
-async def _button(session: aiohttp.ClientSession, seat: Seat, number: int) -> dict[str, str]:
-    """The *number*-th button under the latest message that has any."""
+async def _with_buttons(session: aiohttp.ClientSession, seat: Seat) -> list[Mapping[str, Any]]:
+    """The messages with something to press, the latest first."""
     try:
         async with session.get(f"{seat.root}/{seat.platform}/chats/{seat.chat}") as response:
             messages = (await response.json()).get("messages", [])
     except (aiohttp.ClientError, OSError):
-        raise ChatError("That was not sent: the emulator can't be reached.") from None
-    for message in reversed([message for message in messages if _is_for(message, seat)]):
-        if keys := _keys(message):
-            if number > len(keys):
-                raise ChatError(f"There is no button {number}: the last buttons are {_choices(keys)}.")
-            return {"message": message["id"], "data": keys[number - 1]["callback_data"]}
-    raise ChatError("There is nothing to press: no message here has buttons.")
+        raise failures.NotReady("that was not sent: the emulator can't be reached") from None
+    return [message for message in reversed(messages) if _is_for(message, seat) and _keys(message)]
+
+
+def _pressed(found: Sequence[Mapping[str, Any]], meant: re.Match[str] | None) -> dict[str, str]:
+    """The button that is *meant*, of the messages *found*.
+
+    Raises:
+        EmulatorError: there is none; says which there are.
+    """
+    if not found:
+        raise failures.NotThere("there is nothing to press: no message here has buttons")
+    there = "\n".join(
+        f"  {number}.  {cut(each['text'])}  {_choices(_keys(each))}" for number, each in enumerate(found, 1)
+    )
+    if meant is None:
+        ways = "`/press 2` presses the second of the latest message, `/press 2.1` the first of the one before"
+        raise failures.Usage(f"which button? {ways}:\n{there}")
+    back, number = int(meant[1] or 1), int(meant[2])
+    keys = _keys(found[back - 1]) if back <= len(found) else []
+    if number > len(keys):
+        raise failures.NotThere(f"there is no button {back}.{number}, but these, the latest first:\n{there}")
+    return {"message": found[back - 1]["id"], "data": keys[number - 1]["callback_data"]}
 
 
 def _keys(message: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -342,10 +356,10 @@ async def _steps(session: aiohttp.ClientSession, seat: Seat) -> AsyncIterator["a
     try:
         response = await session.get(f"{seat.root}/events")
     except (aiohttp.ClientError, OSError):
-        raise ChatError("The emulator can't be reached.") from None
+        raise failures.NotReady("the emulator can't be reached") from None
     async with response:
         if response.status != 200:
-            raise ChatError(f"The emulator answered {response.status} when asked for news.")
+            raise EmulatorError(f"the emulator answered {response.status} when asked for news")
         await response.content.readline()  # its first line: from here on nothing is missed
         reader = asyncio.create_task(_read(response, seat, queue))
         try:

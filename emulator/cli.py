@@ -127,7 +127,7 @@ def chat(
     timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 30.0,
     state: State = STATE,
 ) -> None:
-    """Talk to your agent in this terminal, through the fake platform. `/press 1` presses a button under a message."""
+    """Talk to your agent in this terminal, through the fake platform. `/press 1` presses a button; `/press`: which."""
     from emulator.chat import run_chat
 
     if platform not in ("telegram", "discord"):

@@ -173,14 +173,28 @@ def test_once_without_a_reply_says_why_and_ends_with_75(play, capsys):
 
 def test_who_is_not_there_and_what_does_not_answer_is_said(play, capsys):
     async def scenario(world):
-        assert await terminal(world, person="Zoe") == 1
-        assert "there are Ana, Ben." in capsys.readouterr().err
-        assert await terminal(world, base_url="http://127.0.0.1:9") == 1
-        assert f"Start it with: {typed('run')}" in capsys.readouterr().err
-        assert await terminal(world, "pigeon") == 1
-        for once in ("/press", "/press x"):
-            assert await terminal(world, once=once) == 1
-            assert "Which button?" in capsys.readouterr().err
+        for code, said, how in (
+            (66, "there is nobody called 'Zoe' on telegram; there are Ana, Ben\n", {"person": "Zoe"}),
+            (69, f"nothing answers at http://127.0.0.1:9; start it with `{typed('run')}`\n", {"base_url": NOBODY}),
+            (64, "no such platform 'pigeon'; there are telegram and discord\n", {"platform": "pigeon"}),
+            (66, "Ana is in no chat called 'Dinner', but in: Lunch group\n", {"chat": "Dinner"}),
+            (66, "there is nothing to press: no message here has buttons\n", {"once": "/press"}),
+        ):
+            assert await terminal(world, **how) == code
+            assert capsys.readouterr() == ("", f"error: {said}")
+
+    play(scenario)
+
+
+def test_an_emulator_that_ends_in_the_middle_is_said(play, capsys):
+    async def scenario(world):
+        await world.platforms.register()
+        talk = asyncio.create_task(terminal(world))
+        await world.endpoint.wait(1)
+        await world.platforms.stop()
+        assert await talk == 69
+        assert capsys.readouterr().err == "error: the emulator went away in the middle of the chat\n"
+        await world.start()
 
     play(scenario)
 
@@ -188,6 +202,7 @@ def test_who_is_not_there_and_what_does_not_answer_is_said(play, capsys):
 # -- buttons, and groups ----------------------------------------------------------------------------------------------
 
 KEYS = {"inline_keyboard": [[{"text": "Yes", "callback_data": "7.0"}, {"text": "No", "callback_data": "7.1"}]]}
+NOBODY = "http://127.0.0.1:9"
 GROUP, BEN = "-4001002003", "5000000002"
 
 
@@ -206,13 +221,45 @@ def test_buttons_are_numbered_and_pressed_by_their_number(play, capsys, monkeypa
         await world.platforms.register()
         assert await terminal(world) == 0
         assert capsys.readouterr().out == "Shall I?\n[1] Yes  [2] No  (/press 1)\n"
-        assert await terminal(world, once="/press 3") == 1
-        assert "There is no button 3: the last buttons are [1] Yes  [2] No." in capsys.readouterr().err
+        assert await terminal(world, once="/press 3") == 66
+        there = "  1.  Shall I?  [1] Yes  [2] No\n"
+        said = f"error: there is no button 1.3, but these, the latest first:\n{there}"
+        assert capsys.readouterr().err == said
+        for once in ("/press", "/press x", "/press 1.", "/press 0"):
+            assert await terminal(world, once=once) == 64
+            said = capsys.readouterr().err
+            assert (said.startswith("error: which button? "), said.endswith(f":\n{there}")) == (True, True)
         assert await terminal(world, once="/press 2") == 0
         assert capsys.readouterr().out == "It is no.\n"
         assert world.endpoint.got[-1].body["callback_query"]["data"] == "7.1"
-        assert await terminal(world, once="/press 1") == 1
+        assert await terminal(world, once="/press 1") == 66
         assert "no message here has buttons" in capsys.readouterr().err
+
+    play(scenario)
+
+
+def test_buttons_under_an_older_message_are_pressed_by_counting_back(play, capsys, monkeypatch):
+    monkeypatch.setattr(chat, "QUIET_S", 0.05)
+
+    async def scenario(world):
+        await world.platforms.register()
+        await world.say("hello")
+        for number, text in enumerate(("First?", "Second?", "no buttons"), 1):
+            keys = [[{"text": word, "callback_data": f"{number}.{word}"} for word in ("Yes", "No")]]
+            markup = {"reply_markup": {"inline_keyboard": keys}} if number < 3 else {}
+            await world.bot("sendMessage", chat_id=int(ANA), text=text, **markup)
+        for once, data in (
+            ("/press 1", "2.Yes"),
+            ("/press 1.2", "2.No"),
+            ("/press 2.1", "1.Yes"),
+            ("/press 2.2", "1.No"),
+        ):
+            assert await terminal(world, once=once, timeout_s=0.1) == 75
+            assert world.endpoint.got[-1].body["callback_query"]["data"] == data
+        capsys.readouterr()
+        assert await terminal(world, once="/press 3.1") == 66
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[1:] == ["  1.  Second?  [1] Yes  [2] No", "  2.  First?  [1] Yes  [2] No"]
 
     play(scenario)
 
@@ -275,7 +322,7 @@ def test_what_only_another_person_sees_is_not_printed_and_not_pressed(play, caps
         await world.platforms.register()
         ask = {"prompt": "hello", "channel": CHANNEL}
         await world.do(f"/control/discord/users/{ben}/ask", ask)
-        assert await terminal(world, "discord", once="/press 1", chat="#general") == 1
+        assert await terminal(world, "discord", once="/press 1", chat="#general") == 66
         assert "no message here has buttons" in capsys.readouterr().err
         talk = asyncio.create_task(terminal(world, "discord", once="hi", chat="#general", timeout_s=1.0))
         await world.endpoint.wait(2)
@@ -286,7 +333,7 @@ def test_what_only_another_person_sees_is_not_printed_and_not_pressed(play, caps
     play(scenario)
 
 
-def test_a_group_is_found_by_its_title_and_one_that_is_not_there_is_said(play, capsys, monkeypatch):
+def test_a_group_is_found_by_its_title(play, capsys, monkeypatch):
     monkeypatch.setattr(chat, "QUIET_S", 0.05)
 
     async def scenario(world):
@@ -295,7 +342,5 @@ def test_a_group_is_found_by_its_title_and_one_that_is_not_there_is_said(play, c
         assert await terminal(world, chat="Lunch group") == 0
         assert capsys.readouterr().out == "pong\n"
         assert world.endpoint.got[-1].body["message"]["chat"]["id"] == int(GROUP)
-        assert await terminal(world, chat="Dinner") == 1
-        assert "Ana is in no chat called 'Dinner', but in: Lunch group." in capsys.readouterr().err
 
     play(scenario)
