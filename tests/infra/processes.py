@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 20.0
+PATIENCE_S = 90.0  # of a busy machine; nobody waits so long for what comes
 
 
 class Process:

@@ -207,7 +207,7 @@ def test_people_can_see_who_has_it_and_where_the_state_is(tmp_path: Path) -> Non
     asyncio.run(one.renew(is_begun=True))
     shown = subprocess.run(
         [sys.executable, "-m", "infra.lease"],
-        cwd=ROOT, env={"POSTROOM_REPLICA_URL": url}, capture_output=True, text=True, timeout=20, check=False,
+        cwd=ROOT, env={"POSTROOM_REPLICA_URL": url}, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert shown.returncode == 0, shown.stderr
     assert f'"current": "{url}/epoch_x"' in shown.stdout

@@ -18,7 +18,7 @@ from shared.db.connection import open_connection, rows, transaction
 from tests.infra.processes import ROOT, Process
 from tests.support import make_agent
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 def command(container):
@@ -57,7 +57,7 @@ def litestream(*words, environment):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -70,7 +70,7 @@ def restore(environment, db):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     return done.returncode, json.loads(done.stdout.splitlines()[-1])

@@ -92,10 +92,10 @@ class Scripted:
             )  # fmt: skip
             keeper._process = await spawn(argv, environment=ENVIRONMENT)
             keeping = asyncio.create_task(keeper._keep(keeper._process))
-            await asyncio.wait_for(heard.wait(), 10)
+            await asyncio.wait_for(heard.wait(), 60)
             found = [await keeper.look() for _ in range(times)]
             if {"replicate.mending", "replicate.doubtful"} & {*self.told}:
-                await asyncio.wait_for(self._again.wait(), 10)
+                await asyncio.wait_for(self._again.wait(), 60)
             keeping.cancel()
             keeper._process.kill()
             await keeper._process.wait()
@@ -234,7 +234,7 @@ class Replicating:
         copy = self.database.with_name("copy.db")
         done = subprocess.run(
             [sys.executable, "-m", "infra.restore", "--output", copy],
-            cwd=ROOT, env=ENVIRONMENT | self.environment, capture_output=True, text=True, timeout=60, check=False,
+            cwd=ROOT, env=ENVIRONMENT | self.environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         conn = open_connection(copy, readonly=True)

@@ -52,7 +52,7 @@ def write_while_others_read(path, *, writers, transactions, pause_s):
         process.join(120)
     over.set()
     for process in readers:
-        process.join(10)
+        process.join(60)
     size = Path(f"{path}-wal").stat().st_size
     keeper.close()
     assert [process.exitcode for process in (*running, *readers)] == [0] * (writers + 2)
