@@ -375,7 +375,7 @@ def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, 
             env={"PATH": os.environ["PATH"], "POSTROOM_REPLICA_URL": one.url, **environment},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
         return done.returncode, json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
@@ -390,9 +390,9 @@ def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, 
     assert (code, said["event"]) == (0, "restore.copied")
     assert facts_of(tmp_path / "copy.db").mark == 3
     one.ttl_ms = 1500
-    one.start()
     held_at = time.monotonic()
-    code, said = run("--wait", "10s", POSTROOM_DB=new)
+    one.start()
+    code, said = run("--wait", "60s", POSTROOM_DB=new)
     assert (code, said["step"]) == (0, "restore")
     assert time.monotonic() - held_at > 1.5
     code, said = run(POSTROOM_DB=str(one.database))
