@@ -1,4 +1,4 @@
-"""The agents and teams that there are: made, changed and let go in one place, whoever asks for it.
+"""The agents and teams that there are: made and changed in one place, whoever asks for it; ``retiring`` lets agents go.
 
 REST, the command line, the operator's file and agents that ask for another agent all come here. What is not named of
 an agent or a team stays as it was. The caller owns the transaction.

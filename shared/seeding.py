@@ -117,11 +117,13 @@ def _settings(path: Path, agent_id: str, agent: AgentChange) -> dict[str, Any]:
         raise ConfigInvalid(
             f"{path}: [agents.{agent_id}] config: it is kept as JSON, which has no dates: quote them"
         ) from None
-    if settings.get("folder") == agent_id:
-        settings["folder"] = None  # as it is stored
-    if settings.get("model") == "":
-        settings["model"] = None  # TOML has no word for it
-    return settings
+    return as_stored(agent_id, settings)
+
+
+def as_stored(agent_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """An agent's settings in the words of the database: a folder of its own and no model are None there."""
+    usual = {"folder": agent_id, "model": ""}  # TOML has no word for none
+    return {name: None if value == usual.get(name) else value for name, value in settings.items()}
 
 
 def _sentence(path: Path, problem: ErrorDetails) -> str:

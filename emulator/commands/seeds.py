@@ -2,10 +2,8 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -41,23 +39,21 @@ def seed(
     apply: Annotated[bool, typer.Option("--apply", help="Do it; else it is only shown.")] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Also let go who is only in the database.")] = False,
 ) -> Answer:
-    """Make the database follow postroom.toml: what the file names is made or changed, the rest stays."""
-    path, found = _compare(api, file)
+    """Make the database follow postroom.toml, all of it or, if anything can't be, nothing; the rest stays."""
     if not apply:
+        path, found = _compare(api, file)
         way = api.typed(f"seed --apply{' --delete' if delete else ''}{_again(file)}")
         rest = "" if delete else _kept(found)
         return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file{rest}.")
-    steps = list(_steps(api, found, is_deleting=delete))
-    done: list[str] = []
-    for sentence, step in steps:
-        try:
-            step()
-        except EmulatorError as error:
-            before = f" Before that: {'; '.join(done)}." if done else " Nothing was changed."
-            error.args = (f"{sentence.partition(' ')[0]}: {error}.{before}",)
-            raise
-        done.append(sentence)
-    left = [each.where for each in found if each.file is None and not delete]
+    path, named = _read(file)
+    try:
+        followed = api.put("roster", body=named._asdict(), delete="true" if delete else None)
+    except (failures.NotReady, failures.TooSlow):
+        raise  # nobody knows
+    except EmulatorError as error:
+        error.args = (f"{error}. Nothing was changed",)
+        raise
+    done, left = followed["done"], followed["kept"]
     kept = (f"Only in the database, and kept (--delete lets them go): {', '.join(left)}.",) if left else ()
     return answer(
         {"file": str(path), "done": done, "kept": left},
@@ -80,13 +76,20 @@ def _kept(found: "list[Difference]") -> str:
 
 def _compare(api: Rest, file: Path | None) -> "tuple[Path, list[Difference]]":
     from shared import seeding
+
+    path, named = _read(file)
+    return path, seeding.differences(named, _stored(api))
+
+
+def _read(file: Path | None) -> "tuple[Path, Roster]":
+    from shared import seeding
     from shared.settings import AGENTS_FILE
 
     path = file or Path(AGENTS_FILE)
     if not path.is_file():
         begin = ";" if file else ": copy postroom.example.toml, or"
         raise failures.NotThere(f"there is no {path}{begin} name the file with --file, or in POSTROOM_CONFIG")
-    return path, seeding.differences(seeding.read(path), _stored(api))
+    return path, seeding.read(path)
 
 
 def _stored(api: Rest) -> "Roster":
@@ -120,28 +123,3 @@ def _row(each: "Difference") -> tuple[str, str, str]:
     if same > 40:  # of two long texts, from shortly before they part
         file, database = f"…{file[same - 10 :]}", f"…{database[same - 10 :]}"
     return each.where, cut(file) or "(none)", cut(database) or "(none)"
-
-
-def _steps(api: Rest, found: "list[Difference]", *, is_deleting: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What is to be done, in an order in which nothing names what is not there yet, or any more."""
-    yield from _saves(api, "agents", found)
-    for each in found:
-        if each.where == "default":
-            yield f"default {each.file}", partial(api.put, "agents", each.file, body={"default": True})
-    yield from _saves(api, "teams", found)
-    for each in reversed(found) if is_deleting else ():  # teams before their agents
-        if each.file is None and not each.field:
-            yield f"{each.where} deleted", partial(api.delete, *each.table.split(".", 1))
-
-
-def _saves(api: Rest, kind: str, found: "list[Difference]") -> Iterator[tuple[str, Callable[[], Any]]]:
-    """One step for each agent or team that is to be made, or of which something is to be set."""
-    settings: dict[str, dict[str, Any]] = {}
-    made = {each.table for each in found if each.database is None and not each.field}
-    for each in found:
-        if each.table.startswith(f"{kind}.") and (each.field or each.table in made):
-            settings.setdefault(each.table, {}).update({each.field: each.file} if each.field else each.file)
-    for table, named in settings.items():
-        body = {"leader_agent" if name == "leader" else name: value for name, value in named.items()}
-        what = "made" if table in made else ", ".join(named)
-        yield f"{table} {what}", partial(api.put, *table.split(".", 1), body=body)

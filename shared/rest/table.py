@@ -15,6 +15,7 @@ from shared.rest import (
     pairings,
     queue,
     responses,
+    rosters,
     schedules,
     sessions,
     status,
@@ -40,6 +41,7 @@ def _document() -> dict[str, Any]:
 ENDPOINTS: tuple[Endpoint, ...] = (
     *(*messages.ENDPOINTS, *queue.ENDPOINTS, *responses.ENDPOINTS, *agents.ENDPOINTS, *teams.ENDPOINTS),
     *(
+        *rosters.ENDPOINTS,
         *schedules.ENDPOINTS,
         *chats.ENDPOINTS,
         *users.ENDPOINTS,

@@ -136,6 +136,10 @@ SAMPLES = {
     ("PUT", "/api/teams/{id}"): [(("crew", TEAM), 200), (("CREW", TEAM), 400), (("fresh", {}), 400)],
     ("GET", "/api/teams"): [200],
     ("GET", "/api/teams/{id}"): [("crew", 200), ("none", 404)],
+    ("PUT", "/api/roster"): [
+        *(({"agents": {"assistant": {}}, "default": "assistant"}, 200), ({"default": "nobody"}, 400)),
+        *(({"agents": {"assistant": {"default": True}}}, 400), ({"agents": {"x": {"provider": "none"}}}, 400)),
+    ],
     ("POST", "/api/chatroom/{id}"): [(("crew", {"message": "hi"}), 200), (("none", {"message": "hi"}), 404)],
     ("GET", "/api/chatroom/{id}"): [("crew", 200), ("none", 404)],
     ("DELETE", "/api/teams/{id}"): [("crew", 200), ("crew", 404)],

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.rest import find
 from tests.emulator.commands.conftest import Postroom, serve
 
 FILE = """
@@ -116,12 +117,26 @@ def test_the_hint_is_about_the_same_file(postroom: Postroom, file: Write, monkey
     assert "--file" not in postroom.run("seed").stdout
 
 
-def test_what_is_refused_half_way_says_what_was_done_before(fresh: Postroom, file: Write) -> None:
-    file("default = 'one'\n[agents.one]\n[agents.two]\nprovider = 'nobody'\n")
+@pytest.mark.parametrize("last", ["provider = 'nobody'", "folder = '../x'"])
+def test_a_file_of_which_anything_is_refused_changes_nothing(fresh: Postroom, file: Write, last: str) -> None:
+    file(
+        f"default = 'one'\n[agents.assistant]\nname = 'A'\n[agents.one]\n[teams.t]\nagents = ['one']\n[agents.two]\n{last}\n"
+    )
+    before = fresh.column("SELECT json_group_array(id || name || updated_at) FROM agents")
     said = fresh.refused("seed", "--apply", code=65)
-    assert said.startswith("error: agents.two: ")
-    assert said.endswith("Before that: agents.one made.\n")
-    assert "Nothing was changed" in fresh.refused("seed", "--apply", code=65)
+    assert said.startswith("error: agent 'two': ")
+    assert said.endswith(". Nothing was changed\n")
+    assert fresh.column("SELECT json_group_array(id || name || updated_at) FROM agents") == before
+
+
+def test_who_can_not_go_keeps_the_database_as_it_was(fresh: Postroom, file: Write) -> None:
+    fresh.run("agents", "set", "busy")
+    wait = {"message": "hi", "agent": "busy", "processAfter": 4_000_000_000_000}
+    find(None, fresh.url).post("message", body=wait)
+    file("[agents.assistant]\nname = 'A'\n")
+    said = fresh.refused("seed", "--apply", "--delete", code=1)
+    assert "1 message waits for agent 'busy'" in said
+    assert fresh.column("SELECT name FROM agents ORDER BY id") == ["Assistant", "busy"]
 
 
 def test_a_file_that_is_wrong_or_not_there_is_told(postroom: Postroom, file: Write) -> None:
