@@ -75,6 +75,9 @@ def store(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, 
     if place is not None and place.chat.status != "active":
         # News of chats come by another way than what is said there, which proves that we are back.
         chats.set_status(conn, channel, place.chat.platform_id, "active", now_ms=now_ms)
+    if place is not None and place.chat.is_group and event.chat_name not in ("", place.chat.name):
+        chats.retitle(conn, place.chat.id, event.chat_name, now_ms=now_ms)
+        place = place._replace(chat=place.chat._replace(name=event.chat_name))
     if place is None or not place.wirings:
         return _to_unwired(conn, channel, event, place and place.chat, policy, now_ms=now_ms)
     if place.chat.sender_policy == "strict":

@@ -173,6 +173,14 @@ def set_status(conn: apsw.Connection, channel: str, platform_id: str, status: st
     return conn.changes() == 1
 
 
+def retitle(conn: apsw.Connection, chat_id: int, title: str, *, now_ms: int) -> None:
+    """The people of a group call it otherwise. What agents call it stays: they send by that name."""
+    conn.execute(
+        "UPDATE chats SET name = :title, updated_at = :now WHERE id = :id",
+        {"title": title, "now": now_ms, "id": chat_id},
+    )
+
+
 def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int) -> Chat | None:
     """The platform calls the chat otherwise from now on; what waits in it goes there. None: no chat was called *old*.
 

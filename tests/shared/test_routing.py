@@ -71,6 +71,24 @@ def said(conn):
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_wired", [True, False])
+def test_a_group_that_was_renamed_is_called_so_from_its_next_message_on_but_not_by_its_agents(conn, is_wired):
+    store(conn, event(is_group=True, chat_name="Lunch"), WIRE)
+    if not is_wired:
+        rows(conn, "DELETE FROM wirings")
+    called = rows(conn, "SELECT name, target_chat FROM destinations")
+    for key, title, name in (("2", "Dinner", "Dinner"), ("3", "", "Dinner"), ("4", "Dinner", "Dinner")):
+        store(conn, event(event_key=key, is_group=True, chat_name=title, is_mention=False), at=NOW + int(key))
+        assert rows(conn, "SELECT name, updated_at FROM chats") == [(name, NOW + 2)]
+    assert rows(conn, "SELECT name, target_chat FROM destinations") == called
+
+
+def test_a_direct_chat_keeps_its_name_whatever_who_writes_there_calls_themselves(conn):
+    store(conn, event(), WIRE)
+    store(conn, event(event_key="2", sender="Your bank"), WIRE)
+    assert column(conn, "SELECT name FROM chats") == ["Ana"]
+
+
 def test_a_message_to_a_wired_chat_is_stored_with_what_the_answer_needs(conn):
     wire(conn, make_chat(conn))
     reply_to = {"message_id": "9", "text": "before"}

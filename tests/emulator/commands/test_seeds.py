@@ -119,9 +119,8 @@ def test_the_hint_is_about_the_same_file(postroom: Postroom, file: Write, monkey
 
 @pytest.mark.parametrize("last", ["provider = 'nobody'", "folder = '../x'"])
 def test_a_file_of_which_anything_is_refused_changes_nothing(fresh: Postroom, file: Write, last: str) -> None:
-    file(
-        f"default = 'one'\n[agents.assistant]\nname = 'A'\n[agents.one]\n[teams.t]\nagents = ['one']\n[agents.two]\n{last}\n"
-    )
+    first = "default = 'one'\n[agents.assistant]\nname = 'A'\n[agents.one]\n[teams.t]\nagents = ['one']\n"
+    file(f"{first}[agents.two]\n{last}\n")
     before = fresh.column("SELECT json_group_array(id || name || updated_at) FROM agents")
     said = fresh.refused("seed", "--apply", code=65)
     assert said.startswith("error: agent 'two': ")
