@@ -2,7 +2,11 @@
 
 The first owner comes this way: whoever runs the machine makes a code there, and sends it as a person. The code stands
 nowhere, only its hash; no row, no log and no agent ever has the text that it came in. Wrong, used and expired sound
-alike, and there are few tries.
+alike.
+
+What protects a code is that there are 2**40 of them, it is good for minutes, and nobody has many tries. Nothing is
+counted over all senders that could keep a right one out: whoever makes strangers send wrong ones would lock the owner
+out. A million tries, a thousand a second as long as a code is good, find it once in a million codes.
 """
 
 import hashlib
@@ -27,8 +31,8 @@ GRANTS: tuple[Grants, ...] = ("owner", "admin", "member", "chat")
 _MISREAD = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
 _TRIES = 5  # of one sender, in a quarter of an hour
 _TRIES_PER_MINUTE = _TRIES / 15
-_CHANNEL_TRIES = 100  # of everybody on a channel, in an hour
-_CHANNEL_TRIES_PER_MINUTE = _CHANNEL_TRIES / 60
+_ANSWERS = 100  # to wrong codes on a channel, in an hour: what is beyond makes no chats and sends nothing
+_ANSWERS_PER_MINUTE = _ANSWERS / 60
 _NOT_VALID = "That code is not valid (any more). Ask whoever runs this bot for a new one."
 _YOURS = "You have used that code: what it gives is yours."
 _IN_PRIVATE = "That code is for one person. Send it to me in a direct chat, not in a group."
@@ -123,7 +127,11 @@ def claim(conn: apsw.Connection, channel: str, event: Event, code: str, *, polic
     if refusal is not None:
         return _refuse(conn, channel, event, "pairing_limited", refusal, policy=policy, now_ms=now_ms)
     if found is None:
-        return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, policy=policy, now_ms=now_ms)
+        answers = rates.take(
+            conn, rates.key("pair", channel), per_minute=_ANSWERS_PER_MINUTE, burst=_ANSWERS, now_ms=now_ms
+        )
+        sentence = _NOT_VALID if answers.allowed else None
+        return _refuse(conn, channel, event, "pairing_failed", sentence, policy=policy, now_ms=now_ms)
     if event.is_group and found.grants != "chat":
         return _refuse(conn, channel, event, "pairing_failed", _IN_PRIVATE, policy=policy, now_ms=now_ms)
     user = users.ensure(conn, channel, event.sender_id, name=event.sender, now_ms=now_ms)
@@ -135,17 +143,13 @@ def claim(conn: apsw.Connection, channel: str, event: Event, code: str, *, polic
 
 def _limit(conn: apsw.Connection, channel: str, sender_id: str, *, now_ms: int) -> str | None:
     """Count the try. None: there was one left; else what to say, which is nothing where that was just said."""
-    tries = (
-        (_tries_of(channel, sender_id), _TRIES_PER_MINUTE, _TRIES),
-        (rates.key("pair", channel), _CHANNEL_TRIES_PER_MINUTE, _CHANNEL_TRIES),
-    )
-    for key, per_minute, burst in tries:
-        taken = rates.take(conn, key, per_minute=per_minute, burst=burst, now_ms=now_ms)
-        if not taken.allowed:
-            minutes = max(1, -(-((taken.again_at or now_ms) - now_ms) // 60_000))
-            wait = "a minute" if minutes == 1 else f"{minutes} minutes"
-            return f"Those were too many codes. Please try again in {wait}." if taken.is_first_refusal else ""
-    return None
+    key = _tries_of(channel, sender_id)
+    taken = rates.take(conn, key, per_minute=_TRIES_PER_MINUTE, burst=_TRIES, now_ms=now_ms)
+    if taken.allowed:
+        return None
+    minutes = max(1, -(-((taken.again_at or now_ms) - now_ms) // 60_000))
+    wait = "a minute" if minutes == 1 else f"{minutes} minutes"
+    return f"Those were too many codes. Please try again in {wait}." if taken.is_first_refusal else ""
 
 
 def _tries_of(channel: str, sender_id: str) -> str:

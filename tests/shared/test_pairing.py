@@ -6,6 +6,7 @@ from shared import pairing, people
 from shared.db import approvals, chats, pairings, user_dms, users, wirings
 from shared.db.connection import rows, transaction
 from shared.errors import ConfigInvalid, NotFound
+from shared.settings import Settings
 from tests.asking import POLICY, ask_chat, ask_sender, event, person
 from tests.support import NOW, column, dump, make_agent, make_chat, race, row, wire
 
@@ -254,10 +255,24 @@ def test_who_connects_many_chats_by_codes_is_taken_for_no_guesser(conn):
     assert all(send(conn, code, f"k{n}", chat=f"-{n}", is_group=True).is_paired for n, code in enumerate(codes))
 
 
-def test_many_senders_have_a_hundred_tries_an_hour_together(conn):
-    outcomes = [send(conn, "0000-0000", f"t{number}", str(1000 + number)).dropped for number in range(103)]
-    assert outcomes == ["pairing_failed"] * 100 + ["pairing_limited"] * 3
-    assert send(conn, make(conn).code, "d1", channel="discord").is_paired
+def test_strangers_with_wrong_codes_keep_no_right_one_out(conn):
+    outcomes = [send(conn, "0000-0000", f"t{number}", str(1000 + number // 5)) for number in range(300)]
+    assert {each.dropped for each in outcomes} == {"pairing_failed"}
+    assert send(conn, make(conn).code).is_paired
+
+
+def test_to_a_hundred_wrong_codes_an_hour_somebody_is_answered_and_the_rest_leaves_its_reason_only(conn):
+    heard = [send(conn, "0000-0000", f"t{number}", str(1000 + number)) for number in range(103)]
+    assert [each.sentence for each in heard] == [NOT_VALID] * 100 + [None] * 3
+    assert (len(said(conn)), column(conn, "SELECT count(*) FROM chats")) == (100, [100])
+    assert reasons(conn) == ["pairing_failed"] * 103
+    assert send(conn, "0000-0000", "d1", channel="discord").sentence == NOT_VALID
+    assert send(conn, "0000-0000", "late", now_ms=NOW + MINUTE).sentence == NOT_VALID
+
+
+def test_a_code_is_guessed_once_in_a_million_by_a_thousand_tries_a_second_as_long_as_it_is_good():
+    tries = 1000 * Settings().pairing_life_ms // 1000
+    assert len(set(pairing.ALPHABET)) ** pairing.SIZE > 1_000_000 * tries
 
 
 @pytest.mark.parametrize("missing", [{"sender_id": None}, {"platform_id": None}])
