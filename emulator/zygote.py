@@ -54,7 +54,7 @@ PRELOADED = (
     "structlog",
     "apsw",
     "pydantic_settings",
-    "httpx",
+    "certifi",
     "msgspec",
     "nacl.signing",
     "nacl.secret",

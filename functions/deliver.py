@@ -25,8 +25,9 @@ from starlette.responses import JSONResponse
 from starlette.responses import Response as Reply
 
 from shared import clock, deliveries, logs
-from shared.channels import registry
+from shared.channels import http, registry
 from shared.channels.base import Channel, Outgoing, Part
+from shared.channels.client import HttpClient
 from shared.db import responses
 from shared.db.connection import open_connection
 from shared.db.responses import Response
@@ -34,13 +35,9 @@ from shared.db.writer import Writer
 from shared.deliveries import Policy, Sending
 from shared.errors import ClaimLost, ConfigInvalid, OutcomeUnknown, PermanentError, PostroomError, RetryableError
 from shared.kick import Kicker
-from shared.lean import without
 from shared.serving import Handled, Held, check_tick, function_app
 from shared.settings import Settings
 from shared.worker import Backlog, Worker
-
-with without("click"):  # its command line comes with rich and pygments: 0.08 s and 6 MB
-    import httpx
 
 log = logs.get()
 
@@ -50,18 +47,17 @@ Parts = tuple[str | None, ...]
 _LEASE_SHARE = 0.6  # of the lease that one send may take; the rest is for writing down what came of it
 _LONGEST_SEND_S = 60.0
 _WRITE_PAUSES_S = (0.1, 0.5, 2.0, *[5.0] * 100)  # a full disk, or a lock that lasts: as long as a lease does
-_TIMEOUT = httpx.Timeout(connect=5.0, read=30.0, write=30.0, pool=5.0)
 
 
 class Deliver:
     """What the function holds between requests: the worker loop, the writing thread, one HTTP client for all sends."""
 
-    def __init__(self, settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, settings: Settings, client: http.Client | None = None) -> None:
         self.settings = settings
         self.writer = Writer(settings.db)
         self.reader = open_connection(settings.db, readonly=True)
         self.kicker = Kicker(settings.sockets)
-        self.client = httpx.AsyncClient(timeout=_TIMEOUT, follow_redirects=False, trust_env=False, transport=transport)
+        self.client: http.Client = client or HttpClient()
         self.worker = Worker(
             "deliver", db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
         )
@@ -205,7 +201,7 @@ class Deliver:
 
     async def close(self) -> None:
         await self.worker.stop()
-        await self.client.aclose()
+        self.client.close()
         self.writer.close()
         self.reader.close()
         self.kicker.close()

@@ -7,10 +7,9 @@ calls, and never sees the database. One adapter is one file, with others beside 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
-if TYPE_CHECKING:
-    import httpx
+from shared.channels.http import Client
 
 Kind = Literal[
     "message", "command", "edit", "callback", "modal", "autocomplete",
@@ -195,7 +194,7 @@ class Channel(Protocol):
         A text with nothing to show gives no parts.
         """
 
-    async def send(self, part: Part, to: Outgoing, client: "httpx.AsyncClient", *, now_ms: int) -> str | None:
+    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
         """Send one part; the platform's id of the message, or None where it gives none.
 
         Raises:
@@ -205,7 +204,7 @@ class Channel(Protocol):
             PermanentError: it did not happen and never will.
         """
 
-    async def open_direct(self, sender_id: str, client: "httpx.AsyncClient") -> str:
+    async def open_direct(self, sender_id: str, client: Client) -> str:
         """The ``platform_id`` of the direct chat with somebody, opened if there was none. Safe to call twice.
 
         Raises:

@@ -1,17 +1,35 @@
-"""One call to a platform, and what its answer means. No address gets into an error: Telegram's hold the bot's token.
+"""One call to a platform, and what its answer means. No address gets into an error: Telegram's hold the bot's token."""
 
-httpx is imported by the first call and not by the module: who only receives, as ingest does, never needs it.
-"""
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from shared.errors import OutcomeUnknown, PermanentError, PostroomError, RateLimited, RetryableError
 
-if TYPE_CHECKING:
-    import httpx
+
+class NeverLeft(Exception):
+    """Nothing of the request left this machine; the message says why, in words without its address."""
+
+
+class NoAnswer(Exception):
+    """It left, at least in part, and no whole answer came back; the message says why, without its address."""
+
+
+class Client(Protocol):
+    """What sends requests: ``client.HttpClient``, or a platform that a test plays."""
+
+    async def request(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """Send it once; status and body of the answer.
+
+        Raises:
+            NeverLeft: there was no connection to send it by.
+            NoAnswer: it may have been carried out.
+        """
+
+    def close(self) -> None:
+        """Break off what is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +41,7 @@ class Answer:
 
 
 async def call(
-    client: "httpx.AsyncClient", platform: str, method: str, url: str, body: dict[str, Any], headers: dict[str, str]
+    client: Client, platform: str, method: str, url: str, body: dict[str, Any], headers: dict[str, str]
 ) -> Answer:
     """Send *body* as JSON.
 
@@ -31,27 +49,18 @@ async def call(
         RetryableError: the request never left this machine.
         OutcomeUnknown: it left, and no whole answer came back.
     """
-    import httpx
-
-    never_left = (
-        httpx.ConnectError,
-        httpx.ConnectTimeout,
-        httpx.PoolTimeout,
-        httpx.ProxyError,
-        httpx.UnsupportedProtocol,
-        httpx.LocalProtocolError,
-    )
+    content = msgspec.json.encode(body)
     try:
-        response = await client.request(method, url, json=body, headers=headers)
-    except never_left as error:
-        raise RetryableError(f"{platform} can't be reached ({type(error).__name__})") from None
-    except httpx.HTTPError as error:
-        raise OutcomeUnknown(f"{platform} did not answer ({type(error).__name__})") from None
+        status, found = await client.request(method, url, content, {"Content-Type": "application/json", **headers})
+    except NeverLeft as error:
+        raise RetryableError(f"{platform} can't be reached ({error})") from None
+    except NoAnswer as error:
+        raise OutcomeUnknown(f"{platform} did not answer ({error})") from None
     try:
-        payload = msgspec.json.decode(response.content)
+        payload = msgspec.json.decode(found)
     except (ValueError, RecursionError):
         payload = None
-    return Answer(response.status_code, payload if isinstance(payload, dict) else {})
+    return Answer(status, payload if isinstance(payload, dict) else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ import pytest
 from functions import deliver
 from functions.deliver import Deliver
 from shared.channels import registry
+from shared.channels.http import NeverLeft, NoAnswer
 from shared.db.connection import rows, transaction
 from shared.settings import Settings
+from tests.played import Played
 from tests.support import TICK, answer, column, put, row
 
 TOKEN = "7100200300:AAExample"
@@ -46,11 +48,11 @@ def refuse(status, **fields):
 
 
 def unreachable(_):
-    raise httpx.ConnectError("refused")
+    raise NeverLeft("refused")
 
 
 def silent(_):
-    raise httpx.ReadTimeout("nothing came")
+    raise NoAnswer("nothing came")
 
 
 async def hang(_):
@@ -58,7 +60,7 @@ async def hang(_):
 
 
 def service_of(platform):
-    return Deliver(Settings.load(), httpx.MockTransport(platform))
+    return Deliver(Settings.load(), Played(platform))
 
 
 async def worked(service):
@@ -142,16 +144,17 @@ def test_a_crash_between_two_parts_sends_the_first_no_second_time(conn):
 
 
 KILLED = """
-import asyncio, sys, httpx
+import asyncio
 from functions.deliver import Deliver
 from shared.settings import Settings
+from tests.played import Played
 
 async def platform(request):
     print("asked", flush=True)
     await asyncio.sleep(300)
 
 async def main():
-    service = Deliver(Settings.load(), httpx.MockTransport(platform))
+    service = Deliver(Settings.load(), Played(platform))
     service.worker.begin()
     await asyncio.sleep(300)
 

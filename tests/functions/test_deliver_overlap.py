@@ -2,7 +2,6 @@
 
 import asyncio
 
-import httpx
 import pytest
 
 from functions.deliver import Deliver
@@ -11,6 +10,7 @@ from shared.db.connection import rows, transaction
 from shared.deliveries import Policy
 from shared.settings import Settings
 from tests.functions.test_deliver import Platform, hang, sent
+from tests.played import Played
 from tests.support import answer, column
 
 
@@ -23,7 +23,7 @@ def test_nothing_else_goes_to_that_chat_meanwhile(conn, until, unknown_sends):
     policy = Policy(max_attempts=5, base_ms=1, cap_ms=1, unknown_sends=unknown_sends, jitter=0.0)
 
     async def go():
-        service = Deliver(Settings.load(), httpx.MockTransport(platform))
+        service = Deliver(Settings.load(), Played(platform))
         await service.claim_and_start()
         await until(lambda: column(conn, "SELECT status FROM responses WHERE message = 'other'") == ["acked"])
         await until(lambda: "first" in platform.texts)
@@ -45,7 +45,7 @@ def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, unti
     platform = Platform(sent)
 
     async def go():
-        service = Deliver(Settings.load(), httpx.MockTransport(platform))
+        service = Deliver(Settings.load(), Played(platform))
         service.worker.begin()
         await until(lambda: column(conn, "SELECT status FROM responses") == ["acked"] and not service.worker.running)
         answer(conn, "more")
@@ -53,7 +53,7 @@ def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, unti
             service.worker.wake()
             await asyncio.sleep(0.05)
             await service.worker.stop()
-        await service.client.aclose()
+        service.client.close()
         service.writer.close()  # does what it was asked for
         service.reader.close()
         service.kicker.close()
@@ -70,7 +70,7 @@ def test_what_was_sent_while_the_disk_was_full_for_long_is_not_sent_again(conn, 
     platform = Platform(sent)
 
     async def go():
-        service = Deliver(Settings.load(), httpx.MockTransport(platform))
+        service = Deliver(Settings.load(), Played(platform))
         rows(
             conn,
             "CREATE TRIGGER full BEFORE UPDATE ON responses WHEN NEW.status = 'acked'"

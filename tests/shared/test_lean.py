@@ -22,11 +22,11 @@ def test_what_is_kept_away_is_missing_within_and_there_afterwards(is_loaded):
 
 
 @pytest.mark.parametrize("function", ["ingest", "dispatch", "deliver", "sweep", "recurrence", "api"])
-def test_a_function_loads_nothing_that_draws_on_terminals_and_only_deliver_what_calls_platforms(function):
+def test_a_function_loads_nothing_that_draws_on_terminals_and_no_second_http_library(function):
     code = f"""
 import sys
 import functions.{function}, shared.channels.discord, shared.channels.telegram
 print(*sorted({{"httpx", "pygments", "rich"}} & set(sys.modules)))
 """
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert loaded.stdout.split() == (["httpx"] if function == "deliver" else [])
+    assert loaded.stdout.split() == []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shared.channels import registry
 from shared.channels.base import Outgoing, Part, Traits, WebhookReply, WebhookRequest
 from shared.errors import ConfigInvalid, PostroomError, RetryableError, SignatureInvalid, UnknownName
+from tests.played import Played
 
 NOW = 1_795_168_000_000
 every_channel = pytest.mark.parametrize("name", registry.NAMES)
@@ -62,8 +63,7 @@ def test_any_status_with_any_body_is_an_id_or_an_error_of_ours(name, status):
     to = Outgoing(1, 0, "5", None, None, {}, NOW, is_first=True)
 
     async def go(response):
-        async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response)) as client:
-            return await adapter.send(Part("x", "x"), to, client, now_ms=NOW)
+        return await adapter.send(Part("x", "x"), to, Played(lambda _: response), now_ms=NOW)
 
     for response in (httpx.Response(status), httpx.Response(status, json=[1]), httpx.Response(status, json={"id": 1})):
         try:
@@ -100,9 +100,8 @@ def test_a_direct_chat_is_an_id_or_an_error_of_ours(name, status):
     adapter = registry.get(name)
 
     async def go():
-        respond = httpx.MockTransport(lambda _: httpx.Response(status, json={"code": 50007, "message": "no"}))
-        async with httpx.AsyncClient(transport=respond) as client:
-            return await adapter.open_direct("5", client)
+        refusing = Played(lambda _: httpx.Response(status, json={"code": 50007, "message": "no"}))
+        return await adapter.open_direct("5", refusing)
 
     if registry.traits(name).direct_by_sender:
         assert asyncio.run(go()) == "5"
