@@ -28,7 +28,7 @@ def emulator(project: Path) -> Iterator[Callable[..., Emulator]]:
     for each in started:
         if each.process.poll() is None:
             each.process.kill()
-            each.process.wait(5)
+            each.process.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,10 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("functions", "shared", "infra", "emulator")
-READY_LIMIT_S = 40.0
+READY_LIMIT_S = 120.0
 
 
-def wait_until(condition: Callable[[], Any], *, limit_s: float = 15.0, what: str = "it") -> Any:
+def wait_until(condition: Callable[[], Any], *, limit_s: float = 90.0, what: str = "it") -> Any:
     """The first true answer of *condition*; fails with *what* after the limit."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
@@ -43,8 +43,9 @@ class Emulator:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """What it said so far, as JSON."""
-        return [json.loads(line) for line in self.output.read_text().splitlines() if line.startswith("{")]
+        """What it said so far, as JSON; a line that is being written comes with the next look."""
+        whole, _, _ = self.output.read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
 
     def said(self, part: str) -> bool:
         return part in self.output.read_text()
@@ -84,7 +85,7 @@ class Emulator:
         """Ask it to stop; its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(15)
+        return self.process.wait(90)
 
 
 def fetch(
@@ -92,7 +93,7 @@ def fetch(
 ) -> tuple[int, bytes]:
     """One request, without proxies."""
     host, _, path = url.removeprefix("http://").partition("/")
-    connection = http.client.HTTPConnection(host, timeout=10)
+    connection = http.client.HTTPConnection(host, timeout=60)
     try:
         connection.request(method, f"/{path}", body=body, headers=headers or {})
         answer = connection.getresponse()
@@ -127,7 +128,7 @@ def copy_project(target: Path) -> Path:
     return target
 
 
-def command(project: Path, *arguments: str, limit_s: float = 60, **more: Any) -> "subprocess.CompletedProcess[str]":
+def command(project: Path, *arguments: str, limit_s: float = 180, **more: Any) -> "subprocess.CompletedProcess[str]":
     """``emulator ARGUMENTS`` to its end."""
     return subprocess.run(
         [sys.executable, "-m", "emulator.cli", *arguments],

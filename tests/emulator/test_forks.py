@@ -102,9 +102,9 @@ def test_a_fork_says_that_it_is_ready_and_what_it_prints(tmp_path: Path) -> None
         said: list[str] = []
         process = fork(forks, "ready", said)
 
-        assert await process.wait_ready(5)
+        assert await process.wait_ready(60)
         assert is_alive(process.pid)
-        assert await forks.stop_fork(process, 2)
+        assert await forks.stop_fork(process, 60)
         assert await process.wait_ended() == -signal.SIGTERM
         assert sorted(said) == ["err:err", "out:out"]
 
@@ -114,10 +114,10 @@ def test_a_fork_says_that_it_is_ready_and_what_it_prints(tmp_path: Path) -> None
 def test_exit_codes_and_tracebacks_come_back(tmp_path: Path) -> None:
     async def scenario(forks: Forks) -> None:
         said: list[str] = []
-        assert await fork(forks, "ends", code=0).wait_ended(5) == 0
-        assert await fork(forks, "ends", code=3).wait_ended(5) == 3
-        assert not await (broken := fork(forks, "raises", said)).wait_ready(5)
-        assert await broken.wait_ended(5) == 1
+        assert await fork(forks, "ends", code=0).wait_ended(60) == 0
+        assert await fork(forks, "ends", code=3).wait_ended(60) == 3
+        assert not await (broken := fork(forks, "raises", said)).wait_ready(60)
+        assert await broken.wait_ended(60) == 1
         assert said[-1] == "err:ValueError: what went wrong"
 
     with_forks(tmp_path, scenario)
@@ -127,14 +127,14 @@ def test_one_that_does_not_stop_is_killed_with_what_it_started(tmp_path: Path) -
     async def scenario(forks: Forks) -> None:
         said: list[str] = []
         stubborn, parent = fork(forks, "stubborn"), fork(forks, "parent", said)
-        assert await stubborn.wait_ready(5)
-        assert await parent.wait_ready(5)
+        assert await stubborn.wait_ready(60)
+        assert await parent.wait_ready(60)
         child = int(said[0].removeprefix("out:"))
 
         assert not await forks.stop_fork(stubborn, 0.2)
         await forks.stop_fork(parent, 2)
 
-        assert await stubborn.wait_ended(2) == -signal.SIGKILL
+        assert await stubborn.wait_ended(60) == -signal.SIGKILL
         wait_until(lambda: not is_alive(child), what="the end of the grandchild")
 
     with_forks(tmp_path, scenario)
@@ -144,7 +144,7 @@ def test_a_fork_has_its_environment_its_socket_and_nothing_else(tmp_path: Path) 
     async def scenario(forks: Forks) -> None:
         said: list[str] = []
         with socket.create_server(("127.0.0.1", 0)) as sock:
-            assert await fork(forks, "facts", said, sockets=[sock]).wait_ended(5) == 0
+            assert await fork(forks, "facts", said, sockets=[sock]).wait_ended(60) == 0
             assert said[:2] == ["out:['ONLY']", f"out:{sock.getsockname()[1]}"]
         assert int(said[2].removeprefix("out:")) <= 7  # three outputs, ready, the socket, one to look with
 
@@ -156,7 +156,7 @@ def test_each_fork_runs_what_is_on_disk_now(tmp_path: Path) -> None:
         said: list[str] = []
         for version in ("1", "22"):
             (tmp_path / "changing.py").write_text(f"VERSION = {version!r}")
-            assert await fork(forks, "version", said).wait_ended(5) == 0
+            assert await fork(forks, "version", said).wait_ended(60) == 0
         assert said == ["out:1", "out:22"]
 
     with_forks(tmp_path, scenario)
@@ -165,10 +165,10 @@ def test_each_fork_runs_what_is_on_disk_now(tmp_path: Path) -> None:
 def test_the_end_of_the_fork_server_is_the_end_of_its_children(tmp_path: Path) -> None:
     async def scenario(forks: Forks) -> None:
         process = fork(forks, "stubborn")
-        assert await process.wait_ready(5)
+        assert await process.wait_ready(60)
         os.kill(forks.pid or 0, signal.SIGKILL)
 
-        assert await process.wait_ended(5) == -signal.SIGKILL
+        assert await process.wait_ended(60) == -signal.SIGKILL
         wait_until(lambda: not is_alive(process.pid), what="the end of the child")
 
     with_forks(tmp_path, scenario)
@@ -186,7 +186,7 @@ def test_what_is_shared_is_loaded_once_and_again_when_told(tmp_path: Path) -> No
         said: list[str] = []
 
         async def ask() -> str:
-            assert await fork(forks, "fact", said).wait_ended(5) == 0
+            assert await fork(forks, "fact", said).wait_ended(60) == 0
             return said[-1]
 
         save("FACT = 'one'")
@@ -204,12 +204,12 @@ def test_forks_of_an_earlier_stage_go_on_after_a_renewal_and_can_be_stopped(tmp_
     async def scenario(forks: Forks) -> None:
         await forks.renew()
         process = fork(forks, "ready")
-        assert await process.wait_ready(5)
+        assert await process.wait_ready(60)
 
         await forks.renew()
 
         assert is_alive(process.pid)
-        assert await forks.stop_fork(process, 2)
+        assert await forks.stop_fork(process, 60)
 
     with_forks(tmp_path, scenario)
 
@@ -222,8 +222,8 @@ def test_shared_code_that_does_not_load_is_said_by_who_needs_it(tmp_path: Path) 
     async def scenario(forks: Forks) -> None:
         said: list[str] = []
         await forks.renew()
-        assert await fork(forks, "fact", said).wait_ended(5) == 1
+        assert await fork(forks, "fact", said).wait_ended(60) == 1
         assert "err:SyntaxError: invalid syntax" in said
-        assert await fork(forks, "ends", code=0).wait_ended(5) == 0
+        assert await fork(forks, "ends", code=0).wait_ended(60) == 0
 
     with_forks(tmp_path, scenario)

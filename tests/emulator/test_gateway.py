@@ -114,7 +114,7 @@ def test_an_event_stream_arrives_piece_by_piece() -> None:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
             await response.prepare(request)
             await response.write(b"data: one\n\n")
-            await asyncio.wait_for(received.wait(), 5)
+            await asyncio.wait_for(received.wait(), 60)
             await response.write(b"data: two\n\n")
             return response
 
@@ -160,7 +160,7 @@ def test_a_client_that_leaves_ends_the_functions_request() -> None:
         async with behind_gateway(forever) as (url, client), client.get(url) as answer:
             await answer.content.readany()
             answer.close()
-            await asyncio.wait_for(left.wait(), 5)
+            await asyncio.wait_for(left.wait(), 60)
 
     asyncio.run(scenario())
 

@@ -19,7 +19,7 @@ def exchange(text: str) -> tuple[str, list[web.Request]]:
         async with behind_gateway(handler) as (url, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
             writer.write(text.replace("\n", "\r\n").encode())
-            line = (await asyncio.wait_for(reader.readline(), 5)).decode()
+            line = (await asyncio.wait_for(reader.readline(), 60)).decode()
             writer.close()
             return line.strip()
 

@@ -22,7 +22,7 @@ def test_without_its_fork_server_the_emulator_ends_and_says_why(emulator: Callab
     pids = running.pids()
     named = {Path(f"/proc/{pid}/comm").read_text().strip(): pid for pid in pids}
     os.kill(named["zygote"], signal.SIGKILL)
-    assert running.process.wait(15) == 69
+    assert running.process.wait(90) == 69
     assert "the fork server ended with code -9" in running.output.read_text()
     assert not [pid for pid in pids if is_alive(pid)]
 
@@ -106,7 +106,7 @@ def test_a_fork_server_whose_supervisor_is_gone_ends_quietly(project: Path) -> N
             pass_fds=[theirs.fileno()],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
     assert (ended.returncode, ended.stderr) == (0, "")

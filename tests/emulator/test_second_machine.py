@@ -30,7 +30,7 @@ def taken_by_another(store: Store) -> None:
 def test_another_machine_is_refused_and_an_emulator_that_lost_the_lease_ends(
     emulator: Callable[..., Emulator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("POSTROOM_REPLICA_LEASE", "2s")
+    monkeypatch.setenv("POSTROOM_REPLICA_LEASE", "5s")
     running = emulator("--no-watch")
     url = running.instance["urls"]["replica"]
     pids = running.pids()
@@ -40,14 +40,14 @@ def test_another_machine_is_refused_and_an_emulator_that_lost_the_lease_ends(
     environment = {**ENVIRONMENT, "POSTROOM_REPLICA_URL": url, "POSTROOM_DB": str(tmp_path / "other.db")}
     refused = subprocess.run(
         [sys.executable, "-m", "infra.restore"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30, check=False,
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert refused.returncode == 73
     assert str(running.project) in json.loads(refused.stdout.splitlines()[-1])["reason"]
     assert running.status["ready"]
 
     taken_by_another(open_store(url, ENVIRONMENT))
-    assert running.process.wait(15) == 73
+    assert running.process.wait(90) == 73
     assert "may no longer replicate: elsewhere" in running.output.read_text()
     assert not [pid for pid in pids if is_alive(pid)]
 

@@ -19,7 +19,7 @@ def test_a_file_beside_the_template_is_no_function(tmp_path: Path) -> None:
                 found.update(saved)
 
         looking = asyncio.create_task(look())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not {template, function} <= found:
                 for path in (agent, template, function):
                     path.write_text("# saved\n")

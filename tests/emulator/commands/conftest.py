@@ -55,23 +55,23 @@ def serve(folder: Path, **environment: str) -> "tuple[subprocess.Popen[bytes], P
     """An ``api`` over a new database in *folder*."""
     migrate(folder / "p.db")
     listening = ports.listen(0)
-    listening.sock.close()
     own = {
         "POSTROOM_DB": str(folder / "p.db"),
         "POSTROOM_RUN_DIR": tempfile.mkdtemp(prefix="pr-", dir="/tmp"),  # short enough for sockets
         "POSTROOM_AGENTS_DIR": str(folder / "agents"),
     }
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("POSTROOM_")}
-    with (folder / "api.log").open("wb") as log:
+    with listening.sock as sock, (folder / "api.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "infra.runner", "api", "--port", str(listening.port)],
+            [sys.executable, "-m", "infra.runner", "api", "--fd", str(sock.fileno())],
+            pass_fds=[sock.fileno()],
             cwd=ROOT,
             env=inherited | own | environment,
             stdout=log,
             stderr=log,
         )
     url = f"http://127.0.0.1:{listening.port}"
-    wait_until(lambda: _answers(url, process, folder / "api.log"), limit_s=30, what="the api")
+    wait_until(lambda: _answers(url, process, folder / "api.log"), what="the api")
     return process, Postroom(url, folder / "p.db", open_connection(folder / "p.db"))
 
 
@@ -90,7 +90,7 @@ def postroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postroom]:
     yield served
     served.conn.close()
     process.terminate()
-    process.wait(10)
+    process.wait(60)
 
 
 @pytest.fixture(autouse=True)

@@ -244,14 +244,14 @@ Scenario = Callable[[World], Awaitable[None]]
 
 @pytest.fixture
 def play(tmp_path):
-    """Play a scenario in a fresh world; it has 20 s before the test counts as stuck."""
+    """Play a scenario in a fresh world; it has 90 s before the test counts as stuck."""
 
     def run(scenario: Scenario, *, runs: bool = False, **options: Any) -> None:
         async def main() -> None:
             world = World(tmp_path, ManualClock(runs=runs), options)
             await world.open()
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(90):
                     await scenario(world)
             finally:
                 await world.close()
