@@ -20,7 +20,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 
 
-def until(what: str, look: Callable[[], T | None], timeout_s: float = 20.0) -> T:
+def until(what: str, look: Callable[[], T | None], timeout_s: float = 90.0) -> T:
     """What *look* finds, as soon as it finds something true; fails by name after *timeout_s*."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -68,7 +68,7 @@ class System:
         if self._process is None:
             return 0
         self._process.send_signal(signal.SIGINT)
-        code = self._process.wait(20)
+        code = self._process.wait(90)
         self._process = None
         return code
 
@@ -76,7 +76,7 @@ class System:
         """kill -9 of the supervisor; the rest has to end by itself."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(60)
             self._process = None
 
     @property
@@ -109,7 +109,7 @@ class System:
         kind = {"Content-Type": "application/json"}
         request = urllib.request.Request(url, data, {**kind, **(headers or {})}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 status, text = answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read().decode()

@@ -34,7 +34,11 @@ def dice() -> random.Random:
 @contextmanager
 def running(state: Path, durability: str, timeout_ms: int = 2000) -> Iterator[System]:
     """A system of that durability, which waits so long for the bucket."""
-    environment = {"POSTROOM_DURABILITY": durability, "POSTROOM_REPLICATION_TIMEOUT_MS": str(timeout_ms)}
+    environment = {
+        "POSTROOM_DURABILITY": durability,
+        "POSTROOM_REPLICATION_TIMEOUT_MS": str(timeout_ms),
+        "POSTROOM_SENDER_LIMIT": "0",  # few people write as fast as they are answered
+    }
     system = System(state, environment)
     system.start()
     try:
@@ -81,7 +85,7 @@ class Platform:
     def finish(self) -> set[str]:
         """What was acknowledged in all."""
         for thread in self._threads:
-            thread.join(30)
+            thread.join(90)
         return set(self.acknowledged)
 
 
@@ -149,7 +153,7 @@ def test_while_the_bucket_is_away_nothing_is_acknowledged_and_what_comes_again_i
         finally:
             os.kill(s3, signal.SIGCONT)
         until("the redelivery to be taken", lambda: deliver(system, 1) == 200)
-        until("the platform's own redelivery", lambda: [each["status"] for each in deliveries(system)] == [200], 30)
+        until("the platform's own redelivery", lambda: [each["status"] for each in deliveries(system)] == [200])
         lose_everything(system)
         system.start()
         assert sorted(texts(system)) == ["text 0", "text 1"]
@@ -163,6 +167,26 @@ def test_it_does_so_again_and_again(tmp_path: Path, dice: random.Random) -> None
             platform = Platform(system, first=life * 1_000_000)
             enough = dice.randrange(1, 300)
             until("people to write", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)  # noqa: B023 - waited for here
+            lose_everything(system)
+            acknowledged |= platform.finish()
+            system.start()
+            found = texts(system)
+            assert acknowledged <= set(found), f"life {life}"
+            assert len(found) == len(set(found))
+
+
+@pytest.mark.long
+def test_what_was_acknowledged_while_litestream_began_anew_outlives_them_too(
+    tmp_path: Path, dice: random.Random
+) -> None:
+    acknowledged: set[str] = set()
+    with running(tmp_path / "state", "replicated", timeout_ms=8000) as system:
+        for life in range(1, 5):
+            platform = Platform(system, first=life * 1_000_000)
+            until("people to write", lambda: platform.acknowledged, PATIENCE_S)  # noqa: B023 - waited for here
+            os.kill(pid_of(system, "replica"), signal.SIGKILL)
+            enough = len(platform.acknowledged) + dice.randrange(1, 40)
+            until("the yes of another", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)  # noqa: B023
             lose_everything(system)
             acknowledged |= platform.finish()
             system.start()
