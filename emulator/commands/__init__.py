@@ -2,7 +2,21 @@
 
 import typer
 
-from emulator.commands import agents, approvals, chats, destinations, dropped, pairings, seeds, sessions, teams, users
+from emulator.commands import (
+    agents,
+    approvals,
+    chats,
+    destinations,
+    dropped,
+    messages,
+    pairings,
+    responses,
+    schedules,
+    seeds,
+    sessions,
+    teams,
+    users,
+)
 from emulator.commands.frame import command
 
 _GROUPS = {
@@ -15,6 +29,9 @@ _GROUPS = {
     "approvals": approvals.app,
     "pairings": pairings.app,
     "sessions": sessions.app,
+    "messages": messages.app,
+    "responses": responses.app,
+    "schedules": schedules.app,
 }
 
 
@@ -23,6 +40,7 @@ def add_to(app: typer.Typer) -> None:
     for name, group in _GROUPS.items():
         app.add_typer(group, name=name)
     command(app, "pair")(pairings.pair)
+    command(app, "queue")(messages.show_queue)
     command(app, "dropped")(dropped.list_dropped)
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)

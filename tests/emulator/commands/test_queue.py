@@ -1,0 +1,167 @@
+"""``emulator queue``, ``messages``, ``responses`` and ``schedules``: what somebody types at three in the morning."""
+
+from typing import Any
+
+import pytest
+
+from emulator.rest import find
+from shared import turns
+from shared.db.connection import transaction
+from shared.turns import Failure, RetryPolicy
+from tests.emulator.commands.conftest import Postroom
+from tests.support import NOW, answer, put, take
+
+ONCE = RetryPolicy(5, 1, 1, 0.0)
+
+
+def give_up(postroom: Postroom, name: str, text: str = "hello") -> str:
+    """A message that is dead, because its program was not there."""
+    put(postroom.conn, text, given_id=name)
+    claim = take(postroom.conn)
+    assert claim is not None
+    with transaction(postroom.conn):
+        turns.fail(postroom.conn, claim, Failure("no such program: clade", retryable=False), ONCE, now_ms=NOW)
+    return name
+
+
+def lose(postroom: Postroom, text: str) -> str:
+    """The number of a response that is dead, because the platform did not want it."""
+    number = answer(postroom.conn, text, agent="assistant")
+    postroom.conn.execute("UPDATE responses SET status = 'dead', last_error = 'chat not found' WHERE id = ?", (number,))
+    return str(number)
+
+
+def plan(postroom: Postroom, label: str, **more: Any) -> str:
+    body = {"agentId": "assistant", "message": f"tidy {label}", "label": label, "cron": "0 9 * * *", **more}
+    return str(find(None, postroom.url).post("schedules", body=body)["schedule"]["id"])
+
+
+def statuses(postroom: Postroom, table: str) -> list[str]:
+    return postroom.column(f"SELECT status FROM {table} ORDER BY id")
+
+
+@pytest.fixture(autouse=True)
+def empty(postroom: Postroom) -> None:
+    """Nothing in the queue yet."""
+    for table in ("responses", "messages"):
+        postroom.conn.execute(f"DELETE FROM {table}")
+
+
+# -- messages
+
+
+def test_what_was_given_up_is_listed_with_the_reason_and_shown_with_its_story(postroom: Postroom) -> None:
+    assert postroom.run("messages", "list").stdout == "No message was given up.\n"
+    give_up(postroom, "m_1", "why?\x1b[2J")
+    head, line, _, way = postroom.run("messages", "list").stdout.splitlines()
+    assert head.split()[:4] == ["message", "agent", "channel", "who"]
+    assert line.split()[:4] == ["m_1", "assistant", "telegram", "Ana"]
+    assert (r"why?\x1b[2J" in line, line.endswith("no such program: clade")) == (True, True)
+    assert " messages retry MESSAGE" in way
+    shown = postroom.run("messages", "show", "m_1").stdout
+    assert [line.split(maxsplit=1)[1] for line in shown.splitlines() if line.startswith(("status", "why "))] == [
+        "dead",
+        "no such program: clade",
+    ]
+    assert "message_dead" in shown
+    assert postroom.json("messages", "show", "m_1")["messageId"] == "m_1"
+
+
+def test_what_was_given_up_is_tried_again_or_forgotten(postroom: Postroom) -> None:
+    for name in ("m_2", "m_3"):
+        give_up(postroom, name)
+    put(postroom.conn, "the newest")
+    assert postroom.run("messages", "retry", "m_2").stdout == "Message m_2 is tried again.\n"
+    assert postroom.run("messages", "discard", "m_3").stdout == "Message m_3 is forgotten.\n"
+    assert statuses(postroom, "messages") == ["pending", "pending"]
+    assert "m_2 is pending: it was not given up" in postroom.refused("messages", "retry", "m_2", code=1)
+    assert "m_2 is pending: it was not given up" in postroom.refused("messages", "discard", "m_2", code=1)
+
+
+def test_all_that_was_given_up_is_tried_again(postroom: Postroom) -> None:
+    for name in ("m_4", "m_5"):
+        give_up(postroom, name)
+    assert postroom.json("messages", "retry", "--all") == {"retried": ["m_4", "m_5"]}
+    assert statuses(postroom, "messages") == ["pending", "pending"]
+    assert postroom.run("messages", "retry", "--all").stdout == "0 messages are tried again.\n"
+
+
+def test_what_waits_is_cancelled_and_what_runs_is_seen(postroom: Postroom) -> None:
+    assert postroom.run("messages", "list", "--status", "processing").stdout == "Nothing runs.\n"
+    put(postroom.conn, "slow", given_id="m_6")
+    take(postroom.conn)
+    (_, line) = postroom.run("messages", "list", "--status", "processing").stdout.splitlines()
+    assert line.split()[:5] == ["m_6", "assistant", "telegram", "Ana", "slow"]
+    assert postroom.run("messages", "cancel", "m_6").stdout == "Message m_6 is cancelled.\n"
+    assert statuses(postroom, "messages") == ["cancelled"]
+
+
+def test_the_queue_in_numbers(postroom: Postroom) -> None:
+    assert "Nothing waits for any agent." in postroom.run("queue").stdout
+    give_up(postroom, "m_7")
+    put(postroom.conn)
+    lines = [line.split() for line in postroom.run("queue").stdout.splitlines()]
+    assert lines[:3] == [["waiting", "1"], ["running", "0"], ["given", "up", "1"]]
+    assert ["assistant", "1", "0"] in lines
+    assert lines[-1][:4] == ["What", "was", "given", "up:"]
+
+
+# -- responses
+
+
+def test_responses_that_were_given_up_are_listed_shown_sent_again_and_forgotten(postroom: Postroom) -> None:
+    assert postroom.run("responses", "list").stdout == "No response was given up.\n"
+    first, second, third = (lose(postroom, f"text {number}") for number in range(3))
+    lines = postroom.run("responses", "list").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == [third, second, first]
+    assert lines[1].endswith("chat not found")
+    shown = postroom.run("responses", "show", second).stdout.splitlines()
+    assert shown[-1].split(maxsplit=1) == ["what", "text 1"]
+    assert postroom.run("responses", "retry", second).stdout == f"Response {second} is sent again.\n"
+    assert postroom.run("responses", "discard", first).stdout == f"Response {first} is forgotten.\n"
+    assert statuses(postroom, "responses") == ["pending", "dead"]
+    assert postroom.run("responses", "retry", "--all").stdout == "1 response is sent again.\n"
+    assert statuses(postroom, "responses") == ["pending", "pending"]
+
+
+# -- schedules
+
+
+def test_schedules_are_listed_paused_resumed_and_ended(postroom: Postroom) -> None:
+    assert postroom.run("schedules", "list").stdout == "Nothing is planned.\n"
+    daily = plan(postroom, "daily", timezone="Europe/Zurich")
+    plan(postroom, "later", cron=None, runAt="2099-01-01T00:00:00Z")
+    _, first, second = postroom.run("schedules", "list").stdout.splitlines()
+    assert first.split()[:3] == [daily, "daily", "assistant"]
+    assert "0 9 * * * (Europe/Zurich)" in first
+    assert " once " in second
+    assert postroom.run("schedules", "pause", "daily").stdout == "Schedule daily is paused.\n"
+    assert sorted(statuses(postroom, "messages")) == ["paused", "pending"]
+    assert "paused already" in postroom.refused("schedules", "pause", daily, code=1)
+    assert ["next", "paused"] in [line.split() for line in postroom.run("schedules", "show", daily).stdout.splitlines()]
+    assert postroom.run("schedules", "resume", daily).stdout.startswith(f"Schedule {daily} goes on: 20")
+    assert "is not paused" in postroom.refused("schedules", "resume", daily, code=1)
+    assert postroom.run("schedules", "cancel", "daily").stdout == "Schedule daily has ended.\n"
+    assert [each["label"] for each in postroom.json("schedules", "list", "--agent", "assistant")] == ["later"]
+
+
+REFUSED = {
+    "no such message": (["messages", "show", "m_0"], 66, "m_0"),
+    "no such message to retry": (["messages", "retry", "m_0"], 66, "m_0"),
+    "no message named": (["messages", "retry"], 64, "name a message, or say --all"),
+    "a message and all": (["messages", "retry", "m_0", "--all"], 64, "name a message, or say --all"),
+    "no such message to cancel": (["messages", "cancel", "m_0"], 66, "m_0"),
+    "no such response": (["responses", "show", "9999"], 66, "no response 9999 was given up"),
+    "no such response to send": (["responses", "retry", "9999"], 66, "no response 9999"),
+    "no response named": (["responses", "retry"], 64, "name a response, or say --all"),
+    "no such schedule": (["schedules", "show", "never"], 66, "there is no schedule 'never'"),
+    "no such schedule to pause": (["schedules", "pause", "never"], 66, "there is no schedule 'never'"),
+    "no such schedule to end": (["schedules", "cancel", "never"], 66, "'never' not found"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_can_not_be_done_is_said_and_ends_with_its_code(
+    postroom: Postroom, arguments: list[str], code: int, sentence: str
+) -> None:
+    assert sentence in postroom.refused(*arguments, code=code)
