@@ -10,8 +10,8 @@ from shared.db.connection import rows
 from shared.errors import NotFound, WrongState
 
 
-def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], now_ms: int) -> bool:
-    """The program has delivered it; whether that is news.
+def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], now_ms: int) -> str:
+    """The program has delivered it; saying so twice is fine. Returns its channel.
 
     Args:
         adapters: the channels whose chats we answer ourselves.
@@ -33,7 +33,7 @@ def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], n
         raise NotFound(f"no response {response_id}")
     ((status, chat_id, message_id, agent, channel, series_id, scheduled_at),) = found
     if status == "acked":
-        return False
+        return str(channel)
     if chat_id is not None and channel in adapters:
         raise WrongState(f"response {response_id} is sent by the adapter of {channel}: nobody else can acknowledge it")
     if status != "pending":
@@ -53,7 +53,7 @@ def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], n
         agent=agent,
         channel=channel,
     )
-    return True
+    return str(channel)
 
 
 NOBODY_FETCHED = "nobody fetched it in time"

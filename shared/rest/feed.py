@@ -8,7 +8,7 @@ position is the id of the last row that it was given whole.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,6 +23,7 @@ log = logs.get()
 _PACE_S = 0.02  # between two batches: what happens meanwhile goes out in one piece to everybody
 _ERROR_PAUSE_S = 1.0
 _COMMENT = b": still here\n\n"
+_MOST_REMINDERS = 100  # that are kept for readers that have not taken them yet
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class Feed:
         self._limit_bytes = kept_bytes
         self._comment_every_s = comment_every_s
         self._batches: deque[Batch] = deque()
+        self._reminders: deque[frames.Frame] = deque(maxlen=_MOST_REMINDERS)
+        self._reminded = 0
         self.kept_bytes = 0
         self._last = 0
         self._grown = asyncio.Event()
@@ -84,8 +87,13 @@ class Feed:
         self._join(last)
         try:
             loop = asyncio.get_running_loop()
-            quiet_since, told = loop.time(), last
+            quiet_since, told, reminded = loop.time(), last, self._reminded
             while not self._is_closed:
+                if reminded < self._reminded:
+                    piece, reminded = self._reminders_since(reminded, names), self._reminded
+                    if piece:
+                        yield piece
+                    continue
                 batch = self._following(last)
                 if batch is not None:
                     piece, last = batch.since(last, names), batch.last
@@ -102,6 +110,17 @@ class Feed:
                     await self._growth(left_s)
         finally:
             self._leave()
+
+    def remind(self, told: Sequence[frames.Frame]) -> None:
+        """Tell whoever reads now, beside the rows: it keeps nobody's place, and who is not there misses it."""
+        self._reminders.extend(told)
+        self._reminded += len(told)
+        self._wake()
+
+    def _reminders_since(self, reminded: int, names: Collection[str] | None) -> bytes:
+        new = min(self._reminded - reminded, len(self._reminders))
+        found = list(self._reminders)[len(self._reminders) - new :]
+        return b"".join(text for name, text in found if names is None or name in names)
 
     def _following(self, last: int) -> Batch | None:
         """The batch that goes on from *last*, or None at the end."""

@@ -144,12 +144,13 @@ def _enqueue(conn: apsw.Connection, body: NewResponse, message_id: str, *, now_m
 async def ack(service: Service, *, id: int) -> Done:
     """It was delivered. Saying so twice is fine."""
 
-    def work(conn: apsw.Connection) -> None:
+    def work(conn: apsw.Connection) -> str:
         now_ms = clock.now_ms()
-        polled.ack(conn, id, adapters=registry.NAMES, now_ms=now_ms)
+        channel = polled.ack(conn, id, adapters=registry.NAMES, now_ms=now_ms)
         series.advance_responses(conn, now_ms=now_ms)
+        return channel
 
-    await service.change(work)
+    service.reminders.acknowledged(await service.change(work))
     return DONE
 
 

@@ -14,6 +14,7 @@ from shared.db.writer import Writer
 from shared.kick import Kicker, Listener
 from shared.replication import API, Replication
 from shared.rest.feed import Feed
+from shared.rest.reminders import Reminders
 from shared.settings import Settings
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class Service:
         self.reader = open_connection(settings.db, readonly=True)
         self.kicker = Kicker(settings.sockets)
         self.feed = Feed(self.reader, self.news)
+        self.reminders = Reminders(self.reader, self.feed)
         self._listener: Listener | None = None
         self._news = asyncio.Event()
 
@@ -81,6 +83,7 @@ class Service:
         await self.replication.confirm(API)
 
     async def close(self) -> None:
+        self.reminders.close()
         await self.feed.close()
         await self.replication.close()
         self.announce()

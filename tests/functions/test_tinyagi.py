@@ -114,6 +114,30 @@ def test_a_client_that_was_away_finds_all_that_waits_oldest_first(running, conn)
     assert asyncio.run(go()) == [f"You said: text {number}" for number in range(3)]
 
 
+def test_a_client_that_heard_nothing_while_it_sent_is_told_again_of_what_waits(serving):
+    """Its guard drops events while it sends; what came meanwhile would wait for the next message of the channel."""
+    told = {"sender": "Ana", "agentId": None, "responseLength": 3, "responseText": "two"}
+
+    async def go():
+        async with serving(api, "localhost:3777") as http, stream() as queue, stream("types=message:done") as choosy:
+            for text in ("one", "two"):
+                body = {"channel": "telegram", "sender": "Ana", "senderId": "4711", "message": text}
+                await http.post("/api/responses", json=body)
+            missed = [block for block in await frames(queue, 4) if block[2]["responseText"] == "two"]
+            await frames(choosy, 2)
+            first, _ = (await http.get("/api/responses/pending?channel=telegram")).json()
+            await http.post(f"/api/responses/{first['id']}/ack")
+            return missed, await frames(queue, 3), await frames(choosy, 1)
+
+    missed, heard, chosen = asyncio.run(go())
+    assert heard[0][1] == "response_acked"
+    again = [(id_, name, data) for id_, name, data in heard[1:]]
+    assert [(id_, name) for id_, name, _ in again] == [(None, "message:done"), (None, "response_ready")]
+    assert [data for *_, data in again] == [data for *_, data in missed], "a viewer that knows it already can tell"
+    assert again[0][2] | told == again[0][2]
+    assert chosen == again[:1]
+
+
 def test_a_viewer_hears_that_the_queue_is_looked_after(running, conn):
     async def go():
         async with running(), stream(last_event_id="0") as queue:
