@@ -74,7 +74,7 @@ class Litestream(Keeper):
         )
 
     async def start_ready(self, limit_s: float = 10.0) -> None:
-        """Start, and return when the first rows are in the bucket.
+        """Start, and return when the first rows are in the bucket, and readers look for them there.
 
         Raises:
             NotReady: says what Litestream said.
@@ -85,8 +85,9 @@ class Litestream(Keeper):
             async with asyncio.timeout(limit_s):
                 while self.pid is not None:
                     problem = await self.sync(limit_s)
-                    if problem is None:
+                    if problem is None and self.lease.pointer.is_begun:
                         return
+                    problem = problem or "the lease could not be written"
                     await asyncio.sleep(0.01)
                 problem = "it ended"
         raise NotReady(f"litestream does not replicate to {self.place}: {problem}")

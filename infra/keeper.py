@@ -10,6 +10,8 @@ although it says that it has caught up: it goes on from its notes, or from the n
 see that the log began anew meanwhile, or that what answered was no bucket. So each Litestream that follows another
 begins with a whole copy under a prefix of its own, where nothing can mislead it; and one that has such trouble is
 killed at once. Only the first one goes on where another was, if that one ended in good order (``infra/notes.py``).
+
+What Litestream calls replicated is acknowledged to people only with the keeper's permit (``shared/permit.py``).
 """
 
 import asyncio
@@ -23,6 +25,7 @@ from infra import notes
 from infra.copies import Facts, facts_of, is_missing
 from infra.lease import Lease, LeaseLost, aside
 from infra.processes import follow, kill_group, spawn, stop
+from shared import permit
 from shared.db.connection import open_connection, rows
 from shared.errors import NotReplicated, PostroomError
 from shared.pointer import at
@@ -38,7 +41,7 @@ _SETTLED_S = 30.0  # a Litestream that ran so long had begun well
 _STOP_FOR_MENDING_S = 5.0
 _STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
 _RELEASE_LIMIT_S = 3.0
-_AGAIN_S = 1.0  # between two attempts to begin again
+_AGAIN_S = 1.0  # between two attempts to begin again, or to renew
 _RENEWALS = 4  # in the time that the lease lasts
 
 
@@ -152,6 +155,7 @@ class Keeper:
             await stop(self._process, timeout_s=self._stop_limit_s)
             code = self._process.returncode or 0
         await asyncio.gather(*self._tasks[:1])
+        permit.withdraw(self.control)
         if code == 0 and not self._is_doubtful:
             await asyncio.to_thread(notes.vouch, self._database)
         self.control.unlink(missing_ok=True)
@@ -189,7 +193,14 @@ class Keeper:
                 self._tell("replicate.doubtful", said=line[:500])
                 self._kill()
 
+    def _permit(self) -> None:
+        """Let others rely on Litestream for as long as the lease is surely ours."""
+        if self.lease.pointer.is_begun and not self._is_doubtful and not self._ending.done():
+            with contextlib.suppress(OSError):  # the disk is full: the last one runs out
+                permit.give(self.control, self.lease.until_s)
+
     def _kill(self) -> None:
+        permit.withdraw(self.control)
         if self._process is not None and self._process.returncode is None:
             kill_group(self._process.pid)
 
@@ -214,6 +225,7 @@ class Keeper:
             self._fence(str(error))
         except PostroomError:
             return False
+        self._permit()
         if self.lease.pointer.is_begun:
             self._tell("replicate.begun")
         return True
@@ -226,8 +238,9 @@ class Keeper:
 
     async def _renew_on(self) -> None:
         is_told = False
+        pause_s = self.lease.ttl_ms / 1000 / _RENEWALS
         while True:
-            await asyncio.sleep(self.lease.ttl_ms / 1000 / _RENEWALS)
+            await asyncio.sleep(min(pause_s, _AGAIN_S) if is_told else pause_s)
             problem = await self._renew()
             if self._ending.done():
                 return
@@ -246,6 +259,7 @@ class Keeper:
             self._fence(str(error))
         except PostroomError as error:  # the store does not answer, or refuses: its lease may still be ours
             return str(error)
+        self._permit()
         return None
 
     def _fence(self, reason: str) -> None:
@@ -275,11 +289,13 @@ class Keeper:
         await asyncio.wait([self._ending], timeout=seconds)
 
     async def _spawn(self) -> asyncio.subprocess.Process:
+        permit.withdraw(self.control)
         self.control.unlink(missing_ok=True)
         self._is_doubtful = False
         await asyncio.to_thread(notes.open_again, self._database)
         process = await spawn(self._argv, environment={**self._environment, "POSTROOM_REPLICA_URL": self.place})
         self._spawned.set()
+        self._permit()  # where it goes on in a place that has begun
         return process
 
     async def _keep(self, process: asyncio.subprocess.Process) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from infra.durations import parse_ms
-from shared import clock, ids, pointer
+from shared import clock, ids, permit, pointer
 from shared.bucket import Changed, Found, Store, open_store
 from shared.errors import ConfigInvalid, InUse, PostroomError
 from shared.pointer import NAME, Place, Pointer
@@ -101,6 +101,7 @@ class Lease:
         self.store = store
         self.owner = owner
         self.ttl_ms = ttl_ms
+        self.until_s = 0.0  # nobody else can have taken it before then, by :func:`shared.permit.now_s`
         self._tag: str | None = None
         self._pointer: Pointer | None = None
         self._turn = threading.Lock()
@@ -168,10 +169,9 @@ class Lease:
                     check(there)
                 taken = self._taken(there, clock.now_ms())
                 try:
-                    self._tag = self.store.put(NAME, taken.dump(), replacing=found.tag if found else None)
+                    self._put(taken, replacing=found.tag if found else None)
                 except Changed:
                     continue  # look again: somebody was quicker, perhaps to give it back
-                self._pointer = taken
                 return taken
             raise LeaseHeld(
                 "the replica's lease changes hands all the time: is the same folder started in many places?"
@@ -208,13 +208,18 @@ class Lease:
             wanted = replace(change(self.pointer), renewed_at=clock.now_ms())
             for _ in range(_TRIES):
                 try:
-                    self._tag = self.store.put(NAME, wanted.dump(), replacing=self._tag)
+                    self._put(wanted, replacing=self._tag)
                 except Changed:
                     self._tag = self._tag_of_ours()
                     continue
-                self._pointer = wanted
                 return
             raise LeaseLost("the replica's lease is written by two at once, under one name: only one may run")
+
+    def _put(self, wanted: Pointer, *, replacing: str | None) -> None:
+        asked_s = permit.now_s()  # the store counts from when it has written, which is later
+        self._tag = self.store.put(NAME, wanted.dump(), replacing=replacing)
+        self._pointer = wanted
+        self.until_s = 0.0 if wanted.is_released else asked_s + wanted.ttl_ms / 1000
 
     def _tag_of_ours(self) -> str:
         """An earlier write of ours may have arrived although its answer did not."""

@@ -1,7 +1,8 @@
 """Waiting until what was committed is in the replica, for those whose acknowledgement promises that.
 
 Litestream copies every commit by itself, a moment later. Where ``POSTROOM_DURABILITY`` says ``replicated``, nobody is
-told that a message is stored before Litestream has said, over its control socket, that it is in the replica.
+told that a message is stored before Litestream has said, over its control socket, that it is in the replica, and its
+keeper, that the replica is ours (``shared/permit.py``).
 
 Whoever waits at the same time waits together. Those who come while Litestream is at work share its next answer and
 never the current one, which may have been begun before their commit. There is no timer: who is alone is asked for at
@@ -17,11 +18,13 @@ from pathlib import Path
 import httptools
 import msgspec
 
+from shared import permit
 from shared.errors import ConfigInvalid, NotReplicated
 from shared.settings import EVERY_OTHER, Settings, levels
 
 API = "api"  # what messages are called here that come over REST, whatever channel they name
 _REASON_CHARACTERS = 300
+_NOT_OURS = "the replica has no whole copy yet, or its lease has run out"
 
 
 class Replication:
@@ -68,8 +71,8 @@ class Replication:
             await self.replication.confirm(replication.API)  # NotReplicated: 503 with Retry-After
 
         Raises:
-            NotReplicated: Litestream did not answer, or said no, within ``replication_timeout_ms``. The rows stay,
-                and are replicated as soon as that is possible.
+            NotReplicated: Litestream did not answer, or said no, within ``replication_timeout_ms``; or it replicates
+                to a place that no restore may look in. The rows stay, and are replicated as soon as that is possible.
         """
         if not self.is_awaited(channel):
             return
@@ -115,7 +118,7 @@ class Replication:
             await sync(self._socket, self._database, self._limit_s)
         except NotReplicated as error:
             return str(error)
-        return None
+        return None if permit.is_given(self._socket) else _NOT_OURS
 
 
 class _Synced(msgspec.Struct):

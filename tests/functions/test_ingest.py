@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import math
 import select
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from nacl.signing import SigningKey
 
 from functions import ingest
-from shared import people, wiring
+from shared import people, permit, wiring
 from shared.db import chats, connection, users
 from shared.db.connection import rows, transaction
 from shared.errors import ConfigInvalid
@@ -314,6 +315,7 @@ def replicated(serving, environment, monkeypatch, conn):
     """Ingest that waits for the replica, and the Litestream that it asks."""
     monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
     monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(environment / "l.sock"))
+    permit.give(environment / "l.sock", math.inf)
 
     @contextlib.asynccontextmanager
     async def run():

@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import json
+import math
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from shared import permit
 from shared.errors import ConfigInvalid, NotReplicated
 from shared.replication import API, Replication
 from shared.settings import Settings
@@ -59,6 +61,7 @@ class Stranger:
 @pytest.fixture
 def folder():
     with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as name:
+        permit.give(Path(name) / "l.sock", math.inf)
         yield Path(name)
 
 
@@ -175,6 +178,35 @@ def test_anything_but_a_yes_is_a_no(folder, answer, reason):
         return str(refused.value)
 
     assert reason in play(folder, scenario, answer=answer)
+
+
+def test_a_yes_without_a_permit_is_a_no(folder):
+    """What Litestream has sent lies where no restore looks, or somebody else may have restored before."""
+
+    async def scenario(waits, stranger):
+        for until_s in (permit.now_s() - 0.001, math.nan):
+            permit.give(stranger.path, until_s)
+            with pytest.raises(NotReplicated, match="lease has run out"):
+                await waits.confirm("telegram")
+        permit.give(stranger.path, permit.now_s() + 60)
+        await waits.confirm("telegram")
+        permit.withdraw(stranger.path)
+        with pytest.raises(NotReplicated, match="no whole copy"):
+            await waits.confirm("telegram")
+
+    play(folder, scenario)
+
+
+def test_the_permit_is_looked_at_when_litestream_has_answered(folder):
+    async def scenario(waits, stranger):
+        waiting = asyncio.create_task(waits.confirm("telegram"))
+        await stranger.until_asked(1)
+        permit.withdraw(stranger.path)
+        stranger.may_answer.set()
+        with pytest.raises(NotReplicated):
+            await waiting
+
+    play(folder, scenario, is_held=True)
 
 
 def test_a_position_that_moved_on_meanwhile_is_no_no(folder):
