@@ -9,7 +9,7 @@ import apsw
 
 from shared import ids
 from shared.db import events
-from shared.db.connection import rows
+from shared.db.connection import rows, scalar
 
 
 class Conversation(NamedTuple):
@@ -76,6 +76,12 @@ def close_idle(conn: apsw.Connection, *, idle_since_ms: int, limit: int, now_ms:
             conn, "conversation_closed", now_ms=now_ms, data={"conversation": id_, "last_active": last_active}
         )
     return len(closed)
+
+
+def open_count(conn: apsw.Connection) -> int:
+    """How many go on."""
+    count: int = scalar(conn, "SELECT count(*) FROM conversations WHERE status = 'open'")
+    return count
 
 
 def prune(conn: apsw.Connection, *, after: str, older_than_ms: int, limit: int) -> tuple[int, str]:

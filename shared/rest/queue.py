@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared import clock
-from shared.db import messages, responses, views
+from shared.db import conversations, messages, responses, views
 from shared.errors import NotFound, WrongState
 from shared.rest.common import DONE, Done
 from shared.rest.endpoint import Query, Refused, endpoint
@@ -16,7 +16,10 @@ from shared.rest.service import Service
 
 
 class Status(TypedDict):
-    """How many messages wait and run; completed counts all that ever were; outgoing: responses not delivered yet."""
+    """How many messages wait and run; completed counts all that ever were; outgoing: responses not delivered yet.
+
+    *activeConversations*: between agents.
+    """
 
     incoming: int
     queued: Literal[0]
@@ -24,6 +27,7 @@ class Status(TypedDict):
     completed: int
     dead: int
     outgoing: int
+    activeConversations: int
 
 
 class OfAgent(TypedDict):
@@ -96,6 +100,7 @@ async def queue_status(service: Service) -> Status:
         "completed": found["completed"],
         "dead": found["dead"],
         "outgoing": responses.open_count(service.reader),
+        "activeConversations": conversations.open_count(service.reader),
     }
 
 

@@ -170,6 +170,7 @@ def test_the_queues_state_in_tinyagis_words(serving, conn):
         "completed": 0,
         "dead": 0,
         "outgoing": 1,
+        "activeConversations": 0,
     }
 
 

@@ -168,7 +168,7 @@ def test_status_reads_what_it_prints(serving, conn):
         "heartbeat": {"running": False, "interval": 0, "lastSent": {}},
     }
     assert {name: type(value) for name, value in queue.items()} == dict.fromkeys(
-        ("incoming", "queued", "processing", "completed", "dead", "outgoing"), int
+        ("incoming", "queued", "processing", "completed", "dead", "outgoing", "activeConversations"), int
     )
 
 
