@@ -345,12 +345,18 @@ def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
     return len(ended)
 
 
-def withdraw(conn: apsw.Connection, agent: str, *, now_ms: int) -> int:
-    """An agent was let go: what waits because of it is nobody's to decide any more, and the cards say so; how many."""
+def withdraw_agent(conn: apsw.Connection, agent: str, *, now_ms: int) -> None:
+    """The agent was let go: what waits because of it is nobody's to decide any more, and the cards say so."""
     why = f"agent {agent} was let go"
-    ended = approvals.withdraw(conn, agent, why=why, now_ms=now_ms)
+    ended = approvals.withdraw(conn, agent=agent, why=why, now_ms=now_ms)
     _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
-    return len(ended)
+
+
+def withdraw_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
+    """The chat was let go: what waits about it and who writes there is nobody's to decide any more."""
+    why = f"chat {chat_id} was let go"
+    ended = approvals.withdraw(conn, chat_id=chat_id, why=why, now_ms=now_ms)
+    _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
 
 
 def _end(conn: apsw.Connection, ended: Sequence[Approval], reason: str, sentence: str, *, now_ms: int) -> None:

@@ -1,12 +1,12 @@
-"""Lets agents go, with everything that hangs on them. REST, and so CLI, does it here and nowhere else."""
+"""Lets agents and chats go, with everything that hangs on them. REST, and so CLI, does it here and nowhere else."""
 
 from typing import Literal
 
 import apsw
 
 from shared import deciding, roster
-from shared.db import agents
-from shared.errors import WrongState
+from shared.db import agents, chats
+from shared.errors import NotFound, WrongState
 
 
 def delete_agent(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> Literal["deleted", "retired"]:
@@ -34,5 +34,30 @@ def delete_agent(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> Litera
         agents.retire(conn, agent_id, now_ms=now_ms)
     else:
         agents.delete(conn, agent_id)
-    deciding.withdraw(conn, agent_id, now_ms=now_ms)
+    deciding.withdraw_agent(conn, agent_id, now_ms=now_ms)
     return "retired" if has_history else "deleted"
+
+
+def delete_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> Literal["deleted", "retired"]:
+    """Let nobody answer there, send there or be asked about it; without a trace if nothing was ever said there.
+
+    Else the chat is retired: inactive and refused, for what was said names it.
+
+    Raises:
+        NotFound: there is no such chat.
+        WrongState: something waits there.
+    """
+    if chats.get(conn, chat_id) is None:
+        raise NotFound(f"there is no chat {chat_id}; GET /api/chats lists them")
+    if count := chats.waiting(conn, chat_id):
+        what = "1 message or response waits" if count == 1 else f"{count} messages and responses wait"
+        raise WrongState(
+            f"{what} in chat {chat_id}, counting what is scheduled: let them be answered and sent, or cancel them "
+            "(POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"
+        )
+    deciding.withdraw_chat(conn, chat_id, now_ms=now_ms)
+    if chats.is_blank(conn, chat_id):
+        chats.delete(conn, chat_id)
+        return "deleted"
+    chats.leave(conn, chat_id, now_ms=now_ms)
+    return "retired"

@@ -108,6 +108,16 @@ def set_chat(
     return answer(saved, f"Chat {chat}{_called(now['name'])}: {state}.")
 
 
+@command(app, "delete")
+def delete_chat(api: Rest, chat: Id) -> Answer:
+    """Let a chat go: nobody answers or sends there, or is asked about it. What was said there stays."""
+    gone = api.delete("chats", chat)
+    if gone["retired"]:
+        back = api.typed(f"wirings set {chat} AGENT")
+        return answer(gone, f"Chat {chat} is retired: nobody answers there, and what was said stays. Back: {back}")
+    return answer(gone, f"Chat {chat} is gone. Whoever writes there begins a new one.")
+
+
 @command(wirings_app, "list")
 def list_wirings(
     api: Rest,

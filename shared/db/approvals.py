@@ -217,18 +217,25 @@ def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> list[Approval]:
 WITHDRAW = """
     UPDATE approvals
        SET status = 'expired', payload = json_set(payload, '$.withdrawn', :why), updated_at = :now
-     WHERE id IN (SELECT id FROM approvals INDEXED BY approvals_pending WHERE status = 'pending' AND agent = :agent)
+     WHERE id IN (SELECT id
+                    FROM approvals INDEXED BY approvals_pending
+                   WHERE status = 'pending' AND (agent = :agent OR chat_id = :chat))
     RETURNING approval_id
 """
 
 
-def withdraw(conn: apsw.Connection, agent: str, *, why: str, now_ms: int) -> list[Approval]:
-    """Nobody is to decide what is pending about this agent any more, nor what it asked for; those, oldest first.
+def withdraw(
+    conn: apsw.Connection, *, agent: str | None = None, chat_id: int | None = None, why: str, now_ms: int
+) -> list[Approval]:
+    """What is pending about this agent, what it asked for, or what is about this chat, is nobody's to decide any more.
 
     Args:
         why: kept in the payload, as ``withdrawn``.
+
+    Returns: those, oldest first.
     """
-    ended = [approval_id for (approval_id,) in rows(conn, WITHDRAW, {"agent": agent, "why": why, "now": now_ms})]
+    given = {"agent": agent, "chat": chat_id, "why": why, "now": now_ms}
+    ended = [approval_id for (approval_id,) in rows(conn, WITHDRAW, given)]
     found = sorted((_must_get(conn, each) for each in ended), key=lambda each: each.id)
     for each in found:
         _tell(conn, "approval_expired", each, now_ms=now_ms)

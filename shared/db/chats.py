@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple, Self, TypedDict, Unpack, get_args
 
 import apsw
 
-from shared.db.connection import rows
+from shared.db.connection import rows, scalar
 from shared.errors import ConfigInvalid, NotFound
 
 SenderPolicy = Literal["strict", "request_approval", "public"]
@@ -179,6 +179,55 @@ def retitle(conn: apsw.Connection, chat_id: int, title: str, *, now_ms: int) -> 
         "UPDATE chats SET name = :title, updated_at = :now WHERE id = :id",
         {"title": title, "now": now_ms, "id": chat_id},
     )
+
+
+WAITING = """
+    SELECT (SELECT count(*)
+              FROM messages
+             WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND chat_id = :chat)
+         + (SELECT count(*)
+              FROM messages
+             WHERE (status = 'paused' OR status = 'cancelled') AND status = 'paused' AND chat_id = :chat)
+         + (SELECT count(*)
+              FROM responses
+             WHERE channel = (SELECT channel FROM chats WHERE id = :chat) AND chat_id = :chat
+               AND (status = 'pending' OR status = 'delivering'))
+"""
+SPANS = """
+    SELECT ifnull((SELECT max(id) FROM messages), 0) - ifnull((SELECT min(id) FROM messages), 0)
+         + ifnull((SELECT max(id) FROM responses), 0) - ifnull((SELECT min(id) FROM responses), 0)
+"""
+_MOST_LOOKED_AT = 50_000  # rows: what belongs to a chat is in no index, and the database itself looks too
+
+
+def waiting(conn: apsw.Connection, chat_id: int) -> int:
+    """How many messages ask for a turn there, run or are paused, and how many responses are to be sent there."""
+    count: int = scalar(conn, WAITING, {"chat": chat_id})
+    return count
+
+
+def is_blank(conn: apsw.Connection, chat_id: int) -> bool:
+    """Whether nothing was ever said there. False too where that would take long to find out."""
+    of = {"chat": chat_id}
+    if scalar(conn, "SELECT EXISTS (SELECT 1 FROM sessions WHERE chat_id = :chat)", of):
+        return False
+    if scalar(conn, SPANS) > _MOST_LOOKED_AT:
+        return False
+    is_named = "SELECT EXISTS (SELECT 1 FROM {} WHERE chat_id = :chat)"
+    return not any(scalar(conn, is_named.format(table), of) for table in ("messages", "responses"))
+
+
+def leave(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
+    """No agent answers or may send there, nobody is written to there, and nobody is asked about it."""
+    for table, column in (("wirings", "chat_id"), ("destinations", "target_chat"), ("user_dms", "chat_id")):
+        conn.execute(f"DELETE FROM {table} WHERE {column} = :chat", {"chat": chat_id})  # noqa: S608 - names of ours
+    update(conn, chat_id, status="inactive", refused_at=now_ms, now_ms=now_ms)
+
+
+def delete(conn: apsw.Connection, chat_id: int) -> None:
+    """Forget a chat in which nothing was ever said; approvals that ended name it no more."""
+    conn.execute("UPDATE approvals SET chat_id = NULL WHERE chat_id = :id AND status <> 'pending'", {"id": chat_id})
+    conn.execute("DELETE FROM chats WHERE id = :id", {"id": chat_id})
 
 
 def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int) -> Chat | None:

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from shared import clock, retiring, roster
 from shared.db import agents, views
-from shared.rest.common import DONE, Done, Newest
+from shared.rest.common import DONE, Done, Gone, Newest
 from shared.rest.endpoint import Body, Refused, endpoint
 from shared.rest.service import Service
 from shared.roster import known_agent
@@ -43,13 +43,6 @@ class Saved(TypedDict):
     ok: Literal[True]
     agent: Agent
     provisioned: bool
-
-
-class Gone(TypedDict):
-    """It is gone; *retired*: it was talked to, and comes back with a ``PUT``."""
-
-    ok: Literal[True]
-    retired: bool
 
 
 class Line(TypedDict):

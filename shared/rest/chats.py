@@ -6,10 +6,10 @@ import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared import clock, roster, wiring
+from shared import clock, retiring, roster, wiring
 from shared.db import chats, destinations, views
 from shared.errors import NotFound, WrongState
-from shared.rest.common import DONE, Done, Page
+from shared.rest.common import DONE, Done, Gone, Page
 from shared.rest.endpoint import Body, Refused, endpoint
 from shared.rest.messages import ChannelName
 from shared.rest.service import Service
@@ -213,6 +213,15 @@ async def patch_chat(service: Service, *, id: int, body: ChatChange) -> SavedCha
     return {"ok": True, "chat": await service.change(work, "deliver")}
 
 
+@endpoint("DELETE", "/api/chats/{id}", {**_UNKNOWN, 409: "something waits there; the sentence says how much"})
+async def delete_chat(service: Service, *, id: int) -> Gone:
+    """Let the chat go: nobody answers or sends there, or is asked about it. One in which something was said is retired:
+    inactive and refused; what was said stays.
+    """
+    done = await service.change(lambda conn: retiring.delete_chat(conn, id, now_ms=clock.now_ms()), "deliver")
+    return {"ok": True, "retired": done == "retired"}
+
+
 @endpoint("GET", "/api/wirings")
 async def get_wirings(service: Service, *, query: WhichWirings) -> list[Wiring]:
     """Which agents answer where, newest first."""
@@ -259,6 +268,6 @@ async def delete_wiring(service: Service, *, id: int, agent: str) -> Done:
 
 
 ENDPOINTS = (
-    *(get_chats, post_chat, get_chat, patch_chat),
+    *(get_chats, post_chat, get_chat, patch_chat, delete_chat),
     *(get_wirings, get_wirings_of, get_wiring, put_wiring, delete_wiring),
 )

@@ -15,6 +15,13 @@ class Done(TypedDict):
     ok: Literal[True]
 
 
+class Gone(TypedDict):
+    """It is gone; *retired*: what was said names it, so it is only hidden, or left alone, until it is wanted again."""
+
+    ok: Literal[True]
+    retired: bool
+
+
 class Newest(Query):
     """How many, of the newest."""
 

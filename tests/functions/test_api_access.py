@@ -98,6 +98,19 @@ def test_a_chat_where_an_agent_answers_is_not_refused(serving, conn):
     assert (reply.status_code, reply.json()) == (409, {"error": "assistant answers in chat 1: unwire it there first"})
 
 
+def test_a_chat_is_let_go(serving, conn):
+    chat = make_chat(conn)
+    assert made(ask(serving, "DELETE", f"/api/chats/{chat}")) == {"ok": True, "retired": False}
+    assert get(serving, f"/api/chats/{chat}").status_code == 404
+    wire(conn, make_chat(conn))
+    put(conn)
+    assert ask(serving, "DELETE", f"/api/chats/{chat}").status_code == 409
+    rows(conn, "UPDATE messages SET status = 'completed'")
+    assert made(ask(serving, "DELETE", f"/api/chats/{chat}")) == {"ok": True, "retired": True}
+    shown = get(serving, f"/api/chats/{chat}").json()
+    assert (shown["agents"], shown["status"], shown["refusedAt"] > 0) == ([], "inactive", True)
+
+
 # -- wirings
 
 

@@ -158,6 +158,7 @@ SAMPLES = {
     ("PATCH", "/api/chats/{id}"): [
         *((("1", {"name": "Us"}), 200), (("4000", {}), 404), (("1", {"refused": True}), 409), (("1", {"x": 1}), 400))
     ],
+    ("DELETE", "/api/chats/{id}"): [("4000", 404), ("1", 409)],
     ("GET", "/api/wirings"): [200, ("?agent=assistant", 200)],
     ("GET", "/api/chats/{id}/wirings"): [("1", 200), ("4000", 404)],
     ("GET", "/api/chats/{id}/wirings/{agent}"): [("1 assistant", 200), ("1 coder", 404)],

@@ -72,6 +72,19 @@ def test_a_chat_is_changed_in_what_is_named(postroom: Postroom) -> None:
     assert postroom.column("SELECT name || sender_policy FROM chats WHERE id = :id", id=int(number)) == ["Afterpublic"]
 
 
+def test_a_chat_is_let_go(postroom: Postroom) -> None:
+    number = chat(postroom, "-5")
+    assert postroom.run("chats", "delete", number).stdout.startswith(f"Chat {number} is gone.")
+    assert "there is no chat" in postroom.refused("chats", "delete", number, code=66)
+    number = chat(postroom, "-5")
+    postroom.conn.execute(
+        "INSERT INTO sessions (session_id, agent, chat_id, created_at, last_active) VALUES ('s', 'assistant', ?, 1, 1)",
+        (int(number),),
+    )
+    said = postroom.run("chats", "delete", number).stdout
+    assert said.startswith(f"Chat {number} is retired: nobody answers there, and what was said stays. Back: ")
+
+
 # -- users
 
 
