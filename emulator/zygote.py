@@ -41,7 +41,8 @@ from infra.processes import die_with_parent, kill_group, name_process
 
 PRELOADED = (
     "asyncio",
-    "functions_framework.aio",
+    "cloudevents.http",
+    "logging.config",
     "uvicorn",
     "uvicorn.protocols.http.httptools_impl",
     "uvicorn.loops.uvloop",

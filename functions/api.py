@@ -4,11 +4,11 @@ What it answers stands in ``shared/rest``, by subject; ``GET /api/openapi.json``
 ``{"error": sentence}``.
 """
 
-import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from shared import framework
 from shared.rest import table
 from shared.rest.endpoint import routes
 from shared.rest.guard import Guard
@@ -29,7 +29,7 @@ _routes = [Route("/", _index, methods=["GET"]), *routes(table.ENDPOINTS, _held.g
 _app = Guard(function_app("api", _routes), lambda: _held.get().settings.api_token)
 
 
-@functions_framework.aio.http
+@framework.http
 async def api(_: Request) -> Response:
     """The handler: see the module's docstring."""
     return Handled(_app)

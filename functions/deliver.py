@@ -19,12 +19,11 @@ from functools import partial
 from typing import TypeVar
 
 import apsw
-import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.responses import Response as Reply
 
-from shared import clock, deliveries, logs
+from shared import clock, deliveries, framework, logs
 from shared.channels import http, registry
 from shared.channels.base import Channel, Outgoing, Part
 from shared.channels.client import HttpClient
@@ -233,7 +232,7 @@ async def _tick(request: Request) -> Reply:
 _app = function_app("deliver", [], tick=_tick)
 
 
-@functions_framework.aio.http
+@framework.http
 async def deliver(_: Request) -> Reply:
     """The handler: ``/tick`` and ``/healthz``."""
     return Handled(_app)

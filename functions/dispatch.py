@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import apsw
-import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shared import clock, logs, turns
+from shared import clock, framework, logs, turns
 from shared.agents import prompt, registry, remains
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
 from shared.db import agents, claims, events, messages, sessions, teams
@@ -395,7 +394,7 @@ async def _tick(request: Request) -> Response:
 _app = function_app("dispatch", [], tick=_tick)
 
 
-@functions_framework.aio.http
+@framework.http
 async def dispatch(_: Request) -> Response:
     """The handler: ``/tick`` and ``/healthz``."""
     return Handled(_app)

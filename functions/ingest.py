@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import apsw
-import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared import clock, intake, logs
+from shared import clock, framework, intake, logs
 from shared.channels import registry
 from shared.channels.base import Channel, Received, WebhookReply, WebhookRequest
 from shared.db import dropped
@@ -155,7 +154,7 @@ def _later(reason: str) -> Response:
 _app = function_app("ingest", [Route("/webhooks/{channel}", _webhook, methods=["GET", "POST"])])
 
 
-@functions_framework.aio.http
+@framework.http
 async def ingest(_: Request) -> Response:
     """The handler: any path; see the module's docstring."""
     return Handled(_app)

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shared import clock, logs, series
+from shared import clock, framework, logs, series
 from shared.db.writer import Writer
 from shared.kick import Kicker
 from shared.serving import Handled, Held, check_tick, function_app
@@ -86,7 +85,7 @@ async def _tick(request: Request) -> Response:
 _app = function_app("recurrence", [], tick=_tick)
 
 
-@functions_framework.aio.http
+@framework.http
 async def recurrence(_: Request) -> Response:
     """The handler: ``/tick`` and ``/healthz``."""
     return Handled(_app)

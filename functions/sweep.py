@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
-import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shared import approving, clock, deciding, deliveries, logs, turns
+from shared import approving, clock, deciding, deliveries, framework, logs, turns
 from shared.channels import registry
 from shared.db import (
     approvals,
@@ -261,7 +260,7 @@ async def _tick(request: Request) -> Response:
 _app = function_app("sweep", [], tick=_tick)
 
 
-@functions_framework.aio.http
+@framework.http
 async def sweep(_: Request) -> Response:
     """The handler: ``/tick`` and ``/healthz``."""
     return Handled(_app)

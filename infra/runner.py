@@ -26,17 +26,15 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import FrameType, ModuleType
 from typing import Any
 
-import functions_framework.aio
 import uvicorn
-from functions_framework import execution_id
-from functions_framework._function_registry import FUNCTION_SIGNATURE_TYPE
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from infra.durations import parse_ms
-from shared import logs
+from shared import framework, logs
 from shared.errors import PostroomError, UnknownName
+from shared.framework import FUNCTION_SIGNATURE_TYPE
 from shared.settings import Settings
 
 USAGE, SOFTWARE, CANT_CREATE, CONFIG = 64, 70, 73, 78
@@ -142,8 +140,9 @@ class _Lifespan:
 
 
 def _framework_app(name: str, module: ModuleType) -> Starlette:
+    os.environ.pop("LOG_EXECUTION_ID", None)  # it would put another log in the place of ours, by way of Flask
     before = os.environ.get(FUNCTION_SIGNATURE_TYPE)
-    app: Starlette = functions_framework.aio.create_asgi_app_from_module(  # type: ignore[no-untyped-call]
+    app: Starlette = framework.aio.create_asgi_app_from_module(  # type: ignore[no-untyped-call]
         name, module.__file__, "http", module, module.__spec__
     )
     # The framework leaves a variable behind, which the programs that a function starts need not see.
@@ -151,7 +150,7 @@ def _framework_app(name: str, module: ModuleType) -> Starlette:
         os.environ.pop(FUNCTION_SIGNATURE_TYPE, None)
     # Its handler of exceptions begins a second answer when one had begun; Guard does better. And it makes up an id for
     # each request that only lines of its own would show.
-    superfluous: tuple[object, ...] = (functions_framework.aio.ExceptionHandlerMiddleware, execution_id.AsgiMiddleware)
+    superfluous: tuple[object, ...] = (framework.aio.ExceptionHandlerMiddleware, framework.execution_id.AsgiMiddleware)
     app.user_middleware = [layer for layer in app.user_middleware if layer.cls not in superfluous]
     return app
 

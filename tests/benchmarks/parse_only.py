@@ -3,13 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import functions_framework.aio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from shared import clock
+from shared import clock, framework
 from shared.channels import registry
 from shared.channels.base import WebhookRequest
 from shared.serving import Handled, function_app, read_body
@@ -25,7 +24,7 @@ async def _webhook(request: Request) -> Response:
 _app = function_app("parse_only", [Route("/webhooks/{channel}", _webhook, methods=["POST"])])
 
 
-@functions_framework.aio.http
+@framework.http
 async def parse_only(_: Request) -> Response:
     """The handler."""
     return Handled(_app)

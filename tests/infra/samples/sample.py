@@ -4,12 +4,11 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 
-import functions_framework.aio
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
-from shared import logs
+from shared import framework, logs
 from shared.serving import Handled
 
 log = logs.get()
@@ -91,7 +90,7 @@ _app = Starlette(
 )
 
 
-@functions_framework.aio.http
+@framework.http
 async def sample(_):
     return Handled(_app)
 
