@@ -60,7 +60,7 @@ def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuati
         ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
     """
     claims.complete(conn, claim, now_ms=now_ms)
-    agent_messages.append(conn, [*_asked(claim, now_ms), *(_answered(claim, each, now_ms) for each in said)])
+    agent_messages.append(conn, [*_asked(claim), *(_answered(claim, each, now_ms) for each in said)])
     responses.enqueue_many(conn, _outward(conn, claim, said, now_ms), now_ms=now_ms)
     sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
     first = claim.asked[0]
@@ -77,9 +77,18 @@ def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuati
     series.advance_messages(conn, now_ms=now_ms)
 
 
-def _asked(claim: Claim, now_ms: int) -> list[Line]:
+def _asked(claim: Claim) -> list[Line]:
+    """What was asked, when it was asked, and not when it was answered."""
     return [
-        Line(claim.agent, "user", each.channel, each.sender, each.message_id, each.message, now_ms)
+        Line(
+            claim.agent,
+            "user",
+            each.channel,
+            each.sender,
+            each.message_id,
+            each.message,
+            max(each.created_at, each.scheduled_at or 0),
+        )
         for each in claim.batch
     ]
 

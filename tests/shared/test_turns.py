@@ -30,11 +30,11 @@ def test_a_turn_is_settled_whole(conn):
     claim = take(conn)
     settle(conn, claim, Said("one", claim.asked[0]), Said("two", claim.asked[0]), now_ms=NOW + 9)
     assert column(conn, "SELECT status FROM messages") == ["completed"] * 2
-    assert rows(conn, "SELECT role, sender, content FROM agent_messages ORDER BY id") == [
-        ("user", "Ana", "context"),
-        ("user", "Ana", "question"),
-        ("assistant", "assistant", "one"),
-        ("assistant", "assistant", "two"),
+    assert rows(conn, "SELECT role, sender, content, created_at FROM agent_messages ORDER BY id") == [
+        ("user", "Ana", "context", NOW),
+        ("user", "Ana", "question", NOW),
+        ("assistant", "assistant", "one", NOW + 9),
+        ("assistant", "assistant", "two", NOW + 9),
     ]
     assert column(conn, "SELECT message FROM responses ORDER BY id") == ["one", "two"]
     response = row(conn, "responses", 1)
