@@ -177,7 +177,7 @@ def recent_responses(conn: apsw.Connection, *, limit: int) -> list[Shown]:
 HISTORY = """
     SELECT id, agent_id, role, channel, sender, message_id, content, created_at
       FROM agent_messages
-     WHERE agent_id = :agent
+     WHERE agent_id = :agent AND (:channel IS NULL OR channel = :channel)
      ORDER BY id DESC
      LIMIT :limit
 """
@@ -185,7 +185,7 @@ HISTORY = """
 HISTORY_AFTER = """
     SELECT id, agent_id, role, channel, sender, message_id, content, created_at
       FROM agent_messages
-     WHERE agent_id = :agent AND id > :after
+     WHERE agent_id = :agent AND id > :after AND (:channel IS NULL OR channel = :channel)
      ORDER BY id
      LIMIT :limit
 """
@@ -206,12 +206,41 @@ HISTORY_OF_ALL_AFTER = """
 """
 
 
-def history(conn: apsw.Connection, *, agent: str | None = None, after: int = 0, limit: int) -> list[Shown]:
-    """The newest lines of one agent's history, or of all, newest first; those after the line *after*: oldest first."""
+def history(
+    conn: apsw.Connection, *, agent: str | None = None, channel: str | None = None, after: int = 0, limit: int
+) -> list[Shown]:
+    """The newest lines of one agent's history, or of all, newest first; those after the line *after*: oldest first.
+
+    *channel*: only its lines of the agent's.
+    """
     choice = {(False, False): HISTORY_OF_ALL, (False, True): HISTORY_OF_ALL_AFTER, (True, False): HISTORY}
     sql = choice.get((agent is not None, after > 0), HISTORY_AFTER)
-    given = {"agent": agent, "after": after, "limit": limit}
+    given = {"agent": agent, "channel": channel, "after": after, "limit": limit}
     found = rows(conn, sql, {name: value for name, value in given.items() if f":{name}" in sql})
+    return _shown("id agent_id role channel sender message_id content created_at", found)
+
+
+HISTORY_BEFORE = """
+    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+      FROM agent_messages
+     WHERE agent_id = :agent AND id < :before
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+HISTORY_OF_ALL_BEFORE = """
+    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+      FROM agent_messages
+     WHERE id < :before
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+
+def history_before(conn: apsw.Connection, *, agent: str | None, before: int, limit: int) -> list[Shown]:
+    """The lines of one agent's history, or of all, that come before the line *before*, newest first."""
+    given = {"before": before, "limit": limit} | ({} if agent is None else {"agent": agent})
+    found = rows(conn, HISTORY_OF_ALL_BEFORE if agent is None else HISTORY_BEFORE, given)
     return _shown("id agent_id role channel sender message_id content created_at", found)
 
 

@@ -106,6 +106,12 @@ class After(Newest):
     since_id: int = Field(default=0, ge=0, lt=2**63)
 
 
+class OfChannel(After):
+    """Of one channel, or of all."""
+
+    channel: str | None = Field(default=None, max_length=32)
+
+
 def shown(agent: agents.Agent, settings: Settings) -> Agent:
     """The agent as the API shows it."""
     return {
@@ -189,9 +195,11 @@ async def get_history(service: Service, *, query: After) -> list[Line]:
 
 
 @endpoint("GET", "/api/agents/{id}/messages")
-async def get_history_of(service: Service, *, id: str, query: After) -> list[Line]:
+async def get_history_of(service: Service, *, id: str, query: OfChannel) -> list[Line]:
     """What one agent was asked and said, newest first; nothing for an agent that does not exist."""
-    return views.history(service.reader, agent=id, after=query.since_id, limit=query.limit)
+    return views.history(
+        service.reader, agent=id, channel=query.channel or None, after=query.since_id, limit=query.limit
+    )
 
 
 @endpoint("GET", "/api/agents/{id}/system-prompt", {404: "there is no such agent"})

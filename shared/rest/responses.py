@@ -15,6 +15,7 @@ from shared.rest.messages import ChannelName, Name, Stored
 from shared.rest.service import Service
 
 _REQUIRED = "channel, sender, and message are required"
+_NO_FILES = "files: they can't be sent over the API yet, leave them out"
 
 
 class Response(TypedDict):
@@ -60,7 +61,7 @@ class Dead(TypedDict):
 class NewResponse(Body):
     """Something to say that answers nothing."""
 
-    sentences: ClassVar = dict.fromkeys(("channel", "sender", "message"), _REQUIRED)
+    sentences: ClassVar = {**dict.fromkeys(("channel", "sender", "message"), _REQUIRED), "files": _NO_FILES}
 
     channel: ChannelName
     sender: str = Field(min_length=1, max_length=200)

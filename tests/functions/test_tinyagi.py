@@ -244,9 +244,14 @@ def test_the_offices_chat_writes_to_an_agent_and_reads_its_history(running, conn
             await http.get(f"/api/messages/{message_id}?wait=10")
             newest = (await http.get("/api/agents/coder/messages?limit=200&since_id=0")).json()
             later = (await http.get(f"/api/agents/coder/messages?limit=200&since_id={newest[1]['id']}")).json()
-            return message_id, newest, later
+            of = {
+                channel: (await http.get(f"/api/agents/coder/messages?channel={channel}")).json()
+                for channel in ("web", "telegram", "")
+            }
+            return message_id, newest, later, of
 
-    message_id, newest, later = asyncio.run(go())
+    message_id, newest, later, of = asyncio.run(go())
+    assert of == {"web": newest, "telegram": [], "": newest}
     assert [(each["role"], each["content"]) for each in newest] == [
         *(("assistant", "You said: @coder hello"), ("user", "@coder hello"))
     ]
