@@ -1,6 +1,7 @@
 """One writing thread a process: concurrent work shares one commit, and the event loop never waits for the disk.
 
-While one commit is on its way to the disk, whatever arrives piles up and goes into the next: no timer, so nobody who is
+While one commit is on its way to the disk, whatever arrives piles up and goes into the next; and whatever is asked for
+in one turn of the event loop goes together, because the thread is woken at the end of it. No timer, so nobody who is
 alone waits for company. Each piece of work runs in a savepoint: one that fails does not take its neighbours down.
 """
 
@@ -58,9 +59,15 @@ class Writer:
         with self._lock:
             if self._closing:
                 raise RuntimeError("the writer is closed")
+            is_first_of_turn = not self._waiting or self._waiting[-1].loop is not loop
             self._waiting.append(job)
-            self._lock.notify()
+        if is_first_of_turn:
+            loop.call_soon(self._wake)
         return await job.future
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._lock.notify()
 
     def close(self) -> None:
         """Finish what was asked for, then stop."""

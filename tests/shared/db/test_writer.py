@@ -76,6 +76,36 @@ def test_what_arrives_together_shares_a_commit(writer, conn):
     assert column(conn, "SELECT count(*) FROM meta WHERE key GLOB 'k*'") == [64]
 
 
+def test_what_one_turn_of_the_loop_asks_for_shares_a_commit(writer):
+    """The thread rests, and is not woken by the first of them: each would pay for a commit of its own."""
+    begun = threading.Event()
+
+    async def first():
+        await writer.run(lambda _: begun.set())
+
+    async def second():
+        assert not begun.wait(0.05)
+        return await writer.run(lambda _: begun.is_set())
+
+    assert run(first(), second()) == [None, True]
+
+
+def test_work_of_a_loop_is_not_left_waiting_for_another_loop(writer, conn):
+    """The first loop has asked and gives no turn away; whoever asks in a second loop is served all the same."""
+
+    async def go():
+        asked = asyncio.ensure_future(writer.run(put("first")))
+        await asyncio.sleep(0)
+        other = threading.Thread(target=run, args=(writer.run(put("second")),))
+        other.start()
+        other.join(10)
+        assert meta.get(conn, "second") == "x"
+        await asked
+
+    asyncio.run(go())
+    assert meta.get(conn, "first") == "x"
+
+
 def test_one_that_fails_takes_nobody_down_and_leaves_nothing(writer, conn):
     def bad(own):
         meta.put(own, "bad", "x")
