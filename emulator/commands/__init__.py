@@ -12,6 +12,7 @@ from emulator.commands import (
     pairings,
     responses,
     schedules,
+    search,
     seeds,
     sessions,
     teams,
@@ -42,5 +43,6 @@ def add_to(app: typer.Typer) -> None:
     command(app, "pair")(pairings.pair)
     command(app, "queue")(messages.show_queue)
     command(app, "dropped")(dropped.list_dropped)
+    command(app, "search")(search.search)
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)

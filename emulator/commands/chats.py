@@ -217,8 +217,9 @@ def _how(wiring: dict[str, Any]) -> str:
 
 
 def _trouble(chat: dict[str, Any]) -> str:
-    inactive = "inactive: the bot was removed or blocked" if chat["status"] == "inactive" else ""
-    return inactive or _refused(chat)
+    if chat["status"] != "inactive":
+        return _refused(chat)
+    return "retired" if chat["refusedAt"] else "inactive: the bot was removed or blocked"
 
 
 def _refused(chat: dict[str, Any]) -> str:

@@ -200,6 +200,7 @@ SAMPLES = {
     ("DELETE", "/api/pairings/{id}"): [("pairing_00000001", 200), ("pairing_00000001", 409), ("nobody", 404)],
     ("GET", "/api/dropped"): [200, ("?reason=not_wired&channel=telegram&since_id=0", 200)],
     ("GET", "/api/events"): [200],
+    ("GET", "/api/search"): [("?q=answer", 200), ("?q=a", 400), 400],
     ("GET", "/api/status"): [200],
     ("GET", "/api/logs"): [200],
     ("GET", "/api/settings"): [200],

@@ -83,6 +83,7 @@ def test_a_chat_is_let_go(postroom: Postroom) -> None:
     )
     said = postroom.run("chats", "delete", number).stdout
     assert said.startswith(f"Chat {number} is retired: nobody answers there, and what was said stays. Back: ")
+    assert postroom.run("chats", "list", "--platform-id", "-5").stdout.splitlines()[1].endswith("  retired")
 
 
 # -- users

@@ -6,6 +6,8 @@ import pytest
 
 from emulator.rest import find
 from shared import turns
+from shared.db import agent_messages
+from shared.db.agent_messages import Line
 from shared.db.connection import transaction
 from shared.turns import Failure, RetryPolicy
 from tests.emulator.commands.conftest import Postroom
@@ -104,6 +106,19 @@ def test_the_queue_in_numbers(postroom: Postroom) -> None:
     assert lines[:3] == [["waiting", "1"], ["running", "0"], ["given", "up", "1"]]
     assert ["assistant", "1", "0"] in lines
     assert lines[-1][:4] == ["What", "was", "given", "up:"]
+
+
+def test_what_was_said_is_found(postroom: Postroom) -> None:
+    assert postroom.run("search", "lost keys").stdout == "That was not said.\n"
+    with transaction(postroom.conn):
+        said = (("user", "Where are my\nlost keys?"), ("assistant", "Lost keys are in the hall"))
+        for role, text in said:
+            agent_messages.append(postroom.conn, [Line("assistant", role, "telegram", "Ana", "m_8", text, NOW)])
+    _, answered, asked = postroom.run("search", "LOST").stdout.splitlines()
+    assert answered.endswith("assistant  assistant  m_8      Lost keys are in the hall")
+    assert asked.endswith("assistant  Ana        m_8      Where are my lost keys?")
+    assert "--before 2" in postroom.run("search", "lost", "--limit", "1").stdout
+    postroom.refused("search", "x", code=65)
 
 
 # -- responses
