@@ -1,13 +1,14 @@
 """Messages: sending one, its whole story, waiting for its answer, cancelling it."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 import apsw
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from shared import clock, series
+from shared import clock, resets, series
 from shared.addressing import addressee
 from shared.db import agents, chats, messages, sessions, views, wirings
 from shared.rest import teams
@@ -116,14 +117,16 @@ async def post_message(service: Service, *, body: NewMessage) -> Stored:
     """
     zone = body.timezone or service.settings.timezone
     try:
-        message_id = await service.change(lambda conn: _enqueue(conn, body, zone, now_ms=clock.now_ms()), "dispatch")
+        message_id = await service.change(
+            lambda conn: _enqueue(conn, body, zone, service.settings.agents_dir, now_ms=clock.now_ms()), "dispatch"
+        )
     except apsw.ConstraintError:
         await service.confirm()  # that one is stored says as much as a 200
         raise Refused(409, "duplicate messageId", messageId=body.messageId) from None
     return {"ok": True, "messageId": message_id}
 
 
-def _enqueue(conn: apsw.Connection, body: NewMessage, zone: str, *, now_ms: int) -> str:
+def _enqueue(conn: apsw.Connection, body: NewMessage, zone: str, agents_dir: Path, *, now_ms: int) -> str:
     new = address(
         conn,
         messages.NewMessage(
@@ -138,12 +141,23 @@ def _enqueue(conn: apsw.Connection, body: NewMessage, zone: str, *, now_ms: int)
         sender_id=body.senderId,
         now_ms=now_ms,
     )
+    if new.session_id is not None and _takes_flag(agents_dir / new.agent):
+        new = new._replace(session_id=resets.reset(conn, new.session_id, now_ms=now_ms))
     if body.recurrence is not None:
         when = series.When(body.processAfter, body.recurrence, zone, body.misfire)
         return series.plan_message(conn, new, when, now_ms=now_ms).message_id
     row = messages.enqueue(conn, new, now_ms=now_ms)
     assert row is not None  # noqa: S101 - only a platform's event can be there already
     return new.message_id(row)
+
+
+def _takes_flag(folder: Path) -> bool:
+    """Whether the agent shall begin afresh: TinyAGI's ``/reset @agent`` and ``reset`` leave a file that says so."""
+    try:
+        (folder / "reset_flag").unlink()
+    except OSError:
+        return False
+    return True
 
 
 def address(

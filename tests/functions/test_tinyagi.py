@@ -6,6 +6,7 @@ The names of keys, and their types, are those of TinyAGI's channel clients, comm
 import asyncio
 import contextlib
 import json
+from pathlib import Path
 
 import pytest
 
@@ -45,9 +46,9 @@ class ChannelClient:
         self.asked = {}
         self.sent = []
 
-    async def receive(self, text, sender, sender_id, message_id):
+    async def receive(self, text, sender, sender_id, message_id, **more):
         """A person wrote."""
-        body = {"channel": self.channel, "sender": sender, "senderId": sender_id, "message": text}
+        body = {"channel": self.channel, "sender": sender, "senderId": sender_id, "message": text, **more}
         await self.http.post("/api/message", json={**body, "messageId": message_id, "files": []})
         self.asked[message_id] = sender_id
 
@@ -136,6 +137,32 @@ def test_a_client_that_heard_nothing_while_it_sent_is_told_again_of_what_waits(s
     assert [data for *_, data in again] == [data for *_, data in missed], "a viewer that knows it already can tell"
     assert again[0][2] | told == again[0][2]
     assert chosen == again[:1]
+
+
+def test_reset_in_a_chat_or_on_the_command_line_begins_afresh(running, conn):
+    """Both write a file into the agent's folder, below the workspace that the settings name."""
+    make_agent(conn, "coder")
+
+    def leave(workspace):
+        folder = Path(workspace, "coder")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "reset_flag").write_text("reset")
+        return folder
+
+    async def go():
+        async with running() as http:
+            client = ChannelClient(http, "telegram")
+            for number in range(4):
+                if number == 2:
+                    folder = leave((await http.get("/api/settings")).json()["workspace"]["path"])
+                await client.receive("!count", "Ana", "4711", f"m{number}", agent="coder")
+                await http.get(f"/api/messages/m{number}?wait=10")
+            await client.drain()
+            return folder, [text for _, text, *_ in client.sent]
+
+    folder, said = asyncio.run(go())
+    assert said == [f"This is turn {turn} of our session." for turn in (1, 2, 1, 2)]
+    assert list(folder.iterdir()) == []
 
 
 def test_a_viewer_hears_that_the_queue_is_looked_after(running, conn):
