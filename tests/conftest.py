@@ -1,8 +1,10 @@
+import os
 import shutil
 
 import hypothesis
 import pytest
 
+from shared.db import connection
 from shared.db.connection import open_connection
 from shared.db.migrate import migrate
 
@@ -24,7 +26,16 @@ def db(fresh_database, tmp_path):
     """The path of a migrated database of the test's own."""
     path = tmp_path / "p.db"
     shutil.copy(fresh_database, path)
-    return path
+    yield path
+    close_gate(path)
+
+
+def close_gate(path):
+    """A process has one database, and keeps its gate; thousands of tests would run out of files."""
+    gate = connection._gates.pop(str(path), None)
+    if gate is not None:
+        with gate._thread:
+            os.close(gate._fd)
 
 
 @pytest.fixture
