@@ -28,6 +28,7 @@ _SENTENCES = {
     "replicate.litestream_started": "litestream started again",
     "replicate.lease_unsure": "the replica's lease could not be renewed: {reason}. It is tried again",
     "replicate.lease_renewed": "the replica's lease is renewed",
+    "replicate.cant_remove": "an earlier prefix of the replica could not be removed: {reason}. It is tried again",
     "replicate.fenced": "{reason}",
 }
 
@@ -57,6 +58,7 @@ class Litestream(Keeper):
         environment: Mapping[str, str],
         on_line: Callable[[str], None],
         on_trouble: Callable[[str], None],
+        kept_ms: int = 0,
     ) -> None:
         self._config = run / "litestream.yml"
         self._hear = on_line
@@ -71,6 +73,7 @@ class Litestream(Keeper):
             tell=self._tell_trouble,
             on_line=self._said,
             stop_limit_s=STOP_LIMIT_S,
+            kept_ms=kept_ms,
         )
 
     async def start_ready(self, limit_s: float = 10.0) -> None:

@@ -25,6 +25,7 @@ from emulator.forks import Forks
 from emulator.objects import ObjectStore
 from emulator.state import Lock, StateFolder, write_private
 from emulator.typed import short, typed
+from infra.earlier import retention_from
 from infra.keeper import Fenced
 from infra.lease import ttl_from
 
@@ -323,6 +324,7 @@ class Supervisor:
             environment=self._base | environment.DUMMY_AWS,
             on_line=lambda text: self._console.line("replica", text),
             on_trouble=lambda text: self._console.happened("replica", text, level="warning"),
+            kept_ms=retention_from(self._environ),
         )
         self._fleet = Fleet(self._forks, self._console, self._options.project)
         self._gateway = Gateway(

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import apsw
 
-from infra import notes
+from infra import earlier, notes
 from infra.copies import Facts, facts_of, is_missing
 from infra.lease import Lease, LeaseLost, aside
 from infra.processes import follow, kill_group, spawn, stop
-from shared import permit
+from shared import clock, permit
 from shared.db.connection import open_connection, rows
 from shared.errors import NotReplicated, PostroomError
 from shared.pointer import at
@@ -43,6 +43,7 @@ _STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
 _RELEASE_LIMIT_S = 3.0
 _AGAIN_S = 1.0  # between two attempts to begin again, or to renew
 _RENEWALS = 4  # in the time that the lease lasts
+_REMOVE_EVERY_S = 60.0
 
 
 class Fenced(LeaseLost):
@@ -77,6 +78,7 @@ class Keeper:
         lease: taken, and kept by this from now on.
         tell: gets what happened: the name of the event, and facts. Its names are those in ``infra/replicate.py``.
         on_line: gets what Litestream says; by default, that goes where our own output goes.
+        kept_ms: for how long earlier places stay (``infra/earlier.py``); 0: for ever.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Keeper:
         tell: Callable[..., None],
         on_line: Callable[[str], None] = lambda line: print(line, flush=True),  # noqa: T201 - it is Litestream's log
         stop_limit_s: float = _STOP_LIMIT_S,
+        kept_ms: int = 0,
     ) -> None:
         self.control = control
         self.lease = lease
@@ -102,6 +105,7 @@ class Keeper:
         self._tell = tell
         self._on_line = on_line
         self._stop_limit_s = stop_limit_s
+        self._kept_ms = kept_ms
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._must_mend = False
@@ -122,7 +126,7 @@ class Keeper:
     async def start(self) -> None:
         """Start, and go on by itself from here."""
         self._process = await self._spawn()
-        works = (self._keep(self._process), self._begin_on(), self._look_on(), self._renew_on())
+        works = (self._keep(self._process), self._begin_on(), self._look_on(), self._renew_on(), self._remove_on())
         self._tasks = [asyncio.create_task(work) for work in works]
 
     async def wait(self) -> None:
@@ -260,6 +264,31 @@ class Keeper:
         except PostroomError as error:  # the store does not answer, or refuses: its lease may still be ours
             return str(error)
         self._permit()
+        return None
+
+    async def _remove_on(self) -> None:
+        is_told = False
+        while True:
+            await asyncio.sleep(_REMOVE_EVERY_S)
+            problem = await self.remove()
+            if problem is not None and not is_told:
+                self._tell("replicate.cant_remove", reason=problem)
+            is_told = problem is not None
+
+    async def remove(self) -> str | None:
+        """Remove some of what is older than it is kept. Why that failed, or None; it may be tried again."""
+        there = self.lease.pointer
+        place = earlier.removable(there, clock.now_ms(), self._kept_ms)
+        if place is None:
+            return None
+        try:
+            if await self.lease.look(lambda store: earlier.remove_some(store, there, place)):
+                await self.lease.forget(place)
+                self._tell("replicate.removed", replica=at(self._replica, place.prefix))
+        except LeaseLost as error:
+            self._fence(str(error))
+        except (PostroomError, OSError, ValueError) as error:
+            return str(error)
         return None
 
     def _fence(self, reason: str) -> None:

@@ -147,6 +147,10 @@ class Lease:
         current = await self.look(lambda store: pointer.locate(store, there))
         await self.begin(Place(ids.new("epoch"), there.place.epoch, self.owner.id, clock.now_ms()), current)
 
+    async def forget(self, place: Place) -> None:
+        """Of an earlier *place*, nothing is left."""
+        await aside(lambda: self._write(lambda there: there.without(place)))
+
     async def release(self, mark: int | None = None) -> None:
         """Give it back, so that the next one need not wait."""
         await aside(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.copies import environment_for, program
+from infra.earlier import retention_from
 from infra.keeper import Fenced, Keeper
 from infra.lease import Lease
 from infra.prepare import Ready, prepare
@@ -39,6 +40,8 @@ _LEVELS = {
     "replicate.litestream_started": "info",
     "replicate.lease_unsure": "error",
     "replicate.lease_renewed": "info",
+    "replicate.removed": "info",  # an earlier place
+    "replicate.cant_remove": "warning",
     "replicate.fenced": "critical",
 }
 
@@ -51,6 +54,7 @@ def tell_log(event: str, **facts: Any) -> None:
 async def _run() -> int:
     url, database = setting("POSTROOM_REPLICA_URL"), Path(setting("POSTROOM_DB"))
     control = Path(setting("POSTROOM_LITESTREAM_SOCKET"))
+    kept_ms = retention_from(os.environ)
     argv = [program(), "replicate", "-config", CONFIG_FILE]
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -73,6 +77,7 @@ async def _run() -> int:
         control=control,
         lease=lease,
         tell=tell_log,
+        kept_ms=kept_ms,
     )
     log.info("replicate.started", replica=ready.url, owner=lease.owner.id)
     await keeper.start()

@@ -1,11 +1,12 @@
 """Small objects beside a replica, in an S3 bucket or in a folder: read, looked for, and written only if unchanged.
 
-Litestream moves the data; this is for the object that says who may (``shared/pointer.py``). A write names what it
+Litestream moves the data; this is for the object that says who may (``shared/pointer.py``), and for the removal of data
+that nobody needs. A write names what it
 replaces (``If-Match``, or ``If-None-Match: *``), so of two writers exactly one succeeds. How old an object is comes
 from the store's clock: two machines need not agree about the time.
 
 The client is our own because the AWS SDK is no dependency of what runs: one signature (Signature Version 4,
-https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html), three requests.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html), four requests.
 """
 
 import fcntl
@@ -20,10 +21,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from heapq import nsmallest
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,6 +79,12 @@ class Store(Protocol):
 
     def first(self, beginning: str, after: str = "") -> str | None:
         """The first name with that *beginning*, and behind *after* in the order of names; None when there is none."""
+
+    def names(self, beginning: str, after: str = "", *, limit: int) -> list[str]:
+        """So many, a thousand at most, with that *beginning*, and behind *after*; in order."""
+
+    def delete(self, name: str) -> None:
+        """Delete it; one that is not there is no error."""
 
 
 def open_store(url: str, environ: Mapping[str, str]) -> Store:
@@ -138,15 +146,23 @@ class S3Store:
         return self._tag(headers)
 
     def first(self, beginning: str, after: str = "") -> str | None:
-        query = {"list-type": "2", "max-keys": "1", "prefix": self._prefix + beginning}
+        return next(iter(self.names(beginning, after, limit=1)), None)
+
+    def names(self, beginning: str, after: str = "", *, limit: int) -> list[str]:
+        query = {"list-type": "2", "max-keys": str(limit), "prefix": self._prefix + beginning}
         if after:
             query["start-after"] = self._prefix + after
         status, _, body = self._ask("GET", "", query=query)
         self._expect(status, body)
         if b"<ListBucketResult" not in body:
             raise self._nonsense()
-        key = re.search(rb"<Key>(.*?)</Key>", body, re.DOTALL)
-        return html.unescape(key[1].decode()).removeprefix(self._prefix) if key else None
+        keys = re.findall(rb"<Key>(.*?)</Key>", body, re.DOTALL)
+        return [html.unescape(key.decode()).removeprefix(self._prefix) for key in keys]
+
+    def delete(self, name: str) -> None:
+        status, _, body = self._ask("DELETE", self._prefix + name)
+        if status != 204:
+            self._expect(status, body)
 
     def _amazon(self) -> str:
         return f"https://s3.{self._region}.amazonaws.com{'.cn' if self._region.startswith('cn-') else ''}"
@@ -160,7 +176,7 @@ class S3Store:
             raise StoreUnreachable(f"{self._place} is not well: {code or f'HTTP {status}'}")
         hint = {
             301: f"; is its region really {self._region}?",
-            403: "; these credentials need List, Get and Put there",
+            403: "; these credentials need List, Get, Put and Delete there",
         }.get(status, "")
         raise StoreRefused(f"{self._place} refuses: {code}{hint}")
 
@@ -315,13 +331,26 @@ class FolderStore:
         return hashlib.sha256(body).hexdigest()
 
     def first(self, beginning: str, after: str = "") -> str | None:
+        return next(iter(self.names(beginning, after, limit=1)), None)
+
+    def names(self, beginning: str, after: str = "", *, limit: int) -> list[str]:
         folder = self._root / beginning.rpartition("/")[0]
         found = (
             path.relative_to(self._root).as_posix()
             for path in folder.rglob("*")
             if path.is_file() and path.name[0] != "."
         )
-        return min((name for name in found if name.startswith(beginning) and name > after), default=None)
+        return nsmallest(limit, (name for name in found if name.startswith(beginning) and name > after))
+
+    def delete(self, name: str) -> None:
+        path = self._root / name
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreRefused(f"{path} can't be deleted: {error.strerror}") from None
+        with suppress(OSError):  # until one is not empty
+            for folder in path.relative_to(self._root).parents[:-1]:
+                (self._root / folder).rmdir()
 
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:

@@ -19,7 +19,7 @@ from shared.errors import PermanentError
 
 NAME = "lease.json"
 _VERSION = 1
-_REMEMBERED = 100  # earlier places; one is added by each restore
+_REMEMBERED = 1000  # earlier places; each restore adds one, and each bad end of Litestream
 
 
 class PointerUnreadable(PermanentError):
@@ -98,6 +98,10 @@ class Pointer:
         kept = [*self.earlier] if keeping is None or keeping in self.earlier else [*self.earlier, keeping]
         mark = self.mark if place.epoch == self.place.epoch else 0
         return replace(self, place=place, is_begun=False, mark=mark, earlier=tuple(kept[-_REMEMBERED:]))
+
+    def without(self, place: Place) -> Self:
+        """An earlier place is gone."""
+        return replace(self, earlier=tuple(each for each in self.earlier if each != place))
 
     def begun(self, place: Place, epoch: str | None) -> Self:
         """*place* has a whole copy, of *epoch* if it was not named; nothing, if it is not ours any more."""

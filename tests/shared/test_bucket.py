@@ -58,6 +58,25 @@ def test_the_first_name_behind_another(store: Store) -> None:
     assert store.first("f/") is None
 
 
+def test_names_in_order_and_what_is_deleted_is_gone(store: Store) -> None:
+    for name in ("e/9", "e/0000/b", "e/0000/a&<b>", "f/1"):
+        store.put(name, b"x", replacing=None)
+
+    assert store.names("e/", limit=2) == ["e/0000/a&<b>", "e/0000/b"]
+    assert store.names("e/", "e/0000/b", limit=1000) == ["e/9"]
+    for name in (*store.names("e/", limit=1000), "e/never"):
+        store.delete(name)
+    assert store.names("", limit=1000) == ["f/1"]
+
+
+def test_what_can_not_be_deleted_is_told(port: int, tmp_path: Path) -> None:
+    (tmp_path / "e" / "x").mkdir(parents=True)
+    with pytest.raises(StoreRefused, match="can't be deleted"):
+        open_store(f"file://{tmp_path}", {}).delete("e/x")
+    with pytest.raises(StoreRefused, match="NoSuchBucket"):
+        open_store(f"s3://other/p?endpoint=http://127.0.0.1:{port}", ENVIRONMENT).delete("x")
+
+
 def test_the_signature_is_that_of_the_documentation() -> None:
     """https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html, "GET Bucket Lifecycle"."""
     keys = Credentials("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
