@@ -77,6 +77,24 @@ CONSUME = """
 """
 _MOST = 1000
 
+WAITING = """
+    SELECT id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
+           message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
+           scheduled_at, created_at, msg_type, urgency, reply_to, thread_root, status, updated_at
+      FROM messages
+     WHERE agent = :agent AND trigger = 1 AND status = 'pending'
+       AND (channel = 'internal' OR channel = 'chatroom')
+       AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL)
+     ORDER BY id
+     LIMIT :limit
+"""
+
+
+def waiting(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[Letter]:
+    """What ``consume`` would take out of the agent's mailbox, which stays there, oldest first."""
+    found = rows(conn, WAITING, {"agent": agent, "now": now_ms, "limit": limit})
+    return [_letter(row) for row in found]
+
 
 def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[Letter]:
     """Take the agent's waiting mail out of its mailbox, oldest first: it is read, and no turn will ever have it.

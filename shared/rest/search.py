@@ -11,7 +11,7 @@ from shared.db import views
 from shared.rest.endpoint import Query, endpoint
 from shared.rest.service import Service
 
-_BATCH = 1000  # lines, some 3 ms: so long nobody else is answered
+_BATCH = 500  # lines, some 3 ms: so long nobody else is answered
 _MOST = 50_000  # lines that one call looks at
 _AROUND = 120  # characters of an excerpt, before and behind what was looked for
 

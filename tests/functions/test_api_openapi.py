@@ -91,6 +91,7 @@ RESPONSE = {"channel": "cli", "sender": "Bo", "message": "hi"}
 TEAM = {"name": "The Crew", "agents": ["assistant", "coder"], "leader_agent": "coder"}
 CHAT = {"channel": "telegram", "platformId": "-100200", "isGroup": True, "senderPolicy": "request_approval"}
 USER = {"channel": "telegram", "senderId": "4711", "name": "Ana"}
+LETTER = {"recipient": "coder", "body": "look", "urgency": "urgent"}
 DAILY = {"agentId": "coder", "message": "tidy up", "cron": "0 9 * * *", "label": "daily"}
 SAMPLES = {
     ("POST", "/api/message"): [
@@ -200,6 +201,14 @@ SAMPLES = {
     ("DELETE", "/api/pairings/{id}"): [("pairing_00000001", 200), ("pairing_00000001", 409), ("nobody", 404)],
     ("GET", "/api/dropped"): [200, ("?reason=not_wired&channel=telegram&since_id=0", 200)],
     ("GET", "/api/events"): [200],
+    ("POST", "/api/mail"): [
+        *((LETTER, 200), ({**LETTER, "recipient": "nobody"}, 404), ({**LETTER, "sender": "coder"}, 409), ({}, 400))
+    ],
+    ("GET", "/api/mail/urgent"): [200],
+    ("GET", "/api/messages/{id}/thread"): [("done_1", 200), ("nobody", 404)],
+    ("POST", "/api/messages/{id}/reply"): [(("done_1", {"body": "hm"}), 200), (("nobody", {"body": "hm"}), 404)],
+    ("GET", "/api/agents/{id}/mail"): [("coder", 200), ("nobody", 404)],
+    ("POST", "/api/agents/{id}/mail/consume"): [("coder", 200), ("nobody", 404)],
     ("GET", "/api/search"): [("?q=answer", 200), ("?q=a", 400), 400],
     ("GET", "/api/status"): [200],
     ("GET", "/api/logs"): [200],
