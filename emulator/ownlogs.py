@@ -4,9 +4,11 @@ import json
 import logging
 from collections.abc import Callable
 
-import structlog
-
 from emulator.console import Console
+from shared.lean import without
+
+with without("rich"):  # it would draw tracebacks, which the console never gets
+    import structlog
 
 
 def send_to(console: Console) -> None:

@@ -25,9 +25,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+from shared.lean import in_name_only
+
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
 _SUFFIX = ".object"
 _BUCKET = re.compile(r"[a-z0-9]([a-z0-9-]|\.(?!\.))*")  # stricter than moto: each is a folder
+_NOT_FOR_S3 = (  # what moto imports and a server of S3 never calls: 20 MB of 75
+    *("boto3", "unittest", "unittest.mock"),  # mocks for programs
+    *("cryptography", "cryptography.hazmat", "cryptography.hazmat.backends", "moto.iam.aws_managed_policies"),
+)
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -232,9 +238,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the supervisor decides
     # Heavy, and configured by the environment: after the arguments are known to be right.
     os.environ.setdefault("MOTO_S3_DEFAULT_KEY_BUFFER_SIZE", str(1 << 20))
-    from moto.core.models import DEFAULT_ACCOUNT_ID
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
-    from moto.s3.models import s3_backends
+    with in_name_only(*_NOT_FOR_S3):
+        import moto.iam.models  # noqa: F401 - asked about every request, and else imported by the first
+        from moto.core.models import DEFAULT_ACCOUNT_ID
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+        from moto.s3.models import s3_backends
     from werkzeug.serving import make_server
 
     class Handler(MotoRequestHandler):

@@ -24,7 +24,7 @@ def in_name_only(*names: str) -> Iterator[None]:
         modules[name] = made = ModuleType(name)
         made.__getattr__ = lambda _: Placeholder  # type: ignore[method-assign]
         parent, _, child = name.rpartition(".")
-        if parent:
+        if parent in modules:
             setattr(modules[parent], child, made)
     with _instead(modules):
         yield

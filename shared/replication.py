@@ -14,13 +14,17 @@ import math
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httptools
 import msgspec
 
 from shared import permit
+from shared.durability import EVERY_OTHER, levels
 from shared.errors import ConfigInvalid, NotReplicated
-from shared.settings import EVERY_OTHER, Settings, levels
+
+if TYPE_CHECKING:  # the supervisor, which only asks, has no use for what reads settings
+    from shared.settings import Settings
 
 API = "api"  # what messages are called here that come over REST, whatever channel they name
 _REASON_CHARACTERS = 300
@@ -38,7 +42,7 @@ class Replication:
         ConfigInvalid: the setting names an unknown channel, or there is no socket to ask at.
     """
 
-    def __init__(self, settings: Settings, channels: Iterable[str]) -> None:
+    def __init__(self, settings: "Settings", channels: Iterable[str]) -> None:
         self._levels = levels(settings.durability)
         known = {API, *channels}
         if not {EVERY_OTHER, *known}.issuperset(self._levels):

@@ -10,30 +10,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.durability import levels
 from shared.errors import ConfigInvalid
 
-Durability = Literal["local", "replicated"]
 NewChats = Literal["refuse", "ask", "wire"]  # what nobody wired: no answer; an owner is asked; the default agent's
-EVERY_OTHER = "*"
 AGENTS_FILE = "postroom.toml"
-_WORDS: dict[str, Durability] = {"local": "local", "replicated": "replicated"}
-
-
-def levels(text: str) -> dict[str, Durability]:
-    """By channel, what ``POSTROOM_DURABILITY`` says; ``*`` is every channel that is not named.
-
-    Raises:
-        ValueError: it can't be understood.
-    """
-    found: dict[str, Durability] = {}
-    for part in text.split(","):
-        name, equals, word = (piece.strip() for piece in part.rpartition("="))
-        channel = name if equals else EVERY_OTHER
-        if not channel or channel in found or word not in _WORDS:
-            raise ValueError("should be local or replicated, then channels that differ: local,telegram=replicated")
-        found[channel] = _WORDS[word]
-    found.setdefault(EVERY_OTHER, "local")
-    return found
 
 
 class FromEnvironment(BaseSettings):
