@@ -24,6 +24,10 @@ URL = "POSTROOM_URL"
 TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name
 _LIMIT_S = 30.0
 _LISTED = re.compile(r"GET /api/([a-z]+) lists them")
+_AS_COMMANDS: Mapping[str, str] = {
+    "POST /api/messages/{id}/cancel": "messages cancel MESSAGE",
+    "DELETE /api/schedules/{id}": "schedules cancel SCHEDULE",
+}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FAILURES: Mapping[int, type[EmulatorError]] = {
     400: failures.Invalid,
@@ -100,11 +104,13 @@ class Rest:
             if status in (404, 405):
                 return EmulatorError(f"{self.url} does not know {request}: it is another release than this command")
             return EmulatorError(f"{self.url} answered {status} to {request}; its log says why")
-        return _FAILURES.get(status, EmulatorError)(_LISTED.sub(self._listed, sentence))
+        return _FAILURES.get(status, EmulatorError)(self._as_commands(sentence))
 
-    def _listed(self, found: re.Match[str]) -> str:
-        """What the API says for its own callers, as a command."""
-        return f"`{self.typed(f'{found[1]} list')}` lists them"
+    def _as_commands(self, sentence: str) -> str:
+        """What the API says for its own callers, with commands in the place of its routes."""
+        for route, arguments in _AS_COMMANDS.items():
+            sentence = sentence.replace(route, f"`{self.typed(arguments)}`")
+        return _LISTED.sub(lambda found: f"`{self.typed(f'{found[1]} list')}` lists them", sentence)
 
     def _exchange(self, method: str, target: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
         """Not urllib: that would ask the proxies of the shell."""

@@ -97,6 +97,14 @@ def test_where_the_api_names_a_list_of_its_own_the_command_is_named() -> None:
     assert str(refused.value) == f"there is no chat 9; `{typed('chats list', Path('here'))}` lists them"
 
 
+def test_where_the_api_names_a_route_of_its_own_the_command_is_named() -> None:
+    said = b'{"error": "cancel them (POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"}'
+    with answering(409, said) as (url, _), pytest.raises(EmulatorError) as refused:
+        Rest(url, state=Path("here")).delete("agents", "coder")
+    ways = [typed(each, Path("here")) for each in ("messages cancel MESSAGE", "schedules cancel SCHEDULE")]
+    assert str(refused.value) == f"cancel them (`{ways[0]}`, `{ways[1]}`)"
+
+
 def test_where_nobody_listens_the_address_is_named() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
