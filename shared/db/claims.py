@@ -84,9 +84,15 @@ URGENT_SESSIONS = """
                       AND m.trigger = 1 AND (m.process_after IS NULL OR m.process_after <= :now))
 """
 
+# What a turn needs of a message, in the order of the fields of Message.
+_MESSAGE = """
+           id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
+           message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
+           scheduled_at, created_at"""
+
 # Those that wait for a later instant are passed over, but not those that wait for another try.
-DUE = """
-    SELECT id, status, process_after, retry_count, chat_id, thread_id, content ->> '$.own_answer'
+DUE = f"""
+    SELECT {_MESSAGE}, process_after, status
       FROM messages
      WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
        AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL OR status = 'processing')
@@ -94,8 +100,8 @@ DUE = """
      LIMIT :limit
 """
 
-URGENT = """
-    SELECT id, status, process_after, retry_count, chat_id, thread_id, content ->> '$.own_answer'
+URGENT = f"""
+    SELECT {_MESSAGE}, process_after
       FROM messages
      WHERE session_id = :session AND urgency = 'urgent' AND status = 'pending' AND trigger = 1
        AND (process_after IS NULL OR process_after <= :now)
@@ -103,8 +109,8 @@ URGENT = """
      LIMIT :limit
 """
 
-CONTEXT = """
-    SELECT id
+CONTEXT = f"""
+    SELECT {_MESSAGE}
       FROM messages
      WHERE session_id = :session AND status = 'pending' AND trigger = 0
      ORDER BY id DESC
@@ -119,28 +125,22 @@ OLDEST_CONTEXT = """
      LIMIT 1
 """
 
+# Its rows were read before: to have them returned takes three times as long as the update.
 _CLAIM = """
     UPDATE messages
        SET status = 'processing', claimed_by = ?2, lease = ?3, updated_at = ?4
      WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'pending'
-    RETURNING id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
-              message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
-              scheduled_at, created_at
 """
 
 # The turns that hold something: of each session, the rows that run, and its context rows that run with them.
-RUNNING = """
-    SELECT m.id, m.message_id, m.kind, m.channel, m.chat_id, m.platform_id, m.thread_id, m.platform_message_id,
-           m.sender, m.sender_id, m.message, m.content, m.agent, m.from_agent, m.session_id, m.conversation_id,
-           m.trigger, m.retry_count, m.series_id, m.scheduled_at, m.created_at, m.claimed_by, m.lease
-      FROM messages m
-     WHERE m.agent = :agent AND m.session_id = :session AND m.trigger = 1 AND m.status = 'processing'
+RUNNING = f"""
+    SELECT {_MESSAGE}, claimed_by, lease
+      FROM messages
+     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND status = 'processing'
      UNION ALL
-    SELECT m.id, m.message_id, m.kind, m.channel, m.chat_id, m.platform_id, m.thread_id, m.platform_message_id,
-           m.sender, m.sender_id, m.message, m.content, m.agent, m.from_agent, m.session_id, m.conversation_id,
-           m.trigger, m.retry_count, m.series_id, m.scheduled_at, m.created_at, m.claimed_by, m.lease
-      FROM messages m
-     WHERE m.session_id = :session AND m.trigger = 0 AND m.status = 'processing'
+    SELECT {_MESSAGE}, claimed_by, lease
+      FROM messages
+     WHERE session_id = :session AND trigger = 0 AND status = 'processing'
      ORDER BY 1
 """
 
@@ -187,9 +187,12 @@ class Message(NamedTuple):
     created_at: int
 
 
+_FIELDS = len(Message._fields)
+
+
 def _message(row: Sequence[Any]) -> Message:
-    """From the columns of ``_CLAIM`` and ``RUNNING``, in the order of the fields."""
-    values = list(row)
+    """From a row that begins with the columns of ``_MESSAGE``."""
+    values = list(row[:_FIELDS])
     values[11] = {} if values[11] == "{}" else json.loads(values[11])
     values[16] = bool(values[16])
     return Message._make(values)
@@ -292,14 +295,14 @@ def _firsts(conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int
     return busy, waiting
 
 
-def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[int]:
-    """The ids of the batch's triggers: oldest first, up to the first that can't share a turn with them.
+def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[Message]:
+    """The batch's triggers: oldest first, up to the first that can't share a turn with them.
 
     Urgent ones come before older ones. Nothing while a turn has the session, or a message waits for another try.
     """
     place = {"agent": agent, "session": session_id, "now": now_ms, "limit": limit}
     found = rows(conn, DUE, place)
-    if not found or found[0][1] == "processing" or (found[0][2] or 0) > now_ms:
+    if not found or found[0][-1] == "processing" or (found[0][_FIELDS] or 0) > now_ms:
         return []
     urgent = rows(conn, URGENT, place)
     if urgent:
@@ -308,18 +311,19 @@ def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, lim
     return _together(found, now_ms)
 
 
-def _together(found: Iterable[Sequence[Any]], now_ms: int) -> list[int]:
-    """The ids of those, from the first on, that can share a turn. *found* has the columns of ``DUE``."""
-    batch: list[int] = []
-    together: tuple[Any, Any] | None = None
-    for id_, _, process_after, retry_count, chat_id, thread_id, own_answer in found:
+def _together(found: Iterable[Sequence[Any]], now_ms: int) -> list[Message]:
+    """Those, from the first on, that can share a turn. *found* has the columns of ``URGENT``."""
+    batch: list[Message] = []
+    for row in found:
+        process_after = row[_FIELDS]
         if process_after is not None and process_after > now_ms:
             break  # waits for another try: later ones wait behind it
-        if batch and (own_answer or retry_count or together != (chat_id, thread_id)):
-            break  # one answer can't serve both, or it failed before and goes alone
-        batch.append(id_)
-        together = (chat_id, thread_id)
-        if own_answer or retry_count:
+        message = _message(row)
+        goes_alone = message.retry_count or message.content.get("own_answer")  # it failed before, or asks for that
+        if batch and (goes_alone or (message.chat_id, message.thread_id) != (batch[0].chat_id, batch[0].thread_id)):
+            break  # one answer can't serve both
+        batch.append(message)
+        if goes_alone:
             break
     return batch
 
@@ -327,16 +331,22 @@ def _together(found: Iterable[Sequence[Any]], now_ms: int) -> list[int]:
 def claim(
     conn: apsw.Connection, agent: str, session_id: int, *, token: str, now_ms: int, lease_ms: int, limit: int
 ) -> Claim | None:
-    """Take the session's due messages, oldest first, then its newest context, up to *limit*; None: not its turn."""
+    """Take the session's due messages, oldest first, then its newest context, up to *limit*; None: not its turn.
+
+    Raises:
+        ClaimLost: this is no write transaction, and somebody else took some of them meanwhile.
+    """
     batch = _due(conn, agent, session_id, now_ms=now_ms, limit=limit)
     if not batch:
         return None
+    first = min(batch)
     if len(batch) < limit:
-        batch += [row[0] for row in rows(conn, CONTEXT, {"session": session_id, "limit": limit - len(batch)})]
-    found = rows(conn, _CLAIM, (json.dumps(batch), token, now_ms + lease_ms, now_ms))
-    messages = tuple(_message(row) for row in sorted(found))
-    first = next(message for message in messages if message.trigger)
-    for each in messages:
+        context = rows(conn, CONTEXT, {"session": session_id, "limit": limit - len(batch)})
+        batch += [_message(row) for row in context]
+    claim = Claim(token, session_id, agent, tuple(sorted(batch)))
+    conn.execute(_CLAIM, (claim.ids, token, now_ms + lease_ms, now_ms))
+    _check(conn, claim)
+    for each in claim.batch:
         if each.scheduled_at is not None and each.series_id is not None:
             schedule_runs.begin(conn, each.series_id, each.message_id, due_ms=each.scheduled_at, now_ms=now_ms)
     events.append(
@@ -347,9 +357,9 @@ def claim(
         agent=agent,
         channel=first.channel,
         session_id=session_id,
-        data={"batch": [message.message_id for message in messages], "attempt": first.retry_count + 1},
+        data={"batch": [message.message_id for message in claim.batch], "attempt": first.retry_count + 1},
     )
-    return Claim(token, session_id, agent, messages)
+    return claim
 
 
 def renew(conn: apsw.Connection, claim: Claim, *, lease_until: int) -> None:
@@ -487,8 +497,8 @@ def is_due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int) -
     return bool(_due(conn, agent, session_id, now_ms=now_ms, limit=1))
 
 
-TAKEN = """
-    SELECT id, status, process_after, retry_count, chat_id, thread_id, content ->> '$.own_answer', urgency = 'urgent'
+TAKEN = f"""
+    SELECT {_MESSAGE}, process_after, urgency = 'urgent'
       FROM messages
      WHERE id IN (SELECT value FROM json_each(:ids)) AND trigger = 1
      ORDER BY id
@@ -509,9 +519,9 @@ def would_gain(conn: apsw.Connection, claim: Claim, *, now_ms: int, limit: int) 
     if not waiting:
         return False
     taken = rows(conn, TAKEN, {"ids": claim.ids})
-    urgent = sorted([*waiting, *(row[:-1] for row in taken if row[-1])], key=lambda row: row[0])
-    others = [row[:-1] for row in taken if not row[-1]]
-    batch = set(_together([*urgent, *others][:limit], now_ms))
+    urgent = sorted([*waiting, *(row for row in taken if row[-1])], key=lambda row: row[0])
+    others = [row for row in taken if not row[-1]]
+    batch = {message.id for message in _together([*urgent, *others][:limit], now_ms)}
     return any(row[0] in batch for row in waiting)
 
 
@@ -522,7 +532,7 @@ def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:
         for session_id, _, is_busy, *_ in rows(conn, FIRSTS, {"agent": agent, "now": 0}):
             if is_busy:
                 found = rows(conn, RUNNING, {"agent": agent, "session": session_id})
-                batch = tuple(_message(row[:-2]) for row in found)
+                batch = tuple(_message(row) for row in found)
                 turns.append((Claim(found[0][-2], session_id, agent, batch), found[0][-1]))
     return turns
 
