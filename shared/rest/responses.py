@@ -100,13 +100,16 @@ async def get_pending(service: Service, *, query: OfChannel) -> list[Response]:
     """
     if not query.channel:
         raise Refused(400, "channel query param required")
-    return views.responses_to_fetch(
+    found: list[Response] = views.responses_to_fetch(
         service.reader,
         query.channel,
         has_adapter=query.channel in registry.NAMES,
         now_ms=clock.now_ms(),
         limit=query.limit,
     )
+    if found:
+        service.reminders.fetched(query.channel)
+    return found
 
 
 @endpoint("POST", "/api/responses", {404: "there is no such agent"})

@@ -12,9 +12,12 @@ import pytest
 
 from functions import api
 from functions.dispatch import Dispatch
+from shared.db import events
+from shared.rest.feed import Feed
+from shared.rest.reminders import Reminders
 from shared.settings import Settings
 from tests.functions.client import ask, call, frames, get, post, stream
-from tests.support import column, make_agent, make_chat, put, take, wire
+from tests.support import answer, column, make_agent, make_chat, put, take, wire
 
 
 @pytest.fixture
@@ -137,6 +140,29 @@ def test_a_client_that_heard_nothing_while_it_sent_is_told_again_of_what_waits(s
     assert [data for *_, data in again] == [data for *_, data in missed], "a viewer that knows it already can tell"
     assert again[0][2] | told == again[0][2]
     assert chosen == again[:1]
+
+
+def test_what_a_client_could_not_send_it_is_told_of_again(conn):
+    """It tries again when it hears of a response, and may hear of none for hours."""
+    answer(conn, "two", channel="cli")
+
+    async def go():
+        feed = Feed(conn, lambda _: asyncio.sleep(300))
+        reminders = Reminders(conn, feed, unsent_s=0.01)
+        reading = feed.read(events.latest_id(conn))
+        first = asyncio.create_task(anext(reading))
+        await asyncio.sleep(0)
+        reminders.fetched("cli")
+        told = [await asyncio.wait_for(first, 10), await asyncio.wait_for(anext(reading), 10)]
+        reminders.close()
+        await feed.close()
+        return told
+
+    first, again = asyncio.run(go())
+    assert first == again
+    assert [line for line in first.decode().splitlines() if not line.startswith("data: ")] == [
+        *("event: message:done", "", "event: response_ready", "")
+    ]
 
 
 def test_reset_in_a_chat_or_on_the_command_line_begins_afresh(running, conn):
