@@ -102,13 +102,13 @@ async def follow(stream: asyncio.StreamReader, line: Callable[[str], None]) -> N
 
 def is_alive(pid: int) -> bool:
     """Whether a process with this id exists and is not a zombie (a zombie holds nothing)."""
+    with contextlib.suppress(OSError):  # it has just gone, or there is no such folder
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    with contextlib.suppress(OSError):
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        return stat.rpartition(")")[2].split()[0] != "Z"
     return True

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from infra.processes import is_alive
+
 ROOT = Path(__file__).parents[2]
 PARTS = ("functions", "shared", "infra", "emulator")
 READY_LIMIT_S = 120.0
@@ -30,6 +32,11 @@ def wait_until(condition: Callable[[], Any], *, limit_s: float = 90.0, what: str
             return found
         time.sleep(0.01)
     raise AssertionError(f"{what} did not happen within {limit_s} s")
+
+
+def wait_gone(pids: list[int]) -> None:
+    """Until all of them have ended: whoever was killed is not dead at once on a busy machine."""
+    wait_until(lambda: not any(map(is_alive, pids)), what="the end of every child")
 
 
 @dataclass

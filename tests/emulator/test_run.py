@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.processes import is_alive
-from tests.emulator.harness import Emulator, command, descendants, launch, wait_until
+from tests.emulator.harness import Emulator, command, descendants, launch, wait_gone, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -209,7 +208,7 @@ def test_a_killed_supervisor_leaves_no_process_and_no_lock(emulator: Start) -> N
     running.process.kill()
     running.process.wait(60)
 
-    wait_until(lambda: not [pid for pid in pids if is_alive(pid)], what="the end of every child")
+    wait_gone(pids)
     again = emulator("--no-watch")
     assert again.status["ready"]
 
@@ -235,7 +234,7 @@ def _stop_with_an_open_stream(running: Emulator) -> float:
     took_s = time.monotonic() - begun
 
     assert code == 0
-    assert not [pid for pid in pids if is_alive(pid)]
+    wait_gone(pids)
     assert running.said("synced")
     connection.close()
     return took_s
@@ -317,4 +316,4 @@ def test_ctrl_c_while_it_starts_ends_it_cleanly(project: Path) -> None:
     pids = starting.pids()
 
     assert starting.stop() == 0
-    assert not [pid for pid in pids if is_alive(pid)]
+    wait_gone(pids)

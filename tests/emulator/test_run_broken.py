@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from emulator.cli import _first_of
-from infra.processes import is_alive
-from tests.emulator.harness import Emulator, command, launch, wait_until
+from tests.emulator.harness import Emulator, command, launch, wait_gone, wait_until
 
 
 @pytest.mark.e2e
@@ -24,7 +23,7 @@ def test_without_its_fork_server_the_emulator_ends_and_says_why(emulator: Callab
     os.kill(named["zygote"], signal.SIGKILL)
     assert running.process.wait(90) == 69
     assert "the fork server ended with code -9" in running.output.read_text()
-    assert not [pid for pid in pids if is_alive(pid)]
+    wait_gone(pids)
 
 
 @pytest.mark.e2e
@@ -72,7 +71,7 @@ def test_ctrl_c_is_heard_from_the_first_moment(project: Path, moment: str) -> No
         starting.process.kill()
     assert "Traceback" not in starting.output.read_text()
     assert '"emulator.ready"' not in starting.output.read_text()
-    assert not [pid for pid in pids if is_alive(pid)]
+    wait_gone(pids)
 
 
 def test_work_does_not_go_on_when_the_wait_for_it_is_cancelled() -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.processes import is_alive
 from shared import pointer
 from shared.bucket import Store, open_store
-from tests.emulator.harness import ROOT, Emulator, command
+from tests.emulator.harness import ROOT, Emulator, command, wait_gone
 from tests.emulator.test_s3 import ENVIRONMENT, s3_server
 
 pytestmark = pytest.mark.e2e
@@ -49,7 +48,7 @@ def test_another_machine_is_refused_and_an_emulator_that_lost_the_lease_ends(
     taken_by_another(open_store(url, ENVIRONMENT))
     assert running.process.wait(90) == 73
     assert "may no longer replicate: elsewhere" in running.output.read_text()
-    assert not [pid for pid in pids if is_alive(pid)]
+    wait_gone(pids)
 
 
 def test_a_bucket_that_somebody_else_replicates_to_is_left_alone(

@@ -1,15 +1,14 @@
 import asyncio
-import contextlib
 import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from functions import dispatch
 from functions.dispatch import Dispatch, Running
+from infra.processes import is_alive
 from shared import clock, turns
 from shared.db import agents, messages
 from shared.db.connection import rows, transaction
@@ -387,18 +386,12 @@ def test_an_agents_row_that_goes_missing_under_a_turn_is_told(conn):
 LEAVER = """
 import json, os, subprocess, sys
 json.load(sys.stdin)
-left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 with open("left", "w") as note:
     note.write(f"{left.pid}")
 os.rename("left", "ready")
-import time; time.sleep(60)
+import time; time.sleep(600)
 """
-
-
-def is_alive(pid):
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-    return False
 
 
 async def until(condition):
@@ -427,8 +420,7 @@ def test_a_cancelled_turn_leaves_nothing_behind_that_hid_in_a_session_of_its_own
         await service.claim_and_start()
         await until(lambda: not service.worker.running)
         await service.close()
-        return left
+        await until(lambda: not is_alive(left))
 
-    left = asyncio.run(asyncio.wait_for(go(), 120))
-    assert not is_alive(left)
+    asyncio.run(asyncio.wait_for(go(), 120))
     assert row(conn, "messages")["status"] == "cancelled"

@@ -5,11 +5,11 @@ import json
 import sys
 import threading
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from functions.dispatch import Dispatch
+from infra.processes import is_alive
 from shared import clock
 from shared.db import messages
 from shared.db.connection import open_connection, rows, transaction
@@ -72,10 +72,7 @@ def working(deed):
 
 def is_gone(pid):
     """Ended; nobody may have asked for its exit code yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
+    return not is_alive(pid)
 
 
 # -- cancel
@@ -219,7 +216,7 @@ def test_something_urgent_interrupts_the_turn_and_runs_with_what_it_took(conn, c
         put(conn, "go", agent="coder", urgency="urgent")
         service.worker.wake()
         await until(lambda: set(column(conn, STATUS)) == {"completed"})
-        assert all(map(is_gone, run["pids"]))
+        await until(lambda: all(map(is_gone, run["pids"])))
 
     working(deed)
     assert coder()[-1]["texts"] == ["stay", "context", "normal", "go"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from infra.processes import is_alive
 from shared.agents import program
 from shared.agents.program import Program
 
@@ -34,19 +35,12 @@ asyncio.run(go())
 """
 
 
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize("without_setpriv", [False, True])
 def test_it_ends_when_we_are_killed_outright(without_setpriv):
     code = KILLED.format(without_setpriv=without_setpriv)
-    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=False)
+    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL
-    pid, deadline = int(killed.stdout), time.monotonic() + 10
+    pid, deadline = int(killed.stdout), time.monotonic() + 60
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(pid)
@@ -98,7 +92,7 @@ def test_a_start_that_is_cancelled_at_any_moment_leaves_neither_pipe_nor_process
             begun = await starting
             begun.kill()
             begun.close()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while held() - before and time.monotonic() < deadline:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0)
         return held() - before
