@@ -13,7 +13,7 @@ from shared.agents.providers.command import Command
 
 LEAVES = """
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(15)"], start_new_session={apart})
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(45)"], start_new_session={apart})
 print(child.pid)
 sys.exit("oops" if {fails} else 0)
 """
@@ -30,9 +30,11 @@ def run(source, runner, times=1):
     async def go():
         before = descriptors()
         for _ in range(times):
-            async with asyncio.timeout(10), contextlib.aclosing(Command().run(turn)) as events:
+            async with asyncio.timeout(30), contextlib.aclosing(Command().run(turn)) as events:
                 found = [event async for event in events]
-        await asyncio.sleep(0.05)
+        over = asyncio.get_running_loop().time() + 30
+        while descriptors() - before > 1 and asyncio.get_running_loop().time() < over:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
         return found, descriptors() - before
 
     return runner(go())
