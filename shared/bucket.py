@@ -1,9 +1,8 @@
 """Small objects beside a replica, in an S3 bucket or in a folder: read, looked for, and written only if unchanged.
 
 Litestream moves the data; this is for the object that says who may (``shared/pointer.py``), and for the removal of data
-that nobody needs. A write names what it
-replaces (``If-Match``, or ``If-None-Match: *``), so of two writers exactly one succeeds. How old an object is comes
-from the store's clock: two machines need not agree about the time.
+that nobody needs. A write names what it replaces (``If-Match``, or ``If-None-Match: *``), so of two writers exactly one
+succeeds. How old an object is comes from the store's clock: two machines need not agree about the time.
 
 The client is our own because the AWS SDK is no dependency of what runs: one signature (Signature Version 4,
 https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html), four requests.
