@@ -37,12 +37,15 @@ def show_queue(api: Rest) -> Answer:
 def list_messages(
     api: Rest,
     status: Annotated[
-        Literal["dead", "processing"], typer.Option(help="dead: what was given up; processing: what runs.")
+        Literal["dead", "processing", "pending"],
+        typer.Option(help="dead: what was given up; processing: what runs; pending: what waits."),
     ] = "dead",
     limit: Limit = 100,
 ) -> Answer:
-    """What was given up and why, newest first; or what runs, oldest first."""
+    """What was given up and why, newest first; or what runs or waits, oldest first."""
     found = api.get("queue", status, limit=limit)
+    if status == "pending":
+        return answer(found, _waiting(found))
     if status == "processing":
         return answer(found, _running(found))
     again = api.typed("messages retry MESSAGE")
@@ -148,6 +151,28 @@ def _dead(found: list[dict[str, Any]]) -> Table:
             for each in found
         ],
         "No message was given up.",
+    )
+
+
+def _waiting(found: list[dict[str, Any]]) -> Table:
+    now_ms = clock.now_ms()
+    return Table(
+        ("message", "agent", "channel", "who", "asked", "what", "not before", "tries", "why"),
+        [
+            (
+                each["messageId"],
+                each["agent"],
+                each["channel"],
+                each["sender"],
+                when(each["createdAt"]),
+                cut(each["message"]),
+                when(each["processAfter"]) if (each["processAfter"] or 0) > now_ms else "",
+                each["retryCount"] or "",
+                cut(each["lastError"] or "", 100),
+            )
+            for each in found
+        ],
+        "Nothing waits.",
     )
 
 

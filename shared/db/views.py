@@ -28,6 +28,19 @@ PROCESSING = """
      LIMIT :limit
 """
 
+# The ids come from the index alone: much may wait, and few are shown.
+PENDING = """
+    SELECT id, message_id, channel, sender, message, agent, retry_count, last_error, process_after, created_at
+      FROM messages
+     WHERE id IN (SELECT id
+                    FROM messages INDEXED BY messages_open
+                   WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND status = 'pending'
+                     AND (:agent IS NULL OR agent = :agent)
+                   ORDER BY id
+                   LIMIT :limit)
+     ORDER BY id
+"""
+
 OPEN_BY_AGENT = """
     SELECT agent, sum(status = 'pending'), sum(status = 'processing')
       FROM messages
@@ -50,6 +63,14 @@ def open_by_agent(conn: apsw.Connection) -> list[Shown]:
         {"agent": agent, "pending": pending, "queued": 0, "processing": processing}
         for agent, pending, processing in rows(conn, OPEN_BY_AGENT)
     ]
+
+
+def pending(conn: apsw.Connection, *, agent: str | None, limit: int) -> list[Shown]:
+    """The messages that wait for a turn, of one agent or of all, oldest first."""
+    return _shown(
+        "id messageId channel sender message agent retryCount lastError processAfter createdAt",
+        rows(conn, PENDING, {"agent": agent, "limit": limit}),
+    )
 
 
 def processing(conn: apsw.Connection, *, now_ms: int, limit: int) -> list[Shown]:

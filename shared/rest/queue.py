@@ -39,6 +39,21 @@ class OfAgent(TypedDict):
     processing: int
 
 
+class Pending(TypedDict):
+    """A message that waits for its turn: since when, not before when, and what went wrong, if it was tried."""
+
+    id: int
+    messageId: str
+    channel: str
+    sender: str
+    message: str
+    agent: str
+    retryCount: int
+    lastError: str | None
+    processAfter: int | None
+    createdAt: int
+
+
 class Processing(TypedDict):
     """A message that a turn has; its process is taken to be alive while the turn's lease runs. *duration* in ms."""
 
@@ -89,6 +104,12 @@ class Many(Query):
     limit: int = Field(default=1000, ge=1, le=1000)
 
 
+class Waiting(Many):
+    """Of which agent."""
+
+    agent: str | None = Field(default=None, max_length=64)
+
+
 @endpoint("GET", "/api/queue/status")
 async def queue_status(service: Service) -> Status:
     """The queue in numbers."""
@@ -108,6 +129,13 @@ async def queue_status(service: Service) -> Status:
 async def queue_agents(service: Service) -> list[OfAgent]:
     """The agents that have something open."""
     return views.open_by_agent(service.reader)
+
+
+@endpoint("GET", "/api/queue/pending")
+async def queue_pending(service: Service, *, query: Waiting) -> list[Pending]:
+    """What waits, oldest first; what is scheduled too."""
+    found: list[Pending] = views.pending(service.reader, agent=query.agent, limit=query.limit)
+    return found
 
 
 @endpoint("GET", "/api/queue/processing")
@@ -156,4 +184,4 @@ async def _of_the_dead(service: Service, work: Callable[[apsw.Connection], objec
         raise Refused(404, "dead message not found") from None
 
 
-ENDPOINTS = (queue_status, queue_agents, queue_processing, kill, queue_dead, retry, delete)
+ENDPOINTS = (queue_status, queue_agents, queue_pending, queue_processing, kill, queue_dead, retry, delete)

@@ -101,6 +101,7 @@ SAMPLES = {
     ("POST", "/api/messages/{id}/cancel"): [("waiting_1", 200), ("waiting_1", 409), ("nobody", 404)],
     ("GET", "/api/queue/status"): [200],
     ("GET", "/api/queue/agents"): [200],
+    ("GET", "/api/queue/pending"): [200, ("?agent=coder", 200)],
     ("GET", "/api/queue/processing"): [200],
     ("POST", "/api/queue/processing/{id}/kill"): [("4", 200), ("4", 404), ("x", 404)],
     ("GET", "/api/queue/dead"): [200],

@@ -98,6 +98,20 @@ def test_what_waits_is_cancelled_and_what_runs_is_seen(postroom: Postroom) -> No
     assert statuses(postroom, "messages") == ["cancelled"]
 
 
+def test_what_waits_is_seen_with_why_it_was_not_answered_yet(postroom: Postroom) -> None:
+    assert postroom.run("messages", "list", "--status", "pending").stdout == "Nothing waits.\n"
+    put(postroom.conn, "tried", given_id="m_9")
+    claim = take(postroom.conn)
+    assert claim is not None
+    with transaction(postroom.conn):
+        turns.fail(postroom.conn, claim, Failure("the model is busy", retryable=True), ONCE, now_ms=NOW)
+    put(postroom.conn, "fresh", agent="assistant", chat="200")
+    _, first, second = postroom.run("messages", "list", "--status", "pending").stdout.splitlines()
+    assert (first.split()[0], first.endswith("1      the model is busy")) == ("m_9", True)
+    assert second.rstrip().endswith("fresh")
+    assert [each["retryCount"] for each in postroom.json("messages", "list", "--status", "pending")] == [1, 0]
+
+
 def test_the_queue_in_numbers(postroom: Postroom) -> None:
     assert "Nothing waits for any agent." in postroom.run("queue").stdout
     give_up(postroom, "m_7")
