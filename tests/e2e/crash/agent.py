@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 
-LOCK_PATIENCE_S = 1.0  # a process that was killed may need a moment to be gone
+LOCK_PATIENCE_S = 5.0  # a process that was killed is gone when it is next scheduled
 
 
 def main() -> None:

@@ -381,7 +381,7 @@ def query(path: Path, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
     """Rows of a database."""
     conn = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        conn.set_busy_timeout(5000)
+        conn.set_busy_timeout(30_000)
         return conn.execute(sql, parameters).fetchall()
     finally:
         conn.close()

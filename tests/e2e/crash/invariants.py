@@ -69,7 +69,8 @@ def _is_synced(post: Post) -> bool:
 def journal(post: Post) -> list[dict[str, Any]]:
     """What the agents wrote, in the order in which it happened."""
     path = post.record / "turns"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    whole, _, _ = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def _key(text: str) -> str:

@@ -19,7 +19,7 @@ from tests.e2e.test_first_light import say, sent
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
 SECONDS = 14
-TAKEOVER_S = 6.0
+TAKEOVER_S = 30.0  # with nobody else on the machine it is half a second
 
 
 def test_of_two_dispatches_and_two_delivers_one_works_and_the_other_takes_over(
@@ -87,7 +87,7 @@ def test_the_one_that_works_is_woken_and_not_the_one_that_waits(make_post: Make,
 
     platform.deliver(platform.write("100", "c100 0000 | ok"), post.port("ingest"))
 
-    until("the turn", lambda: invariants.journal(post), 3)
+    until("the turn", lambda: invariants.journal(post))
 
 
 def test_a_second_emulator_on_the_same_folder_is_refused_and_touches_nothing(system: System) -> None:
@@ -98,7 +98,7 @@ def test_a_second_emulator_on_the_same_folder_is_refused_and_touches_nothing(sys
     argv = [sys.executable, "-m", "emulator.cli", "run", "--state", system.state, "--port", "0", "--log", "json"]
 
     for _ in range(2):
-        second = subprocess.run(argv, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=60)
+        second = subprocess.run(argv, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=180)
         assert second.returncode not in (0, None)
         assert "in use" in second.stdout + second.stderr
 
