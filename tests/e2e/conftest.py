@@ -1,5 +1,6 @@
 """The whole system on real processes: a running emulator, and what a test needs to talk to it and to break it."""
 
+import http.client
 import json
 import os
 import signal
@@ -113,6 +114,8 @@ class System:
                 status, text = answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read().decode()
+        except http.client.HTTPException as error:  # whoever answered was killed in the middle
+            raise ConnectionError(repr(error)) from error
         try:
             return status, json.loads(text)
         except ValueError:
