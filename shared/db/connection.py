@@ -26,6 +26,7 @@ _WAL_STEP_PAGES = 1000
 _READERS_S = 0.005  # longer than a function reads
 _MOST_DOUBLINGS = 5
 _TRIES = 3
+_STATEMENTS = 256  # kept prepared, by use and not by text: each row of an executemany pushes out another one's
 
 _gates: dict[str, "_Gate"] = {}
 _gates_lock = threading.Lock()
@@ -70,7 +71,7 @@ def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
             f"apsw {apsw.apsw_version()} carries SQLite {apsw.sqlite_lib_version()}; 3.51.3 or newer is needed"
         )
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    conn = apsw.Connection(str(path), flags=flags)
+    conn = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
     # Else every statement that could use a partial index is planned anew whenever a value is bound: twice its time.
     conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     conn.set_busy_handler(_BusyHandler())

@@ -4,8 +4,9 @@ import apsw
 import pytest
 
 from shared import turns
-from shared.db import claims, sessions
+from shared.db import claims, messages, sessions
 from shared.db.connection import rows, transaction
+from shared.db.messages import NewMessage
 from shared.errors import ClaimLost
 from shared.turns import Failure, RetryPolicy, Said
 from tests.support import LEASE, NOW, column, dump, make_session, put, row, take
@@ -249,3 +250,23 @@ def test_the_session_of_a_settled_turn_is_free_again(conn):
     put(conn)
     settle(conn, take(conn, limit=1))
     assert [each.session_id for each in claims.ready(conn, now_ms=NOW)] == [make_session(conn)[1]]
+
+
+def test_a_large_turn_leaves_prepared_what_the_next_one_needs(conn):
+    """apsw keeps the statements that were used last, and counts each row of an ``executemany`` as a use."""
+    _, session = make_session(conn)
+    new = NewMessage(id_prefix="telegram", agent="assistant", session_id=session, sender="Ana", message="hello")
+
+    def turn():
+        with transaction(conn):
+            messages.enqueue_many(conn, [new] * 20, now_ms=NOW)
+        with transaction(conn):
+            claim = claims.claim(conn, "assistant", session, token="t", now_ms=NOW, lease_ms=LEASE, limit=20)
+        with transaction(conn):
+            turns.settle(conn, claim, [Said("hi", each) for each in claim.asked], None, now_ms=NOW)
+        assert len(claim.asked) == 20
+
+    turn()
+    prepared = conn.cache_stats()["misses"]
+    turn()
+    assert conn.cache_stats()["misses"] == prepared
