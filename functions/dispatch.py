@@ -58,7 +58,6 @@ class Running:
     batch_size: int
     is_suspect: bool = False
     task: asyncio.Task[None] | None = None
-    has_begun: bool = False
     is_interruptible: bool = False
 
 
@@ -110,6 +109,7 @@ class Dispatch:
                 running = Running(claim, self._batch_size(taken), taken.is_suspect)
                 self._running[claim.session_id] = running
                 running.task = self.worker.start(self.turn(running))
+            await asyncio.sleep(0)  # they begin: the next look may interrupt each of them
             self.kicker.kick("api")
             if messages.is_unannounced(self.reader):
                 return 0.0
@@ -177,11 +177,9 @@ class Dispatch:
         now_ms = clock.now_ms()
         urgent = claims.urgent_sessions(self.reader, now_ms=now_ms)
         for session, running in self._running.items():
-            if not running.has_begun:
-                asyncio.get_running_loop().call_soon(self.worker.wake)  # its task begins first; then look again
-            elif not running.is_interruptible:
+            if not running.is_interruptible:
                 continue
-            elif not claims.is_held(self.reader, running.claim):
+            if not claims.is_held(self.reader, running.claim):
                 self._end_early(running, "cancelled")
             elif session in urgent and claims.would_gain(
                 self.reader, running.claim, now_ms=now_ms, limit=running.batch_size
@@ -218,7 +216,7 @@ class Dispatch:
         renewal = asyncio.create_task(self._renew(claim, this.cancel if this else lambda: None))
         started_ms = clock.now_ms()
         try:
-            running.has_begun = running.is_interruptible = True
+            running.is_interruptible = True
             outcome = await self._run(claim)
             running.is_interruptible = False
             await self._end(claim, outcome)
