@@ -169,10 +169,10 @@ def race(db: Path, script: str, arguments: Sequence[Sequence[object]]) -> list[s
             )
             for each in arguments
         ]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not all(is_at(process, gate) for process in running) and time.monotonic() < deadline:
             time.sleep(0.01)
-    ended = [(*process.communicate(timeout=60), process.returncode) for process in running]
+    ended = [(*process.communicate(timeout=180), process.returncode) for process in running]
     assert [(error, code) for _, error, code in ended] == [("", 0)] * len(ended)
     return [out.strip() for out, _, _ in ended]
 

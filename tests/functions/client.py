@@ -57,7 +57,7 @@ async def stream(query="", *, started=None, **headers):
 
     task = asyncio.create_task(app_of(api)(scope, receive, send))
     try:
-        assert (await asyncio.wait_for(queue.get(), 10))["event"] == "connected"
+        assert (await asyncio.wait_for(queue.get(), 60))["event"] == "connected"
         yield queue
     finally:
         task.cancel()
@@ -66,7 +66,7 @@ async def stream(query="", *, started=None, **headers):
 
 async def frames(queue, count):
     """The next *count* frames, as (id or None, name, data)."""
-    found = [await asyncio.wait_for(queue.get(), 10) for _ in range(count)]
+    found = [await asyncio.wait_for(queue.get(), 60) for _ in range(count)]
     return [(block.get("id"), block["event"], json.loads(block["data"])) for block in found]
 
 

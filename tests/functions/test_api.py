@@ -141,7 +141,7 @@ def test_waiting_ends_when_the_answer_is_there(serving, until, conn):
             await asyncio.sleep(0.01)
             assert not asking.done()
             await dispatch.claim_and_start()
-            reply = await asyncio.wait_for(asking, 10)
+            reply = await asyncio.wait_for(asking, 60)
         await dispatch.close()
         return reply.json()
 

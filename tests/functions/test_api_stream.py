@@ -286,12 +286,12 @@ def test_many_readers_share_one_reading_of_each_row(serving, append, conn):
             reading = [asyncio.create_task(anext(each)) for each in feeds]
             await asyncio.sleep(0)
             append("first")
-            await asyncio.wait_for(asyncio.gather(*reading), 10)
+            await asyncio.wait_for(asyncio.gather(*reading), 60)
             statements.clear()
             reading = [asyncio.create_task(anext(each)) for each in feeds]
             await asyncio.sleep(0)
             append("second")
-            found = await asyncio.wait_for(asyncio.gather(*reading), 10)
+            found = await asyncio.wait_for(asyncio.gather(*reading), 60)
             for each in feeds:
                 await each.aclose()
             assert service.feed.readers == 0
@@ -320,11 +320,11 @@ def test_a_reader_that_fell_behind_what_is_kept_goes_on_from_the_rows(conn):
                 for _ in range(10):
                     events.append(conn, "e", now_ms=1)
             news.set()
-            seen["quick"] += await asyncio.wait_for(anext(quick), 10)
+            seen["quick"] += await asyncio.wait_for(anext(quick), 60)
         while seen["quick"].count(b"id:") < 101:
-            seen["quick"] += await asyncio.wait_for(anext(quick), 10)
+            seen["quick"] += await asyncio.wait_for(anext(quick), 60)
         while seen["slow"].count(b"id:") < 101:
-            seen["slow"] += await asyncio.wait_for(anext(slow), 10)
+            seen["slow"] += await asyncio.wait_for(anext(slow), 60)
         kept = feed.kept_bytes
         await slow.aclose()
         await quick.aclose()
@@ -356,7 +356,7 @@ def test_silence_is_broken_by_a_comment_that_keeps_the_place(conn):
 
         feed = Feed(conn, wait, comment_every_s=0.05)
         reading = feed.read(0, frozenset(["mine"]))
-        found = [await asyncio.wait_for(anext(reading), 10) for _ in range(2)]
+        found = [await asyncio.wait_for(anext(reading), 60) for _ in range(2)]
         await reading.aclose()
         return found
 
@@ -394,7 +394,7 @@ def test_a_reader_that_takes_nothing_is_let_go(conn):
             if message["type"] == "http.response.body":
                 await _never()
 
-        await asyncio.wait_for(_reading(feed, stuck, _never), 10)
+        await asyncio.wait_for(_reading(feed, stuck, _never), 60)
         return feed.readers
 
     assert asyncio.run(go()) == 0
@@ -416,7 +416,7 @@ def test_a_reader_that_goes_leaves_nothing_behind(conn):
         while not feed.readers:  # noqa: ASYNC110 - it tells nobody that it reads
             await asyncio.sleep(0)
         gone.set()
-        await asyncio.wait_for(reading, 10)
+        await asyncio.wait_for(reading, 60)
         return feed.readers, len(asyncio.all_tasks())
 
     assert asyncio.run(go()) == (0, 1)
@@ -439,7 +439,7 @@ def test_a_reader_that_goes_in_the_instant_of_an_event_goes(conn):
         while feed.kept_bytes == 0:  # noqa: ASYNC110 - the very turn of the loop in which the reader is woken
             await asyncio.sleep(0)
         reading.cancel()
-        await asyncio.wait((reading,), timeout=10)
+        await asyncio.wait((reading,), timeout=60)
         return reading.cancelled()
 
     assert asyncio.run(go())

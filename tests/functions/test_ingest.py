@@ -314,6 +314,7 @@ class Litestream:
 def replicated(serving, environment, monkeypatch, conn):
     """Ingest that waits for the replica, and the Litestream that it asks."""
     monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
+    monkeypatch.setenv("POSTROOM_REPLICATION_TIMEOUT_MS", "60000")
     monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(environment / "l.sock"))
     permit.give(environment / "l.sock", math.inf)
 

@@ -70,7 +70,7 @@ class ChannelClient:
         """Drain whenever the stream says that something for the channel is done."""
         await self.drain()
         while len(self.sent) < until:
-            block = await asyncio.wait_for(queue.get(), 10)
+            block = await asyncio.wait_for(queue.get(), 60)
             data = json.loads(block.get("data", "{}"))
             if block.get("event") in ("message:done", "response_ready") and data["channel"] == self.channel:
                 await self.drain()
@@ -92,7 +92,7 @@ def test_a_channel_client_hears_fetches_sends_and_acknowledges(running, conn, ch
                 "agent": "assistant",
             }
             proactive = await http.post("/api/responses", json=body)
-            await asyncio.wait_for(listening, 20)
+            await asyncio.wait_for(listening, 120)
             left = (await http.get(f"/api/responses/pending?channel={channel}")).json()
             return client.sent, proactive.json(), left
 
@@ -111,7 +111,7 @@ def test_a_client_that_was_away_finds_all_that_waits_oldest_first(running, conn)
             for number in range(3):
                 name = f"m{number}"
                 await client.receive(f"text {number}", "Ana", "4711", name)
-                await http.get(f"/api/messages/{name}?wait=10")
+                await http.get(f"/api/messages/{name}?wait=60")
             await client.drain()
             return [text for _, text, *_ in client.sent]
 
@@ -153,7 +153,7 @@ def test_what_a_client_could_not_send_it_is_told_of_again(conn):
         first = asyncio.create_task(anext(reading))
         await asyncio.sleep(0)
         reminders.fetched("cli")
-        told = [await asyncio.wait_for(first, 10), await asyncio.wait_for(anext(reading), 10)]
+        told = [await asyncio.wait_for(first, 60), await asyncio.wait_for(anext(reading), 60)]
         reminders.close()
         await feed.close()
         return told
@@ -182,7 +182,7 @@ def test_reset_in_a_chat_or_on_the_command_line_begins_afresh(running, conn):
                 if number == 2:
                     folder = leave((await http.get("/api/settings")).json()["workspace"]["path"])
                 await client.receive("!count", "Ana", "4711", f"m{number}", agent="coder")
-                await http.get(f"/api/messages/m{number}?wait=10")
+                await http.get(f"/api/messages/m{number}?wait=60")
             await client.drain()
             return folder, [text for _, text, *_ in client.sent]
 
@@ -294,7 +294,7 @@ def test_the_offices_chat_writes_to_an_agent_and_reads_its_history(running, conn
         async with running() as http:
             body = {"message": "@coder hello", "sender": "Web", "channel": "web"}
             message_id = (await http.post("/api/message", json=body)).json()["messageId"]
-            await http.get(f"/api/messages/{message_id}?wait=10")
+            await http.get(f"/api/messages/{message_id}?wait=60")
             newest = (await http.get("/api/agents/coder/messages?limit=200&since_id=0")).json()
             later = (await http.get(f"/api/agents/coder/messages?limit=200&since_id={newest[1]['id']}")).json()
             of = {

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from shared import worker
 from shared.kick import Kicker
 from shared.worker import Backlog, Worker
 
@@ -44,7 +45,7 @@ class Steps:
 
     async def until(self, count):
         async with self.stepped:
-            await asyncio.wait_for(self.stepped.wait_for(lambda: len(self.told) >= count), 10)
+            await asyncio.wait_for(self.stepped.wait_for(lambda: len(self.told) >= count), 60)
 
 
 def run(work):
@@ -208,13 +209,15 @@ def test_a_second_worker_waits_until_the_first_has_stopped(tmp_path, sockets):
     assert run(work) == ["repair", "step"]
 
 
-def test_one_that_never_got_its_turn_stops_at_once(tmp_path, sockets):
+def test_one_that_never_got_its_turn_stops_at_once(tmp_path, sockets, monkeypatch):
+    monkeypatch.setattr(worker, "_STOP_PATIENCE_S", 600.0)
+
     async def work():
         first, second = (Steps(tmp_path / "p.db", sockets) for _ in range(2))
         first.worker.begin()
         await first.until(2)
         second.worker.begin()
-        await asyncio.wait_for(second.worker.stop(), 1)
+        await asyncio.wait_for(second.worker.stop(), 60)
         await first.worker.stop()
         return second.told
 

@@ -23,7 +23,7 @@ def test_a_lock_file_that_can_not_be_opened_is_tried_again(tmp_path):
         await asyncio.sleep(0)
         in_its_place.rmdir()
         worker.wake()
-        await asyncio.wait_for(worked.wait(), 5)
+        await asyncio.wait_for(worked.wait(), 60)
         await worker.stop()
 
     with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as sockets:

@@ -49,7 +49,7 @@ def test_whoever_waits_gets_it(tmp_path):
         await asyncio.sleep(0)
         assert not second.is_held
         first.release()
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 60)
         return second.is_held
 
     assert asyncio.run(wait())

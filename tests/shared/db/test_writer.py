@@ -38,7 +38,7 @@ class Stopped:
 
     def __call__(self, conn):
         self.begun.set()
-        assert self.go.wait(10)
+        assert self.go.wait(60)
 
 
 def pile_up(writer, works, **options):
@@ -47,7 +47,7 @@ def pile_up(writer, works, **options):
     async def gather():
         stopped = Stopped()
         first = asyncio.create_task(writer.run(stopped))
-        await asyncio.to_thread(stopped.begun.wait, 10)
+        await asyncio.to_thread(stopped.begun.wait, 60)
         asked = [asyncio.create_task(writer.run(work, **options)) for work in works]
         await asyncio.sleep(0)
         stopped.go.set()
@@ -138,7 +138,7 @@ def test_a_group_with_one_durable_job_is_durable(writer):
     async def gather():
         stopped = Stopped()
         first = asyncio.create_task(writer.run(stopped, durable=False))
-        await asyncio.to_thread(stopped.begun.wait, 10)
+        await asyncio.to_thread(stopped.begun.wait, 60)
         asked = [
             asyncio.create_task(writer.run(lambda own: scalar(own, "PRAGMA synchronous"), durable=durable))
             for durable in (False, True)
@@ -169,7 +169,7 @@ def test_work_is_done_although_whoever_asked_went_away(writer, conn):
     async def go():
         stopped = Stopped()
         first = asyncio.create_task(writer.run(stopped))
-        await asyncio.to_thread(stopped.begun.wait, 10)
+        await asyncio.to_thread(stopped.begun.wait, 60)
         gone = asyncio.create_task(writer.run(put("gone")))
         await asyncio.sleep(0)
         gone.cancel()
@@ -216,11 +216,11 @@ def test_a_transaction_that_is_given_up_in_the_middle_fails_for_the_whole_group(
 def test_a_database_that_can_not_be_opened_is_an_error_and_no_silence(tmp_path, fresh_database):
     folder = tmp_path / "later"
     writer = Writer(folder / "p.db")
-    (error,) = run(asyncio.wait_for(writer.run(put("a")), 10))
+    (error,) = run(asyncio.wait_for(writer.run(put("a")), 60))
     assert isinstance(error, apsw.CantOpenError)
     folder.mkdir()
     (folder / "p.db").write_bytes(fresh_database.read_bytes())
-    assert run(asyncio.wait_for(writer.run(put("a")), 10)) == [None]
+    assert run(asyncio.wait_for(writer.run(put("a")), 60)) == [None]
     writer.close()
 
 
@@ -231,7 +231,7 @@ def test_the_loop_goes_on_while_the_database_is_locked(writer, conn):
             for _ in range(5):
                 await asyncio.sleep(0)
             assert not asked.done()
-        await asyncio.wait_for(asked, 10)
+        await asyncio.wait_for(asked, 60)
 
     asyncio.run(go())
     assert meta.get(conn, "a") == "x"
