@@ -111,7 +111,7 @@ def test_the_question_names_the_database_and_asks_to_wait(folder):
         await waits.confirm("telegram")
         return stranger.asked
 
-    assert play(folder, scenario) == [{"path": str(folder / "p.db"), "wait": True, "timeout": 2}]
+    assert play(folder, scenario) == [{"path": str(folder / "p.db"), "wait": True, "timeout": 60}]
 
 
 def test_who_comes_meanwhile_shares_the_next_answer_and_not_the_one_under_way(folder):
