@@ -93,7 +93,7 @@ def test_a_telegram_message_is_answered_replicated_and_counted_by_spark(lasting:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
     assert job.returncode == 0, job.stderr

@@ -1,5 +1,6 @@
 """The whole emulator on real processes."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -226,17 +227,17 @@ def _stop_with_an_open_stream(running: Emulator) -> float:
     """The seconds that it took."""
     pids = running.pids()
     connection = http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=60)
-    connection.request("GET", "/api/events/stream")
-    assert connection.getresponse().status == 200
+    with contextlib.closing(connection):
+        connection.request("GET", "/api/events/stream")
+        assert connection.getresponse().status == 200
 
-    begun = time.monotonic()
-    code = running.stop(signal.SIGTERM)
-    took_s = time.monotonic() - begun
+        begun = time.monotonic()
+        code = running.stop(signal.SIGTERM)
+        took_s = time.monotonic() - begun
 
     assert code == 0
     wait_gone(pids)
     assert running.said("synced")
-    connection.close()
     return took_s
 
 

@@ -25,7 +25,7 @@ print(json.dumps([made, threading.active_count(), len(apsw.connections()), modul
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_importing_a_function_opens_nothing(name):
-    done = subprocess.run([sys.executable, "-c", _IMPORT, name], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", _IMPORT, name], capture_output=True, text=True, timeout=180)
     assert (done.stderr, done.returncode) == ("", 0)
     assert json.loads(done.stdout) == [[], 1, 0, f"functions.{name}"]
 
@@ -59,7 +59,7 @@ CALLS = {
 def test_the_stock_framework_serves_it(name):
     method, path, headers, body, status = CALLS[name]
     command = [sys.executable, "-c", _STOCK, name, method, path, json.dumps(headers), body]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     healthy, code, text = json.loads(done.stdout.splitlines()[-1])
     assert healthy == {"ok": True, "function": name}

@@ -501,7 +501,7 @@ def test_two_processes_that_consume_at_once_never_get_the_same(conn, db):
     consumers = [
         subprocess.Popen([sys.executable, "-c", CONSUMER, str(db)], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
-    outputs = [consumer.communicate(timeout=60)[0] for consumer in consumers]
+    outputs = [consumer.communicate(timeout=180)[0] for consumer in consumers]
     got = [int(line) for output in outputs for line in output.split()]
     assert sorted(got) == sent
     assert [consumer.returncode for consumer in consumers] == [0, 0, 0]

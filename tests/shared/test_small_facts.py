@@ -117,7 +117,7 @@ log.info("odd.facts", folder=pathlib.Path("/x"), half=chr(0xD800), error=ValueEr
 
 @pytest.fixture(scope="module")
 def lines():
-    done = subprocess.run([sys.executable, "-c", _LOGGING], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", _LOGGING], capture_output=True, text=True, check=True, timeout=180)
     assert done.stderr == ""
     return [json.loads(line) for line in done.stdout.splitlines()]
 

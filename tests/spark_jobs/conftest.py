@@ -55,7 +55,7 @@ class Primary:
             env=replicas._environment(self.url),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
 
@@ -103,11 +103,11 @@ def s3() -> Iterator[str]:
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         endpoint = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         while True:
             try:
                 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-                direct.open(urllib.request.Request(f"{endpoint}/bucket", method="PUT"), timeout=5).close()
+                direct.open(urllib.request.Request(f"{endpoint}/bucket", method="PUT"), timeout=30).close()
                 break
             except OSError:
                 assert time.monotonic() < deadline, "moto does not start"
@@ -116,7 +116,7 @@ def s3() -> Iterator[str]:
         yield endpoint
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        server.wait(timeout=60)
 
 
 @pytest.fixture(scope="session")

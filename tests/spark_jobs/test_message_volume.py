@@ -175,7 +175,7 @@ def test_it_runs_under_spark_submit_from_s3(spark, make_primary, s3, tmp_path):
     command = [submit, "spark_jobs/message_volume.py", "--replica", primary.url, "--out", str(tmp_path / "out")]
     command += ["--cache-dir", str(tmp_path / "cache")]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, umask=0o022, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, umask=0o022, check=False
     )
 
     assert done.returncode == 0, done.stderr

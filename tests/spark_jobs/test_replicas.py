@@ -114,7 +114,7 @@ def test_of_many_readers_at_once_one_restores(primary, cache):
     )
     command = [sys.executable, "-c", script, pin.url, pin.txid, pin.timestamp, str(cache)]
     readers = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    said = "".join(reader.communicate(timeout=60)[1] for reader in readers)
+    said = "".join(reader.communicate(timeout=300)[1] for reader in readers)
 
     assert [reader.returncode for reader in readers] == [0] * 4, said
     assert said.count("replica.restored") == 1

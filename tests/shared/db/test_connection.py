@@ -38,7 +38,7 @@ def test_who_finds_a_new_file_in_other_hands_waits_at_the_gate(tmp_path):
         while process.poll() is None and not is_at(process, gate):
             time.sleep(0.01)
         other.execute("COMMIT")
-    assert process.communicate(timeout=60) == ("wal\n", "")
+    assert process.communicate(timeout=180) == ("wal\n", "")
     assert scalar(open_connection(path), "PRAGMA journal_mode") == "wal"
 
 

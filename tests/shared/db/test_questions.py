@@ -136,7 +136,7 @@ def test_of_processes_that_answer_at_once_one_wins(conn, db):
     for person in people.values():
         person.stdin.write("go\n")
         person.stdin.flush()
-    won = {name: person.communicate(timeout=60)[0].split() for name, person in people.items()}
+    won = {name: person.communicate(timeout=180)[0].split() for name, person in people.items()}
     assert sorted(id_ for ids in won.values() for id_ in ids) == sorted(asked)
     assert all(questions.get(conn, id_).answer == name for name, ids in won.items() for id_ in ids)
     assert types(conn).count("question_answered") == len(asked)
