@@ -562,7 +562,7 @@ def test_a_kill_between_the_decision_and_what_follows_leaves_nothing_half_done(c
     before = dump(conn)
     for statements in itertools.count(1, 4):
         command = [sys.executable, "-c", KILLED, str(db), approval.approval_id, str(statements)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=180)
         if ended.stdout == "done\n":
             break
         assert ended.returncode == -signal.SIGKILL, ended.stderr
