@@ -200,7 +200,7 @@ class Deliver:
 
     async def close(self) -> None:
         await self.worker.stop()
-        self.client.close()
+        await self.client.close()
         self.writer.close()
         self.reader.close()
         self.kicker.close()

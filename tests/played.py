@@ -18,5 +18,5 @@ class Played:
         answer = await made if inspect.isawaitable(made) else made
         return answer.status_code, answer.content
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass

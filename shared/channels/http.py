@@ -28,7 +28,7 @@ class Client(Protocol):
             NoAnswer: it may have been carried out.
         """
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Break off what is under way."""
 
 

@@ -53,7 +53,7 @@ def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, unti
             service.worker.wake()
             await asyncio.sleep(0.05)
             await service.worker.stop()
-        service.client.close()
+        await service.client.close()
         service.writer.close()  # does what it was asked for
         service.reader.close()
         service.kicker.close()
