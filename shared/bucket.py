@@ -330,16 +330,11 @@ class FolderStore:
         return hashlib.sha256(body).hexdigest()
 
     def first(self, beginning: str, after: str = "") -> str | None:
-        return next(iter(self.names(beginning, after, limit=1)), None)
+        # Litestream renames a file when it is whole; in a bucket there is none before.
+        return min((name for name in self._names(beginning, after) if not name.endswith(".tmp")), default=None)
 
     def names(self, beginning: str, after: str = "", *, limit: int) -> list[str]:
-        folder = self._root / beginning.rpartition("/")[0]
-        found = (
-            path.relative_to(self._root).as_posix()
-            for path in folder.rglob("*")
-            if path.is_file() and path.name[0] != "."
-        )
-        return nsmallest(limit, (name for name in found if name.startswith(beginning) and name > after))
+        return nsmallest(limit, self._names(beginning, after))
 
     def delete(self, name: str) -> None:
         path = self._root / name
@@ -350,6 +345,12 @@ class FolderStore:
         with suppress(OSError):  # until one is not empty
             for folder in path.relative_to(self._root).parents[:-1]:
                 (self._root / folder).rmdir()
+
+    def _names(self, beginning: str, after: str) -> Iterator[str]:
+        for path in (self._root / beginning.rpartition("/")[0]).rglob("*"):
+            name = path.relative_to(self._root).as_posix()
+            if path.is_file() and path.name[0] != "." and name.startswith(beginning) and name > after:
+                yield name
 
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:

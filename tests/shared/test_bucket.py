@@ -58,6 +58,16 @@ def test_the_first_name_behind_another(store: Store) -> None:
     assert store.first("f/") is None
 
 
+def test_half_a_file_of_litestream_s_in_a_folder_is_none_yet_and_can_be_deleted(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}", {})
+    half = tmp_path / "e" / store.newest / "1-1.ltx.tmp"
+    half.parent.mkdir(parents=True)
+    half.touch()
+
+    assert store.first("e/" + store.levels) is None
+    assert store.names("e/", limit=9) == [f"e/{store.newest}1-1.ltx.tmp"]
+
+
 def test_names_in_order_and_what_is_deleted_is_gone(store: Store) -> None:
     for name in ("e/9", "e/0000/b", "e/0000/a&<b>", "f/1"):
         store.put(name, b"x", replacing=None)
