@@ -15,7 +15,6 @@ Nothing of what somebody wrote who may not is stored anywhere. An event that com
 missed it; what was said or done because of it is neither said nor done again.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -262,7 +261,7 @@ class _Offers:
 
     Attributes:
         is_counted: against the limits, already.
-        new: for how many agents it is new, and for how many it is not.
+        stored, duplicates: for how many agents it is new, and for how many it is not.
         cleared, refused: whose command it is, and whose it would be if an admin had sent it.
     """
 
@@ -272,7 +271,8 @@ class _Offers:
     policy: Policy
     now_ms: int
     is_counted: bool = False
-    new: Counter[bool] = field(default_factory=Counter)
+    stored: int = 0
+    duplicates: int = 0
     asked: list[Asked] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     cleared: list[Wiring] = field(default_factory=list)
@@ -290,8 +290,9 @@ class _Offers:
         if not found:
             return self._dropped("not_addressed")
         standing = people.standing(self.conn, self.channel, self.event.sender_id)
-        verdicts = [self._verdict(taker, standing)[0] for taker in found]
-        over = None if self.is_counted else self._exceeded(counts_chat="allow" in verdicts)
+        offers = [(taker, *self._verdict(taker, standing)) for taker in found]
+        is_allowed = any(verdict == "allow" for _, verdict, _ in offers)
+        over = None if self.is_counted else self._exceeded(counts_chat=is_allowed)
         if over is not None:
             return refuse_for_now(
                 self.conn,
@@ -299,20 +300,16 @@ class _Offers:
                 self.event,
                 over,
                 chat=self.place.chat,
-                is_asked=any(
-                    taker.trigger and verdict != "refuse" for taker, verdict in zip(found, verdicts, strict=True)
-                ),
+                is_asked=any(taker.trigger and verdict != "refuse" for taker, verdict, _ in offers),
                 now_ms=self.now_ms,
             )
-        for taker in found:
-            self._offer(taker, standing)
+        for taker, verdict, reason in offers:
+            self._offer(taker, standing, verdict, reason)
         said = self._answer_command(found) if self.cleared or self.refused else False
         if self.asked:
             said |= self._tell_that_it_waits()
         self._remember(standing)
-        return self._dropped()._replace(
-            stored=self.new[True], duplicates=self.new[False], held=len(self.asked), said=said
-        )
+        return Routed(self.stored, self.duplicates, len(self.asked), self._dropped().dropped, said)
 
     def _dropped(self, otherwise: str | None = None) -> Routed:
         """Keep the reasons why an agent was not given it; *otherwise* where there is none."""
@@ -333,12 +330,12 @@ class _Offers:
         is_again = over is not None and messages.has_event(self.conn, self.channel, self.event.event_key)
         return None if is_again else over
 
-    def _offer(self, taker: Taker, standing: Standing) -> None:
+    def _offer(self, taker: Taker, standing: Standing, verdict: access.Verdict, reason: str) -> None:
         """Give it to one agent. If that fails, it fails for this agent alone."""
         wired = taker.wiring
         try:
             with savepoint(self.conn):
-                self._give(taker, standing)
+                self._give(taker, standing, verdict, reason)
         except _ITS_OWN as error:
             log.exception("routing.wiring_failed", agent=wired.agent, chat=wired.chat_id, reason=type(error).__name__)
             self.reasons.append(f"wiring_failed:{wired.agent}")
@@ -348,18 +345,17 @@ class _Offers:
         has_id = self.event.sender_id is not None
         return access.admits(policy, wired.sender_scope, standing, wired.agent, has_id=has_id)
 
-    def _give(self, taker: Taker, standing: Standing) -> None:
-        wired = taker.wiring
-        verdict, reason = self._verdict(taker, standing)
+    def _give(self, taker: Taker, standing: Standing, verdict: access.Verdict, reason: str) -> None:
         if verdict == "refuse" or (verdict == "ask" and not taker.trigger):
             self.reasons.append(reason)
         elif taker.trigger and self._is_for_us(taker, standing):
             pass
         elif verdict == "ask":
-            self._ask(wired.agent)
+            self._ask(taker.wiring.agent)
+        elif _put(self.conn, self.channel, self.event, taker, now_ms=self.now_ms):
+            self.stored += 1
         else:
-            is_new = _put(self.conn, self.channel, self.event, taker, now_ms=self.now_ms)
-            self.new[is_new] += 1
+            self.duplicates += 1
 
     def _is_for_us(self, taker: Taker, standing: Standing) -> bool:
         """Whether it is a command that no agent is given."""

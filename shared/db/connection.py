@@ -166,18 +166,19 @@ class transaction:
     another one: the gate would wait for itself.
     """
 
-    __slots__ = ("_conn", "_gate")
+    __slots__ = ("_conn", "_gate", "_run")
 
     def __init__(self, conn: apsw.Connection) -> None:
         if conn.in_transaction:
             raise RuntimeError("a transaction inside a transaction: the caller owns it already")
         self._conn = conn
         self._gate = _gate(conn)
+        self._run = conn.cursor().execute  # conn.execute makes a cursor each time
 
     def __enter__(self) -> None:
         self._gate.enter()
         try:
-            self._conn.execute("BEGIN IMMEDIATE")
+            self._run("BEGIN IMMEDIATE")
         except BaseException:
             try:
                 self._roll_back()  # a signal may come when it has begun
@@ -188,7 +189,7 @@ class transaction:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self._conn.execute("COMMIT")
+                self._run("COMMIT")
         except BaseException:
             self._roll_back()
             raise
@@ -200,7 +201,7 @@ class transaction:
 
     def _roll_back(self) -> None:
         if self._conn.in_transaction:  # a full disk or an I/O error may have ended it already
-            self._conn.execute("ROLLBACK")
+            self._run("ROLLBACK")
 
 
 class savepoint:

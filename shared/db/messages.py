@@ -47,6 +47,8 @@ _INSERT_PLAIN = """
 """
 _PLAIN = 14  # fields of NewMessage
 
+_IS_GIVEN = "SELECT 1 FROM messages WHERE given_id = ?"
+
 _ANNOUNCE = """
     INSERT INTO events (type, message_id, agent, channel, session_id, data, created_at)
     SELECT 'message_received', message_id, agent, channel, session_id,
@@ -114,24 +116,22 @@ def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | Non
     Raises:
         apsw.ConstraintError: another message has this ``given_id``.
     """
+    run = conn.cursor().execute
     if new[_PLAIN:] == _DEFAULTS:
-        conn.execute(_INSERT_PLAIN, (now_ms, *new[:_PLAIN]))
+        run(_INSERT_PLAIN, (now_ms, *new[:_PLAIN]))
     else:
         if new.given_id is not None and find(conn, new.given_id) is not None:
             raise apsw.ConstraintError(f"another message has the id {new.given_id!r}")
-        conn.execute(_INSERT, (now_ms, *new))
+        run(_INSERT, (now_ms, *new))
     if not conn.changes():
         return None
     row_id = conn.last_insert_rowid()
-    while new.given_id is None and _is_given(conn, new.message_id(row_id)):
-        # A caller had that id first. The row is the newest, so the next place is free.
-        conn.execute("UPDATE messages SET id = id + 1 WHERE id = :row", {"row": row_id})
-        row_id += 1
+    if new.given_id is None:
+        while run(_IS_GIVEN, (ids.of_row(new.id_prefix, row_id),)).fetchall():
+            # A caller had that id first. The row is the newest, so the next place is free.
+            run("UPDATE messages SET id = id + 1 WHERE id = ?", (row_id,))
+            row_id += 1
     return row_id
-
-
-def _is_given(conn: apsw.Connection, message_id: str) -> bool:
-    return bool(rows(conn, "SELECT 1 FROM messages WHERE given_id = :id", {"id": message_id}))
 
 
 HAS_EVENT = "SELECT 1 FROM messages WHERE channel = :channel AND event_key = :event_key LIMIT 1"
