@@ -59,6 +59,8 @@ def _producers_and_consumers(scale: Scale, level: str) -> Iterator[Line]:
         def run(name: str) -> float:
             path = folder / f"{name}-{next(numbers)}.db"
             store = Store(path, level, chat_count=_SESSIONS) if name == "ours" else Raw(path, level)
+            if name == "ours":  # as many turns at once as there are sessions
+                store.conn.execute("UPDATE agents SET concurrency = :count", {"count": _SESSIONS})
             store.conn.close()
             producers = [(_produce, (path, name, level, number, each)) for number in range(_PAIRS)]
             consumers = [(_consume, (path, name, level, number, each * _PAIRS)) for number in range(_PAIRS)]
@@ -126,7 +128,7 @@ def _consume_ours(path: Path, level: str, number: int, total: int) -> list[Turn]
     turns: list[Turn] = []
     while True:
         ready = store.ready()
-        if not ready and _is_over(store.conn, total):
+        if not ready and _is_over(store.conn, total, "trigger = 1 AND (status = 'pending' OR status = 'processing')"):
             store.conn.close()
             return turns
         chance.shuffle(ready)  # or all four would ask for the same session
@@ -151,15 +153,16 @@ def _consume_raw(path: Path, level: str, total: int) -> list[Turn]:
             claimed_at = time.perf_counter()
             raw.settle(found, NOW, token=token)
             turns.append(Turn(0, tuple(row[0] for row in found), claimed_at, time.perf_counter()))
-        elif _is_over(raw.conn, total):
+        elif _is_over(raw.conn, total, "status = 'pending'"):
             raw.conn.close()
             return turns
 
 
-def _is_over(conn: apsw.Connection, total: int) -> bool:
-    waiting = "SELECT (SELECT count(*) FROM messages WHERE status = 'pending'), (SELECT max(id) FROM messages)"
-    ((pending, newest),) = rows(conn, waiting)
-    return bool(pending == 0 and newest == total)
+def _is_over(conn: apsw.Connection, total: int, is_open: str) -> bool:
+    """Asked whenever there is nothing to do: *is_open* is the condition of an index."""
+    over = f"SELECT NOT EXISTS (SELECT 1 FROM messages WHERE {is_open}) AND (SELECT max(id) FROM messages) = ?"
+    ((is_over,),) = rows(conn, over, (total,))
+    return bool(is_over)
 
 
 def wake_up(scale: Scale) -> Iterator[Line]:

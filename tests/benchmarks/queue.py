@@ -125,7 +125,7 @@ def backlog(scale: Scale) -> Iterator[Line]:
             0.95,
             beside=f"{_per_second(seen[str(depth)])}/s against {_per_second(seen[str(_BACKLOG)])}/s; "
             f"raw's own {ratios(seen[f'raw {depth}'], seen[f'raw {_BACKLOG}']):.2f}",
-            reason="SQLite takes as many steps as with 500; what waits lies further from what comes in, so raw too reads "
+            reason="SQLite takes as many steps as with 500; but what waits lies far from what comes in, and raw reads "
             "and checkpoints one or two pages more a turn",
         )
 
