@@ -24,6 +24,7 @@ _SECTIONS = {
     "2. Webhook to reply, real processes": ("webhook", "turns", "stream"),
     "3. Growth": ("growth", "upkeep"),
     "4. Many": ("many", "size"),
+    "6. The emulator": ("emulated",),
 }
 
 Measure = Callable[[Scale], Iterator[Line]]

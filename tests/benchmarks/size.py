@@ -25,8 +25,7 @@ def memory(scale: Scale) -> Iterator[Line]:
         55,
         "MB",
         beside=", ".join(f"{name} {size:.0f}" for name, size in found.items()),
-        reason="functions-framework imports Flask and Werkzeug for its synchronous side, 10 MB of 25; deliver also has "
-        "an HTTP client",
+        reason="an interpreter, uvicorn, pydantic and SQLite are 45 of them",
     )
 
 
@@ -41,7 +40,7 @@ def imports(scale: Scale) -> Iterator[Line]:
         Spread.of(found[1:]),  # the first may have to read it from the disk
         0.25,
         "s",
-        reason="a third of it is Flask and Werkzeug, which functions-framework imports for its synchronous side",
+        reason="two thirds of it are asyncio, starlette and pydantic",
     )
 
 
