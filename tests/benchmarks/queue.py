@@ -41,8 +41,9 @@ def _enqueue(scale: Scale, level: str) -> Iterator[Line]:
         ratios(seen["ours"], seen["raw"]),
         0.90,
         beside=_beside(seen, "ours with a key"),
-        reason="raw writes one row and one index entry; ours asks a dozen partial indexes whether the row is theirs, "
-        "two foreign keys and the checks, after taking turns with the other processes",
+        reason="beyond raw's 15 us are 11: Python around the statement 4, SQLite 3 (a wider row, partial indexes, "
+        "checks, keys, the computed id), BEGIN and COMMIT apart 2, turns with other processes 2"
+        + ("; the system calls are raw's and two flocks, so the rest is the disk" if level == "FULL" else ""),
     )
     yield at_least(
         f"the same with a deduplication key, {level}",
@@ -68,7 +69,8 @@ def enqueue_many(scale: Scale) -> Iterator[Line]:
             ratios(seen["ours"], seen["raw"]),
             0.85,
             beside=_beside(seen),
-            reason="without commits what is left is Python, a dozen partial indexes to ask, foreign keys, checks",
+            reason="a row costs SQLite 3.1 us against raw's 1.3: its width 0.7, partial indexes 0.4, checks 0.4, the "
+            "computed id 0.2, foreign keys 0.2; and it is a Python object first, 1 us",
         )
 
 
