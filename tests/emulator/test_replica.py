@@ -22,6 +22,10 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]} | DUMMY_AWS
 def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_path: Path) -> None:
     said: list[str] = []
 
+    def about_replication() -> list[str]:
+        """Not what is said when the lease is to be renewed in that very moment."""
+        return [text for text in said if text.startswith("replication")]
+
     async def scenario() -> None:
         sock = ports.listen(0).sock
         store = ObjectStore(
@@ -49,11 +53,11 @@ def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_pat
             await litestream.look(1.0)
             await litestream.look(1.0)
             assert litestream.is_behind
-            assert [text.partition(":")[0] for text in said] == ["replication is behind"]
+            assert [text.partition(":")[0] for text in about_replication()] == ["replication is behind"]
 
             os.kill(store.pid or 0, signal.SIGCONT)
-            await litestream.look(20.0)
-            assert said[1:] == ["replication has caught up"]
+            await litestream.look(90.0)
+            assert about_replication()[1:] == ["replication has caught up"]
         finally:
             await litestream.stop()
             await store.stop()

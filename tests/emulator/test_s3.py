@@ -67,10 +67,10 @@ def s3_server(folder: Path, port: int = 0) -> Iterator[int]:
         assert process.stdout is not None
         yield int(json.loads(process.stdout.readline())["port"])
         process.terminate()
-        assert process.wait(5) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
-        process.wait(5)
+        process.wait(60)
         if process.stdout is not None:
             process.stdout.close()
 

@@ -71,7 +71,7 @@ def test_writes_under_a_condition_are_carried_out_one_at_a_time(
 
     def moto(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         try:
-            together.wait(0.3)
+            together.wait(60 if meet else 0.3)
             met.append(True)
         except threading.BrokenBarrierError:
             met.append(False)

@@ -102,7 +102,7 @@ def test_what_cannot_be_done_is_said(play, path, body, status, why):
 
 
 def terminal(world, platform="telegram", **more):
-    options = {"base_url": world.platforms.url, "person": "ana", "once": "hello", "timeout_s": 5.0, **more}
+    options = {"base_url": world.platforms.url, "person": "ana", "once": "hello", "timeout_s": 60.0, **more}
     return asyncio.to_thread(chat.run_chat, platform, **options)
 
 

@@ -33,7 +33,7 @@ def turn(*texts, attempt=1, config=None, continuation=None, folder=Path(), promp
     )
 
 
-def run(name, what, timeout_s=20):
+def run(name, what, timeout_s=60):
     """Everything that the provider yields for the turn."""
 
     async def collect():
@@ -305,7 +305,7 @@ def test_a_turn_that_ends_early_leaves_no_process_behind_nor_a_grandchild(script
 
 def test_a_grandchild_that_keeps_the_output_open_does_not_keep_the_turn(script):
     source = FAMILY.replace("time.sleep(300)\n", "") + """print('{"type": "result", "text": "done"}', flush=True)\n"""
-    init, result = run("command", script(source), timeout_s=10)
+    init, result = run("command", script(source), timeout_s=60)
     assert result == Result("done")
     asyncio.run(gone([int(pid) for pid in init.continuation.split(",")]))
 
