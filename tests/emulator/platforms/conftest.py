@@ -248,7 +248,7 @@ def play(tmp_path):
 
     def run(scenario: Scenario, *, runs: bool = False, **options: Any) -> None:
         async def main() -> None:
-            world = World(tmp_path, ManualClock(runs=runs), options)
+            world = World(tmp_path, ManualClock(runs=runs), {"deadline_ms": 60_000, **options})
             await world.open()
             try:
                 async with asyncio.timeout(90):

@@ -121,7 +121,7 @@ def test_an_answer_that_never_comes_times_out(play):
         assert (await world.delivery(said["update_id"]))["error"] == "Read timeout expired"
         never.set()
 
-    play(scenario, answer_timeout_ms=30)
+    play(scenario, answer_timeout_ms=500)
 
 
 def test_410_for_more_than_23_hours_removes_the_webhook(play):
