@@ -221,8 +221,15 @@ class Lease:
 
     def _put(self, wanted: Pointer, *, replacing: str | None) -> None:
         asked_s = permit.now_s()  # the store counts from when it has written, which is later
-        self._tag = self.store.put(NAME, wanted.dump(), replacing=replacing)
-        self._pointer = wanted
+        body = wanted.dump()
+        try:
+            tag = self.store.put(NAME, body, replacing=replacing)
+        except Changed:
+            found = self.store.get(NAME)  # a slow store: it has written, and we asked again before it answered
+            if found is None or found.body != body:
+                raise
+            tag = found.tag
+        self._tag, self._pointer = tag, wanted
         self.until_s = 0.0 if wanted.is_released else asked_s + wanted.ttl_ms / 1000
 
     def _tag_of_ours(self) -> str:

@@ -101,6 +101,27 @@ def test_one_that_was_given_back_or_has_run_out_is_free_and_the_place_stays(stor
     assert three.store.get(NAME).body == three.pointer.dump()
 
 
+class Slow(Aged):
+    """Has written before it is asked again, which then finds another tag."""
+
+    def put(self, name: str, body: bytes, *, replacing: str | None) -> str:
+        super().put(name, body, replacing=replacing)
+        return super().put(name, body, replacing=replacing)
+
+
+def test_a_store_that_is_so_slow_that_it_is_asked_twice_is_no_other_machine(tmp_path: Path) -> None:
+    one = lease(Slow(tmp_path / "replica"), "one")
+    take(one)
+    asyncio.run(one.begin(PLACE, None))
+
+    asyncio.run(one.renew(mark=5))
+
+    there = one.store.get(NAME)
+    assert there is not None
+    assert there.body == one.pointer.dump()
+    assert one.pointer.mark == 5
+
+
 def test_one_that_has_run_out_but_that_nobody_took_is_renewed(store: Aged) -> None:
     """The bucket was away for a while."""
     one = lease(store, "one")
