@@ -44,12 +44,14 @@ class Ready:
     is_anew: bool = False
 
 
-def check_file(file: Facts, there: Pointer) -> None:
+def check_file(file: Facts, there: Pointer, *, us: str) -> None:
     """Refuse a file that is certainly not the newest state of the replica.
 
     Raises:
         FileRefused
     """
+    if there.place.writer == us and not there.is_begun and not there.earlier:
+        return  # we had named its first place, and ended before the file was marked: what may be there is compared
     before = there.earlier[-1].epoch if there.earlier and not there.is_begun else there.place.epoch
     if there.place.epoch is not None and before is not None and file.epoch not in (there.place.epoch, before):
         began = datetime.fromtimestamp(there.place.began_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -94,7 +96,8 @@ async def prepare(
         LeaseHeld, FileRefused, ReplicaRefused, StoreUnreachable
     """
     file = None if is_missing(database) else facts_of(database)
-    there = await lease.take(lambda there: check_file(file, there) if file and not keep_file else None)
+    us = lease.owner.id
+    there = await lease.take(lambda there: check_file(file, there, us=us) if file and not keep_file else None)
     try:
         return await _Preparing(database, url, lease, environment, limit_s).go(file, there, may_restore, keep_file)
     except BaseException:

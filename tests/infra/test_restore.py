@@ -16,7 +16,7 @@ from infra.copies import Facts, FileRefused, ReplicaRefused, facts_of, program
 from infra.lease import Lease, LeaseHeld, Owner, owner_of
 from infra.prepare import Ready, Step, decide, prepare
 from shared import pointer
-from shared.bucket import FolderStore, open_store
+from shared.bucket import FolderStore, StoreUnreachable, open_store
 from shared.db import events
 from shared.db.connection import open_connection, transaction
 from shared.db.migrate import migrate
@@ -312,6 +312,42 @@ def test_a_replica_without_its_beginning_starts_nothing_empty(one: Machine, tmp_
 
     assert not one.database.exists()
     assert pointer.read(one.lease.store).is_released, "and holds up nobody"
+
+
+class CutOff(FolderStore):
+    """The second write arrives and its answer does not, and then nothing does."""
+
+    writes = 0
+
+    def put(self, name: str, body: bytes, *, replacing: str | None) -> str:
+        self.writes += 1
+        tag = super().put(name, body, replacing=replacing) if self.writes <= 2 else ""
+        if self.writes >= 2:
+            raise StoreUnreachable("no answer")
+        return tag
+
+
+def test_a_first_place_that_was_named_without_an_answer_does_not_refuse_its_own_file(tmp_path: Path, url: str) -> None:
+    """So does a kill between the two: the pointer has the new epoch, and the file the one that it was made with."""
+    machine, other = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
+    for each in (machine, other):
+        migrate(each.database)
+    lease = Lease(CutOff(tmp_path / "replica"), owner_of(tmp_path / "one" / "owner", machine.database), ttl_ms=1)
+    with pytest.raises(StoreUnreachable):
+        asyncio.run(prepare(machine.database, url, lease, ENVIRONMENT, limit_s=30))
+    named = pointer.read(lease.store)
+    assert named.place.epoch not in (None, machine.facts[0])
+
+    os.utime(tmp_path / "replica" / pointer.NAME, (0, 0))
+    with pytest.raises(FileRefused, match="went on with epoch"):
+        other.start()
+    ready = machine.start()
+
+    assert ready.step is Step.BEGIN
+    assert machine.lease.pointer.place.epoch == machine.facts[0] != named.place.epoch
+    machine.work(ready, 1)
+    machine.stop()
+    assert machine.start().step is Step.CONTINUE
 
 
 def test_litestream_alone_does_not_restore(one: Machine) -> None:
