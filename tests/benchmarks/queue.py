@@ -182,7 +182,7 @@ def pages(scale: Scale) -> Iterator[Line]:
         lambda: store.complete_only(20),
         lambda: raw.complete_only(20, NOW),
         batches,
-        "ten of raw's rows fill a page, nine of ours: a batch of 20 is two whole pages there, and parts of three or four "
+        "ten of raw's rows fill a page, nine of ours: a batch of 20 is two whole pages there, parts of three or four "
         "here; and what runs stands in the index of what is open too, which is written twice",
     )
     refill()
