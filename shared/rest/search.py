@@ -11,8 +11,10 @@ from shared.db import views
 from shared.rest.endpoint import Query, endpoint
 from shared.rest.service import Service
 
-_BATCH = 500  # lines, some 3 ms: so long nobody else is answered
+_BATCH = 25  # lines that are read at once
+_AT_ONCE = 200_000  # characters, some 3 ms: so long nobody else is answered
 _MOST = 50_000  # lines that one call looks at
+_MOST_CHARACTERS = 20_000_000  # that one call looks at
 _AROUND = 120  # characters of an excerpt, before and behind what was looked for
 
 
@@ -48,20 +50,22 @@ class Found(TypedDict):
 
 @endpoint("GET", "/api/search")
 async def get_search(service: Service, *, query: Wanted) -> Found:
-    """Where something was said, newest first. One call looks at so many lines, and says where to go on."""
+    """Where something was said, newest first. One call looks at so many lines or characters; then: where to go on."""
     pattern = re.compile(re.escape(query.q), re.IGNORECASE)
     found: list[Hit] = []
-    before = query.before
+    before, seen, rested = query.before, 0, 0
     for _ in range(_MOST // _BATCH):
         lines = views.history_before(service.reader, agent=query.agent, before=before, limit=_BATCH)
         for line in lines:
-            before = line["id"]
+            before, seen = line["id"], seen + len(line["content"])
             hit = pattern.search(line["content"]) if query.channel in (None, line["channel"]) else None
-            if hit is None:
-                continue
-            found.append(_hit(line, hit))
-            if len(found) == query.limit:
+            if hit is not None:
+                found.append(_hit(line, hit))
+            if len(found) == query.limit or seen > _MOST_CHARACTERS:
                 return {"found": found, "next": before}
+            if seen > rested + _AT_ONCE:
+                await asyncio.sleep(0)
+                rested = seen
         if len(lines) < _BATCH:
             return {"found": found, "next": None}
         await asyncio.sleep(0)

@@ -1,5 +1,8 @@
 """Where something was said, as programs ask for it."""
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
 from shared.db import agent_messages, views
@@ -74,6 +77,36 @@ def test_one_call_looks_at_so_many_lines_and_says_where_it_stopped(serving, said
     first = get(serving, "/api/search?q=word").json()
     assert first == {"found": [], "next": 3}
     assert hits(serving, "word&before=3") == [1]
+
+
+def test_one_call_looks_at_so_many_characters_and_says_where_it_stopped(serving, said, monkeypatch):
+    """Lines may be long: so many of them would be gigabytes."""
+    monkeypatch.setattr(search, "_MOST_CHARACTERS", 2 * len(LONG))
+    said("word", LONG, f"word{LONG}", "", LONG)
+    first = get(serving, "/api/search?q=word").json()
+    assert ([each["id"] for each in first["found"]], first["next"]) == ([3], 3)
+    assert hits(serving, "word&before=3") == [1]
+
+
+def test_others_have_their_turn_while_long_lines_are_looked_at(conn, said):
+    """The loop is theirs too: an api that answers nobody for seconds is taken for dead."""
+    said(*("x" * 150_000,) * 20)
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def go():
+        task = asyncio.create_task(others())
+        found = await search.get_search.run(SimpleNamespace(reader=conn), query=search.Wanted(q="word"))
+        task.cancel()
+        return found
+
+    assert asyncio.run(go()) == {"found": [], "next": None}
+    assert turns >= 9, "after every other line"
 
 
 @pytest.mark.parametrize("agent", [None, "coder"])
