@@ -74,6 +74,16 @@ class Rest:
         """``DELETE /api/PATH?QUERY``."""
         return self._call("DELETE", path, query)
 
+    def retry_all(self, path: str) -> list[Any]:
+        """``POST /api/PATH/dead/retry`` until it says that those were all; the ids of what it retried, oldest first."""
+        retried: list[Any] = []
+        after: int | None = 0
+        while after is not None:
+            answer = self.post(path, "dead", "retry", after=after)
+            retried += answer["retried"]
+            after = answer["next"]
+        return retried
+
     def typed(self, arguments: str) -> str:
         """A hint: the command line that is about the same Postroom."""
         return typed(arguments, self.state) + (f" --url {self.url}" if self.is_by_option else "")

@@ -14,7 +14,6 @@ from shared import clock
 app = group("Messages: what agents are asked. Those that run, those that were given up, and each one's whole story.")
 
 Id = Annotated[str, typer.Argument(metavar="MESSAGE", help="Its id, such as telegram_1a2b3c4d.")]
-_AT_ONCE = 1000  # as many as one answer lists
 
 
 def show_queue(api: Rest) -> Answer:
@@ -91,7 +90,7 @@ def retry(
         raise failures.Usage("which? name a message, or say --all")
     if message is not None:
         return answer(api.post("queue", "dead", _dead_row(api, message), "retry"), f"Message {message} is tried again.")
-    tried = [each["data"]["messageId"] for each in _all_dead(api) if _retried(api, each["id"])]
+    tried = api.retry_all("queue")
     return answer({"retried": tried}, f"{_count(len(tried))} tried again.")
 
 
@@ -105,21 +104,6 @@ def discard(api: Rest, message: Id) -> Answer:
 def cancel(api: Rest, message: Id) -> Answer:
     """Let a message that waits or runs not be run (any more); a turn that has it is stopped. A schedule goes on."""
     return answer(api.post("messages", message, "cancel"), f"Message {message} is cancelled.")
-
-
-def _all_dead(api: Rest) -> list[dict[str, Any]]:
-    """As they are now, oldest first."""
-    found: list[dict[str, Any]] = api.get("queue", "dead", limit=_AT_ONCE)
-    return found[::-1]
-
-
-def _retried(api: Rest, row: int) -> bool:
-    """Whether it was there to be retried: somebody may have been quicker."""
-    try:
-        api.post("queue", "dead", row, "retry")
-    except failures.NotThere:
-        return False
-    return True
 
 
 def _dead_row(api: Rest, message: str) -> int:

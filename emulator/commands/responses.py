@@ -6,14 +6,12 @@ import typer
 
 from emulator import failures
 from emulator.commands.frame import Limit, command, group
-from emulator.failures import EmulatorError
 from emulator.rest import Rest
 from emulator.shown import Answer, Pairs, Table, answer, cut, when
 
 app = group("Responses: what was to be said to people, and could not be.")
 
 Id = Annotated[int, typer.Argument(metavar="RESPONSE", min=1, help="Its number in `responses list`.")]
-_AT_ONCE = 1000  # as many as one answer lists
 
 
 @command(app, "list")
@@ -72,8 +70,7 @@ def retry(
         raise failures.Usage("which? name a response, or say --all")
     if response is not None:
         return answer(api.post("responses", response, "retry"), f"Response {response} is sent again.")
-    waiting = api.get("responses", "dead", limit=_AT_ONCE)[::-1]
-    sent = [each["id"] for each in waiting if _retried(api, each["id"])]
+    sent = api.retry_all("responses")
     count = "1 response is" if len(sent) == 1 else f"{len(sent)} responses are"
     return answer({"retried": sent}, f"{count} sent again.")
 
@@ -82,17 +79,6 @@ def retry(
 def discard(api: Rest, response: Id) -> Answer:
     """Forget what was given up: its text goes, and it can't be sent any more."""
     return answer(api.delete("responses", response), f"Response {response} is forgotten.")
-
-
-def _retried(api: Rest, response: int) -> bool:
-    """Whether it was there to be retried: somebody may have been quicker."""
-    try:
-        api.post("responses", response, "retry")
-    except EmulatorError as error:
-        if error.exit_code not in (EmulatorError.exit_code, failures.NotThere.exit_code):
-            raise
-        return False
-    return True
 
 
 def _dead(api: Rest, response: int) -> dict[str, Any]:

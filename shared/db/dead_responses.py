@@ -29,6 +29,23 @@ def retry(conn: apsw.Connection, response_id: int, *, now_ms: int) -> None:
     _tell(conn, "response_retried", response_id, found, now_ms=now_ms)
 
 
+DEAD_AFTER = """
+    SELECT id
+      FROM responses
+     WHERE status = 'dead' AND last_error IS NOT 'deleted by hand' AND id > :after
+     ORDER BY id
+     LIMIT :limit
+"""
+
+
+def retry_many(conn: apsw.Connection, *, after: int, limit: int, now_ms: int) -> list[int]:
+    """As ``retry``, for up to *limit* that are dead, the oldest beyond the id *after* first; which."""
+    found = [id_ for (id_,) in rows(conn, DEAD_AFTER, {"after": after, "limit": limit})]
+    for response_id in found:
+        retry(conn, response_id, now_ms=now_ms)
+    return found
+
+
 def delete(conn: apsw.Connection, response_id: int, *, now_ms: int) -> None:
     """Forget it. Of the newest row only the text goes now, and the row with the next: its id is never used again.
 

@@ -57,6 +57,15 @@ DEAD = """
 """
 
 
+DEAD_AFTER = """
+    SELECT id, message_id
+      FROM messages
+     WHERE status = 'dead' AND id > :after
+     ORDER BY id
+     LIMIT :limit
+"""
+
+
 def open_by_agent(conn: apsw.Connection) -> list[Shown]:
     """How much waits for each agent that has something open, and how much of it runs."""
     return [
@@ -110,6 +119,11 @@ def dead(conn: apsw.Connection, *, limit: int) -> list[Shown]:
         }
         for id_, *data, last_error, retry_count, created_at in rows(conn, DEAD, {"limit": limit})
     ]
+
+
+def dead_after(conn: apsw.Connection, after: int, *, limit: int) -> list[tuple[int, str]]:
+    """Row and id of the messages that were given up, the oldest beyond the row *after* first."""
+    return rows(conn, DEAD_AFTER, {"after": after, "limit": limit})
 
 
 # -- responses

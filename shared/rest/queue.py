@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from shared import clock
 from shared.db import conversations, messages, responses, views
 from shared.errors import NotFound, WrongState
-from shared.rest.common import DONE, Done
+from shared.rest.common import DONE, Done, Sweep
 from shared.rest.endpoint import Query, Refused, endpoint
 from shared.rest.service import Service
 
@@ -98,6 +98,14 @@ class Dead(TypedDict):
     timestamp: int
 
 
+class Retried(TypedDict):
+    """The messages that are tried again, oldest first; *next*: what to say as ``after``, or None: that were all."""
+
+    ok: Literal[True]
+    retried: list[str]
+    next: int | None
+
+
 class Many(Query):
     """How many at most."""
 
@@ -170,6 +178,21 @@ async def retry(service: Service, *, id: int) -> Done:
     return DONE
 
 
+@endpoint("POST", "/api/queue/dead/retry")
+async def retry_many(service: Service, *, query: Sweep) -> Retried:
+    """Try the oldest of what was given up again now, with all their attempts before them."""
+
+    def work(conn: apsw.Connection) -> list[tuple[int, str]]:
+        found = views.dead_after(conn, query.after, limit=query.limit)
+        for row_id, _ in found:
+            messages.retry(conn, row_id, now_ms=clock.now_ms())
+        return found
+
+    tried = await service.change(work, "dispatch")
+    goes_on = len(tried) == query.limit
+    return {"ok": True, "retried": [name for _, name in tried], "next": tried[-1][0] if goes_on else None}
+
+
 @endpoint("DELETE", "/api/queue/dead/{id}", {404: "no dead message has this id"})
 async def delete(service: Service, *, id: int) -> Done:
     """Forget it."""
@@ -184,4 +207,7 @@ async def _of_the_dead(service: Service, work: Callable[[apsw.Connection], objec
         raise Refused(404, "dead message not found") from None
 
 
-ENDPOINTS = (queue_status, queue_agents, queue_pending, queue_processing, kill, queue_dead, retry, delete)
+ENDPOINTS = (
+    *(queue_status, queue_agents, queue_pending, queue_processing),
+    *(kill, queue_dead, retry_many, retry, delete),
+)

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from shared import clock, ids, series
 from shared.channels import registry
 from shared.db import agents, chats, dead_responses, polled, responses, views, wirings
-from shared.rest.common import DONE, Done, Page
+from shared.rest.common import DONE, Done, Page, Sweep
 from shared.rest.endpoint import Body, Query, Refused, endpoint
 from shared.rest.messages import ChannelName, Name, Stored
 from shared.rest.service import Service
@@ -56,6 +56,14 @@ class Dead(TypedDict):
     retryCount: int
     isPartlySent: bool
     createdAt: int
+
+
+class Retried(TypedDict):
+    """The responses that are sent again, oldest first; *next*: what to say as ``after``, or None: that were all."""
+
+    ok: Literal[True]
+    retried: list[int]
+    next: int | None
 
 
 class NewResponse(Body):
@@ -165,6 +173,17 @@ async def get_dead(service: Service, *, query: Page) -> list[Dead]:
     return found
 
 
+@endpoint("POST", "/api/responses/dead/retry")
+async def retry_many(service: Service, *, query: Sweep) -> Retried:
+    """Say the oldest of what was given up once more, with all their attempts before them."""
+
+    def work(conn: apsw.Connection) -> list[int]:
+        return dead_responses.retry_many(conn, after=query.after, limit=query.limit, now_ms=clock.now_ms())
+
+    said = await service.change(work, "deliver")
+    return {"ok": True, "retried": said, "next": said[-1] if len(said) == query.limit else None}
+
+
 @endpoint("POST", "/api/responses/{id}/retry", {404: "there is no such response", 409: "it is not dead"})
 async def retry(service: Service, *, id: int) -> Done:
     """Say it once more, with all its attempts before it; parts that have arrived are not sent again."""
@@ -179,4 +198,4 @@ async def delete(service: Service, *, id: int) -> Done:
     return DONE
 
 
-ENDPOINTS = (get_responses, get_pending, get_dead, post_response, ack, retry, delete)
+ENDPOINTS = (get_responses, get_pending, get_dead, post_response, ack, retry_many, retry, delete)

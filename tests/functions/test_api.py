@@ -218,6 +218,31 @@ def test_the_dead_are_retried_or_forgotten(serving, conn):
     assert found == [(first, "pending", 0)]
 
 
+def test_all_the_dead_are_retried_in_steps_the_oldest_first(serving, conn):
+    """Of one that fails again between two steps there is no second time, and no end that never comes."""
+    first, second, _ = (_die(conn, given_id=f"m_{number}") for number in range(3))
+    (reply,) = call(serving, ("POST", "/api/queue/dead/retry?limit=2", {}))
+    assert reply.json() == {"ok": True, "retried": ["m_0", "m_1"], "next": second}
+    rows(conn, "UPDATE messages SET status = 'dead' WHERE id = :id", {"id": first})
+    path = f"/api/queue/dead/retry?limit=2&after={second}"
+    assert [reply.json() for reply in call(serving, *[("POST", path, {})] * 2)] == [
+        {"ok": True, "retried": ["m_2"], "next": None},
+        {"ok": True, "retried": [], "next": None},
+    ]
+    assert column(conn, "SELECT status FROM messages ORDER BY id") == ["dead", "pending", "pending"]
+
+
+def test_all_responses_that_were_given_up_are_said_again_in_steps(serving, conn):
+    first, second = (answer(conn, f"text {number}") for number in range(2))
+    rows(conn, "UPDATE responses SET status = 'dead', last_error = 'gone'")
+    paths = ["/api/responses/dead/retry?limit=1", f"/api/responses/dead/retry?limit=10&after={first}"]
+    assert [reply.json() for reply in call(serving, *(("POST", path, {}) for path in paths))] == [
+        {"ok": True, "retried": [first], "next": first},
+        {"ok": True, "retried": [second], "next": None},
+    ]
+    assert column(conn, "SELECT status FROM responses") == ["pending", "pending"]
+
+
 @pytest.mark.parametrize("name", ["0", "-1", "x", "1e3", "9" * 30, "²"])
 def test_an_id_that_is_no_number_is_nothing_there(serving, conn, name):
     paths = [("POST", f"/api/queue/dead/{name}/retry"), ("POST", f"/api/responses/{name}/ack")]

@@ -107,6 +107,7 @@ SAMPLES = {
     ("GET", "/api/queue/dead"): [200],
     ("POST", "/api/queue/dead/{id}/retry"): [("2", 200), ("2", 404)],
     ("DELETE", "/api/queue/dead/{id}"): [("3", 200), ("3", 404)],
+    ("POST", "/api/queue/dead/retry"): [200, ("?limit=0", 400)],
     ("POST", "/api/responses"): [(RESPONSE, 200), ({**RESPONSE, "agent": "nobody"}, 404), ({}, 400)],
     ("GET", "/api/responses"): [200, ("?limit=0", 400)],
     ("GET", "/api/responses/pending"): [("?channel=cli", 200), 400],
@@ -114,6 +115,7 @@ SAMPLES = {
     ("GET", "/api/responses/dead"): [200, ("?before=0", 400)],
     ("POST", "/api/responses/{id}/retry"): [("2", 200), ("2", 409), ("4000", 404)],
     ("DELETE", "/api/responses/{id}"): [("3", 200), ("3", 404), ("2", 409)],
+    ("POST", "/api/responses/dead/retry"): [200, ("?after=-1", 400)],
     ("GET", "/api/agents"): [200],
     ("GET", "/api/agents/{id}"): [("assistant", 200), ("nobody", 404)],
     ("PUT", "/api/agents/{id}"): [

@@ -88,6 +88,35 @@ def test_all_that_was_given_up_is_tried_again(postroom: Postroom) -> None:
     assert postroom.run("messages", "retry", "--all").stdout == "0 messages are tried again.\n"
 
 
+COPY = """
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :many)
+    INSERT INTO {table} ({columns}, {name})
+    SELECT {columns}, printf('copy_%04d', i) FROM {table}, n WHERE status = 'dead'
+"""
+
+
+def copy(postroom: Postroom, table: str, name: str, columns: str) -> None:
+    """Twelve hundred more of the one that is dead: more than one answer lists."""
+    postroom.conn.execute(COPY.format(table=table, name=name, columns=columns), {"many": 1200})
+
+
+def test_all_means_all_and_the_oldest_first(postroom: Postroom) -> None:
+    give_up(postroom, "first")
+    columns = "id_prefix, kind, channel, sender, message, agent, session_id, status, created_at, updated_at"
+    copy(postroom, "messages", "given_id", columns)
+    names = ["first", *(f"copy_{number:04}" for number in range(1, 1201))]
+    assert postroom.json("messages", "retry", "--all") == {"retried": names}
+    told = "SELECT message_id FROM events WHERE type = 'message_retried' ORDER BY id DESC LIMIT 1201"
+    assert postroom.column(told)[::-1] == names
+
+
+def test_all_responses_means_all_and_the_oldest_first(postroom: Postroom) -> None:
+    first = int(lose(postroom, "first"))
+    copy(postroom, "responses", "message_id", "channel, sender, message, agent, status, created_at")
+    assert postroom.json("responses", "retry", "--all") == {"retried": [*range(first, first + 1201)]}
+    assert set(statuses(postroom, "responses")) == {"pending"}
+
+
 def test_what_waits_is_cancelled_and_what_runs_is_seen(postroom: Postroom) -> None:
     assert postroom.run("messages", "list", "--status", "processing").stdout == "Nothing runs.\n"
     put(postroom.conn, "slow", given_id="m_6")

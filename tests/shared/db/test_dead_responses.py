@@ -3,7 +3,7 @@ import pytest
 from shared.db import dead_responses, polled, responses, views
 from shared.db.connection import rows, transaction
 from shared.errors import NotFound, WrongState
-from tests.support import NOW, answer, column, row
+from tests.support import NOW, answer, column, plan, row
 
 DAY = 24 * 60 * 60 * 1000
 
@@ -45,6 +45,25 @@ def test_a_retried_response_goes_out_again_and_keeps_the_parts_that_arrived(conn
     assert [found[name] for name in names] == ["pending", 0, None, None, '["7"]', NOW + 5]
     assert responses.heads(conn, "telegram", now_ms=NOW + 5) == [id_]
     assert column(conn, "SELECT type FROM events ORDER BY id DESC LIMIT 1") == ["response_retried"]
+
+
+def test_many_are_retried_in_steps_the_oldest_first_and_none_that_failed_again_or_was_forgotten(conn):
+    first, second, third, gone = (dead(conn) for _ in range(4))
+    with transaction(conn):
+        dead_responses.delete(conn, gone, now_ms=NOW)
+        assert dead_responses.retry_many(conn, after=0, limit=2, now_ms=NOW) == [first, second]
+    rows(conn, "UPDATE responses SET status = 'dead', last_error = 'again' WHERE id = :id", {"id": first})
+    with transaction(conn):
+        assert dead_responses.retry_many(conn, after=second, limit=2, now_ms=NOW) == [third]
+    assert column(conn, "SELECT last_error FROM responses WHERE status = 'dead' ORDER BY id") == [
+        "again",
+        "deleted by hand",
+    ]
+
+
+def test_those_that_were_given_up_are_found_by_their_index(conn):
+    (line,) = plan(conn, dead_responses.DEAD_AFTER, after=1, limit=1)
+    assert line == "SEARCH responses USING INDEX responses_dead (id>?)"
 
 
 @pytest.mark.parametrize("verb", [dead_responses.retry, dead_responses.delete])
