@@ -3,7 +3,7 @@
 TinyAGI's clients look for responses when an event says that there are some, hear no event while they look, and try what
 they could not send at the next one. So readers are told once more of the oldest response of a channel that waits:
 shortly after the last acknowledgement, and ever less often while what was fetched is not acknowledged. Channels that
-nobody fetches from are left alone.
+nobody fetches from are left alone. They hear it under TinyAGI's name; ``response_ready`` is a row's, and told once.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from shared.db.events import Event
 from shared.rest import frames
 from shared.rest.feed import Feed
 
-_TOLD = {"message:done", "response_ready"}
+_TOLD = "message:done"
 _SELDOM_S = 600.0
 
 
@@ -35,6 +35,7 @@ class Reminders:
         self._after_s = after_s
         self._unsent_s = unsent_s
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._is_closed = False
 
     def fetched(self, channel: str) -> None:
         """A client has some of the channel's responses, and may fail to send them."""
@@ -48,7 +49,8 @@ class Reminders:
         self._look_in(channel, self._after_s, then_s=self._unsent_s)
 
     def _look_in(self, channel: str, wait_s: float, *, then_s: float) -> None:
-        self._timers[channel] = asyncio.get_running_loop().call_later(wait_s, self._look, channel, then_s)
+        if not self._is_closed:  # an acknowledgement may be under way still
+            self._timers[channel] = asyncio.get_running_loop().call_later(wait_s, self._look, channel, then_s)
 
     def _look(self, channel: str, then_s: float) -> None:
         del self._timers[channel]
@@ -61,10 +63,11 @@ class Reminders:
             about = (each["messageId"], each["id"], each["agent"], channel)
             event = Event(0, "response_ready", *about, data={}, created_at=each["timestamp"])
             for row in frames.render(self._conn, [event]):
-                self._feed.remind([(name, text) for name, text in row.named if name in _TOLD])
+                self._feed.remind([(name, text) for name, text in row.named if name == _TOLD])
             self._look_in(channel, then_s, then_s=min(2 * then_s, _SELDOM_S))
 
     def close(self) -> None:
         """Remind nobody any more."""
+        self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()

@@ -13,6 +13,7 @@ import pytest
 from functions import api
 from functions.dispatch import Dispatch
 from shared.db import events
+from shared.db.connection import open_connection
 from shared.rest.feed import Feed
 from shared.rest.reminders import Reminders
 from shared.settings import Settings
@@ -131,15 +132,18 @@ def test_a_client_that_heard_nothing_while_it_sent_is_told_again_of_what_waits(s
             await frames(choosy, 2)
             first, _ = (await http.get("/api/responses/pending?channel=telegram")).json()
             await http.post(f"/api/responses/{first['id']}/ack")
-            return missed, await frames(queue, 3), await frames(choosy, 1)
+            heard, chosen = await frames(queue, 2), await frames(choosy, 1)
+            await http.post("/api/responses", json={"channel": "web", "sender": "Ana", "message": "three"})
+            return missed, heard, chosen, await frames(queue, 1)
 
-    missed, heard, chosen = asyncio.run(go())
+    missed, heard, chosen, following = asyncio.run(go())
     assert heard[0][1] == "response_acked"
-    again = [(id_, name, data) for id_, name, data in heard[1:]]
-    assert [(id_, name) for id_, name, _ in again] == [(None, "message:done"), (None, "response_ready")]
-    assert [data for *_, data in again] == [data for *_, data in missed], "a viewer that knows it already can tell"
-    assert again[0][2] | told == again[0][2]
-    assert chosen == again[:1]
+    ((id_, name, data),) = again = heard[1:]
+    assert (id_, name) == (None, "message:done")
+    assert data == missed[0][2], "a viewer that knows it already can tell"
+    assert data | told == data
+    assert chosen == again
+    assert following[0][2]["channel"] == "web", "who sends on response_ready would say it again"
 
 
 def test_what_a_client_could_not_send_it_is_told_of_again(conn):
@@ -161,8 +165,30 @@ def test_what_a_client_could_not_send_it_is_told_of_again(conn):
     first, again = asyncio.run(go())
     assert first == again
     assert [line for line in first.decode().splitlines() if not line.startswith("data: ")] == [
-        *("event: message:done", "", "event: response_ready", "")
+        "event: message:done",
+        "",
     ]
+
+
+def test_an_acknowledgement_under_way_at_the_end_reminds_nobody(conn, db):
+    """The connection that it would look on is closed by then."""
+    answer(conn, "two", channel="cli")
+    trouble = []
+
+    async def go():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context["message"]))
+        reading = open_connection(db, readonly=True)
+        feed = Feed(reading, lambda _: asyncio.sleep(300))
+        reminders = Reminders(reading, feed, after_s=0.0)
+        feed.readers = 1
+        reminders.close()
+        reminders.acknowledged("cli")
+        reading.close()
+        for _ in range(3):  # a timer of no time has had its turn then
+            await asyncio.sleep(0)
+
+    asyncio.run(go())
+    assert trouble == []
 
 
 def test_reset_in_a_chat_or_on_the_command_line_begins_afresh(running, conn):
