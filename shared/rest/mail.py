@@ -13,7 +13,7 @@ from shared import clock, mailbox
 from shared.db import mailbox as letters
 from shared.db import messages
 from shared.db.mailbox import Letter as Row
-from shared.errors import NotFound
+from shared.errors import NotFound, WrongState
 from shared.rest.common import Newest
 from shared.rest.endpoint import Body, endpoint
 from shared.rest.service import Service
@@ -75,11 +75,16 @@ class NewReply(Body):
 
 
 class NewLetter(NewReply):
-    """What is written to whom; *sender*: an agent in whose name it is, or the operator."""
+    """What is written to whom; *sender*: an agent in whose name it is, or the operator.
+
+    *because*: the message to that agent that it writes because of, so that an end is seen to agents that wake each
+    other.
+    """
 
     recipient: str = Field(min_length=1, max_length=64)
     sender: str = Field(default=mailbox.OPERATOR, min_length=1, max_length=64)
     conversationId: str | None = Field(default=None, max_length=64)
+    because: str | None = Field(default=None, max_length=200, description="a messageId")
 
 
 def _shown(letter: Row) -> Letter:
@@ -116,7 +121,23 @@ def _known_as(conn: apsw.Connection, row: int) -> str:
     return letter.message.message_id
 
 
-@endpoint("POST", "/api/mail", {404: "there is no such agent", 409: "to itself, or too many messages led to it"})
+def _cause(conn: apsw.Connection, body: NewLetter) -> int | None:
+    if body.because is None:
+        return None
+    cause = letters.get(conn, _row(conn, body.because))
+    if cause is None or cause.message.agent != body.sender:  # its answer would go to people who did not ask the sender
+        raise WrongState(f"message {body.because!r} was not for {body.sender!r}")
+    return cause.message.id
+
+
+@endpoint(
+    "POST",
+    "/api/mail",
+    {
+        404: "there is no such agent, or message that it is because of",
+        409: "to itself, because of another's message, or too many messages led to it",
+    },
+)
 async def post_mail(service: Service, *, body: NewLetter) -> Sent:
     """Leave a message for an agent. An urgent one interrupts the turn that runs."""
 
@@ -129,6 +150,7 @@ async def post_mail(service: Service, *, body: NewLetter) -> Sent:
             msg_type=body.msgType,
             urgency=body.urgency,
             conversation_id=body.conversationId,
+            because=_cause(conn, body),
             now_ms=clock.now_ms(),
         )
         return {"ok": True, "id": row, "messageId": _known_as(conn, row)}

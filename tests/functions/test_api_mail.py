@@ -77,10 +77,34 @@ def test_the_operator_fetches_the_answer(serving, conn):
     assert (fetched["id"], fetched["message"], fetched["agent"]) == (replied["responseId"], "yes", "bob")
 
 
+def test_agents_that_answer_each_other_by_sending_come_to_an_end(serving, conn):
+    """What it is because of counts, as in a turn; without it each would be the first of its own."""
+    sent = send(serving, "bob", "0", sender="alice")
+    for number in range(1, 13):
+        pair = ("bob", "alice") if number % 2 else ("alice", "bob")
+        sent = send(serving, pair[1], str(number), sender=pair[0], because=sent["messageId"])
+    body = {"recipient": "alice", "body": "13", "sender": "bob", "because": sent["messageId"]}
+    reply = post(serving, body, "/api/mail")
+    assert (reply.status_code, "12 times" in reply.json()["error"]) == (409, True)
+    known = rows(conn, "SELECT content ->> '$.hops', conversation_id FROM messages ORDER BY id")
+    assert known == [(number, known[0][1]) for number in range(13)]
+
+
+def test_because_of_what_another_was_sent_nothing_is_written(serving, conn):
+    """What is said to it would go to whoever asked the other one."""
+    asked = put(conn, "of a person", agent="alice")
+    (message_id,) = rows(conn, "SELECT message_id FROM messages WHERE id = ?", (asked,))[0]
+    for sender in ("bob", "operator"):
+        body = {"recipient": "assistant", "body": "x", "sender": sender, "because": message_id}
+        reply = post(serving, body, "/api/mail")
+        assert (reply.status_code, reply.json()["error"]) == (409, f"message {message_id!r} was not for {sender!r}")
+
+
 WRONG = {
     "to nobody": ("/api/mail", {"recipient": "zoe", "body": "x"}, 404, "no agent 'zoe'; known: "),
     "from nobody": ("/api/mail", {"recipient": "bob", "body": "x", "sender": "zoe"}, 404, "no agent 'zoe'"),
     "to itself": ("/api/mail", {"recipient": "bob", "body": "x", "sender": "bob"}, 409, "writes to itself"),
+    "because of nothing": ("/api/mail", {"recipient": "bob", "body": "x", "because": "nope"}, 404, "no message 'nope'"),
     "nothing": ("/api/mail", {"recipient": "bob", "body": ""}, 400, "body: "),
     "of a kind that is none": ("/api/mail", {"recipient": "bob", "body": "x", "msgType": "poke"}, 400, "msgType: "),
     "with a word too many": ("/api/mail", {"recipient": "bob", "body": "x", "type": "task"}, 400, "type: "),
