@@ -1,6 +1,7 @@
 """Messages: sending one, its whole story, waiting for its answer, cancelling it."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
@@ -117,16 +118,22 @@ async def post_message(service: Service, *, body: NewMessage) -> Stored:
     """
     zone = body.timezone or service.settings.timezone
     try:
-        message_id = await service.change(
+        message_id, flag = await service.change(
             lambda conn: _enqueue(conn, body, zone, service.settings.agents_dir, now_ms=clock.now_ms()), "dispatch"
         )
     except apsw.ConstraintError:
         await service.confirm()  # that one is stored says as much as a 200
         raise Refused(409, "duplicate messageId", messageId=body.messageId) from None
+    if flag is not None:  # only now: what is refused, or not committed, has begun nothing afresh
+        with contextlib.suppress(OSError):
+            flag.unlink()
     return {"ok": True, "messageId": message_id}
 
 
-def _enqueue(conn: apsw.Connection, body: NewMessage, zone: str, agents_dir: Path, *, now_ms: int) -> str:
+def _enqueue(
+    conn: apsw.Connection, body: NewMessage, zone: str, agents_dir: Path, *, now_ms: int
+) -> tuple[str, Path | None]:
+    """The id of what is stored, and the file to be taken away that made it begin afresh."""
     new = address(
         conn,
         messages.NewMessage(
@@ -141,23 +148,25 @@ def _enqueue(conn: apsw.Connection, body: NewMessage, zone: str, agents_dir: Pat
         sender_id=body.senderId,
         now_ms=now_ms,
     )
-    if new.session_id is not None and _takes_flag(agents_dir / new.agent):
+    flag = agents_dir / new.agent / "reset_flag"
+    left_ms = _left_at(flag)
+    taken = None if left_ms is None else flag
+    if left_ms is not None and new.session_id and sessions.known(conn, new.session_id).created_at <= left_ms:
         new = new._replace(session_id=resets.reset(conn, new.session_id, now_ms=now_ms))
     if body.recurrence is not None:
         when = series.When(body.processAfter, body.recurrence, zone, body.misfire)
-        return series.plan_message(conn, new, when, now_ms=now_ms).message_id
+        return series.plan_message(conn, new, when, now_ms=now_ms).message_id, taken
     row = messages.enqueue(conn, new, now_ms=now_ms)
     assert row is not None  # noqa: S101 - only a platform's event can be there already
-    return new.message_id(row)
+    return new.message_id(row), taken
 
 
-def _takes_flag(folder: Path) -> bool:
-    """Whether the agent shall begin afresh: TinyAGI's ``/reset @agent`` and ``reset`` leave a file that says so."""
+def _left_at(flag: Path) -> int | None:
+    """When somebody wanted the agent to begin afresh: TinyAGI's ``/reset @agent`` and ``reset`` leave this file."""
     try:
-        (folder / "reset_flag").unlink()
+        return flag.stat().st_mtime_ns // 1_000_000
     except OSError:
-        return False
-    return True
+        return None
 
 
 def address(

@@ -6,6 +6,8 @@ The names of keys, and their types, are those of TinyAGI's channel clients, comm
 import asyncio
 import contextlib
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -215,6 +217,49 @@ def test_reset_in_a_chat_or_on_the_command_line_begins_afresh(running, conn):
     folder, said = asyncio.run(go())
     assert said == [f"This is turn {turn} of our session." for turn in (1, 2, 1, 2)]
     assert list(folder.iterdir()) == []
+
+
+@pytest.fixture
+def flag(conn, tmp_path):
+    """The file that a reset leaves, behind what was said to the agent before."""
+    make_agent(conn, "coder")
+
+    def leave():
+        folder = tmp_path / "agents" / "coder"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "reset_flag").write_text("reset")
+        os.utime(folder / "reset_flag", ns=(time.time_ns(),) * 2)  # a file system's own clock is some ms behind
+        return folder / "reset_flag"
+
+    return leave
+
+
+def to_coder(message_id):
+    return {"channel": "cli", "sender": "cli", "agent": "coder", "message": "hello", "messageId": message_id}
+
+
+def test_a_message_that_is_there_already_takes_no_reset(serving, conn, flag):
+    """The client repeats what it got no answer to; nothing begins afresh with it, and the next one has to."""
+    assert post(serving, to_coder("m1")).status_code == 200
+    left = flag()
+    assert post(serving, to_coder("m1")).status_code == 409
+    assert left.exists()
+    assert post(serving, to_coder("m2")).status_code == 200
+    assert not left.exists()
+    assert column(conn, "SELECT session_id FROM messages ORDER BY id") == [1, 2]
+
+
+def test_two_messages_at_once_begin_afresh_together(serving, conn, flag):
+    """They may be in one transaction, and the file is taken away behind it."""
+    assert post(serving, to_coder("m1")).status_code == 200
+    flag()
+
+    async def go():
+        async with serving(api) as http:
+            await asyncio.gather(*(http.post("/api/message", json=to_coder(name)) for name in ("m2", "m3")))
+
+    asyncio.run(go())
+    assert column(conn, "SELECT session_id FROM messages ORDER BY id") == [1, 2, 2]
 
 
 def test_a_viewer_hears_that_the_queue_is_looked_after(running, conn):
