@@ -137,7 +137,9 @@ class Deliver:
         """Send it, or first do what has to be done for that; how many parts have gone out."""
         response = sending.response
         if response.is_inactive:
-            raise PermanentError("its chat is inactive: the bot was blocked there, or taken out of it")
+            raise PermanentError(
+                "its chat is inactive: retired or set so by hand, or the bot was blocked there or taken out"
+            )
         if response.opens_for is None:
             return await self._send_parts(channel, sending)
         try:

@@ -63,7 +63,7 @@ def connect(
     wiring = wirings.put(conn, chat_id, agent, now_ms=now_ms, **wanted)
     destinations.name_after_chat(conn, agent, chat_id)
     if chat.refused_at is not None:
-        chats.update(conn, chat_id, refused_at=None, now_ms=now_ms)
+        chats.update(conn, chat_id, status="active", refused_at=None, now_ms=now_ms)  # it may have been retired
     return wiring
 
 

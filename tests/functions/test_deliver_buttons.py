@@ -203,5 +203,6 @@ def test_nothing_is_said_in_a_chat_that_is_inactive(conn):
     platform = step(Platform(), 3)
     assert platform.texts == ["other"]
     assert column(conn, "SELECT status FROM responses ORDER BY id") == ["dead", "dead", "acked"]
-    assert "inactive" in row(conn, "responses", 1)["last_error"]
+    reason = row(conn, "responses", 1)["last_error"]
+    assert reason.startswith("its chat is inactive: retired or set so by hand, or the bot was blocked")
     assert json.loads(column(conn, "SELECT data FROM events WHERE type = 'response_dead'")[0])["retry_count"] == 1

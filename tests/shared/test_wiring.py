@@ -1,11 +1,11 @@
 import pytest
 
-from shared import wiring
-from shared.db import chats, destinations, wirings
+from shared import retiring, wiring
+from shared.db import chats, destinations, responses, wirings
 from shared.db.chats import Chat
 from shared.db.connection import rows, transaction
 from shared.errors import ConfigInvalid, NotFound
-from tests.support import NOW, dump, make_agent, make_chat, race
+from tests.support import NOW, answer, dump, make_agent, make_chat, make_session, race
 
 
 def connect(conn, chat, agent="assistant", changes=None, now_ms=NOW):
@@ -156,6 +156,26 @@ def test_a_refused_chat_that_is_wired_is_refused_no_more(conn):
     assert chats.get(conn, chat).refused_at is None
 
 
+def test_a_retired_chat_that_is_wired_is_written_to_again(conn):
+    chat = make_chat(conn)
+    make_session(conn)
+    with transaction(conn):
+        assert retiring.delete_chat(conn, chat, now_ms=NOW) == "retired"
+    connect(conn, chat)
+    assert chats.get(conn, chat).status == "active"
+    response = answer(conn)
+    with transaction(conn):
+        assert not responses.claim(conn, response, token="t", now_ms=NOW, lease_ms=1000).is_inactive
+
+
+def test_a_chat_in_which_the_bot_was_blocked_is_so_however_it_is_wired(conn):
+    chat = make_chat(conn)
+    with transaction(conn):
+        chats.update(conn, chat, status="inactive", now_ms=NOW)
+    connect(conn, chat)
+    assert chats.get(conn, chat).status == "inactive"
+
+
 def test_a_disconnected_agent_answers_there_no_more_and_may_not_send_there(conn):
     chat = make_chat(conn)
     connect(conn, chat)
@@ -167,7 +187,7 @@ def test_a_disconnected_agent_answers_there_no_more_and_may_not_send_there(conn)
 
 
 CONNECT = """
-from shared import wiring
+from shared import retiring, wiring
 with transaction(conn):
     print(wiring.connect(conn, 1, "assistant", {"priority": int(sys.argv[2])}, now_ms=1).id)
 """
