@@ -31,11 +31,12 @@ GRANTS: tuple[Grants, ...] = ("owner", "admin", "member", "chat")
 _MISREAD = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
 _TRIES = 5  # of one sender, in a quarter of an hour
 _TRIES_PER_MINUTE = _TRIES / 15
-_ANSWERS = 100  # to wrong codes on a channel, in an hour: what is beyond makes no chats and sends nothing
+_ANSWERS = 100  # to wrong codes and too many, on a channel, in an hour: what is beyond makes no chats, sends nothing
 _ANSWERS_PER_MINUTE = _ANSWERS / 60
 _NOT_VALID = "That code is not valid (any more). Ask whoever runs this bot for a new one."
 _YOURS = "You have used that code: what it gives is yours."
 _IN_PRIVATE = "That code is for one person. Send it to me in a direct chat, not in a group."
+_TO_A_RIGHT_ONE = (_YOURS, _IN_PRIVATE)
 
 
 class Made(NamedTuple):
@@ -127,11 +128,7 @@ def claim(conn: apsw.Connection, channel: str, event: Event, code: str, *, polic
     if refusal is not None:
         return _refuse(conn, channel, event, "pairing_limited", refusal, policy=policy, now_ms=now_ms)
     if found is None:
-        answers = rates.take(
-            conn, rates.key("pair", channel), per_minute=_ANSWERS_PER_MINUTE, burst=_ANSWERS, now_ms=now_ms
-        )
-        sentence = _NOT_VALID if answers.allowed else None
-        return _refuse(conn, channel, event, "pairing_failed", sentence, policy=policy, now_ms=now_ms)
+        return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, policy=policy, now_ms=now_ms)
     if event.is_group and found.grants != "chat":
         return _refuse(conn, channel, event, "pairing_failed", _IN_PRIVATE, policy=policy, now_ms=now_ms)
     user = users.ensure(conn, channel, event.sender_id, name=event.sender, now_ms=now_ms)
@@ -152,6 +149,11 @@ def _limit(conn: apsw.Connection, channel: str, sender_id: str, *, now_ms: int) 
     return f"Those were too many codes. Please try again in {wait}." if taken.is_first_refusal else ""
 
 
+def _has_answer(conn: apsw.Connection, channel: str, *, now_ms: int) -> bool:
+    key = rates.key("pair", channel)
+    return rates.take(conn, key, per_minute=_ANSWERS_PER_MINUTE, burst=_ANSWERS, now_ms=now_ms).allowed
+
+
 def _tries_of(channel: str, sender_id: str) -> str:
     return rates.key("pair", channel, sender_id)
 
@@ -166,8 +168,10 @@ def _refuse(
     policy: Policy,
     now_ms: int,
 ) -> Claimed:
-    """Keep that it was tried, never what; and say so, once."""
+    """Keep that it was tried, never what; and say so, once, as long as the channel has answers for the like."""
     if not refusals.keep(conn, channel, event, reason, now_ms=now_ms) or not sentence:
+        return Claimed(False, None, reason)
+    if sentence not in _TO_A_RIGHT_ONE and not _has_answer(conn, channel, now_ms=now_ms):
         return Claimed(False, None, reason)
     chat = routing.chat_of(conn, channel, event, policy, now_ms=now_ms)
     notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)

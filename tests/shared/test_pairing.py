@@ -270,6 +270,21 @@ def test_to_a_hundred_wrong_codes_an_hour_somebody_is_answered_and_the_rest_leav
     assert send(conn, "0000-0000", "late", now_ms=NOW + MINUTE).sentence == NOT_VALID
 
 
+def test_who_is_told_to_wait_is_one_of_the_hundred(conn):
+    heard = [send(conn, "0000-0000", f"t{number}", str(1000 + number // 6)) for number in range(6 * 25)]
+    assert {each.dropped for each in heard[5::6]} == {"pairing_limited"}
+    told = [each.sentence for each in heard if each.sentence]
+    assert (len(told), len(said(conn)), column(conn, "SELECT count(*) FROM chats")) == (100, 100, [17])
+    assert send(conn, make(conn).code).is_paired
+
+
+def test_a_wrong_code_that_is_delivered_again_uses_up_no_answer_of_others(conn):
+    for _ in range(4):
+        send(conn, "0000-0000", "again")
+    heard = [send(conn, "0000-0000", f"t{number}", str(1000 + number)) for number in range(100)]
+    assert [each.sentence for each in heard] == [NOT_VALID] * 99 + [None]
+
+
 def test_a_code_is_guessed_once_in_a_million_by_a_thousand_tries_a_second_as_long_as_it_is_good():
     tries = 1000 * Settings().pairing_life_ms // 1000
     assert len(set(pairing.ALPHABET)) ** pairing.SIZE > 1_000_000 * tries
