@@ -28,6 +28,7 @@ _AS_COMMANDS: Mapping[str, str] = {
     "POST /api/messages/{id}/cancel": "messages cancel MESSAGE",
     "DELETE /api/schedules/{id}": "schedules cancel SCHEDULE",
 }
+_AS_OPTIONS: Mapping[str, str] = {"?force=true": "--force"}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FAILURES: Mapping[int, type[EmulatorError]] = {
     400: failures.Invalid,
@@ -117,9 +118,11 @@ class Rest:
         return _FAILURES.get(status, EmulatorError)(self._as_commands(sentence))
 
     def _as_commands(self, sentence: str) -> str:
-        """What the API says for its own callers, with commands in the place of its routes."""
+        """What the API says for its own callers, with commands and options in the place of its routes."""
         for route, arguments in _AS_COMMANDS.items():
             sentence = sentence.replace(route, f"`{self.typed(arguments)}`")
+        for query, option in _AS_OPTIONS.items():
+            sentence = sentence.replace(query, option)
         return _LISTED.sub(lambda found: f"`{self.typed(f'{found[1]} list')}` lists them", sentence)
 
     def _exchange(self, method: str, target: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:

@@ -90,7 +90,7 @@ def _check_another_owner(conn: apsw.Connection, user_id: int) -> None:
     if user_roles.owners(conn) == [user_id]:
         raise WrongState(
             f"user {user_id} is the last owner, and nobody could decide everything by a button any more: make somebody "
-            "else an owner first, or say force if that is meant"
+            "else an owner first, or say ?force=true if that is meant"
         )
 
 

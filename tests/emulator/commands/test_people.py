@@ -129,7 +129,7 @@ def test_the_last_owner_is_kept_unless_it_is_forced(postroom: Postroom, words: l
     command = ["users", words[0], number, *words[1:]]
     said = postroom.refused(*command, code=1)
     assert said.startswith(f"error: user {number} is the last owner, ")
-    assert "or say force" in said
+    assert said.endswith("or say --force if that is meant\n")
     postroom.run(*command, "--force")
     assert postroom.column("SELECT role FROM user_roles WHERE role = 'owner'") == []
 
