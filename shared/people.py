@@ -190,6 +190,17 @@ def _direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> chats.Cha
     return made if made.opens_for is not None else chats.open_again(conn, made, user.sender_id, now_ms=now_ms)
 
 
+def last_owner_in(conn: apsw.Connection, chat: chats.Chat) -> int | None:
+    """The last owner, if this is where they are written to; None if it is not, or somebody else is an owner too."""
+    owners = user_roles.owners(conn)
+    user = users.get(conn, owners[0]) if len(owners) == 1 and not chat.is_group else None
+    if user is None:
+        return None
+    known = user_dms.get(conn, user.id)
+    is_named_so = (user.channel, user.sender_id) == (chat.channel, chat.platform_id)
+    return user.id if known == chat.id or (known is None and is_named_so) else None
+
+
 def seen_direct(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> None:
     """The user wrote in this direct chat: from now on they are written to there, also with what waits elsewhere."""
     before = user_dms.get(conn, user_id)

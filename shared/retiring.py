@@ -4,7 +4,7 @@ from typing import Literal
 
 import apsw
 
-from shared import deciding, roster
+from shared import deciding, people, roster
 from shared.db import agents, chats
 from shared.errors import NotFound, WrongState
 
@@ -45,9 +45,10 @@ def delete_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> Literal[
 
     Raises:
         NotFound: there is no such chat.
-        WrongState: something waits there.
+        WrongState: something waits there, or it would be retired and the last owner is asked there.
     """
-    if chats.get(conn, chat_id) is None:
+    chat = chats.get(conn, chat_id)
+    if chat is None:
         raise NotFound(f"there is no chat {chat_id}; GET /api/chats lists them")
     if count := chats.waiting(conn, chat_id):
         what = "1 message or response waits" if count == 1 else f"{count} messages and responses wait"
@@ -59,5 +60,10 @@ def delete_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> Literal[
     if chats.is_blank(conn, chat_id):
         chats.delete(conn, chat_id)
         return "deleted"
+    if owner := people.last_owner_in(conn, chat):
+        raise WrongState(
+            f"the last owner, user {owner}, is written to in chat {chat_id}: nobody would be asked anything any more. "
+            "Make somebody else an owner first; for no agent to answer there, delete its wirings"
+        )
     chats.leave(conn, chat_id, now_ms=now_ms)
     return "retired"

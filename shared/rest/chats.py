@@ -213,7 +213,11 @@ async def patch_chat(service: Service, *, id: int, body: ChatChange) -> SavedCha
     return {"ok": True, "chat": await service.change(work, "deliver")}
 
 
-@endpoint("DELETE", "/api/chats/{id}", {**_UNKNOWN, 409: "something waits there; the sentence says how much"})
+@endpoint(
+    "DELETE",
+    "/api/chats/{id}",
+    {**_UNKNOWN, 409: "something waits there, and the sentence says how much; or the last owner is asked there"},
+)
 async def delete_chat(service: Service, *, id: int) -> Gone:
     """Let the chat go: nobody answers or sends there, or is asked about it. One in which something was said is retired:
     inactive and refused; what was said stays.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared import retiring
+from shared import people, retiring
 from shared.db import approvals, chats, destinations, user_dms, wirings
 from shared.db.connection import rows, transaction
 from shared.errors import NotFound, WrongState
@@ -44,15 +44,42 @@ SAID = {
 def test_a_chat_in_which_something_was_said_stays_as_one_that_nobody_wants(conn, said):
     chat = make_chat(conn)
     wire(conn, chat)
-    owner = person(conn, "1", "owner")
+    admin = person(conn, "1", "admin")
     with transaction(conn):
-        user_dms.put(conn, owner.id, chat, NOW)
+        user_dms.put(conn, admin.id, chat, NOW)
     said(conn, chat)
     assert let_go(conn, chat) == "retired"
     found = chats.get(conn, chat)
     assert (found.status, found.refused_at) == ("inactive", LATER)
     assert wirings.of_chat(conn, chat) == destinations.of_agent(conn, "assistant") == []
-    assert user_dms.get(conn, owner.id) is None
+    assert user_dms.get(conn, admin.id) is None
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["seen there", "never seen"])
+def test_where_the_last_owner_is_asked_stays_until_another_can_be(conn, is_seen):
+    """Else cards would be shown to nobody, and nothing would say so."""
+    owner, chat = person(conn, "100", "owner"), make_chat(conn, "100")
+    put(conn)
+    rows(conn, "UPDATE messages SET status = 'completed'")
+    if is_seen:
+        with transaction(conn):
+            user_dms.put(conn, owner.id, chat, NOW)
+    before = dump(conn)
+    with pytest.raises(WrongState, match=f"the last owner, user {owner.id}, is written to in chat {chat}:"):
+        let_go(conn, chat)
+    assert dump(conn) == before
+    person(conn, "6", "owner")
+    assert let_go(conn, chat) == "retired"
+
+
+def test_a_direct_chat_of_the_last_owner_in_which_nothing_was_said_is_made_again(conn):
+    owner, chat = person(conn, "100", "owner"), make_chat(conn, "100")
+    with transaction(conn):
+        user_dms.put(conn, owner.id, chat, NOW)
+    assert let_go(conn, chat) == "deleted"
+    with transaction(conn):
+        again = people.direct_chat(conn, owner, now_ms=NOW)
+    assert chats.get(conn, again).status == "active"
 
 
 def test_a_chat_of_a_large_database_is_not_looked_for_everywhere(conn, monkeypatch):
