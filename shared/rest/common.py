@@ -34,8 +34,8 @@ class Page(Newest):
     before: int = Field(default=views.NEWEST, ge=1, le=views.NEWEST)
 
 
-class Sweep(Query):
-    """How many at once, of those after a row: of one that fails again meanwhile there is no second time."""
+class Step(Query):
+    """How many at once, of those after a row; of one that fails again meanwhile there is no second time."""
 
     after: int = Field(default=0, ge=0, le=views.NEWEST)
     limit: int = Field(default=100, ge=1, le=1000)

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from shared import clock
 from shared.db import conversations, messages, responses, views
 from shared.errors import NotFound, WrongState
-from shared.rest.common import DONE, Done, Sweep
+from shared.rest.common import DONE, Done, Step
 from shared.rest.endpoint import Query, Refused, endpoint
 from shared.rest.service import Service
 
@@ -179,7 +179,7 @@ async def retry(service: Service, *, id: int) -> Done:
 
 
 @endpoint("POST", "/api/queue/dead/retry")
-async def retry_many(service: Service, *, query: Sweep) -> Retried:
+async def retry_many(service: Service, *, query: Step) -> Retried:
     """Try the oldest of what was given up again now, with all their attempts before them."""
 
     def work(conn: apsw.Connection) -> list[tuple[int, str]]:

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from shared import clock, ids, series
 from shared.channels import registry
 from shared.db import agents, chats, dead_responses, polled, responses, views, wirings
-from shared.rest.common import DONE, Done, Page, Sweep
+from shared.rest.common import DONE, Done, Page, Step
 from shared.rest.endpoint import Body, Query, Refused, endpoint
 from shared.rest.messages import ChannelName, Name, Stored
 from shared.rest.service import Service
@@ -174,7 +174,7 @@ async def get_dead(service: Service, *, query: Page) -> list[Dead]:
 
 
 @endpoint("POST", "/api/responses/dead/retry")
-async def retry_many(service: Service, *, query: Sweep) -> Retried:
+async def retry_many(service: Service, *, query: Step) -> Retried:
     """Say the oldest of what was given up once more, with all their attempts before them."""
 
     def work(conn: apsw.Connection) -> list[int]:
