@@ -154,11 +154,10 @@ class Keeper:
         for task in self._tasks[1:]:
             task.cancel()
         await asyncio.gather(*self._tasks[1:], return_exceptions=True)
-        code = 0
         if self._process is not None:
             await stop(self._process, timeout_s=self._stop_limit_s)
-            code = self._process.returncode or 0
         await asyncio.gather(*self._tasks[:1])
+        code = (self._process.returncode or 0) if self._process is not None else 0
         permit.withdraw(self.control)
         if code == 0 and not self._is_doubtful:
             await asyncio.to_thread(notes.vouch, self._database)
@@ -197,16 +196,19 @@ class Keeper:
                 self._tell("replicate.doubtful", said=line[:500])
                 self._kill()
 
-    def _permit(self) -> None:
-        """Let others rely on Litestream for as long as the lease is surely ours."""
+    def _permit(self) -> str | None:
+        """Let others rely on Litestream for as long as the lease is surely ours; why they can't be told so, or None."""
         if self.lease.pointer.is_begun and not self._is_doubtful and not self._ending.done():
-            with contextlib.suppress(OSError):  # the disk is full: the last one runs out
+            try:
                 permit.give(self.control, self.lease.until_s)
+            except OSError as error:  # the disk is full: the last one runs out
+                return f"nobody here can be told that it is ours: {error}"
+        return None
 
     def _kill(self) -> None:
-        permit.withdraw(self.control)
         if self._process is not None and self._process.returncode is None:
             kill_group(self._process.pid)
+        permit.withdraw(self.control)
 
     async def _begin_on(self) -> None:
         """Note in the pointer when a place has its first whole copy; until then readers take the state before."""
@@ -263,8 +265,7 @@ class Keeper:
             self._fence(str(error))
         except PostroomError as error:  # the store does not answer, or refuses: its lease may still be ours
             return str(error)
-        self._permit()
-        return None
+        return self._permit()
 
     async def _remove_on(self) -> None:
         is_told = False
@@ -347,7 +348,8 @@ class Keeper:
             if followed is None:
                 return
             self._process = process = followed
-            self._tell("replicate.litestream_started", replica=self.place)
+            if not self._ending.done():
+                self._tell("replicate.litestream_started", replica=self.place)
 
     async def _follow_up(self) -> asyncio.subprocess.Process | None:
         """Another Litestream, in a place of its own, as soon as that can be; None when the end comes before."""
@@ -359,7 +361,12 @@ class Keeper:
                     self._must_mend = False
                 await self.lease.begin_again()
                 await asyncio.to_thread(notes.forget, self._database)
-                return None if self._ending.done() else await self._spawn()
+                if self._ending.done():
+                    return None
+                process = await self._spawn()
+                if self._ending.done():  # it came meanwhile, and whoever ended us knew of the one before only
+                    kill_group(process.pid)
+                return process
             except LeaseLost as error:
                 self._fence(str(error))
             except (PostroomError, OSError, apsw.Error) as error:  # the bucket is away, or the disk is full

@@ -50,10 +50,11 @@ def check_file(file: Facts, there: Pointer, *, us: str) -> None:
     Raises:
         FileRefused
     """
-    if there.place.writer == us and not there.is_begun and not there.earlier:
-        return  # we had named its first place, and ended before the file was marked: what may be there is compared
+    # We may have named its first place, and ended before the file was marked: what may be there is compared.
+    is_unmarked = there.place.writer == us and not there.is_begun and not there.earlier
     before = there.earlier[-1].epoch if there.earlier and not there.is_begun else there.place.epoch
-    if there.place.epoch is not None and before is not None and file.epoch not in (there.place.epoch, before):
+    is_known = is_unmarked or there.place.epoch is None or before is None
+    if not is_known and file.epoch not in (there.place.epoch, before):
         began = datetime.fromtimestamp(there.place.began_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         raise FileRefused(
             f"the database file is of epoch {file.epoch}, and the replica went on with epoch {there.place.epoch}: "

@@ -285,6 +285,9 @@ def test_the_permit_ends_with_doubt_or_at_the_latest_before_another_litestream_a
         await lease.begun(PLACE, "epoch_x")
         assert await keeper._renew() is None
         assert permit.is_given(control)
+        (tmp_path / "l.sock.tmp").mkdir()
+        assert "nobody here can be told that it is ours" in (await keeper._renew() or "")
+        (tmp_path / "l.sock.tmp").rmdir()
         saying = asyncio.create_task(asyncio.to_thread(pipe.write_text, f"{said}\n"))
         await asyncio.wait_for(again.wait(), 20)
         await saying

@@ -10,7 +10,8 @@ import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections import UserDict
+from collections.abc import Callable, Iterator, KeysView
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,38 @@ def lease_of(database: Path) -> Lease:
     lease = Lease(FolderStore(database.parent / "replica"), owner_of(database.with_name("owner"), database))
     lease._take(lambda _: None)
     return lease
+
+
+class CalledOff(UserDict[str, str]):
+    """An environment whose second reader, who starts a Litestream after another, is *called* off in the midst of it."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        super().__init__(ENVIRONMENT)
+        self._call, self._readers = call, 0
+
+    def keys(self) -> KeysView[str]:
+        self._readers += 1
+        if self._readers == 2:
+            self._call()
+        return super().keys()
+
+
+def test_a_stop_while_another_litestream_is_started_ends_that_one_too(tmp_path: Path) -> None:
+    database = tmp_path / "postroom.db"
+    migrate(database)
+    argv = ["sh", "-c", f"[ -e {tmp_path}/second ] && exec sleep 300; touch {tmp_path}/second; exit 1"]
+
+    async def stopped() -> int:
+        stopping: asyncio.Future[asyncio.Task[int]] = asyncio.get_running_loop().create_future()
+        keeper = Keeper(
+            argv, replica=f"file://{tmp_path}/replica",
+            environment=CalledOff(lambda: stopping.set_result(asyncio.create_task(keeper.stop()))), database=database,
+            control=tmp_path / "litestream.sock", lease=lease_of(database), tell=lambda *_, **__: None,
+        )  # fmt: skip
+        await keeper.start()
+        return await asyncio.wait_for(await asyncio.wait_for(stopping, 60), 60)
+
+    assert asyncio.run(stopped()) == -signal.SIGKILL
 
 
 def test_what_it_cannot_read_is_brought_into_the_file_at_the_second_look(tmp_path: Path, answers: list) -> None:

@@ -14,7 +14,7 @@ import pytest
 from infra import notes
 from infra.copies import Facts, FileRefused, ReplicaRefused, facts_of, program
 from infra.lease import Lease, LeaseHeld, Owner, owner_of
-from infra.prepare import Ready, Step, decide, prepare
+from infra.prepare import Ready, Step, check_file, decide, prepare
 from shared import pointer
 from shared.bucket import FolderStore, StoreUnreachable, open_store
 from shared.db import events
@@ -312,6 +312,15 @@ def test_a_replica_without_its_beginning_starts_nothing_empty(one: Machine, tmp_
 
     assert not one.database.exists()
     assert pointer.read(one.lease.store).is_released, "and holds up nobody"
+
+
+def test_an_older_copy_of_the_file_is_refused_also_where_its_own_place_never_began() -> None:
+    there = Pointer(
+        "us", "tag", "host", "/data/postroom.db", 0, 0, 0, False, Place("epoch_2", "epoch_1", "us", 1), False, 900, ()
+    )
+    check_file(Facts("epoch_1", 900), there, us="us")
+    with pytest.raises(FileRefused, match="its newest event is 5"):
+        check_file(Facts("epoch_1", 5), there, us="us")
 
 
 class CutOff(FolderStore):
