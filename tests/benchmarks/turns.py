@@ -214,7 +214,8 @@ def cpu(scale: Scale) -> Iterator[Line]:
         6,
         "ms",
         beside=f"ingest, dispatch, deliver, api and Litestream at {per_second} messages/s",
-        reason="nearly half is deliver, and half of that its HTTP client (httpcore, h11, anyio: 0.35 ms a call)",
+        reason="nearly half is deliver, and half of that its HTTP client (httpcore, h11, anyio): 0.4 ms a call when "
+        "warm, twice that when one comes now and then",
     )
 
 

@@ -130,7 +130,7 @@ def _fairness_lines(what: str, seen: dict[str, list[tuple[float, float, int, flo
         0.99,
         beside=f"SQLite's {fair['sqlite'].median:.2f}",
         spec=".3f",
-        reason="as above",
+        reason="who writes all the time comes back to the gate before the kernel has woken the next",
     )
     yield must_be(
         "the same, busy errors",
