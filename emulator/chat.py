@@ -108,7 +108,8 @@ def _advice(seat: Seat, text: str, state: Path | None) -> str:
     """Where to look, when nothing answers *text*."""
     is_meant = seat.called.casefold() in text.casefold()
     meant = "" if is_meant else f" Here the bot is meant when it is named, {seat.called}, or replied to."
-    return f"{meant} `{typed('dropped', state)}` says what was refused, the emulator's log what else happened."
+    waits, refused = typed("messages list --status pending", state), typed("dropped", state)
+    return f"{meant} `{waits}` says what is tried again, and why; `{refused}` what was refused."
 
 
 async def _replies(steps: "asyncio.Queue[Step | None]", timeout_s: float, advice: str) -> int:
