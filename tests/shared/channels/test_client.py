@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import ssl
-import subprocess
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from shared.channels import client as under_test
 from shared.channels.client import HttpClient
@@ -286,13 +289,20 @@ def test_closing_breaks_off_what_is_under_way():
 def certificate(tmp_path_factory):
     """A certificate of our own for the name localhost, and its key."""
     folder = tmp_path_factory.mktemp("tls")
-    names = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    try:
-        subprocess.run([*command, "-days", "2", *names, *subject], check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("openssl, which makes the certificate, is not installed")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(*plain))
     return folder / "cert.pem", folder / "key.pem"
 
 
