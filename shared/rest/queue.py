@@ -39,8 +39,8 @@ class OfAgent(TypedDict):
     processing: int
 
 
-class Pending(TypedDict):
-    """A message that waits for its turn: since when, not before when, and what went wrong, if it was tried."""
+class Asked(TypedDict):
+    """A message, and who asked which agent."""
 
     id: int
     messageId: str
@@ -48,21 +48,20 @@ class Pending(TypedDict):
     sender: str
     message: str
     agent: str
+
+
+class Pending(Asked):
+    """A message that waits for its turn: since when, not before when, and what went wrong, if it was tried."""
+
     retryCount: int
     lastError: str | None
     processAfter: int | None
     createdAt: int
 
 
-class Processing(TypedDict):
+class Processing(Asked):
     """A message that a turn has; its process is taken to be alive while the turn's lease runs. *duration* in ms."""
 
-    id: int
-    messageId: str
-    channel: str
-    sender: str
-    message: str
-    agent: str
     status: Literal["processing"]
     processAlive: bool
     startedAt: int
