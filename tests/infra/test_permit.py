@@ -24,7 +24,7 @@ from shared.settings import Settings
 from tests.e2e.crash.test_s3 import ERROR, XML, Faulty, _Proxied
 from tests.emulator.test_s3 import ENVIRONMENT, s3_server
 from tests.infra.test_replicate import synced
-from tests.infra.test_two_machines import Machine, began, until
+from tests.infra.test_two_machines import Machine, began, machines, until  # noqa: F401 - one is a fixture
 
 PLACE = Place("epoch_x", "epoch_x", "owner_one", 1)
 
@@ -78,15 +78,6 @@ def url(proxy: Holding) -> str:
     return f"s3://postroom-replica/db?endpoint=http://127.0.0.1:{proxy.server_port}"
 
 
-@pytest.fixture
-def machines(tmp_path: Path, url: str) -> Iterator[tuple[Machine, Machine]]:
-    one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
-    yield one, two
-    for machine in (one, two):
-        if machine.keeper is not None:
-            machine.keeper.close()
-
-
 def socket_of(machine: Machine) -> Path:
     return Path(machine.environment["POSTROOM_LITESTREAM_SOCKET"])
 
@@ -108,13 +99,22 @@ def is_acknowledged(machine: Machine) -> bool:
     return asyncio.run(confirm())
 
 
+def acknowledge(machine: Machine, rows: int) -> None:
+    """Start it, and have it acknowledge its first rows."""
+    machine.restore()
+    machine.replicate()
+    machine.write(rows)
+    until("the acknowledgement", lambda: is_acknowledged(machine))
+
+
 def litestream_says_yes(machine: Machine) -> bool:
     return synced(socket_of(machine), machine.database)
 
 
 @pytest.mark.e2e
 def test_nothing_is_acknowledged_before_the_lease_says_that_the_first_place_has_begun(
-    machines: tuple[Machine, Machine], proxy: Holding
+    machines: tuple[Machine, Machine],  # noqa: F811
+    proxy: Holding,
 ) -> None:
     one, _ = machines
     proxy.holds = lambda there: there["is_begun"] is True
@@ -133,13 +133,12 @@ def test_nothing_is_acknowledged_before_the_lease_says_that_the_first_place_has_
 
 @pytest.mark.e2e
 def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_entry_of_the_new_place(
-    machines: tuple[Machine, Machine], proxy: Holding, url: str
+    machines: tuple[Machine, Machine],  # noqa: F811
+    proxy: Holding,
+    url: str,
 ) -> None:
     one, two = machines
-    one.restore()
-    one.replicate()
-    one.write(3)
-    until("the acknowledgement", lambda: is_acknowledged(one))
+    acknowledge(one, 3)
     first = began(open_store(url, ENVIRONMENT)).place
 
     proxy.holds = lambda there: there["is_begun"] is True and there["place"]["prefix"] != first.prefix
@@ -159,14 +158,11 @@ def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_entry_o
 
 @pytest.mark.e2e
 def test_a_keeper_that_is_frozen_until_another_machine_takes_over_lets_nothing_be_acknowledged(
-    machines: tuple[Machine, Machine],
+    machines: tuple[Machine, Machine],  # noqa: F811
 ) -> None:
     """Litestream goes on below it, in a place that the other machine has restored before."""
     one, two = machines
-    one.restore()
-    one.replicate()
-    one.write(3)
-    until("the acknowledgement", lambda: is_acknowledged(one))
+    acknowledge(one, 3)
 
     os.kill(one.keeper.pid, signal.SIGSTOP)
     assert two.restore("--wait", "15s")[0] == 0
@@ -182,13 +178,11 @@ def test_a_keeper_that_is_frozen_until_another_machine_takes_over_lets_nothing_b
 
 @pytest.mark.e2e
 def test_while_the_lease_can_not_be_renewed_and_has_run_out_nothing_is_acknowledged(
-    machines: tuple[Machine, Machine], proxy: Holding
+    machines: tuple[Machine, Machine],  # noqa: F811
+    proxy: Holding,
 ) -> None:
     one, _ = machines
-    one.restore()
-    one.replicate()
-    one.write(1)
-    until("the acknowledgement", lambda: is_acknowledged(one))
+    acknowledge(one, 1)
 
     proxy.refuses = True
     until("the end of acknowledgements", lambda: not is_acknowledged(one))
