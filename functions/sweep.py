@@ -23,6 +23,7 @@ from shared import approving, clock, deciding, deliveries, framework, logs, turn
 from shared.channels import registry
 from shared.db import (
     approvals,
+    checkpoints,
     conversations,
     dropped,
     events,
@@ -37,7 +38,7 @@ from shared.db import (
     schedule_runs,
     statistics,
 )
-from shared.db.connection import open_connection, rows
+from shared.db.connection import open_connection
 from shared.db.writer import Writer
 from shared.deliveries import Policy
 from shared.kick import Kicker
@@ -52,7 +53,6 @@ T = TypeVar("T")
 _BATCH = 250  # rows looked at in one transaction: 1 ms of the write lock, 6 ms at worst, in a million rows
 _FEW = 25  # of what takes a dozen statements each
 _PAUSE_S = 0.005  # between batches, so that others get in
-_LITESTREAM_PAGES = 1000
 _MINUTE_MS = 60_000
 _LONGEST_S = 40.0  # of one sweep, less than the runner gives it; the next one goes on
 
@@ -179,7 +179,7 @@ class Sweep:
 
 
 class WriteAheadLog:
-    """What pruning makes of it is moved into the database as it comes, beside the writers, where Litestream does not.
+    """What pruning makes of it is moved into the database as it comes, beside the writers, where no Litestream runs.
 
     Else it is moved 40 MB at a time by whoever's commit made it so long, and all who write wait for that.
     """
@@ -189,14 +189,12 @@ class WriteAheadLog:
         self._conn: apsw.Connection | None = None
 
     def relieve(self) -> None:
-        """Move what is there, if that is more than Litestream leaves. PASSIVE: waits for nobody, and keeps nobody."""
+        """Move what is there."""
         try:
             if self._conn is None:
                 self._conn = open_connection(self._path)
-            ((_, written, done),) = rows(self._conn, "PRAGMA wal_checkpoint(NOOP)")
-            if written - done >= _LITESTREAM_PAGES:
-                rows(self._conn, "PRAGMA wal_checkpoint(PASSIVE)")  # that another is at it raises nothing here
-        except apsw.Error:
+            checkpoints.relieve(self._conn)
+        except (apsw.Error, OSError):
             log.exception("sweep.checkpoint_failed")
 
     def close(self) -> None:

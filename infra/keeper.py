@@ -11,6 +11,8 @@ see that the log began anew meanwhile, or that what answered was no bucket. So e
 begins with a whole copy under a prefix of its own, where nothing can mislead it; and one that has such trouble is
 killed at once. Only the first one goes on where another was, if that one ended in good order (``infra/notes.py``).
 
+Nobody else may checkpoint beside it (``shared/db/checkpoints.py``): it inherits the lock that says so.
+
 What Litestream calls replicated is acknowledged to people only with the keeper's permit (``shared/permit.py``).
 """
 
@@ -26,8 +28,10 @@ from infra.copies import Facts, facts_of, is_missing
 from infra.lease import Lease, LeaseLost, aside
 from infra.processes import follow, kill_group, spawn, stop
 from shared import clock, permit
-from shared.db.connection import open_connection, rows
-from shared.errors import NotReplicated, PostroomError
+from shared.db import checkpoints
+from shared.db.connection import open_connection, rows, scalar, transaction
+from shared.db.lock import WorkerLock
+from shared.errors import InUse, NotReplicated, PostroomError
 from shared.pointer import at
 from shared.replication import sync
 
@@ -41,6 +45,7 @@ _SETTLED_S = 30.0  # a Litestream that ran so long had begun well
 _STOP_FOR_MENDING_S = 5.0
 _STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
 _RELEASE_LIMIT_S = 3.0
+_CHECKPOINT_LIMIT_S = 10.0
 _AGAIN_S = 1.0  # between two attempts to begin again, or to renew
 _RENEWALS = 4  # in the time that the lease lasts
 _REMOVE_EVERY_S = 60.0
@@ -60,6 +65,22 @@ def mend(database: Path) -> None:
     conn = open_connection(database)
     try:
         rows(conn, "PRAGMA wal_checkpoint(PASSIVE)")
+    finally:
+        conn.close()
+
+
+def begin_log(database: Path) -> None:
+    """Write a page to the log: a Litestream that starts then keeps others from beginning it anew under its first copy.
+
+    It reads the log for that. With all of it in the database already, its read transaction would look at that alone,
+    and keep nobody from writing over what it is about to read.
+    """
+    if is_missing(database):
+        return
+    conn = open_connection(database)
+    try:
+        with transaction(conn):
+            rows(conn, f"PRAGMA user_version = {scalar(conn, 'PRAGMA user_version')}")
     finally:
         conn.close()
 
@@ -323,10 +344,28 @@ class Keeper:
         self.control.unlink(missing_ok=True)
         self._is_doubtful = False
         await asyncio.to_thread(notes.open_again, self._database)
-        process = await spawn(self._argv, environment={**self._environment, "POSTROOM_REPLICA_URL": self.place})
+        right = await self._right_to_checkpoint()
+        try:
+            await asyncio.to_thread(begin_log, self._database)
+            process = await spawn(
+                self._argv,
+                environment={**self._environment, "POSTROOM_REPLICA_URL": self.place},
+                pass_fds=[right.fileno()],
+            )
+        finally:
+            right.release()  # it has it now
         self._spawned.set()
         self._permit()  # where it goes on in a place that has begun
         return process
+
+    async def _right_to_checkpoint(self) -> WorkerLock:
+        """When whoever checkpoints at the moment is done."""
+        right = checkpoints.lock(self._database)
+        try:
+            await asyncio.wait_for(right.acquire(), _CHECKPOINT_LIMIT_S)
+        except TimeoutError:
+            raise InUse(f"another Litestream runs on {self._database}: end it first") from None
+        return right
 
     async def _keep(self, process: asyncio.subprocess.Process) -> None:
         """Hand over what it says; start it again when it ends."""

@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from infra.copies import environment_for, program
 from infra.earlier import retention_from
 from infra.keeper import Fenced, Keeper
@@ -117,6 +119,9 @@ def main() -> int:
         return exit_code(error)
     except OSError as error:
         log.error("replicate.refused", reason=f"{error.strerror}: {error.filename}")
+        return UNREACHABLE
+    except apsw.Error as error:  # a full disk, say
+        log.error("replicate.refused", reason=f"{os.environ.get('POSTROOM_DB')}: {error}")
         return UNREACHABLE
 
 

@@ -2,10 +2,9 @@
 
 Only apsw opens this file: the SQLite inside Python may be older than 3.51.3, whose WAL can be corrupted when one
 process writes while another checkpoints, and that is how Litestream works. Nothing of ours truncates or restarts the
-WAL: Litestream owns checkpoints, and a foreign TRUNCATE stalls every writer for the whole busy timeout.
+WAL: a foreign TRUNCATE stalls every writer for the whole busy timeout. Who checkpoints: ``shared/db/checkpoints.py``.
 """
 
-import contextlib
 import fcntl
 import os
 import threading
@@ -16,16 +15,12 @@ from typing import Any, Self
 
 import apsw
 
+from shared.db.checkpoints import WalBound
 from shared.errors import ConfigInvalid
 
 _OLDEST_SQLITE = (3, 51, 3)
 _BUSY_STEP_S = 0.001  # constant: SQLite's own growing steps starve the unlucky (1.7 s against 0.03 s measured)
 _BUSY_LIMIT_S = 10.0
-_LONG_WAL_PAGES = 10_000  # 40 MB: Litestream is away or behind, for it checkpoints at 1000 pages long before
-_WAL_STEP_PAGES = 1000
-_READERS_S = 0.005  # longer than a function reads
-_MOST_DOUBLINGS = 5
-_TRIES = 3
 _STATEMENTS = 256  # kept prepared, by use and not by text: each row of an executemany pushes out another one's
 
 _gates: dict[str, "_Gate"] = {}
@@ -77,7 +72,7 @@ def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
     conn.set_busy_handler(_BusyHandler())
     if not readonly:
         _use_wal(conn)
-        conn.set_wal_hook(_WalBound())
+        conn.set_wal_hook(WalBound())
     conn.execute("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL").fetchall()
     return conn
 
@@ -95,41 +90,6 @@ def _use_wal(conn: apsw.Connection) -> None:
         conn.execute("PRAGMA journal_mode = WAL").fetchall()
     finally:
         gate.leave()
-
-
-class _WalBound:
-    """Checkpoints when the WAL is long, within the commit that made it so; SQLite's own does, and it is not enough.
-
-    The WAL begins anew only if, when the next writer comes, all of it is in the database *and* no reader looks at it.
-    Where writers follow each other at once there is always such a reader, and the WAL grew without end. So the next
-    writer, who waits at the gate, is kept a moment, until the readers of now are done; those who come later look at
-    the database alone. If one of them was not, a longer moment follows a thousand pages later. PASSIVE itself waits
-    for nobody.
-    """
-
-    __slots__ = ("_at",)
-
-    def __init__(self) -> None:
-        self._at = _LONG_WAL_PAGES
-
-    def __call__(self, conn: apsw.Connection, database: str, pages: int) -> int:
-        if pages < _LONG_WAL_PAGES:
-            self._at = _LONG_WAL_PAGES
-        elif pages >= self._at:
-            self._at = pages + _WAL_STEP_PAGES
-            with contextlib.suppress(apsw.Error):  # it would be told as the commit's, which stands
-                self._checkpoint(conn, database, pages)
-        return apsw.SQLITE_OK
-
-    def _checkpoint(self, conn: apsw.Connection, database: str, pages: int) -> None:
-        steps = (pages - _LONG_WAL_PAGES) // _WAL_STEP_PAGES
-        for _ in range(_TRIES):
-            with contextlib.suppress(apsw.BusyError):  # Litestream is at it this moment
-                written, done = conn.wal_checkpoint(database)  # PASSIVE
-                if done == written:
-                    time.sleep(_READERS_S * 2 ** min(steps, _MOST_DOUBLINGS))
-                    return
-            time.sleep(_READERS_S)  # a reader holds it up; Litestream does for as long as it is behind
 
 
 class _BusyHandler:

@@ -9,7 +9,10 @@ _POLL_S = 0.02
 
 
 class WorkerLock:
-    """Held by the one process of a kind that works on the database: whoever gets it knows that the others are gone."""
+    """Held by the one process of a kind that works on the database: whoever gets it knows that the others are gone.
+
+    A child that is given its descriptor goes on holding it when this process has released it.
+    """
 
     def __init__(self, db: Path, kind: str) -> None:
         self._path = db.with_name(f"{db.name}-{kind}")
@@ -31,6 +34,12 @@ class WorkerLock:
             return False
         self._fd = fd
         return True
+
+    def fileno(self) -> int:
+        """Of the lock that is held: a child that inherits it holds it too, until it ends."""
+        if self._fd is None:
+            raise ValueError("the lock is not held")
+        return self._fd
 
     async def acquire(self) -> None:
         """Wait until it is ours: while code is reloaded, the old process first ends its work."""

@@ -108,7 +108,8 @@ def test_with_litestream_the_log_is_bounded_too(db, tmp_path):
 
 
 FORCED = re.compile(
-    r"(wal_checkpoint\b.*|checkpoint_)(truncate|restart|full)|wal_checkpoint\(.*\bmode\b", re.IGNORECASE
+    r"(wal_checkpoint\b.*|checkpoint_)(truncate|restart|full)|wal_checkpoint\(.*\bmode\b(?!=apsw.SQLITE_CHECKPOINT_NOOP\))",
+    re.IGNORECASE,
 )
 SOURCES = ("shared", "functions", "infra", "emulator", "spark_jobs")
 
@@ -138,6 +139,7 @@ def test_nothing_of_ours_forces_a_checkpoint():
         ("conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)", True),
         ('rows(conn, "PRAGMA wal_checkpoint(PASSIVE)")', False),
         ("PRAGMA wal_checkpoint( passive )", False),
+        ("conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)", False),
     ],
 )
 def test_what_counts_as_forcing(line, is_forced):
