@@ -1,9 +1,11 @@
-"""What Telegram sends, read: only what is used of an update, everything else ignored.
+"""What Telegram sends, read: an update becomes an event, and what can't be made one is ignored with a reason.
+
+The objects in it are those of ``telegram_objects``; what a message carries beside its text is read by
+``telegram_attachments``.
 
 Source: https://core.telegram.org/bots/api (10.3): #update, #message, #callbackquery, #chatmemberupdated.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,181 +13,9 @@ import msgspec
 
 from shared.channels import sanitize
 from shared.channels.base import Event, Kind
+from shared.channels.telegram_attachments import attachments, words
+from shared.channels.telegram_objects import Callback, Chat, Membership, Message, Reaction, Stopped, User
 from shared.errors import PayloadInvalid
-
-DOWNLOAD_BYTES = 20 * 1024 * 1024  # what getFile serves at most
-
-
-class _User(msgspec.Struct):
-    id: int
-    is_bot: bool = False
-    first_name: str = ""
-    last_name: str = ""
-    username: str = ""
-
-    @property
-    def name(self) -> str:
-        return sanitize.name(f"{self.first_name} {self.last_name}") or sanitize.name(self.username) or str(self.id)
-
-
-class _Chat(msgspec.Struct):
-    id: int
-    type: str = ""
-    title: str = ""
-    first_name: str = ""
-    last_name: str = ""
-    username: str = ""
-    is_direct_messages: bool = False
-
-    @property
-    def name(self) -> str:
-        own = sanitize.name(self.title) or sanitize.name(f"{self.first_name} {self.last_name}")
-        return own or sanitize.name(self.username) or str(self.id)
-
-
-class _Entity(msgspec.Struct):
-    type: str
-    offset: int
-    length: int
-    user: _User | None = None
-
-
-class _Origin(msgspec.Struct):
-    sender_user: _User | None = None
-    sender_user_name: str = ""
-    sender_chat: _Chat | None = None
-    chat: _Chat | None = None
-
-    @property
-    def name(self) -> str:
-        origin = self.sender_user or self.sender_chat or self.chat
-        return origin.name if origin else sanitize.name(self.sender_user_name)
-
-
-class _Topic(msgspec.Struct):
-    topic_id: int
-
-
-class _Quote(msgspec.Struct):
-    text: str = ""
-
-
-class _Message(msgspec.Struct, rename={"sender": "from"}):
-    message_id: int
-    chat: _Chat
-    sender: _User | None = None
-    sender_chat: _Chat | None = None
-    text: str = ""
-    caption: str = ""
-    entities: list[_Entity] = []
-    caption_entities: list[_Entity] = []
-    message_thread_id: int | None = None
-    is_topic_message: bool = False
-    direct_messages_topic: _Topic | None = None
-    reply_to_message: "_Message | None" = None
-    forum_topic_created: dict[str, Any] | None = None
-    quote: _Quote | None = None
-    via_bot: _User | None = None
-    media_group_id: str | None = None
-    forward_origin: _Origin | None = None
-    ephemeral_message_id: int | None = None
-    migrate_to_chat_id: int | None = None
-    migrate_from_chat_id: int | None = None
-
-    @property
-    def author(self) -> _User | _Chat:
-        """A chat that speaks wins over the stand-in user that Telegram names beside it."""
-        return self.sender_chat or self.sender or self.chat
-
-    @property
-    def thread_id(self) -> str | None:
-        """Without ``is_topic_message`` the number only marks a chain of replies."""
-        if self.direct_messages_topic:
-            return f"dm:{self.direct_messages_topic.topic_id}"
-        is_topic = self.is_topic_message and self.message_thread_id is not None
-        return str(self.message_thread_id) if is_topic else None
-
-
-class _Callback(msgspec.Struct, rename={"sender": "from"}):
-    id: str
-    sender: _User
-    message: _Message | None = None
-    data: str = ""
-
-
-class _Reaction(msgspec.Struct):
-    chat: _Chat
-    message_id: int
-    user: _User | None = None
-    actor_chat: _Chat | None = None
-    old_reaction: list[dict[str, Any]] = []
-    new_reaction: list[dict[str, Any]] = []
-
-
-class _Member(msgspec.Struct):
-    status: str
-
-
-class _Membership(msgspec.Struct, rename={"sender": "from"}):
-    chat: _Chat
-    sender: _User
-    old_chat_member: _Member
-    new_chat_member: _Member
-
-
-class _Stopped(msgspec.Struct):
-    chat: _Chat
-    draft_id: int
-    message_thread_id: int | None = None
-
-
-class _File(msgspec.Struct):
-    file_id: str
-    file_size: int | None = None
-    file_name: str | None = None
-    mime_type: str | None = None
-    width: int | None = None
-    height: int | None = None
-    duration: int | None = None
-    emoji: str | None = None
-
-
-class _Place(msgspec.Struct):
-    latitude: float
-    longitude: float
-
-
-class _Venue(msgspec.Struct):
-    location: _Place
-    title: str = ""
-    address: str = ""
-
-
-class _Contact(msgspec.Struct):
-    phone_number: str = ""
-    first_name: str = ""
-    last_name: str = ""
-    user_id: int | None = None
-
-
-class _Line(msgspec.Struct):
-    text: str = ""
-
-
-class _Poll(msgspec.Struct):
-    question: str = ""
-    options: list[_Line] = []
-
-
-class _Checklist(msgspec.Struct):
-    title: str = ""
-    tasks: list[_Line] = []
-
-
-class _Dice(msgspec.Struct):
-    emoji: str = ""
-    value: int = 0
-
 
 _MESSAGES: dict[str, Kind] = {
     "message": "message",
@@ -212,14 +42,6 @@ _SERVICE = (
     "suggested_post_paid", "suggested_post_refunded", "video_chat_scheduled", "video_chat_started",
     "video_chat_ended", "video_chat_participants_invited", "web_app_data",
 )  # fmt: skip
-_FILES = ("live_photo", "animation", "audio", "document", "sticker", "video", "video_note", "voice")
-_SHADOWS = {"animation": "document", "venue": "location", "live_photo": "photo"}
-_ABOUT_THE_MESSAGE = frozenset({
-    "from", "chat", "sender_chat", "direct_messages_topic", "sender_business_bot", "forward_origin", "forward_from",
-    "forward_from_chat", "reply_to_message", "external_reply", "quote", "reply_to_story", "via_bot", "receiver_user",
-    "guest_bot_caller_user", "guest_bot_caller_chat", "link_preview_options", "suggested_post_info", "reply_markup",
-    "rich_message", "checklist",
-})  # fmt: skip
 
 
 class Reader:
@@ -255,7 +77,7 @@ class Reader:
         return Event("ignore", key, reason=reason)
 
     def _message(self, key: str, kind: Kind, raw: Any) -> Event:
-        message = msgspec.convert(raw, _Message)
+        message = msgspec.convert(raw, Message)
         event = replace(_in_chat(key, kind, message.chat, message.author), thread_id=message.thread_id)
         old, new = message.migrate_from_chat_id, message.migrate_to_chat_id
         if old is not None or new is not None:
@@ -271,8 +93,8 @@ class Reader:
         return replace(
             event,
             platform_message_id=str(message.message_id),
-            text=sanitize.text(text or _text_of(raw)),
-            attachments=tuple(_attachments(raw)),
+            text=sanitize.text(text or words(raw)),
+            attachments=tuple(attachments(raw)),
             is_mention=event.is_mention or is_called,
             reply_to=reply_to,
             edited=kind == "edit",
@@ -281,7 +103,7 @@ class Reader:
             context=_context(message),
         )
 
-    def _reason_to_ignore(self, message: _Message, raw: dict[str, Any]) -> str | None:
+    def _reason_to_ignore(self, message: Message, raw: dict[str, Any]) -> str | None:
         service = next((name for name in _SERVICE if name in raw), None)  # may be empty objects: present is enough
         if service:
             return f"service:{service}"
@@ -290,7 +112,7 @@ class Reader:
         is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
         return "from_bot" if is_bot else None
 
-    def _command(self, message: _Message, text: str) -> tuple[str | None, str | None]:
+    def _command(self, message: Message, text: str) -> tuple[str | None, str | None]:
         """The command to us at the very start of the text, and the rest; (None, None) if there is none."""
         for entity in message.entities if message.text else message.caption_entities:
             if entity.type == "bot_command" and entity.offset == 0:
@@ -300,7 +122,7 @@ class Reader:
                     return sanitize.name(name.removeprefix("/")), sanitize.text(rest).strip()
         return None, None
 
-    def _is_named(self, message: _Message, text: str) -> bool:
+    def _is_named(self, message: Message, text: str) -> bool:
         """By @username or by a mention without one. A name inside code has no entity, and is none."""
         for entity in message.entities if message.text else message.caption_entities:
             if entity.type == "mention" and _units(text, entity.offset, entity.length).lower() == self._mention:
@@ -309,7 +131,7 @@ class Reader:
                 return True
         return False
 
-    def _reply_to(self, message: _Message) -> dict[str, Any] | None:
+    def _reply_to(self, message: Message) -> dict[str, Any] | None:
         """The message answered; a topic's first message is where it hangs, not what it answers."""
         original = message.reply_to_message
         if original is None or original.forum_topic_created is not None:
@@ -328,7 +150,7 @@ def _envelope(body: bytes) -> tuple[int, dict[str, Any]]:
     return update_id, update
 
 
-def _in_chat(key: str, kind: Kind, chat: _Chat, author: _User | _Chat) -> Event:
+def _in_chat(key: str, kind: Kind, chat: Chat, author: User | Chat) -> Event:
     return Event(
         kind,
         key,
@@ -342,7 +164,7 @@ def _in_chat(key: str, kind: Kind, chat: _Chat, author: _User | _Chat) -> Event:
 
 
 def _callback(key: str, raw: Any) -> Event:
-    callback = msgspec.convert(raw, _Callback)
+    callback = msgspec.convert(raw, Callback)
     message = callback.message
     if message is None:  # a button under an inline message: there is no chat to answer in
         return Event("ignore", key, sender_id=str(callback.sender.id), reason="callback_without_chat")
@@ -357,7 +179,7 @@ def _callback(key: str, raw: Any) -> Event:
 
 
 def _reaction(key: str, raw: Any) -> Event:
-    reaction = msgspec.convert(raw, _Reaction)
+    reaction = msgspec.convert(raw, Reaction)
     old, new = (list(map(_emoji, side)) for side in (reaction.old_reaction, reaction.new_reaction))
     changes = {
         "reactions_added": [emoji for emoji in new if emoji not in old],
@@ -378,13 +200,13 @@ def _emoji(reaction: dict[str, Any]) -> str:
 
 
 def _membership(key: str, raw: Any) -> Event:
-    membership = msgspec.convert(raw, _Membership)
+    membership = msgspec.convert(raw, Membership)
     change = {"status": membership.new_chat_member.status, "old_status": membership.old_chat_member.status}
     return replace(_in_chat(key, "membership", membership.chat, membership.sender), context=change)
 
 
 def _stopped(key: str, raw: Any) -> Event:
-    stopped = msgspec.convert(raw, _Stopped)
+    stopped = msgspec.convert(raw, Stopped)
     thread = None if stopped.message_thread_id is None else str(stopped.message_thread_id)
     event = _in_chat(key, "stop", stopped.chat, stopped.chat)
     return replace(event, thread_id=thread, context={"draft_id": str(stopped.draft_id)})
@@ -404,7 +226,7 @@ def _units(text: str, offset: int, length: int) -> str:
     return units[2 * max(offset, 0) : 2 * max(offset + length, 0)].decode("utf-16-le", "replace")
 
 
-def _context(message: _Message) -> dict[str, Any]:
+def _context(message: Message) -> dict[str, Any]:
     facts = {
         "media_group_id": message.media_group_id,
         "forwarded_from": message.forward_origin.name if message.forward_origin else None,
@@ -417,100 +239,3 @@ def _context(message: _Message) -> dict[str, Any]:
 
 def _text(number: int | None) -> str | None:
     return None if number is None else str(number)
-
-
-def _text_of(raw: dict[str, Any]) -> str:
-    """Words for what has neither text nor caption."""
-    match raw:
-        case {"sticker": {"emoji": str(emoji)}} | {"dice": {"emoji": str(emoji)}}:
-            return emoji
-        case {"poll": {"question": str(question)}}:
-            return question
-        case {"checklist": value}:
-            checklist = msgspec.convert(value, _Checklist)
-            return "\n".join([checklist.title, *(f"- {task.text}" for task in checklist.tasks)])
-        case {"rich_message": {"blocks": [*blocks]}}:
-            return "\n".join(line for block in blocks for line in _rich_lines(block))
-    return ""
-
-
-def _rich_lines(block: Any) -> Iterator[str]:
-    """The lines of one block of a rich message, whatever it is."""
-    if isinstance(block, list):
-        yield from (line for part in block for line in _rich_lines(part))
-    if isinstance(block, dict):
-        line = "".join(_rich_words(block.get("text") or block.get("summary") or block.get("expression")))
-        if line:
-            yield line
-        for name in ("blocks", "items", "cells", "caption"):
-            yield from _rich_lines(block.get(name))
-
-
-def _rich_words(text: Any) -> Iterator[str]:
-    if isinstance(text, str):
-        yield text
-    elif isinstance(text, list):
-        yield from (word for part in text for word in _rich_words(part))
-    elif isinstance(text, dict):
-        yield from _rich_words(text.get("text") or text.get("alternative_text") or text.get("expression"))
-
-
-def _attachments(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One for each thing beside the text; what a newer Telegram invents is ``unsupported``, never an error."""
-    hidden = {_SHADOWS[name] for name in _SHADOWS if name in raw}
-    for name, value in raw.items():
-        if name in hidden or name in _ABOUT_THE_MESSAGE:
-            continue
-        try:
-            attachment = _attachment(name, value)
-        except msgspec.ValidationError:
-            attachment = {"kind": "unsupported", "type": name}
-        if attachment:
-            yield attachment
-
-
-def _attachment(name: str, value: Any) -> dict[str, Any] | None:
-    if name == "photo":
-        return _photo(msgspec.convert(value, list[_File]))
-    if name in _FILES:
-        return _file(name, msgspec.convert(value, _File))
-    match name:
-        case "location":
-            return {"kind": name, **msgspec.to_builtins(msgspec.convert(value, _Place))}
-        case "venue":
-            venue = msgspec.convert(value, _Venue)
-            place = msgspec.to_builtins(venue.location)
-            return {"kind": name, **place, "title": sanitize.name(venue.title), "address": sanitize.name(venue.address)}
-        case "contact":
-            contact = msgspec.convert(value, _Contact)
-            person = {"name": sanitize.name(f"{contact.first_name} {contact.last_name}")}
-            user = {"user_id": str(contact.user_id)} if contact.user_id is not None else {}
-            return {"kind": name, "phone_number": sanitize.name(contact.phone_number), **person, **user}
-        case "poll":
-            poll = msgspec.convert(value, _Poll)
-            options = [sanitize.text(option.text) for option in poll.options]
-            return {"kind": name, "question": sanitize.text(poll.question), "options": options}
-        case "dice":
-            return {"kind": name, **msgspec.to_builtins(msgspec.convert(value, _Dice))}
-    return {"kind": "unsupported", "type": name} if isinstance(value, dict) else None
-
-
-def _photo(sizes: Sequence[_File]) -> dict[str, Any] | None:
-    """The largest size that can be downloaded; sizes come in ascending order."""
-    fitting = [size for size in sizes if (size.file_size or 0) <= DOWNLOAD_BYTES] or sizes
-    if not fitting:
-        return None
-    best = fitting[-1]
-    return {**_file("photo", best), "width": best.width, "height": best.height}
-
-
-def _file(kind: str, file: _File) -> dict[str, Any]:
-    facts = {
-        "name": None if file.file_name is None else sanitize.file_name(file.file_name),
-        "mime": None if file.mime_type is None else sanitize.mime(file.mime_type),
-        "size": file.file_size,
-        "duration": file.duration,
-        "emoji": file.emoji,
-        "downloadable": False if (file.file_size or 0) > DOWNLOAD_BYTES else None,
-    }
-    return {"kind": kind, "file_id": file.file_id, **{name: fact for name, fact in facts.items() if fact is not None}}
