@@ -46,7 +46,7 @@ class Platforms:
         self._bot, self._app = telegram_bot(self._store), discord_app(self._store)
         self._bus = Bus()
         self._telegram = Telegram(config, self._store, self._bus, self._bot)
-        self._people = TelegramPeople(config, self._store, self._bus, self._telegram)
+        self._people = TelegramPeople(config, self._store, self._bus, self._telegram.objects, self._telegram.updates)
         self._discord = Discord(config, self._store, self._bus, self._app)
         self._interactions = Interactions(config, self._store, self._bus, self._discord)
         self._discord_people = DiscordPeople(self._store, self._bus, self._discord, self._interactions)

@@ -4,14 +4,13 @@ Source: https://core.telegram.org/bots/api#making-requests; wording after the op
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
 from .faults import Fault
-from .store import Chat
 
 MAX_BODY_BYTES = 1 << 20
 
@@ -36,11 +35,19 @@ class Done:
 
     result: Any
     description: str | None = None
-    chat: Chat | None = None
 
     def envelope(self) -> dict[str, Any]:
         answer = {"ok": True, "result": self.result}
         return {**answer, "description": self.description} if self.description else answer
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method of the API: its name as documented, what does it, and the parameters that it knows, with blanks."""
+
+    name: str
+    run: Callable[[Params], Awaitable[Done]]
+    known: str
 
 
 def integer(value: Any, default: int) -> int:

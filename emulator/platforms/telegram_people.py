@@ -13,8 +13,10 @@ from .cast import BOT_USERNAME
 from .config import PlatformsConfig
 from .markup import find, utf16_length
 from .store import Chat, Message, Person, Store
-from .telegram import MAX_TEXT, Telegram
+from .telegram_messages import MAX_TEXT
+from .telegram_objects import TelegramObjects
 from .telegram_queue import KINDS
+from .telegram_updates import Updates
 
 
 class Impossible(ValueError):
@@ -24,8 +26,11 @@ class Impossible(ValueError):
 class TelegramPeople:
     """Plays the people. Everything here returns how the update fares at the start: the delivery follows."""
 
-    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, telegram: Telegram) -> None:
-        self._config, self._store, self._bus, self._telegram = config, store, bus, telegram
+    def __init__(
+        self, config: PlatformsConfig, store: Store, bus: Bus, objects: TelegramObjects, updates: Updates
+    ) -> None:
+        self._config, self._store, self._bus = config, store, bus
+        self._objects, self._updates = objects, updates
         self._clock = config.clock
 
     def say(
@@ -88,26 +93,26 @@ class TelegramPeople:
             raise Impossible(f"message {message_id} has no button with this data")
         query = {
             "id": str(secrets.randbits(62)),
-            "from": self._telegram.wire_person(person),
-            "message": self._telegram.wire(chat, message),
+            "from": self._objects.person(person),
+            "message": self._objects.message(chat, message),
             "chat_instance": str(abs(int(chat.id)) * 7919),
             "data": data,
         }
-        update_id = self._telegram.updates.push("callback_query", query, chat=chat.id, person=person_id)
+        update_id = self._updates.push("callback_query", query, chat=chat.id, person=person_id)
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id, "callback_query_id": query["id"]}
 
     def react(self, chat_id: str, message_id: str, person_id: str, emoji: str) -> dict[str, Any]:
         """*person_id* puts *emoji* on a message. The bot hears of it only when it asked for message_reaction."""
         chat, message = self._find(chat_id, message_id)
         reaction = {
-            "chat": self._telegram.wire_chat(chat),
+            "chat": self._objects.chat(chat),
             "message_id": int(message.id),
             "date": self._clock.now_ms() // 1000,
-            "user": self._telegram.wire_person(self._person(person_id)),
+            "user": self._objects.person(self._person(person_id)),
             "old_reaction": [],
             "new_reaction": [{"type": "emoji", "emoji": emoji}],
         }
-        update_id = self._telegram.updates.push("message_reaction", reaction, chat=chat.id, person=person_id)
+        update_id = self._updates.push("message_reaction", reaction, chat=chat.id, person=person_id)
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id}
 
     def block(self, chat_id: str, *, is_blocked: bool) -> dict[str, Any]:
@@ -161,26 +166,26 @@ class TelegramPeople:
 
     def _membership(self, chat: Chat, was: str, now: str) -> int | None:
         """Tell the bot what it is in *chat* from now on."""
-        me, until = self._telegram.me, {"until_date": 0} if now == "kicked" else {}
+        me, until = self._objects.me, {"until_date": 0} if now == "kicked" else {}
         change = {
-            "chat": self._telegram.wire_chat(chat),
-            "from": self._telegram.wire_person(self._person(chat.members[0])),
+            "chat": self._objects.chat(chat),
+            "from": self._objects.person(self._person(chat.members[0])),
             "date": self._clock.now_ms() // 1000,
             "old_chat_member": {"user": me, "status": was},
             "new_chat_member": {"user": me, "status": now, **until},
         }
-        return self._telegram.updates.push("my_chat_member", change, chat=chat.id, person=chat.members[0])
+        return self._updates.push("my_chat_member", change, chat=chat.id, person=chat.members[0])
 
     def _service(self, chat: Chat, **facts: Any) -> int | None:
         """A message of Telegram's own in *chat*, which stands in no transcript."""
         message = {
             "message_id": self._store.next_message_id(chat),
-            "from": self._telegram.wire_person(self._person(chat.members[0])),
-            "chat": self._telegram.wire_chat(chat),
+            "from": self._objects.person(self._person(chat.members[0])),
+            "chat": self._objects.chat(chat),
             "date": self._clock.now_ms() // 1000,
             **facts,
         }
-        return self._telegram.updates.push("message", message, chat=chat.id, person=chat.members[0])
+        return self._updates.push("message", message, chat=chat.id, person=chat.members[0])
 
     def inject(self, update: Mapping[str, Any]) -> dict[str, Any]:
         """Deliver *update* as it stands, e.g. a recorded one; ``update_id`` is given when it has none."""
@@ -194,20 +199,18 @@ class TelegramPeople:
         }
         given = update.get("update_id")
         if given is None:
-            return {"update_id": self._telegram.updates.push(kind, body, **known)}
+            return {"update_id": self._updates.push(kind, body, **known)}
         if not isinstance(given, int) or isinstance(given, bool):
             raise Impossible("update_id must be an integer")
-        self._telegram.updates.push_raw(given, kind, update, **known)
+        self._updates.push_raw(given, kind, update, **known)
         return {"update_id": given}
 
     def _send(self, chat: Chat, message: Message, kind: str) -> dict[str, Any]:
         self._bus.tell("message", {"platform": "telegram", "chat": chat.id, "id": message.id})
         update_id = None
         if self._is_for_the_bot(chat, message):
-            wired = self._telegram.wire(chat, message)
-            update_id = self._telegram.updates.push(
-                kind, wired, chat=chat.id, person=message.author, message=message.id
-            )
+            wired = self._objects.message(chat, message)
+            update_id = self._updates.push(kind, wired, chat=chat.id, person=message.author, message=message.id)
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id}
 
     def _is_for_the_bot(self, chat: Chat, message: Message) -> bool:

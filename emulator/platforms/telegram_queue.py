@@ -72,6 +72,15 @@ class Head:
     due_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """When and where a button was pressed, and by whom."""
+
+    created_ms: int
+    chat: str
+    person: str
+
+
 class Queue:
     """The rows of ``updates``."""
 
@@ -223,6 +232,15 @@ class Queue:
             (update_id,),
         ).fetchone()
         return {"platform": "telegram", **dict(zip(names, row or (), strict=True))}
+
+    def pressed(self, query_id: str) -> Pressed | None:
+        """The press that a callback query told of."""
+        row = self._store.conn.execute(
+            "SELECT created_ms, chat, json_extract(body, '$.callback_query.from.id') FROM updates"
+            " WHERE kind = 'callback_query' AND json_extract(body, '$.callback_query.id') = ?",
+            (query_id,),
+        ).fetchone()
+        return Pressed(row[0], row[1], str(row[2])) if row else None
 
     def last_error(self) -> tuple[int, str] | None:
         """When (ms) the last failed try was, and why."""
