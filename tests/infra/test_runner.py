@@ -118,8 +118,8 @@ def test_the_frameworks_own_log_does_not_take_the_place_of_ours(start, environme
 import logging
 from shared import logs
 logs.configure("ingest")
-from infra import runner
-runner.load("ingest")
+from infra import loader
+loader.load("ingest")
 logging.getLogger("some.library").warning("careful")
 """
     process = start("-c", code, environment={**environment, "LOG_EXECUTION_ID": "true"})
