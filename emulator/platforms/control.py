@@ -44,9 +44,10 @@ from .discord import Discord
 from .discord_interactions import Interactions
 from .discord_people import DiscordPeople
 from .faults import Fault, Faults
+from .impossible import Impossible
 from .store import Chat, Platform, Store
 from .telegram import Telegram
-from .telegram_people import Impossible, TelegramPeople
+from .telegram_people import TelegramPeople
 from .view import View
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -231,7 +232,7 @@ class Control:
         return web.json_response(self._interactions.delivery(interaction), status=201)
 
     def _faults(self, request: web.Request) -> Faults:
-        return self._telegram.faults if platform_of(request) == "telegram" else self._discord.faults
+        return self._telegram.faults if platform_of(request) == "telegram" else self._discord.guard.faults
 
     def _chat(self, request: web.Request) -> Chat:
         return find_chat(self._store, platform_of(request), request.match_info["chat"])

@@ -14,7 +14,8 @@ from aiohttp import web
 
 from .faults import Fault
 
-EPHEMERAL, LOADING, SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS = 64, 128, 4, 4096
+EPHEMERAL, LOADING = 64, 128
+MAX_CONTENT = 2000
 
 
 class DiscordError(Exception):
@@ -86,6 +87,19 @@ async def read_json(request: web.Request) -> Any:
     except (ValueError, RecursionError, asyncio.IncompleteReadError):
         raise DiscordError(400, 50109, "The request body contains invalid JSON.") from None
     return body
+
+
+def content_of(body: Mapping[str, Any]) -> str:
+    """The text of a message body, checked. Raises 50035 past 2000 characters and 50006 when there is nothing."""
+    content = body.get("content")
+    if content is not None and not isinstance(content, str):
+        raise invalid("content", "BASE_TYPE_BAD_STRING", "Could not interpret string value.")
+    if content is not None and len(content) > MAX_CONTENT:
+        raise invalid("content", "BASE_TYPE_MAX_LENGTH", f"Must be {MAX_CONTENT} or fewer in length.")
+    content = (content or "").strip()
+    if not content and not body.get("embeds") and not body.get("attachments") and not body.get("components"):
+        raise DiscordError(400, 50006, "Cannot send an empty message")
+    return content
 
 
 def pinged(content: str, allowed: Any, *, default: tuple[str, ...]) -> tuple[list[str], list[str]]:

@@ -25,10 +25,10 @@ from . import discord_payloads
 from .bus import Bus
 from .config import PlatformsConfig
 from .discord import Discord
-from .discord_calls import EPHEMERAL, LOADING, DiscordError, Result, components, invalid, pinged, read_body
+from .discord_calls import EPHEMERAL, LOADING, DiscordError, Result, components, content_of, invalid, pinged, read_body
 from .discord_endpoint import Endpoint
+from .impossible import Impossible
 from .store import Chat, Message, Person, Store
-from .telegram_people import Impossible
 
 NO_ANSWER = "The application did not respond"
 SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # how an interaction can be answered
@@ -85,7 +85,9 @@ class Interactions:
 
     async def register(self) -> None:
         """Have the endpoint's address checked and taken. Raises ConfigInvalid with a sentence."""
-        ping = discord_payloads.ping(self._discord, secrets.token_urlsafe(32))
+        ping = discord_payloads.ping(
+            self._discord.app.id, id_=str(self._discord.snowflakes.next()), token=secrets.token_urlsafe(32)
+        )
         await self._endpoint.check(json.dumps(ping).encode())
         self._store.put("discord.endpoint", self._endpoint.url)
 
@@ -98,13 +100,7 @@ class Interactions:
             ("PATCH", webhook + "/messages/{message}", self._edit),
             ("DELETE", webhook + "/messages/{message}", self._delete),
         )
-        routes: list[web.AbstractRouteDef] = [
-            web.route(
-                method, "/discord/api/v10" + path, self._discord.guarded(f"{method} {path}", run, needs_bot=False)
-            )
-            for method, path, run in table
-        ]
-        return routes
+        return self._discord.guard.routes(table, needs_bot=False)
 
     # out
 
@@ -135,9 +131,15 @@ class Interactions:
         if interaction.custom_id is None:
             particular = discord_payloads.command(str(message.detail.get("command", "ask")), message.text)
         else:
-            particular = discord_payloads.press(self._discord, chat, message, interaction.custom_id)
+            particular = discord_payloads.press(self._discord.objects, chat, message, interaction.custom_id)
         payload = discord_payloads.interaction(
-            self._discord, chat, person, particular, id_=interaction.id, token=interaction.token
+            self._discord.objects,
+            chat,
+            person,
+            particular,
+            application_id=self._discord.app.id,
+            id_=interaction.id,
+            token=interaction.token,
         )
         return json.dumps(payload, ensure_ascii=False).encode()
 
@@ -221,18 +223,18 @@ class Interactions:
         """Show it; the id of the message that is the original from now on."""
         chat = self._chat(interaction)
         if kind == SAY:
-            return self._discord.add_message(chat, *self._spoken(interaction, data, flags)).id
+            return self._discord.messages.add(chat, *self._spoken(interaction, data, flags)).id
         if kind == THINK:
             detail = {"state": "thinking", "interaction": interaction.id}
             seen_by = _seen_by(interaction, flags)
-            return self._discord.add_message(chat, "", {**detail, **seen_by, "flags": seen_by["flags"] | LOADING}).id
+            return self._discord.messages.add(chat, "", {**detail, **seen_by, "flags": seen_by["flags"] | LOADING}).id
         pressed = self._store.message(chat, interaction.message)
         if pressed is not None and kind == CHANGE:
-            self._discord.edit(pressed, data)
+            self._discord.messages.edit(pressed, data)
         return interaction.message
 
     def _spoken(self, interaction: Interaction, body: Mapping[str, Any], flags: int) -> tuple[str, dict[str, Any]]:
-        content = self._discord.content(body)
+        content = content_of(body)
         pings, would_ping = pinged(content, body.get("allowed_mentions"), default=("users",))
         detail = {"interaction": interaction.id, "pings": pings, "would_ping": would_ping}
         return content, {**detail, **_seen_by(interaction, flags), "components": components(body)}
@@ -269,12 +271,12 @@ class Interactions:
         chat = self._chat(interaction)
         original = self._store.message(chat, interaction.original or "")
         if original is not None and original.detail.get("state") == "thinking":
-            return Result(200, self._discord.wire(chat, self._fill(interaction, original, content, detail)))
-        return Result(200, self._discord.wire(chat, self._discord.add_message(chat, content, detail)))
+            return Result(200, self._discord.objects.message(chat, self._fill(interaction, original, content, detail)))
+        return Result(200, self._discord.objects.message(chat, self._discord.messages.add(chat, content, detail)))
 
     async def _get(self, request: web.Request) -> Result:
         interaction = self._live(request)
-        return Result(200, self._discord.wire(self._chat(interaction), self._message(interaction, request)))
+        return Result(200, self._discord.objects.message(self._chat(interaction), self._message(interaction, request)))
 
     async def _edit(self, request: web.Request) -> Result:
         interaction = self._live(request)
@@ -284,19 +286,19 @@ class Interactions:
             content, detail = self._spoken(interaction, body, message.detail.get("flags", 0))
             changed = self._fill(interaction, message, content, detail)
         else:
-            changed = self._discord.edit(message, body)
+            changed = self._discord.messages.edit(message, body)
             self._done(interaction)
-        return Result(200, self._discord.wire(self._chat(interaction), changed))
+        return Result(200, self._discord.objects.message(self._chat(interaction), changed))
 
     async def _delete(self, request: web.Request) -> Result:
         interaction = self._live(request)
-        self._discord.delete_message(self._message(interaction, request))
+        self._discord.messages.delete(self._message(interaction, request))
         return Result(204)
 
     def _fill(self, interaction: Interaction, message: Message, content: str, detail: Mapping[str, Any]) -> Message:
         """Turn "thinking…" into the answer."""
         flags = message.detail.get("flags", 0) & ~LOADING
-        changed = self._discord.change_message(message, content, **{**detail, "flags": flags, "state": "done"})
+        changed = self._discord.messages.change(message, content, **{**detail, "flags": flags, "state": "done"})
         self._done(interaction)
         return changed
 

@@ -6,21 +6,21 @@ Source: https://discord.com/developers/docs/interactions/receiving-and-respondin
 from typing import Any
 
 from .cast import GUILD_ID
-from .discord import Discord
+from .discord_objects import DiscordObjects
 from .store import Chat, Message, Person
 
 PING, COMMAND, COMPONENT = 1, 2, 3
 _PERMISSIONS = "2248473465835073"
 
 
-def ping(discord: Discord, token: str) -> dict[str, Any]:
+def ping(application_id: str, *, id_: str, token: str) -> dict[str, Any]:
     """What an endpoint is asked before it is taken."""
     return {
         "version": 1,
         "type": PING,
-        "id": str(discord.snowflake()),
+        "id": id_,
         "token": token,
-        "application_id": discord.app.id,
+        "application_id": application_id,
         "user": None,
         "entitlements": [],
     }
@@ -32,9 +32,9 @@ def command(name: str, prompt: str) -> dict[str, Any]:
     return {"type": COMMAND, "data": {"id": "1290000000000001319", "name": name, "type": 1, "options": options}}
 
 
-def press(discord: Discord, chat: Chat, message: Message, custom_id: str) -> dict[str, Any]:
+def press(objects: DiscordObjects, chat: Chat, message: Message, custom_id: str) -> dict[str, Any]:
     """The press of the button *custom_id* under *message*: what is particular to it."""
-    wired = discord.wire(chat, message)
+    wired = objects.message(chat, message)
     buttons = [button for row in wired["components"] for button in row["components"]]
     number = next((button["id"] for button in buttons if button.get("custom_id") == custom_id), 0)
     data = {"component_type": 2, "custom_id": custom_id, "id": number}
@@ -42,20 +42,27 @@ def press(discord: Discord, chat: Chat, message: Message, custom_id: str) -> dic
 
 
 def interaction(
-    discord: Discord, chat: Chat, person: Person, particular: dict[str, Any], *, id_: str, token: str
+    objects: DiscordObjects,
+    chat: Chat,
+    person: Person,
+    particular: dict[str, Any],
+    *,
+    application_id: str,
+    id_: str,
+    token: str,
 ) -> dict[str, Any]:
     """The whole body, as in a direct message or in a server."""
-    user = discord.wire_user(person)
+    user = objects.user(person)
     common: dict[str, Any] = {
         "version": 1,
         "id": id_,
-        "application_id": discord.app.id,
+        "application_id": application_id,
         "token": token,
         "locale": "en-US",
         "entitlements": [],
         "entitlement_sku_ids": [],
         "attachment_size_limit": 10_485_760,
-        "channel": discord.wire_channel(chat),
+        "channel": objects.channel(chat),
         "channel_id": chat.id,
         **particular,
     }

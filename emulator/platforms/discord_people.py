@@ -7,8 +7,8 @@ from .bus import Bus
 from .cast import CHANNEL_ID, GUILD_ID
 from .discord import Discord
 from .discord_interactions import Interaction, Interactions
+from .impossible import Impossible
 from .store import Chat, Person, Store
-from .telegram_people import Impossible
 
 MAX_PROMPT = 6000
 
@@ -27,8 +27,8 @@ class DiscordPeople:
             raise Impossible("there is nothing to ask: the text is empty")
         if len(prompt) > MAX_PROMPT:
             raise Impossible(f"Discord's apps take at most {MAX_PROMPT} characters in an option")
-        interaction_id = str(self._discord.snowflake())
-        question = self._discord.add_message(
+        interaction_id = str(self._discord.snowflakes.next())
+        question = self._discord.messages.add(
             chat, prompt, {"command": command, "interaction": interaction_id}, author=person.id
         )
         return self._interactions.begin(interaction_id, chat, person, question)
@@ -43,12 +43,12 @@ class DiscordPeople:
         buttons = [button for row in message.detail.get("components", ()) for button in row["components"]]
         if custom_id not in [button.get("custom_id") for button in buttons if not button.get("disabled")]:
             raise Impossible(f"message {message_id} has no button with this data")
-        return self._interactions.begin(str(self._discord.snowflake()), chat, person, message, custom_id)
+        return self._interactions.begin(str(self._discord.snowflakes.next()), chat, person, message, custom_id)
 
     def meet(self, name: str) -> Person:
         """Somebody new called *name*, in the server's channel; nobody has opened direct messages with them yet."""
         person = Person(
-            str(self._discord.snowflake()), name, re.sub(r"\W+", ".", name.lower()).strip(".") or "somebody"
+            str(self._discord.snowflakes.next()), name, re.sub(r"\W+", ".", name.lower()).strip(".") or "somebody"
         )
         self._store.add_person("discord", person)
         if (general := self._store.chat("discord", CHANNEL_ID)) is not None:
@@ -61,7 +61,7 @@ class DiscordPeople:
         if not members or not title.strip():
             raise Impossible("a channel needs a title and somebody who is in it")
         people = tuple(self._person(member).id for member in members)
-        chat = Chat("discord", str(self._discord.snowflake()), "channel", title, people, {"guild": GUILD_ID})
+        chat = Chat("discord", str(self._discord.snowflakes.next()), "channel", title, people, {"guild": GUILD_ID})
         self._store.add_chat(chat)
         self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
         return chat
@@ -83,7 +83,7 @@ class DiscordPeople:
     def _channel(self, person: Person, channel_id: str | None) -> Chat:
         """Where the person writes: their direct messages unless *channel_id* names another."""
         if channel_id is None:
-            return self._discord.direct(person)
+            return self._discord.messages.direct(person)
         chat = self._store.chat("discord", channel_id)
         if chat is None or person.id not in chat.members:
             raise Impossible(f"{person.name} is not in channel {channel_id}")

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+from aiohttp import web
+
 Kind = Literal["status", "delay", "drop", "accept_then_drop"]
 
 
@@ -71,3 +73,10 @@ class Faults:
                     self._orders.remove(fault)
                 return fault
         return None
+
+
+def hang_up(request: web.Request) -> web.Response:
+    """Close the connection without an answer."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=500)

@@ -107,9 +107,10 @@ class Message:
     detail: dict[str, Any]
     created_ms: int
     edited_ms: int | None
+    nonce: str | None
 
 
-_MESSAGE = "seq, platform, chat, id, author, is_bot, text, detail, created_ms, edited_ms"
+_MESSAGE = "seq, platform, chat, id, author, is_bot, text, detail, created_ms, edited_ms, nonce"
 
 
 class Store:
@@ -345,7 +346,7 @@ def _chat(row: tuple[Any, ...]) -> Chat:
 
 
 def _message(row: tuple[Any, ...]) -> Message:
-    seq, platform, chat, message_id, author, is_bot, text, detail, created_ms, edited_ms = row
+    seq, platform, chat, message_id, author, is_bot, text, detail, created_ms, edited_ms, nonce = row
     return Message(
-        seq, platform, chat, message_id, author, bool(is_bot), text, json.loads(detail), created_ms, edited_ms
+        seq, platform, chat, message_id, author, bool(is_bot), text, json.loads(detail), created_ms, edited_ms, nonce
     )

@@ -18,9 +18,9 @@ from shared import logs
 from .bus import Bus
 from .cast import TelegramBot
 from .config import PlatformsConfig
-from .faults import Fault, Faults
+from .faults import Fault, Faults, hang_up
 from .store import Store
-from .telegram_calls import ApiError, Method, Params, failed, hang_up, read_params, respond
+from .telegram_calls import ApiError, Method, Params, failed, read_params, respond
 from .telegram_messages import TelegramMessages
 from .telegram_objects import TelegramObjects
 from .telegram_setup import TelegramSetup

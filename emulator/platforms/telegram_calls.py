@@ -151,10 +151,3 @@ def respond(envelope: dict[str, Any]) -> web.Response:
     wait = envelope.get("parameters", {}).get("retry_after")
     headers = {"Retry-After": str(wait)} if wait is not None else None
     return web.json_response(envelope, status=envelope.get("error_code", 200), headers=headers)
-
-
-def hang_up(request: web.Request) -> web.Response:
-    """Close the connection without an answer."""
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response(status=500)

@@ -11,16 +11,13 @@ from typing import Any
 from .bus import Bus
 from .cast import BOT_USERNAME
 from .config import PlatformsConfig
+from .impossible import Impossible
 from .markup import find, utf16_length
 from .store import Chat, Message, Person, Store
 from .telegram_messages import MAX_TEXT
 from .telegram_objects import TelegramObjects
 from .telegram_queue import KINDS
 from .telegram_updates import Updates
-
-
-class Impossible(ValueError):
-    """What was asked for can't be done on this platform; the message says why."""
 
 
 class TelegramPeople:
