@@ -24,15 +24,15 @@ from starlette.responses import JSONResponse
 from starlette.responses import Response as Reply
 
 from shared import clock, deliveries, framework, logs
-from shared.channels import http, registry
+from shared.channels import registry
 from shared.channels.base import Channel, Outgoing, Part
-from shared.channels.client import HttpClient
 from shared.db import responses
 from shared.db.connection import open_connection
 from shared.db.responses import Response
 from shared.db.writer import Writer
 from shared.deliveries import Policy, Sending
 from shared.errors import ClaimLost, ConfigInvalid, OutcomeUnknown, PermanentError, PostroomError, RetryableError
+from shared.http import Client, HttpClient
 from shared.kick import Kicker
 from shared.serving import Handled, Held, check_tick, function_app
 from shared.settings import Settings
@@ -51,12 +51,12 @@ _WRITE_PAUSES_S = (0.1, 0.5, 2.0, *[5.0] * 100)  # a full disk, or a lock that l
 class Deliver:
     """What the function holds between requests: the worker loop, the writing thread, one HTTP client for all sends."""
 
-    def __init__(self, settings: Settings, client: http.Client | None = None) -> None:
+    def __init__(self, settings: Settings, client: Client | None = None) -> None:
         self.settings = settings
         self.writer = Writer(settings.db)
         self.reader = open_connection(settings.db, readonly=True)
         self.kicker = Kicker(settings.sockets)
-        self.client: http.Client = client or HttpClient()
+        self.client: Client = client or HttpClient()
         self.worker = Worker(
             "deliver", db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
         )

@@ -28,6 +28,10 @@ _FORM = re.compile(r"([a-z][a-z0-9_]*)=([0-9a-z]+)@([1-9][0-9]{0,4})")
 log = logs.get()
 
 
+class Away(Exception):
+    """The function was not reached, or did not answer; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tick:
     """``POST url``, which *function* answers, every *every_ms*."""
@@ -106,7 +110,8 @@ class Ticker:
     """Ticks *targets* from the moment it runs: at once, then on each one's grid.
 
     Args:
-        post: carries out one tick and returns the answer's status; what it raises means "away".
+        post: carries out one tick and returns the answer's status; what it raises means "away", best said by
+            :class:`Away`.
         now_ms: the clock of the grid.
         sleep_ms: waits on that clock.
         report: told when a function's fortune changes: ``tick.away`` with the reason, ``tick.back``, ``tick.skipped``.
@@ -173,6 +178,8 @@ class Ticker:
         try:
             status = await self._post(target.tick)
             trouble = None if 200 <= status < 300 else f"status {status}"
+        except Away as error:
+            trouble = str(error)
         except Exception as error:  # noqa: BLE001 - whatever kept the tick from arriving: the next one tries again
             trouble = type(error).__name__
         if trouble is None:
@@ -199,7 +206,7 @@ def main(arguments: Sequence[str]) -> int:
         return USAGE
     logs.configure("ticker")
     try:
-        from shared.settings import Settings  # not above, like httpx below
+        from shared.settings import Settings  # not above, like the client below
 
         secret = Settings.load().tick_secret
     except PostroomError as error:
@@ -213,20 +220,25 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
-    import httpx  # not above: who only reads the template has no use for it
+    from shared.http import HttpClient, NeverLeft, NoAnswer  # not above: who only reads the template has no use for it
 
-    async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S, trust_env=False, headers={SECRET_HEADER: secret}) as client:
+    client = HttpClient(answer_limit_s=ANSWER_TIMEOUT_S)
 
-        async def post(tick: Tick) -> int:
-            return (await client.post(tick.url)).status_code
+    async def post(tick: Tick) -> int:
+        try:
+            status, _ = await client.request("POST", tick.url, b"", {SECRET_HEADER: secret})
+        except (NeverLeft, NoAnswer) as error:
+            raise Away(str(error)) from None
+        return status
 
-        running = asyncio.ensure_future(Ticker(ticks, post).run())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, running.cancel)
-        log.info("ticker.started", ticks=[f"{tick.function}/{tick.every_ms}ms" for tick in ticks])
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
-        log.info("ticker.stopped")
+    running = asyncio.ensure_future(Ticker(ticks, post).run())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+    log.info("ticker.started", ticks=[f"{tick.function}/{tick.every_ms}ms" for tick in ticks])
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    await client.close()
+    log.info("ticker.stopped")
 
 
 if __name__ == "__main__":

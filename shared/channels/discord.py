@@ -30,6 +30,7 @@ from shared.channels.discord_reading import Interaction, digest, event_of, webho
 from shared.channels.discord_sending import RACE_MS, classify, components, nonce, race_wait_ms
 from shared.channels.http import Verdict
 from shared.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
+from shared.http import Client
 from shared.settings import FromEnvironment
 
 PART_UNITS = 1900  # of the 2000 that a bot may send
@@ -175,7 +176,7 @@ class Discord:
         source = markdown.tables_as_code(sanitize.text(text.replace("\r\n", "\n")))
         return tuple(Part(piece) for piece in markdown.split_source(source, PART_UNITS))
 
-    async def send(self, part: Part, to: Outgoing, client: http.Client, *, now_ms: int) -> str | None:
+    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
         """By the interaction's token while it lives, then as the bot: edit, fill in or say. See ``Channel.send``."""
         age_ms = now_ms - to.asked_at_ms
         facts = to.context if to.click is None else to.click
@@ -211,7 +212,7 @@ class Discord:
                     routes["edit"] = Route("PATCH", f"{url}/{quote(to.edits, safe='')}", is_repeatable=True)
         return routes
 
-    async def _try(self, route: "Route", part: Part, to: Outgoing, client: http.Client) -> Verdict:
+    async def _try(self, route: "Route", part: Part, to: Outgoing, client: Client) -> Verdict:
         body: dict[str, Any] = {"content": part.text, "allowed_mentions": NO_PINGS}
         headers = {"User-Agent": USER_AGENT}
         if to.buttons or to.edits:  # an edit without any takes away those that are there
@@ -231,7 +232,7 @@ class Discord:
             return replace(verdict, outcome="retry")
         return verdict
 
-    async def open_direct(self, sender_id: str, client: http.Client) -> str:
+    async def open_direct(self, sender_id: str, client: Client) -> str:
         """The channel of the bot's direct messages with somebody. See ``Channel.open_direct``.
 
         Source: https://docs.discord.com/developers/resources/user#create-dm (the same channel every time).

@@ -1,35 +1,12 @@
 """One call to a platform, and what its answer means. No address gets into an error: Telegram's hold the bot's token."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 
 from shared.errors import OutcomeUnknown, PermanentError, PostroomError, RateLimited, RetryableError
-
-
-class NeverLeft(Exception):
-    """Nothing of the request left this machine; the message says why, in words without its address."""
-
-
-class NoAnswer(Exception):
-    """It left, at least in part, and no whole answer came back; the message says why, without its address."""
-
-
-class Client(Protocol):
-    """What sends requests: ``client.HttpClient``, or a platform that a test plays."""
-
-    async def request(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """Send it once; status and body of the answer.
-
-        Raises:
-            NeverLeft: there was no connection to send it by.
-            NoAnswer: it may have been carried out.
-        """
-
-    async def close(self) -> None:
-        """Break off what is under way."""
+from shared.http import Client, NeverLeft, NoAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from shared.channels.http import Verdict
 from shared.channels.telegram_reading import Reader
 from shared.channels.telegram_sending import Call, classify, edit_call, message_call, simplify
 from shared.errors import OutcomeUnknown, PayloadInvalid, PostroomError, SignatureInvalid
+from shared.http import Client
 from shared.settings import FromEnvironment
 
 SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
@@ -92,7 +93,7 @@ class Telegram:
         chunks = (markdown.trim(runs) for runs in markdown.pack(blocks, limit))
         return tuple(Part(text=markdown.plain(runs), html=to_html(runs)) for runs in chunks)
 
-    async def send(self, part: Part, to: Outgoing, client: http.Client, *, now_ms: int) -> str | None:
+    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
         """One message or edit, made plainer as long as Telegram says what it minds. See ``Channel.send``.
 
         Telegram has no idempotency key: a message without an answer may have been sent. An edit can be made again.
@@ -111,7 +112,7 @@ class Telegram:
             call = simpler
         raise http.failure(verdict)
 
-    async def _try(self, call: Call, client: http.Client) -> Verdict:
+    async def _try(self, call: Call, client: Client) -> Verdict:
         try:
             answer = await http.call(client, "Telegram", "POST", f"{self._base}/{call.method}", call.body, {})
             verdict = classify(answer.status, answer.payload)
@@ -121,7 +122,7 @@ class Telegram:
             return replace(verdict, outcome="retry")
         return verdict
 
-    async def _is_told(self, part: Part, to: Outgoing, client: http.Client) -> bool:
+    async def _is_told(self, part: Part, to: Outgoing, client: Client) -> bool:
         """Answer the press of a button; whether that said all of *part* to who pressed. It may be too late for it."""
         body: dict[str, Any] = {"callback_query_id": str((to.click or {}).get("callback_id"))}
         is_all = (
@@ -134,7 +135,7 @@ class Telegram:
             return is_all and 200 <= answer.status < 300
         return False
 
-    async def open_direct(self, sender_id: str, client: http.Client) -> str:
+    async def open_direct(self, sender_id: str, client: Client) -> str:
         """A private chat has the person's own id. See ``Channel.open_direct``."""
         return sender_id
 

@@ -10,8 +10,8 @@ import pytest
 from functions import deliver
 from functions.deliver import Deliver
 from shared.channels import registry
-from shared.channels.http import NeverLeft, NoAnswer
 from shared.db.connection import rows, transaction
+from shared.http import NeverLeft, NoAnswer
 from shared.settings import Settings
 from tests.played import Played
 from tests.support import TICK, answer, column, put, row

@@ -1,10 +1,9 @@
 import asyncio
 import signal
 
-import httpx
 import pytest
 
-from infra.ticker import Tick, Ticker, parse
+from infra.ticker import Away, Tick, Ticker, parse
 from tests.infra.conftest import SECRET
 from tests.infra.processes import listening_socket
 
@@ -144,8 +143,8 @@ def test_an_absent_function_costs_one_report_when_it_goes_and_one_when_it_is_bac
 
     async def steps():
         ticker = make(clock, posts, reports, ("deliver", 1000))
-        refused = httpx.ConnectError("nobody there")
-        for now, answer in enumerate((202, refused, refused, refused, 401, 401, 202, 202)):
+        refused, reset = Away("ConnectError"), ConnectionResetError("by peer")
+        for now, answer in enumerate((202, refused, refused, reset, 401, 401, 202, 202)):
             posts.answers["deliver"] = answer
             ticker.step(START + now * 1000)
             await settle()
@@ -155,6 +154,7 @@ def test_an_absent_function_costs_one_report_when_it_goes_and_one_when_it_is_bac
 
     assert reports == [
         ("tick.away", "deliver", "ConnectError"),
+        ("tick.away", "deliver", "ConnectionResetError"),
         ("tick.away", "deliver", "status 401"),
         ("tick.back", "deliver", None),
     ]
@@ -233,7 +233,9 @@ def test_the_program_ticks_a_real_function_with_the_secret_and_survives_its_abse
     assert took_s < 3
     assert ticker.err == []
     assert SECRET not in "".join(ticker.out)
-    assert {line["target"] for line in ticker.events("tick.away")} == {"recurrence"}
+    assert [(line["target"], line["reason"]) for line in ticker.events("tick.away")][:1] == [
+        ("recurrence", "ConnectError")
+    ]
 
 
 def test_the_program_refuses_what_it_cant_read_all_at_once(start, environment):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from shared.channels.base import Button, Outgoing, Part
 from shared.channels.discord import Discord, DiscordSettings
 from shared.channels.discord_sending import RACE_MS, classify, race_wait_ms
-from shared.channels.http import NeverLeft, NoAnswer
 from shared.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
+from shared.http import NeverLeft, NoAnswer
 from tests.played import Played
 
 NOW = 1_795_168_000_000

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from shared.channels.base import Button, Outgoing, Part
-from shared.channels.http import NeverLeft, NoAnswer
 from shared.channels.telegram_sending import classify, keyboard
 from shared.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
+from shared.http import NeverLeft, NoAnswer
 from tests.played import Played
 
 NOW = 1_795_168_000_000

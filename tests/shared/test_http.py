@@ -1,4 +1,4 @@
-"""The HTTP client against real sockets: what a platform says, and how connections end."""
+"""The HTTP client against real sockets: what is said, and how connections end."""
 
 import asyncio
 import contextlib
@@ -11,9 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from shared.channels import client as under_test
-from shared.channels.client import HttpClient
-from shared.channels.http import NeverLeft, NoAnswer
+from shared.http import ANSWER_BYTES, HttpClient, NeverLeft, NoAnswer
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -128,7 +126,7 @@ def test_reads_an_answer_of_any_shape(pieces, expected):
         [b"HTTP/1.1 100 Continue\r\n\r\n", Server.END],
         [b"what is this?\r\n\r\n"],
         [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"],
-        [b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + b"x" * (under_test.ANSWER_BYTES + 1)],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + b"x" * (ANSWER_BYTES + 1)],
         [Server.HANG],
         [OK[:-1], Server.HANG],
     ],

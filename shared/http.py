@@ -1,4 +1,4 @@
-"""The connections to the platforms, by httpcore: JSON out and a short answer back, to the same few hosts all the time.
+"""HTTP requests, by httpcore: a small body out and a short answer back, to the same few hosts all the time.
 
 A caller has to know one thing after a failure: whether anything of the request left this machine. Nothing has before
 the connection stands; from then on everything may have. httpcore repeats no request, and neither environment nor answer
@@ -7,11 +7,10 @@ leads one elsewhere: there are no proxies and no redirects.
 
 import ssl
 from collections.abc import Mapping
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import httpcore
-
-from shared.channels.http import NeverLeft, NoAnswer
 
 CONNECT_LIMIT_S = 5.0
 ANSWER_LIMIT_S = 30.0  # for each piece of it; whoever asks limits the whole
@@ -25,8 +24,31 @@ _NEVER_LEFT = (
 _NO_ANSWER = (httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.TimeoutException)
 
 
+class NeverLeft(Exception):
+    """Nothing of the request left this machine; the message says why, in words without its address."""
+
+
+class NoAnswer(Exception):
+    """It left, at least in part, and no whole answer came back; the message says why, without its address."""
+
+
+class Client(Protocol):
+    """What sends requests: ``HttpClient``, or a platform that a test plays."""
+
+    async def request(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """Send it once; status and body of the answer.
+
+        Raises:
+            NeverLeft: there was no connection to send it by.
+            NoAnswer: it may have been carried out.
+        """
+
+    async def close(self) -> None:
+        """Break off what is under way."""
+
+
 class HttpClient:
-    """See ``http.Client``. Connections are kept for the next request to the same place, and a request has its own."""
+    """See ``Client``. Connections are kept for the next request to the same place, and a request has its own."""
 
     def __init__(
         self,
