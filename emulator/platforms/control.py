@@ -30,11 +30,11 @@ Only on Discord::
     GET  /interactions?channel=, POST /interactions/{interaction}/replay
 """
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+import msgspec
 from aiohttp import web
 
 from shared.errors import ConfigInvalid
@@ -280,8 +280,7 @@ def find_chat(store: Store, platform: Platform, chat_id: str) -> Chat:
 async def read_json(request: web.Request) -> dict[str, Any]:
     """The JSON object of a request; ValueError with a sentence when it is none."""
     try:
-        body = json.loads(await request.read() or b"{}")
-        json.dumps(body, ensure_ascii=False).encode()
+        body = msgspec.json.decode(await request.read() or b"{}")
     except (ValueError, RecursionError):
         raise ValueError("the body must be JSON in UTF-8") from None
     if not isinstance(body, dict):

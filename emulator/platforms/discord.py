@@ -21,6 +21,7 @@ from .discord_calls import (
     Result,
     components,
     content_of,
+    flags_of,
     invalid,
     pinged,
     read_body,
@@ -33,9 +34,9 @@ from .discord_snowflakes import Snowflakes
 from .store import Chat, Message, Store
 
 MAX_NONCE = 25
+SLASH = 1  # the type of a command that is typed; others stand in a menu
 NONCE_MS = 300_000  # for how long a nonce is remembered: "some minutes"
 TYPING_MS = 10_000
-MAX_BODY_BYTES = 25 << 20
 
 
 class Discord:
@@ -93,7 +94,7 @@ class Discord:
             known = self._store.message_with_nonce(chat, str(nonce), since_ms=now_ms - NONCE_MS)
             if known is not None:
                 return Result(200, self.objects.message(chat, known))
-        detail: dict[str, Any] = {"pings": pings, "would_ping": would_ping, "flags": int(body.get("flags") or 0)}
+        detail: dict[str, Any] = {"pings": pings, "would_ping": would_ping, "flags": flags_of(body)}
         detail["components"] = components(body)
         if (reference := body.get("message_reference")) is not None:
             detail.update(self._reference(chat, reference))
@@ -135,7 +136,7 @@ class Discord:
         if not isinstance(commands, list) or not all(isinstance(command, dict) for command in commands):
             raise DiscordError(400, 50035, "Invalid Form Body")
         for index, command in enumerate(commands):
-            if not re.fullmatch(r"[-_'\w]{1,32}", str(command.get("name", ""))):
+            if not _is_name(str(command.get("name", "")), command.get("type", SLASH)):
                 raise invalid(f"{index}", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
         kept = [{"id": str(self.snowflakes.next()), "application_id": self.app.id, "type": 1, **c} for c in commands]
         self._store.put("discord.commands", json.dumps(kept))
@@ -178,3 +179,10 @@ class Discord:
         if isinstance(reference, dict) and reference.get("fail_if_not_exists") is False:
             return {}
         raise invalid("message_reference", "MESSAGE_REFERENCE_UNKNOWN_MESSAGE", "Unknown message")
+
+
+def _is_name(name: str, kind: Any) -> bool:
+    """Whether a command may be called so. Source: interactions/application-commands#application-command-object."""
+    if kind == SLASH:
+        return bool(re.fullmatch(r"[-_'\w]{1,32}", name)) and name == name.lower()
+    return 0 < len(name) <= 32

@@ -4,17 +4,18 @@ Source: https://discord.com/developers/docs/reference (v10), opcodes-and-status-
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from .faults import Fault
 
 EPHEMERAL, LOADING = 64, 128
+MAX_BODY_BYTES = 25 << 20
 MAX_CONTENT = 2000
 
 
@@ -65,9 +66,9 @@ async def read_json(request: web.Request) -> Any:
         if request.content_type == "multipart/form-data":
             form = await request.post()
             payload = form.get("payload_json")
-            body = json.loads(payload) if isinstance(payload, str | bytes | bytearray) else {}
+            body = msgspec.json.decode(payload) if isinstance(payload, str | bytes | bytearray) else {}
         elif request.content_type == "application/json":
-            body = json.loads(await request.read())
+            body = msgspec.json.decode(await request.read())
         else:
             raise DiscordError(
                 400,
@@ -83,7 +84,6 @@ async def read_json(request: web.Request) -> Any:
                     ]
                 },
             )
-        json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError, asyncio.IncompleteReadError):
         raise DiscordError(400, 50109, "The request body contains invalid JSON.") from None
     return body
@@ -100,6 +100,14 @@ def content_of(body: Mapping[str, Any]) -> str:
     if not content and not body.get("embeds") and not body.get("attachments") and not body.get("components"):
         raise DiscordError(400, 50006, "Cannot send an empty message")
     return content
+
+
+def flags_of(body: Mapping[str, Any]) -> int:
+    """The flags of a message body. Raises 50035."""
+    flags = body.get("flags") or 0
+    if not isinstance(flags, int) or not 0 <= flags < 1 << 53:
+        raise invalid("flags", "NUMBER_TYPE_COERCE", "Value is not int.")
+    return int(flags)
 
 
 def pinged(content: str, allowed: Any, *, default: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -124,6 +132,8 @@ def pinged(content: str, allowed: Any, *, default: tuple[str, ...]) -> tuple[lis
         return would_ping, would_ping
     if not isinstance(allowed, dict):
         raise invalid("allowed_mentions", "DICT_TYPE_CONVERT", "Only dictionaries may be used in a DictType")
+    if not all(isinstance(allowed.get(kind) or [], list) for kind in ("parse", "users", "roles")):
+        raise invalid("allowed_mentions", "LIST_TYPE_CONVERT", "Only iterables may be used in a ListType")
     parse = tuple(allowed.get("parse") or ())
     for kind in ("users", "roles"):
         if kind in parse and allowed.get(kind):

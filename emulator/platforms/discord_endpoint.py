@@ -4,13 +4,13 @@ checked before it is taken, as Discord does: a PING must be answered, and a bad 
 Source: https://discord.com/developers/docs/interactions/overview#setting-up-an-endpoint
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+import msgspec
 from nacl.signing import SigningKey
 
 from shared.errors import ConfigInvalid
@@ -54,7 +54,7 @@ class Endpoint:
         ) as response:
             raw, payload = await response.read(), None
             with suppress(ValueError, RecursionError):
-                payload = json.loads(raw)
+                payload = msgspec.json.decode(raw)
             return Answered(response.status, response.content_type, raw, payload)
 
     async def check(self, ping: bytes) -> None:

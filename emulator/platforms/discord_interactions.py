@@ -25,7 +25,18 @@ from . import discord_payloads
 from .bus import Bus
 from .config import PlatformsConfig
 from .discord import Discord
-from .discord_calls import EPHEMERAL, LOADING, DiscordError, Result, components, content_of, invalid, pinged, read_body
+from .discord_calls import (
+    EPHEMERAL,
+    LOADING,
+    DiscordError,
+    Result,
+    components,
+    content_of,
+    flags_of,
+    invalid,
+    pinged,
+    read_body,
+)
 from .discord_endpoint import Endpoint
 from .impossible import Impossible
 from .store import Chat, Message, Person, Store
@@ -209,7 +220,7 @@ class Interactions:
         if kind is None or kind not in taken or not isinstance(data, dict):
             what = "a command" if interaction.custom_id is None else "a press"
             raise invalid("type", "BASE_TYPE_CHOICES", f"This fake takes the types {taken} in answer to {what}.")
-        flags = int(data.get("flags") or 0)
+        flags = flags_of(data)
         original = self._first_answer(interaction, kind, data, flags)
         self._store.conn.execute(
             "UPDATE interactions SET state = ?, original = ?, flags = ? WHERE id = ?",
@@ -267,7 +278,7 @@ class Interactions:
     async def _follow_up(self, request: web.Request) -> Result:
         interaction = self._live(request)
         body = await read_body(request)
-        content, detail = self._spoken(interaction, body, int(body.get("flags") or 0))
+        content, detail = self._spoken(interaction, body, flags_of(body))
         chat = self._chat(interaction)
         original = self._store.message(chat, interaction.original or "")
         if original is not None and original.detail.get("state") == "thinking":

@@ -59,8 +59,8 @@ class DiscordMessages:
         return self.change(message, content, **buttons)
 
     def react(self, message: Message, emoji: str) -> None:
-        """The bot puts *emoji* on a message, which is no edit of it."""
-        reactions = [*message.detail.get("reactions", ()), emoji]
+        """The bot puts *emoji* on a message, once however often it does. That is no edit of it."""
+        reactions = list(dict.fromkeys([*message.detail.get("reactions", ()), emoji]))
         self._tell(self._store.change(message, detail={**message.detail, "reactions": reactions}, edited_ms=None))
 
     def direct(self, person: Person) -> Chat:

@@ -12,7 +12,8 @@ from .cast import BOT_USERNAME, discord_app, settle, telegram_bot
 from .chat_page import ChatPage
 from .config import PlatformsConfig
 from .control import Control, plain_errors
-from .discord import MAX_BODY_BYTES, Discord
+from .discord import Discord
+from .discord_calls import MAX_BODY_BYTES
 from .discord_interactions import Interactions
 from .discord_people import DiscordPeople
 from .store import Store

@@ -51,11 +51,14 @@ class Method:
 
 
 def integer(value: Any, default: int) -> int:
-    """A number, also as text. Raises 400."""
+    """A number of 64 bits, also as text. Raises 400."""
     try:
-        return default if value in (None, "") else int(value)
-    except (TypeError, ValueError):
-        raise ApiError(400, "Bad Request: can't parse parameters: an integer is expected") from None
+        number = default if value in (None, "") else int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = 1 << 63
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ApiError(400, "Bad Request: can't parse parameters: an integer is expected")
+    return number
 
 
 def is_true(value: Any) -> bool:

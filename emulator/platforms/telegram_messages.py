@@ -106,7 +106,9 @@ class TelegramMessages:
         formatted = self._formatted(params)
         buttons = keyboard(params)
         chat = self._writable(params)
-        message = self._own_message(chat, params, "edit", "edited")
+        message = self._message(chat, params, "edit")
+        if not message.is_bot:
+            raise ApiError(400, "Bad Request: message can't be edited")
         entities = list(formatted.entities)
         same = message.text == formatted.text and message.detail.get("entities") == entities
         if same and message.detail.get("keyboard") == buttons:
@@ -125,22 +127,22 @@ class TelegramMessages:
 
     async def _delete_message(self, params: Params) -> Done:
         chat = self._writable(params)
-        message = self._own_message(chat, params, "delete", "deleted")
+        message = self._message(chat, params, "delete")
+        if not message.is_bot and chat.kind != "private":
+            raise ApiError(400, "Bad Request: message can't be deleted")
         self._store.delete(message, now_ms=self._clock.now_ms())
         self._bus.tell("chat", {"platform": "telegram", "chat": chat.id})
         return Done(True)
 
     async def _set_message_reaction(self, params: Params) -> Done:
         chat = self._writable(params)
-        message = self._store.message(chat, str(integer(params.get("message_id"), 0)))
-        if message is None:
-            raise ApiError(400, "Bad Request: message to react not found")
+        message = self._message(chat, params, "react")
         reactions = nested(params["reaction"]) if params.get("reaction") is not None else []
         if not isinstance(reactions, list) or not all(isinstance(reaction, dict) for reaction in reactions):
             raise ApiError(400, "Bad Request: can't parse reaction types JSON object")
         if len(reactions) > 1:
             raise ApiError(400, "Bad Request: REACTIONS_TOO_MANY")
-        emoji = [reaction.get("emoji") for reaction in reactions if reaction.get("type") == "emoji"]
+        emoji = [str(reaction.get("emoji")) for reaction in reactions if reaction.get("type") == "emoji"]
         if len(emoji) != len(reactions) or not REACTIONS.issuperset(emoji):
             raise ApiError(400, "Bad Request: REACTION_INVALID")
         self._tell(self._store.change(message, detail={**message.detail, "reactions": emoji}, edited_ms=None))
@@ -221,12 +223,10 @@ class TelegramMessages:
             return None
         raise ApiError(400, "Bad Request: message to be replied not found")
 
-    def _own_message(self, chat: Chat, params: Params, verb: str, participle: str) -> Message:
+    def _message(self, chat: Chat, params: Params, verb: str) -> Message:
         message = self._store.message(chat, str(integer(params.get("message_id"), 0)))
         if message is None:
             raise ApiError(400, f"Bad Request: message to {verb} not found")
-        if not message.is_bot:
-            raise ApiError(400, f"Bad Request: message can't be {participle}")
         return message
 
     def _limit(self, chat: Chat) -> None:

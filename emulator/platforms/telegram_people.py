@@ -191,7 +191,7 @@ class TelegramPeople:
             raise Impossible("an update carries exactly one known kind, e.g. message")
         body = _object(update[kind])
         known = {
-            "chat": str(_object(body.get("chat")).get("id", "")) or None,
+            "chat": str(_object(body.get("chat") or _object(body.get("message")).get("chat")).get("id", "")) or None,
             "person": str(_object(body.get("from")).get("id", "")) or None,
         }
         given = update.get("update_id")

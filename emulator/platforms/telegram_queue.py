@@ -13,6 +13,7 @@ from .config import Clock
 from .store import Store
 
 DAY_MS = 86_400_000
+KEEP_UPDATES = 5000
 KINDS = (
     "message",
     "edited_message",
@@ -112,7 +113,12 @@ class Queue:
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (update_id, kind, queue, chat, message, body, now_ms, now_ms + _LIFE_MS.get(kind, DAY_MS)),
         )
-        self._store.conn.execute("DELETE FROM updates WHERE state != 'pending' AND update_id < ?", (update_id - 5000,))
+        if update_id % 500 == 0:
+            self._store.conn.execute(
+                "DELETE FROM updates WHERE state != 'pending' AND update_id NOT IN"
+                " (SELECT update_id FROM updates ORDER BY created_ms DESC LIMIT ?)",
+                (KEEP_UPDATES,),
+            )
         self.tell(update_id)
         return queue
 
@@ -155,6 +161,15 @@ class Queue:
         )
         self.tell(head.update_id)
 
+    def expired(self, head: Head) -> None:
+        """Its time was over before it could be tried."""
+        self._store.conn.execute(
+            "UPDATE updates SET state = 'dropped', error = coalesce(error, 'expired'), settled_ms = ?"
+            " WHERE update_id = ?",
+            (self._clock.now_ms(), head.update_id),
+        )
+        self.tell(head.update_id)
+
     def failed(
         self, head: Head, *, status: int | None, error: str | None, took_ms: float, delay_s: int, wait_ms: int
     ) -> None:
@@ -180,14 +195,15 @@ class Queue:
 
     def take(self, *, offset: int | None, limit: int) -> list[dict[str, Any]]:
         """What getUpdates gives; everything before *offset* counts as received."""
-        conn = self._store.conn
+        conn, now_ms = self._store.conn, self._clock.now_ms()
         if offset is not None and offset > 0:
             conn.execute(
                 "UPDATE updates SET state = 'delivered', settled_ms = ? WHERE state = 'pending' AND update_id < ?",
-                (self._clock.now_ms(), offset),
+                (now_ms, offset),
             )
         rows: list[tuple[Any, ...]] = conn.execute(
-            "SELECT body FROM updates WHERE state = 'pending' ORDER BY update_id LIMIT ?", (limit,)
+            "SELECT body FROM updates WHERE state = 'pending' AND expires_ms >= ? ORDER BY update_id LIMIT ?",
+            (now_ms, limit),
         ).fetchall()
         return [json.loads(body) for (body,) in rows]
 

@@ -59,8 +59,7 @@ class TelegramSetup:
             raise ApiError(400, "Bad Request: secret token is too long")
         if not re.fullmatch(r"[A-Za-z0-9_-]*", secret):
             raise ApiError(400, "Bad Request: secret token contains unallowed characters")
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_address(url):
             raise ApiError(400, "Bad Request: bad webhook: An HTTPS URL must be provided for webhook")
         connections = integer(params.get("max_connections"), 40)
         wanted = self._updates.webhook.allowed_updates
@@ -119,3 +118,11 @@ class TelegramSetup:
 
     async def _get_my_commands(self, params: Params) -> Done:
         return Done(json.loads(self._store.get("telegram.commands") or "[]"))
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import aiohttp
+import msgspec
 
 from shared import logs
 
@@ -164,7 +165,11 @@ class Updates:
         """Deliver until *queue* is empty. There is no await between the last look and leaving the table."""
         try:
             while (head := self.queue.head(queue)) is not None and self.webhook.url:
-                wait_ms = head.due_ms - self._clock.now_ms()
+                now_ms = self._clock.now_ms()
+                if now_ms > head.expires_ms:
+                    self.queue.expired(head)
+                    continue
+                wait_ms = head.due_ms - now_ms
                 if wait_ms > 0:
                     await self._clock.sleep(wait_ms)
                     continue
@@ -270,7 +275,7 @@ def _read_call(answer: _Answer) -> tuple[str, dict[str, Any]] | None:
         params = dict(parse_qsl(answer.body.decode("utf-8", "replace")))
     else:
         with suppress(ValueError, RecursionError):
-            params = json.loads(answer.body)
+            params = msgspec.json.decode(answer.body)
     if not isinstance(params, dict) or not isinstance(params.get("method"), str):
         return None
     method = params.pop("method")

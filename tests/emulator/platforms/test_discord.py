@@ -148,6 +148,9 @@ def test_three_seconds_without_an_answer_kill_the_token(play):
         (lambda: web.Response(body=b"{", content_type="application/json"), "the answer is not JSON"),
         (lambda: web.json_response({"type": 9}), "the answer is not valid"),
         (lambda: web.json_response({"type": 4, "data": {"content": "a" * 2001}}), "Must be 2000 or fewer in length."),
+        (lambda: web.json_response({"type": 4, "data": {"content": "a", "flags": "x"}}), "the answer is not valid"),
+        (lambda: web.json_response({"type": 4, "data": {"content": "a", "flags": 2**70}}), "the answer is not valid"),
+        (lambda: web.json_response({"type": 4, "data": {"content": "\ud83d"}}), "the answer is not JSON"),
     ],
 )
 def test_an_answer_that_discord_would_not_take_is_no_answer(play, answer, why):
@@ -274,6 +277,8 @@ def test_what_discord_refuses_it_refuses_in_its_shape(play):
         assert (await world.as_bot("PATCH", f"{path}/1", {"content": "a"}))[1]["code"] == 10008
         contradiction = {"content": "a", "allowed_mentions": {"parse": ["users"], "users": [ANA]}}
         assert (await world.as_bot("POST", path, contradiction))[1]["code"] == 50035
+        for strange in ({"flags": "x"}, {"allowed_mentions": {"parse": 5}}, {"allowed_mentions": {"users": 5}}):
+            assert (await world.as_bot("POST", path, {"content": "a", **strange}))[1]["code"] == 50035
         await world.do(f"/control/discord/chats/{DM}/block", {"blocked": True})
         assert (await world.as_bot("POST", path, {"content": "a"}))[1]["code"] == 50007
 
@@ -386,11 +391,17 @@ def test_typing_dms_reactions_and_commands(play):
         assert (await world.as_bot("POST", "/users/@me/channels", {"recipient_id": ANA}))[1]["id"] == DM
         assert (await world.as_bot("POST", "/users/@me/channels", {"recipient_id": "1"}))[1]["code"] == 50033
         sent = (await world.as_bot("POST", f"/channels/{DM}/messages", {"content": "x"}))[1]["id"]
-        assert (await world.as_bot("PUT", f"/channels/{DM}/messages/{sent}/reactions/👀/@me"))[0] == 204
+        for _ in range(2):
+            assert (await world.as_bot("PUT", f"/channels/{DM}/messages/{sent}/reactions/👀/@me"))[0] == 204
+        assert (await world.see(f"/control/discord/chats/{DM}"))["messages"][0]["reactions"] == ["👀"]
         app = world.env["DISCORD_APPLICATION_ID"]
         commands = [{"name": "ask", "description": "Ask the agent"}]
         assert (await world.as_bot("PUT", f"/applications/{app}/commands", commands))[0] == 200
         assert (await world.as_bot("GET", f"/applications/{app}/commands"))[1][0]["name"] == "ask"
-        assert (await world.as_bot("PUT", f"/applications/{app}/commands", [{"name": "no spaces"}]))[1]["code"] == 50035
+        for name in ("no spaces", "Ask", "", "a" * 33):
+            refused = await world.as_bot("PUT", f"/applications/{app}/commands", [{"name": name}])
+            assert refused[1]["code"] == 50035
+        in_a_menu = [{"name": "Ask Postroom", "type": 3}]
+        assert (await world.as_bot("PUT", f"/applications/{app}/commands", in_a_menu))[0] == 200
 
     play(scenario)

@@ -73,6 +73,23 @@ def test_bodies_that_cannot_be_read_are_refused(play):
     play(scenario)
 
 
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("getUpdates", {"offset": float("inf")}),
+        ("getUpdates", {"offset": 2**70}),
+        ("setWebhook", {"url": "http://["}),
+        ("setMessageReaction", {"chat_id": GROUP, "message_id": 1, "reaction": [{"type": "emoji", "emoji": ["👀"]}]}),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_and_not_an_error_of_the_fake(play, method, params):
+    async def scenario(world):
+        await world.say("hello", chat=str(GROUP))
+        assert (await world.bot(method, **params))["error_code"] == 400
+
+    play(scenario)
+
+
 def test_text_is_limited_before_and_after_parsing(play):
     async def scenario(world):
         await world.say("hello")
@@ -204,6 +221,22 @@ def test_edits_and_reactions(play):
         assert refusal(await react("👀", "👍")) == (400, "Bad Request: REACTIONS_TOO_MANY")
         assert (await world.bot("deleteMessage", chat_id=ANA, message_id=sent))["ok"]
         assert await world.texts() == ["hello"]
+
+    play(scenario)
+
+
+def test_a_bot_deletes_what_people_said_in_a_private_chat_only(play):
+    """Source: https://core.telegram.org/bots/api#deletemessage; in a group it would have to be an administrator."""
+
+    async def scenario(world):
+        await world.say("oops")
+        await world.say("oops", chat=str(GROUP))
+        assert (await world.bot("deleteMessage", chat_id=ANA, message_id=1))["ok"]
+        assert await world.texts() == []
+        answer = await world.bot("deleteMessage", chat_id=GROUP, message_id=1)
+        assert refusal(answer) == (400, "Bad Request: message can't be deleted")
+        answer = await world.bot("deleteMessage", chat_id=GROUP, message_id=9)
+        assert refusal(answer) == (400, "Bad Request: message to delete not found")
 
     play(scenario)
 

@@ -1,8 +1,14 @@
 """Telegram's delivery of updates: order, retries, expiry, restart."""
 
 import asyncio
+import gc
 
 from aiohttp import web
+
+from emulator.platforms.bus import Bus
+from emulator.platforms.config import SystemClock
+from emulator.platforms.store import Store
+from emulator.platforms.telegram_queue import KEEP_UPDATES, Queue
 
 ANA, BEN, GROUP = "5000000001", "5000000002", "-4001002003"
 HOUR_MS = 3_600_000
@@ -159,6 +165,41 @@ def test_a_method_in_the_answer_is_called_but_not_one_that_changes_the_webhook(p
     play(scenario)
 
 
+def test_an_answer_that_is_no_text_is_not_carried_out(play, caplog):
+    gc.collect()
+    caplog.clear()
+
+    async def scenario(world):
+        news = await world.news()
+        bodies = iter([b'{"method": "sendMessage", "chat_id": 5000000001, "text": "\\ud83d"}', b""])
+        world.endpoint.telegram = lambda got: web.Response(body=next(bodies), content_type="application/json")
+        await world.platforms.register()
+        await world.say("one")
+        last = await world.say("two")
+        await news.until("delivery", update_id=last["update_id"], state="delivered")
+        assert await world.texts() == ["one", "two"]
+
+    play(scenario)
+    gc.collect()
+    assert "exception was never retrieved" not in caplog.text
+
+
+def test_what_expired_while_the_emulator_was_off_is_not_delivered_any_more(play):
+    async def scenario(world):
+        old = await world.say("yesterday")
+        await world.platforms.stop()
+        world.clock.advance(24 * HOUR_MS + 1)
+        await world.start()
+        new = await world.say("today")
+        await world.platforms.register()
+        await world.endpoint.wait(1)
+        assert texts(world) == ["today"]
+        assert (await world.delivery(old["update_id"]))["state"] == "dropped"
+        assert (await world.delivery(new["update_id"]))["state"] != "dropped"
+
+    play(scenario)
+
+
 def test_a_restart_keeps_the_conversation_and_what_was_not_delivered(play):
     async def scenario(world):
         world.endpoint.telegram = lambda got: web.Response(status=503)
@@ -217,6 +258,40 @@ def test_a_recorded_update_is_delivered_as_it_stands(play):
         assert got.body == update
 
     play(scenario)
+
+
+def test_a_recorded_press_belongs_to_the_chat_of_its_message(play):
+    async def scenario(world):
+        press = {"id": "7", "from": {"id": int(ANA)}, "message": {"message_id": 1, "chat": {"id": int(GROUP)}}}
+        update_id = (await world.do("/control/telegram/updates", {"callback_query": press}))["update_id"]
+        assert (await world.delivery(update_id))["chat"] == GROUP
+
+    play(scenario)
+
+
+def test_a_recorded_update_with_a_high_number_makes_nobody_forget_the_others(play):
+    async def scenario(world):
+        news = await world.news()
+        await world.platforms.register()
+        said = await world.say("hello")
+        await news.until("delivery", update_id=said["update_id"], state="delivered")
+        await world.do("/control/telegram/updates", {"update_id": 900_000_000, "message": {"chat": {"id": 9}}})
+        rows = (await world.see("/control/telegram/webhook"))["deliveries"]
+        assert [row["update_id"] for row in rows] == [said["update_id"], 900_000_000]
+
+    play(scenario)
+
+
+def test_the_last_updates_are_kept_and_those_of_long_ago_forgotten(tmp_path):
+    store = Store(tmp_path / "platforms.db")
+    queue = Queue(store, Bus(), SystemClock())
+    for number in range(1, KEEP_UPDATES + 500):
+        queue.add(number, "message", {}, chat=ANA, person=None, message=None, now_ms=number)
+    queue.take(offset=KEEP_UPDATES + 500, limit=1)
+    queue.add(10_000_000, "message", {}, chat=ANA, person=None, message=None, now_ms=10_000)
+    kept = [row["update_id"] for row in queue.deliveries(limit=10_000)]
+    assert kept == [*range(501, KEEP_UPDATES + 500), 10_000_000]
+    store.close()
 
 
 def test_kinds_that_the_bot_did_not_ask_for_are_not_queued(play):
