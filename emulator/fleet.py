@@ -88,6 +88,7 @@ class Fleet:
         self._console = console
         self._project = project
         self._functions: dict[str, Function] = {}
+        self._processes: set[Fork] = set()  # all that have not ended: current, coming up, or replaced and still busy
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -128,16 +129,16 @@ class Fleet:
     async def stop(self) -> list[str]:
         """Stop all; returns the names of those that had to be killed."""
         self._stopping = True
-        functions = list(self._functions.values())
-        for function in functions:
+        for function in self._functions.values():
             function.problem = "the emulator is stopping"
-        ended = await asyncio.gather(*(self._stop(function) for function in functions))
-        for task in self._tasks:
+        for task in self._tasks:  # first: nothing is started again from here on
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for function in functions:
+        processes = list(self._processes)
+        ended = await asyncio.gather(*(self._forks.stop_fork(process, STOP_LIMIT_S) for process in processes))
+        for function in self._functions.values():
             function.sock.close()
-        return [function.name for function, by_itself in zip(functions, ended, strict=True) if not by_itself]
+        return sorted({process.name for process, by_itself in zip(processes, ended, strict=True) if not by_itself})
 
     async def _reload(self, function: Function, because: str) -> None:
         async with function.changing:
@@ -180,6 +181,8 @@ class Fleet:
             on_line=lambda text, is_error: self._console.line(function.name, text, is_error),
             sockets=[function.sock],
         )
+        self._processes.add(fork)
+        fork.ended.add_done_callback(lambda _: self._processes.discard(fork))
         if not await fork.wait_ready(limit_s):
             code = fork.ended.result() if fork.ended.done() else None
             if code is None:
@@ -229,11 +232,6 @@ class Fleet:
                 f"the replaced process was still busy after {DRAIN_LIMIT_S:.0f} s and was killed",
                 level="warning",
             )
-
-    async def _stop(self, function: Function) -> bool:
-        if function.current is None or function.current.ended.done():
-            return True
-        return await self._forks.stop_fork(function.current, STOP_LIMIT_S)
 
     def _later(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
