@@ -120,3 +120,9 @@ async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
         if len(chunks) > limit:
             raise HTTPException(413, f"the body is larger than {limit} bytes")
     return bytes(chunks)
+
+
+async def gone(receive: Receive) -> None:
+    """Return when whoever asked has gone away. What is left of the body is not kept."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

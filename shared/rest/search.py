@@ -1,18 +1,19 @@
 """Search: where in the agents' histories something was said, by people or by agents."""
 
-import asyncio
 import re
 from typing import Literal
 
+import apsw
 from pydantic import Field
+from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from shared.db import views
+from shared.rest.aside import IsGivenUp
 from shared.rest.endpoint import Query, endpoint
 from shared.rest.service import Service
 
 _BATCH = 25  # lines that are read at once
-_AT_ONCE = 200_000  # characters, some 3 ms: so long nobody else is answered
 _MOST = 50_000  # lines that one call looks at
 _MOST_CHARACTERS = 20_000_000  # that one call looks at
 _AROUND = 120  # characters of an excerpt, before and behind what was looked for
@@ -48,27 +49,31 @@ class Found(TypedDict):
     next: int | None
 
 
-@endpoint("GET", "/api/search")
-async def get_search(service: Service, *, query: Wanted) -> Found:
+@endpoint("GET", "/api/search", {503: "as many run as may at once, and none came to an end: try again"})
+async def get_search(service: Service, *, query: Wanted, request: Request) -> Found:
     """Where something was said, newest first. One call looks at so many lines or characters; then: where to go on."""
+
+    def look(conn: apsw.Connection, is_given_up: IsGivenUp) -> Found:
+        return _look(conn, query, is_given_up)
+
+    return await service.aside.read(look, request.receive)
+
+
+def _look(conn: apsw.Connection, query: Wanted, is_given_up: IsGivenUp) -> Found:
     pattern = re.compile(re.escape(query.q), re.IGNORECASE)
     found: list[Hit] = []
-    before, seen, rested = query.before, 0, 0
+    before, seen = query.before, 0
     for _ in range(_MOST // _BATCH):
-        lines = views.history_before(service.reader, agent=query.agent, before=before, limit=_BATCH)
+        lines = views.history_before(conn, agent=query.agent, before=before, limit=_BATCH)
         for line in lines:
             before, seen = line["id"], seen + len(line["content"])
             hit = pattern.search(line["content"]) if query.channel in (None, line["channel"]) else None
             if hit is not None:
                 found.append(_hit(line, hit))
-            if len(found) == query.limit or seen > _MOST_CHARACTERS:
+            if len(found) == query.limit or seen > _MOST_CHARACTERS or is_given_up():
                 return {"found": found, "next": before}
-            if seen > rested + _AT_ONCE:
-                await asyncio.sleep(0)
-                rested = seen
         if len(lines) < _BATCH:
             return {"found": found, "next": None}
-        await asyncio.sleep(0)
     return {"found": found, "next": before}
 
 

@@ -1,4 +1,4 @@
-"""What ``api`` holds between requests: a connection to read with, the writing thread, who waits for news."""
+"""What ``api`` holds between requests: connections to read with, the writing thread, who waits for news."""
 
 import asyncio
 import contextlib
@@ -13,6 +13,7 @@ from shared.db.connection import open_connection
 from shared.db.writer import Writer
 from shared.kick import Kicker, Listener
 from shared.replication import API, Replication
+from shared.rest.aside import Aside
 from shared.rest.feed import Feed
 from shared.rest.reminders import Reminders
 from shared.settings import Settings
@@ -23,7 +24,7 @@ _LOOK_EVERY_S = 1.0  # what a lost kick costs whoever waits
 
 
 class Service:
-    """One per process; everything in it but the writer belongs to the event loop's thread."""
+    """One per process; everything in it but the writer, and what is read aside, belongs to the event loop's thread."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -31,6 +32,7 @@ class Service:
         self.replication = Replication(settings, registry.NAMES)
         self.writer = Writer(settings.db)
         self.reader = open_connection(settings.db, readonly=True)
+        self.aside = Aside(settings.db)
         self.kicker = Kicker(settings.sockets)
         self.feed = Feed(self.reader, self.news)
         self.reminders = Reminders(self.reader, self.feed)

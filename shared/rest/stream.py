@@ -14,6 +14,7 @@ from shared import clock
 from shared.db import events
 from shared.rest.endpoint import Query, Refused, endpoint
 from shared.rest.service import Service
+from shared.serving import gone
 
 _MOST_READERS = 1000
 _PATIENCE_S = 30.0  # with a reader that takes nothing
@@ -38,7 +39,7 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(_gone(receive))
+        leaving = asyncio.create_task(gone(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -57,11 +58,6 @@ class EventStream(StreamingResponse):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             await self._pieces.aclose()
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _pieces(service: Service, last: int, names: frozenset[str] | None) -> AsyncGenerator[bytes, None]:

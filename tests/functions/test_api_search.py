@@ -88,25 +88,20 @@ def test_one_call_looks_at_so_many_characters_and_says_where_it_stopped(serving,
     assert hits(serving, "word&before=3") == [1]
 
 
-def test_others_have_their_turn_while_long_lines_are_looked_at(conn, said):
-    """The loop is theirs too: an api that answers nobody for seconds is taken for dead."""
-    said(*("x" * 150_000,) * 20)
-    turns = 0
+def test_nobody_is_searched_for_who_has_gone_away(conn, said):
+    said(*("nothing",) * 20)
+    looked = []
 
-    async def others():
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
+    class Aside:
+        """Whoever asked goes away after four lines."""
 
-    async def go():
-        task = asyncio.create_task(others())
-        found = await search.get_search.run(SimpleNamespace(reader=conn), query=search.Wanted(q="word"))
-        task.cancel()
-        return found
+        async def read(self, work, receive):
+            return work(conn, lambda: looked.append(1) or len(looked) == 4)
 
-    assert asyncio.run(go()) == {"found": [], "next": None}
-    assert turns >= 9, "after every other line"
+    asked = search.get_search.run(
+        SimpleNamespace(aside=Aside()), query=search.Wanted(q="word"), request=SimpleNamespace(receive=None)
+    )
+    assert asyncio.run(asked) == {"found": [], "next": 17}
 
 
 @pytest.mark.parametrize("agent", [None, "coder"])
