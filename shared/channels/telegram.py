@@ -125,9 +125,7 @@ class Telegram:
     async def _is_told(self, part: Part, to: Outgoing, client: Client) -> bool:
         """Answer the press of a button; whether that said all of *part* to who pressed. It may be too late for it."""
         body: dict[str, Any] = {"callback_query_id": str((to.click or {}).get("callback_id"))}
-        is_all = (
-            not to.edits and not to.buttons and len(part.text.encode("utf-16-le", "surrogatepass")) // 2 <= ALERT_UNITS
-        )
+        is_all = not to.edits and not to.buttons and markdown.units(part.text) <= ALERT_UNITS
         if is_all:
             body |= {"text": part.text, "show_alert": True}
         with suppress(PostroomError):  # at most, a button shows for a while that it waits

@@ -60,10 +60,6 @@ def keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
     return [[{"text": button.label, "callback_data": button.token} for button in row] for row in laid_out]
 
 
-def _length(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
 def _number(value: str) -> int | str:
     return int(value) if re.fullmatch(r"-?[0-9]{1,19}", value) else value
 
