@@ -85,7 +85,7 @@ class ChatPage:
         if platform_of(request) == "telegram":
             return web.json_response(self._people.say(person, said, chat_id=chat), status=201)
         interaction = self._discord_people.ask(person, said.removeprefix("/ask "), channel_id=chat)
-        return web.json_response(self._interactions.delivery(interaction), status=201)
+        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     async def _press(self, request: web.Request) -> web.Response:
         """A person presses a button; answered before the delivery is over."""
@@ -94,7 +94,7 @@ class ChatPage:
         if platform_of(request) == "telegram":
             return web.json_response(self._people.press(*pressed), status=201)
         interaction = self._discord_people.press(*pressed)
-        return web.json_response(self._interactions.delivery(interaction), status=201)
+        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events: ``message delivery call typing notice chat``; a comment every 15 s."""

@@ -184,7 +184,7 @@ class Control:
         if platform_of(request) == "telegram":
             return web.json_response(self._people.press(*pressed), status=201)
         interaction = await self._interactions.settled(self._discord_people.press(*pressed))
-        return web.json_response(self._interactions.delivery(interaction), status=201)
+        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     async def _react(self, request: web.Request) -> web.Response:
         body, match = await read_json(request), request.match_info
@@ -221,15 +221,17 @@ class Control:
         )
         if body.get("wait", True):
             interaction = await self._interactions.settled(interaction)
-        return web.json_response(self._interactions.delivery(interaction), status=201)
+        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     async def _list_interactions(self, request: web.Request) -> web.Response:
-        return web.json_response({"interactions": self._interactions.deliveries(channel=request.query.get("channel"))})
+        return web.json_response(
+            {"interactions": self._interactions.rows.deliveries(channel=request.query.get("channel"))}
+        )
 
     async def _replay(self, request: web.Request) -> web.Response:
         interaction = self._interactions.replay(request.match_info["interaction"])
         await self._interactions.settled(interaction)
-        return web.json_response(self._interactions.delivery(interaction), status=201)
+        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     def _faults(self, request: web.Request) -> Faults:
         return self._telegram.faults if platform_of(request) == "telegram" else self._discord.guard.faults

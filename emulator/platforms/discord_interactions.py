@@ -13,13 +13,10 @@ import secrets
 import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from aiohttp import web
-
-from shared import logs
 
 from . import discord_payloads
 from .bus import Bus
@@ -38,43 +35,20 @@ from .discord_calls import (
     read_body,
 )
 from .discord_endpoint import Endpoint
+from .discord_interaction_rows import Interaction, InteractionRows
 from .impossible import Impossible
 from .store import Chat, Message, Person, Store
 
-NO_ANSWER = "The application did not respond"
 SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # how an interaction can be answered
-
-
-@dataclass(frozen=True, slots=True)
-class Interaction:
-    """One row: *state* is ``waiting``, ``deferred``, ``answered`` or ``dead``.
-
-    *message* is the question, or the message with the button *custom_id*; *original* is the answer's message id.
-    """
-
-    id: str
-    token: str
-    channel: str
-    person: str
-    message: str
-    created_ms: int
-    state: str
-    original: str | None
-    status: int | None
-    error: str | None
-    took_ms: float | None
-    custom_id: str | None
-
-
-_COLUMNS = "id, token, channel, person, message, created_ms, state, original, status, error, took_ms, custom_id"
 
 
 class Interactions:
     """Sends interactions, and serves what their tokens open."""
 
     def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, discord: Discord) -> None:
-        self._config, self._store, self._bus, self._discord = config, store, bus, discord
+        self._config, self._store, self._discord = config, store, discord
         self._clock = config.clock
+        self.rows = InteractionRows(config, store, bus)
         self._endpoint = Endpoint(config, discord.app.key)
         self._answered: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,11 +56,7 @@ class Interactions:
     def start(self) -> None:
         """Whoever waited for an answer when the last run ended won't get one."""
         self._endpoint.start()
-        rows: list[tuple[Any, ...]] = self._store.conn.execute(
-            "SELECT id FROM interactions WHERE state = 'waiting'"
-        ).fetchall()
-        for (interaction_id,) in rows:
-            self._die(self._read(interaction_id), None, "the emulator was stopped before an answer came")
+        self.rows.bury()
 
     async def stop(self) -> None:
         for task in tuple(self._tasks):
@@ -100,7 +70,6 @@ class Interactions:
             self._discord.app.id, id_=str(self._discord.snowflakes.next()), token=secrets.token_urlsafe(32)
         )
         await self._endpoint.check(json.dumps(ping).encode())
-        self._store.put("discord.endpoint", self._endpoint.url)
 
     def routes(self) -> list[web.AbstractRouteDef]:
         webhook = "/webhooks/{app}/{token}"
@@ -119,23 +88,9 @@ class Interactions:
         self, interaction_id: str, chat: Chat, person: Person, message: Message, custom_id: str | None = None
     ) -> Interaction:
         """Somebody has used a command or pressed *custom_id*; it is on its way when this returns."""
-        self._store.conn.execute(
-            "INSERT INTO interactions (id, token, channel, person, message, created_ms, custom_id)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                interaction_id,
-                secrets.token_urlsafe(120),
-                chat.id,
-                person.id,
-                message.id,
-                self._clock.now_ms(),
-                custom_id,
-            ),
-        )
-        interaction = self._read(interaction_id)
+        interaction = self.rows.add(interaction_id, chat, person, message, custom_id)
         self._answered[interaction_id] = asyncio.Event()
         self._work(interaction, self._deliver(interaction, self._body(interaction, chat, person, message)))
-        self._tell(interaction)
         return interaction
 
     def _body(self, interaction: Interaction, chat: Chat, person: Person, message: Message) -> bytes:
@@ -164,11 +119,11 @@ class Interactions:
         for task in tuple(self._tasks):
             if task.get_name() == f"discord interaction {interaction.id}":
                 await asyncio.wait([task])
-        return self._read(interaction.id)
+        return self.rows.get(interaction.id)
 
     def replay(self, interaction_id: str) -> Interaction:
         """Send an interaction again with the same id and token, as a replayed request would be."""
-        interaction = self._read(interaction_id)
+        interaction = self.rows.get(interaction_id)
         chat = self._store.chat("discord", interaction.channel)
         person = self._store.person("discord", interaction.person)
         message = self._store.message(chat, interaction.message) if chat else None
@@ -189,24 +144,24 @@ class Interactions:
             async with asyncio.timeout(self._config.deadline_ms / 1000):
                 answered = await self._endpoint.post(body)
                 status = answered.status
-                self._took(interaction, status, (time.perf_counter() - started) * 1000)
+                self.rows.took(interaction, status, (time.perf_counter() - started) * 1000)
                 if status == 202 and not answered.body:
                     await self._answered[interaction.id].wait()
                 elif status != 200:
-                    self._die(interaction, status, f"the endpoint answered {status}")
+                    self.rows.died(interaction, status, f"the endpoint answered {status}")
                 elif answered.kind != "application/json":
-                    self._die(interaction, status, f"the answer came as {answered.kind}, not application/json")
+                    self.rows.died(interaction, status, f"the answer came as {answered.kind}, not application/json")
                 elif answered.payload is None:
-                    self._die(interaction, status, "the answer is not JSON")
+                    self.rows.died(interaction, status, "the answer is not JSON")
                 else:
-                    self._respond(self._read(interaction.id), answered.payload)
+                    self._respond(self.rows.get(interaction.id), answered.payload)
         except DiscordError as refusal:
-            self._die(interaction, status, f"the answer is not valid: {json.dumps(refusal.body)}")
+            self.rows.died(interaction, status, f"the answer is not valid: {json.dumps(refusal.body)}")
         except TimeoutError:
-            self._die(interaction, status, f"no answer within {self._config.deadline_ms / 1000:g} s")
+            self.rows.died(interaction, status, f"no answer within {self._config.deadline_ms / 1000:g} s")
         except (aiohttp.ClientError, OSError) as problem:
             is_refused = isinstance(problem, aiohttp.ClientConnectorError)
-            self._die(interaction, status, "connection refused" if is_refused else "connection closed")
+            self.rows.died(interaction, status, "connection refused" if is_refused else "connection closed")
         finally:
             self._answered.pop(interaction.id, None)
 
@@ -222,11 +177,7 @@ class Interactions:
             raise invalid("type", "BASE_TYPE_CHOICES", f"This fake takes the types {taken} in answer to {what}.")
         flags = flags_of(data)
         original = self._first_answer(interaction, kind, data, flags)
-        self._store.conn.execute(
-            "UPDATE interactions SET state = ?, original = ?, flags = ? WHERE id = ?",
-            ("deferred" if kind in (THINK, WAIT) else "answered", original, flags, interaction.id),
-        )
-        self._tell(self._read(interaction.id))
+        self.rows.acknowledged(interaction, is_deferred=kind in (THINK, WAIT), original=original)
         if (event := self._answered.get(interaction.id)) is not None:
             event.set()
 
@@ -250,26 +201,10 @@ class Interactions:
         detail = {"interaction": interaction.id, "pings": pings, "would_ping": would_ping}
         return content, {**detail, **_seen_by(interaction, flags), "components": components(body)}
 
-    def _die(self, interaction: Interaction, status: int | None, error: str) -> None:
-        """Nobody answered in time, or not validly. A callback that came first keeps the interaction alive."""
-        rows = self._store.conn.execute(
-            "UPDATE interactions SET state = 'dead', status = coalesce(?, status), error = ?"
-            " WHERE id = ? AND state = 'waiting' RETURNING id",
-            (status, error, interaction.id),
-        ).fetchall()
-        if rows:
-            logs.get().warning("discord.interaction_died", interaction=interaction.id, reason=error)
-            self._tell(self._read(interaction.id))
-
-    def _took(self, interaction: Interaction, status: int, took_ms: float) -> None:
-        self._store.conn.execute(
-            "UPDATE interactions SET status = ?, took_ms = ? WHERE id = ?", (status, took_ms, interaction.id)
-        )
-
     # what a token opens
 
     async def _callback(self, request: web.Request) -> Result:
-        interaction = self._by_token(request.match_info["token"])
+        interaction = self.rows.by_token(request.match_info["token"])
         if interaction is None or interaction.id != request.match_info["interaction"] or interaction.state == "dead":
             raise DiscordError(404, 10062, "Unknown interaction")
         self._respond(interaction, await read_body(request))
@@ -298,7 +233,7 @@ class Interactions:
             changed = self._fill(interaction, message, content, detail)
         else:
             changed = self._discord.messages.edit(message, body)
-            self._done(interaction)
+            self.rows.answered(interaction)
         return Result(200, self._discord.objects.message(self._chat(interaction), changed))
 
     async def _delete(self, request: web.Request) -> Result:
@@ -310,19 +245,15 @@ class Interactions:
         """Turn "thinking…" into the answer."""
         flags = message.detail.get("flags", 0) & ~LOADING
         changed = self._discord.messages.change(message, content, **{**detail, "flags": flags, "state": "done"})
-        self._done(interaction)
+        self.rows.answered(interaction)
         return changed
-
-    def _done(self, interaction: Interaction) -> None:
-        self._store.conn.execute("UPDATE interactions SET state = 'answered' WHERE id = ?", (interaction.id,))
-        self._tell(self._read(interaction.id))
 
     def _live(self, request: web.Request) -> Interaction:
         """The interaction whose token this is.
 
         Raises 10015 before it is acknowledged and when it never will be, 50027 after 15 min.
         """
-        interaction = self._by_token(request.match_info["token"])
+        interaction = self.rows.by_token(request.match_info["token"])
         if request.match_info["app"] != self._discord.app.id:
             raise DiscordError(404, 10015, "Unknown Webhook")
         if interaction is None:
@@ -342,60 +273,11 @@ class Interactions:
             raise DiscordError(404, 10008, "Unknown Message")
         return message
 
-    # rows
-
-    def _by_token(self, token: str) -> Interaction | None:
-        return self._one("token", token)
-
-    def _read(self, interaction_id: str) -> Interaction:
-        found = self._one("id", interaction_id)
-        if found is None:
-            raise Impossible(f"there is no interaction {interaction_id}")
-        return found
-
-    def _one(self, column: str, value: str) -> Interaction | None:
-        sql = {"id": "WHERE id = ?", "token": "WHERE token = ?"}[column]
-        row = self._store.conn.execute(f"SELECT {_COLUMNS} FROM interactions {sql}", (value,)).fetchone()  # noqa: S608
-        return Interaction(*row) if row else None
-
     def _chat(self, interaction: Interaction) -> Chat:
         chat = self._store.chat("discord", interaction.channel)
         if chat is None:
             raise DiscordError(404, 10003, "Unknown Channel")
         return chat
-
-    def deliveries(self, *, channel: str | None = None, limit: int = 500) -> list[dict[str, Any]]:
-        """How the last interactions fared, oldest first. Without their tokens."""
-        rows = self._store.conn.execute(
-            f"SELECT {_COLUMNS} FROM interactions WHERE (?1 IS NULL OR channel = ?1)"  # noqa: S608
-            " ORDER BY created_ms DESC, id DESC LIMIT ?2",
-            (channel, limit),
-        ).fetchall()
-        return [self.delivery(Interaction(*row)) for row in reversed(rows)]
-
-    def delivery(self, interaction: Interaction) -> dict[str, Any]:
-        states: Mapping[str, str] = {"waiting": "pending", "dead": "dropped"}
-        left_ms = interaction.created_ms + self._config.token_life_ms - self._clock.now_ms()
-        return {
-            "platform": "discord",
-            "interaction": interaction.id,
-            "kind": "interaction" if interaction.custom_id is None else "press",
-            "chat": interaction.channel,
-            "message": interaction.message,
-            "state": states.get(interaction.state, "delivered"),
-            "phase": interaction.state,
-            "attempts": 0 if interaction.state == "waiting" else 1,
-            "status": interaction.status,
-            "error": interaction.error,
-            "took_ms": interaction.took_ms,
-            "created_ms": interaction.created_ms,
-            "original": interaction.original,
-            "token_left_ms": max(0, left_ms) if interaction.state != "dead" else 0,
-            "notice": NO_ANSWER if interaction.state == "dead" else None,
-        }
-
-    def _tell(self, interaction: Interaction) -> None:
-        self._bus.tell("delivery", self.delivery(interaction))
 
 
 def _seen_by(interaction: Interaction, flags: int) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from .bus import Bus
 from .cast import CHANNEL_ID, GUILD_ID
 from .discord import Discord
-from .discord_interactions import Interaction, Interactions
+from .discord_interaction_rows import Interaction
+from .discord_interactions import Interactions
 from .impossible import Impossible
 from .store import Chat, Person, Store
 

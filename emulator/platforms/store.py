@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS interactions (
     id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, channel TEXT NOT NULL, person TEXT NOT NULL, message TEXT,
     created_ms INTEGER NOT NULL,
     state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'deferred', 'answered', 'dead')),
-    original TEXT, flags INTEGER NOT NULL DEFAULT 0, status INTEGER, error TEXT, took_ms REAL,
+    original TEXT, status INTEGER, error TEXT, took_ms REAL,
     custom_id TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS interactions_message ON interactions (channel, message);

@@ -58,7 +58,7 @@ class View:
     def deliveries(self, platform: Platform, chat: str | None = None) -> list[dict[str, Any]]:
         if platform == "telegram":
             return self._updates.queue.deliveries(chat=chat)
-        return self._interactions.deliveries(channel=chat)
+        return self._interactions.rows.deliveries(channel=chat)
 
     def message(self, message: Message) -> dict[str, Any]:
         """One message as its platform's app would have it."""
