@@ -32,10 +32,80 @@ def test_what_is_there_in_name_only_is_itself_again_afterwards(is_loaded):
         import wsgiref.util
         from wsgiref.util import guess_scheme
 
-        assert wsgiref.anything is wsgiref.util.anything is guess_scheme is Placeholder
+        assert issubclass(wsgiref.anything, Placeholder)
+        assert wsgiref.util.guess_scheme is guess_scheme
+        assert issubclass(guess_scheme, Placeholder)
     from wsgiref.util import guess_scheme
 
     assert guess_scheme({}) == "http"
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A library that was imported where ``wsgiref`` and ``wsgiref.util`` are there in name only."""
+    (tmp_path / "leanlib.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with in_name_only("wsgiref", "wsgiref.util"):
+        import leanlib
+    yield leanlib
+    del sys.modules["leanlib"]
+
+
+LIBRARY = """
+import wsgiref.util
+from wsgiref.util import FileWrapper, guess_scheme
+
+class Wrapper(FileWrapper):
+    def __init__(self, file):
+        self.file = file
+
+@wsgiref.util.decorator
+def decorated(scheme: guess_scheme | None = None):
+    return scheme
+
+at_once = FileWrapper("file", 8)
+
+def is_wrapper(value):
+    return isinstance(value, FileWrapper)
+
+def unheard_of():
+    return wsgiref.util.request_uri({}, include_query=False)
+"""
+
+CALLS = {
+    "a function": (lambda library: library.guess_scheme({}), "wsgiref.util.guess_scheme"),
+    "a class": (lambda library: library.FileWrapper(file=1), "wsgiref.util.FileWrapper"),
+    "what is derived from one": (lambda library: library.Wrapper(1), "wsgiref.util.FileWrapper"),
+    "what was decorated": (lambda library: library.decorated("http"), "wsgiref.util.decorator"),
+    "what was made within": (lambda library: library.at_once(), "wsgiref.util.FileWrapper"),
+    "what nobody took before": (lambda library: library.unheard_of(), "wsgiref.util.request_uri"),
+}
+
+
+@pytest.mark.parametrize(("call", "name"), CALLS.values(), ids=CALLS)
+def test_what_is_there_in_name_only_says_so_when_it_is_called(library, call, name):
+    with pytest.raises(RuntimeError) as raised:
+        call(library)
+    assert str(raised.value) == (
+        f"{name} is called, and is here in name only, since leanlib was imported: where that is imported within "
+        "in_name_only, take 'wsgiref.util' out of the names"
+    )
+
+
+def test_nothing_is_what_is_there_in_name_only(library):
+    assert not library.is_wrapper("file")
+
+
+def test_what_python_asks_of_a_module_is_not_there_in_name_only(library):
+    with pytest.raises(AttributeError, match="wsgiref is here in name only and has no __path__"):
+        _ = library.wsgiref.__path__
+
+
+def test_the_framework_can_not_be_asked_for_what_it_was_loaded_without():
+    code = "from shared import framework; framework.aio.from_http({}, b'')"
+    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = "RuntimeError: cloudevents.http.from_http is called, and is here in name only, since functions_framework"
+    assert said in asked.stderr
 
 
 @pytest.mark.parametrize("function", ["ingest", "dispatch", "deliver", "sweep", "recurrence", "api"])
