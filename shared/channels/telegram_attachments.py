@@ -151,11 +151,17 @@ def _rich_lines(block: Any) -> Iterator[str]:
     if isinstance(block, list):
         yield from (line for part in block for line in _rich_lines(part))
     if isinstance(block, dict):
-        line = "".join(_rich_words(block.get("text") or block.get("summary") or block.get("expression")))
-        if line:
-            yield line
-        for name in ("blocks", "items", "cells", "caption"):
+        yield from _rich_line(block.get("text") or block.get("summary") or block.get("expression"))
+        for name in ("blocks", "items", "cells"):
             yield from _rich_lines(block.get(name))
+        caption = block.get("caption")  # rich text under a table, elsewhere an object with a credit of its own
+        yield from _rich_lines(caption) if isinstance(caption, dict) else _rich_line(caption)
+        yield from _rich_line(block.get("credit"))
+
+
+def _rich_line(text: Any) -> Iterator[str]:
+    if line := "".join(_rich_words(text)):
+        yield line
 
 
 def _rich_words(text: Any) -> Iterator[str]:

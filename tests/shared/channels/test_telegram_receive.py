@@ -230,6 +230,19 @@ def test_a_badly_shaped_attachment_costs_only_itself(telegram):
     )
 
 
+def test_the_words_of_a_rich_message_are_all_read(telegram):
+    """A caption is rich text under a table, and an object with a text and a credit elsewhere."""
+    bold = {"type": "bold", "text": "bold"}
+    blocks = [
+        {"type": "table", "cells": [[{"text": "a"}, {"text": ["b", bold]}]], "caption": "Prices"},
+        {"type": "table", "cells": [[{"text": "c"}]], "caption": ["in ", bold]},
+        {"type": "photo", "photo": [], "caption": {"text": "a view", "credit": "Ana"}},
+        {"type": "pull_quotation", "text": "to be", "credit": ["Sha", "kespeare"]},
+    ]
+    event = receive(telegram, update(rich_message={"blocks": blocks}))
+    assert event.text.split("\n") == ["a", "bbold", "Prices", "c", "in bold", "a view", "Ana", "to be", "Shakespeare"]
+
+
 @pytest.mark.parametrize("name", ["101_callback_query_topic.json", "102_callback_inaccessible_message.json"])
 def test_a_press_names_the_message_with_the_button(telegram, name):
     """What answers it may have to change that message, long after anybody remembers having sent it."""
