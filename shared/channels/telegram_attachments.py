@@ -1,6 +1,6 @@
 """What a message carries beside its text: one attachment for each thing, and words for what comes without any.
 
-Source: https://core.telegram.org/bots/api (10.3): #message, #getfile (what can be downloaded), #richmessage.
+Source: https://core.telegram.org/bots/api (10.3): #message, #getfile (what can be downloaded).
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shared.channels import sanitize
+from shared.channels import sanitize, telegram_rich
 
 DOWNLOAD_BYTES = 20 * 1024 * 1024  # what getFile serves at most
 
@@ -142,32 +142,5 @@ def words(raw: dict[str, Any]) -> str:
             checklist = msgspec.convert(value, _Checklist)
             return "\n".join([checklist.title, *(f"- {task.text}" for task in checklist.tasks)])
         case {"rich_message": {"blocks": [*blocks]}}:
-            return "\n".join(line for block in blocks for line in _rich_lines(block))
+            return "\n".join(telegram_rich.lines(blocks))
     return ""
-
-
-def _rich_lines(block: Any) -> Iterator[str]:
-    """The lines of one block of a rich message, whatever it is."""
-    if isinstance(block, list):
-        yield from (line for part in block for line in _rich_lines(part))
-    if isinstance(block, dict):
-        yield from _rich_line(block.get("text") or block.get("summary") or block.get("expression"))
-        for name in ("blocks", "items", "cells"):
-            yield from _rich_lines(block.get(name))
-        caption = block.get("caption")  # rich text under a table, elsewhere an object with a credit of its own
-        yield from _rich_lines(caption) if isinstance(caption, dict) else _rich_line(caption)
-        yield from _rich_line(block.get("credit"))
-
-
-def _rich_line(text: Any) -> Iterator[str]:
-    if line := "".join(_rich_words(text)):
-        yield line
-
-
-def _rich_words(text: Any) -> Iterator[str]:
-    if isinstance(text, str):
-        yield text
-    elif isinstance(text, list):
-        yield from (word for part in text for word in _rich_words(part))
-    elif isinstance(text, dict):
-        yield from _rich_words(text.get("text") or text.get("alternative_text") or text.get("expression"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from shared.channels import sanitize
+from shared.channels import sanitize, telegram_rich
 from shared.channels.base import Event, Kind
 from shared.channels.telegram_attachments import attachments, words
 from shared.channels.telegram_objects import Callback, Chat, Membership, Message, Reaction, Stopped, User
@@ -89,7 +89,7 @@ class Reader:
         text = message.text or message.caption
         command, args = self._command(message, text)
         reply_to = self._reply_to(message)
-        is_called = command is not None or bool(reply_to and reply_to["is_self"]) or self._is_named(message, text)
+        is_called = command is not None or bool(reply_to and reply_to["is_self"]) or self._is_named(message, text, raw)
         return replace(
             event,
             platform_message_id=str(message.message_id),
@@ -122,13 +122,21 @@ class Reader:
                     return sanitize.name(name.removeprefix("/")), sanitize.text(rest).strip()
         return None, None
 
-    def _is_named(self, message: Message, text: str) -> bool:
+    def _is_named(self, message: Message, text: str, raw: dict[str, Any]) -> bool:
         """By @username or by a mention without one. A name inside code has no entity, and is none."""
         for entity in message.entities if message.text else message.caption_entities:
             if entity.type == "mention" and _units(text, entity.offset, entity.length).lower() == self._mention:
                 return True
             if entity.type == "text_mention" and entity.user and entity.user.id == self._bot_id:
                 return True
+        return any(map(self._is_ours, telegram_rich.mentions(raw.get("rich_message"))))
+
+    def _is_ours(self, mention: dict[str, Any]) -> bool:
+        match mention:
+            case {"type": "mention", "username": str(name)}:
+                return "@" + name.removeprefix("@").lower() == self._mention
+            case {"type": "text_mention", "user": {"id": int(number)}}:
+                return number == self._bot_id
         return False
 
     def _reply_to(self, message: Message) -> dict[str, Any] | None:

@@ -243,6 +243,23 @@ def test_the_words_of_a_rich_message_are_all_read(telegram):
     assert event.text.split("\n") == ["a", "bbold", "Prices", "c", "in bold", "a view", "Ana", "to be", "Shakespeare"]
 
 
+@pytest.mark.parametrize(
+    ("part", "is_mention"),
+    [
+        ({"type": "mention", "text": "@Aurora_Helper_Bot", "username": "Aurora_Helper_Bot"}, True),
+        ({"type": "mention", "text": "@another_bot", "username": "another_bot"}, False),
+        ({"type": "text_mention", "text": "you", "user": {"id": 7100200300, "first_name": "Aurora"}}, True),
+        ({"type": "text_mention", "text": "you", "user": {"id": 5, "first_name": "Bo"}}, False),
+        ({"type": "code", "text": "@aurora_helper_bot"}, False),
+    ],
+)
+def test_a_rich_message_names_us_in_its_own_way(telegram, part, is_mention):
+    """It has no entities: who is named stands in the text, however deep."""
+    items = [{"blocks": [{"type": "paragraph", "text": ["look ", {"type": "bold", "text": [part]}]}]}]
+    event = receive(telegram, update(rich_message={"blocks": [{"type": "list", "items": items}]}))
+    assert event.is_mention == is_mention
+
+
 @pytest.mark.parametrize("name", ["101_callback_query_topic.json", "102_callback_inaccessible_message.json"])
 def test_a_press_names_the_message_with_the_button(telegram, name):
     """What answers it may have to change that message, long after anybody remembers having sent it."""
