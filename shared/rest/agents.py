@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared import clock, retiring, roster
-from shared.db import agents, views
+from shared.db import agents, history_views
 from shared.rest.common import DONE, Done, Gone, Newest
 from shared.rest.endpoint import Body, Refused, endpoint
 from shared.rest.service import Service
@@ -191,13 +191,13 @@ async def delete_agent(service: Service, *, id: str) -> Gone:
 @endpoint("GET", "/api/agent-messages")
 async def get_history(service: Service, *, query: After) -> list[Line]:
     """What all agents were asked and said, newest first."""
-    return views.history(service.reader, after=query.since_id, limit=query.limit)
+    return history_views.history(service.reader, after=query.since_id, limit=query.limit)
 
 
 @endpoint("GET", "/api/agents/{id}/messages")
 async def get_history_of(service: Service, *, id: str, query: OfChannel) -> list[Line]:
     """What one agent was asked and said, newest first; nothing for an agent that does not exist."""
-    return views.history(
+    return history_views.history(
         service.reader, agent=id, channel=query.channel or None, after=query.since_id, limit=query.limit
     )
 

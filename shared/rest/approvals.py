@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared import clock, deciding
-from shared.db import views
+from shared.db import access_views
 from shared.errors import NotFound
 from shared.policy import Policy
 from shared.rest.common import Page
@@ -69,7 +69,7 @@ class Decision(Body):
 
 
 def _approval(conn: apsw.Connection, approval_id: str) -> Approval:
-    found: Approval | None = views.approval(conn, approval_id)
+    found: Approval | None = access_views.approval(conn, approval_id)
     if found is None:
         raise NotFound(f"no approval {approval_id!r}; GET /api/approvals lists them")
     return found
@@ -78,7 +78,9 @@ def _approval(conn: apsw.Connection, approval_id: str) -> Approval:
 @endpoint("GET", "/api/approvals")
 async def get_approvals(service: Service, *, query: Which) -> list[Approval]:
     """What somebody is, or was, asked to decide; newest first."""
-    found: list[Approval] = views.approvals(service.reader, status=query.status, before=query.before, limit=query.limit)
+    found: list[Approval] = access_views.approvals(
+        service.reader, status=query.status, before=query.before, limit=query.limit
+    )
     return found
 
 

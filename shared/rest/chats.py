@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared import clock, retiring, roster, wiring
-from shared.db import chats, destinations, views
+from shared.db import access_views, chats, destinations
 from shared.errors import NotFound, WrongState
 from shared.rest.common import DONE, Done, Gone, Page
 from shared.rest.endpoint import Body, Refused, endpoint
@@ -139,14 +139,14 @@ class WiringChange(Body):
 
 
 def _chat(conn: apsw.Connection, chat_id: int) -> Chat:
-    found: Chat | None = views.chat(conn, chat_id)
+    found: Chat | None = access_views.chat(conn, chat_id)
     if found is None:
         raise NotFound(f"there is no chat {chat_id}; GET /api/chats lists them")
     return found
 
 
 def _wiring(conn: apsw.Connection, chat_id: int, agent: str) -> Wiring:
-    found: list[Wiring] = views.wirings_of_chat(conn, chat_id, agent=agent)
+    found: list[Wiring] = access_views.wirings_of_chat(conn, chat_id, agent=agent)
     if not found:
         chat = _chat(conn, chat_id)
         answering = ", ".join(chat["agents"]) or "nobody"
@@ -157,7 +157,7 @@ def _wiring(conn: apsw.Connection, chat_id: int, agent: str) -> Wiring:
 @endpoint("GET", "/api/chats")
 async def get_chats(service: Service, *, query: WhichChats) -> list[Chat]:
     """The conversation places, newest first."""
-    found: list[Chat] = views.chats(
+    found: list[Chat] = access_views.chats(
         service.reader, channel=query.channel, platform_id=query.platformId, before=query.before, limit=query.limit
     )
     return found
@@ -229,7 +229,9 @@ async def delete_chat(service: Service, *, id: int) -> Gone:
 @endpoint("GET", "/api/wirings")
 async def get_wirings(service: Service, *, query: WhichWirings) -> list[Wiring]:
     """Which agents answer where, newest first."""
-    found: list[Wiring] = views.wirings(service.reader, agent=query.agent, before=query.before, limit=query.limit)
+    found: list[Wiring] = access_views.wirings(
+        service.reader, agent=query.agent, before=query.before, limit=query.limit
+    )
     return found
 
 
@@ -237,7 +239,7 @@ async def get_wirings(service: Service, *, query: WhichWirings) -> list[Wiring]:
 async def get_wirings_of(service: Service, *, id: int) -> list[Wiring]:
     """Which agents answer in the chat, the most important first."""
     _chat(service.reader, id)
-    found: list[Wiring] = views.wirings_of_chat(service.reader, id)
+    found: list[Wiring] = access_views.wirings_of_chat(service.reader, id)
     return found
 
 

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared import clock
-from shared.db import destinations, views
+from shared.db import access_views, destinations, views
 from shared.errors import NotFound
 from shared.rest.common import DONE, Done
 from shared.rest.endpoint import Body, Query, Refused, endpoint
@@ -49,7 +49,7 @@ class Target(Body):
 
 
 def _destination(conn: apsw.Connection, agent: str, name: str) -> Destination:
-    found: list[Destination] = views.destinations(conn, agent=agent, limit=views.NEWEST)
+    found: list[Destination] = access_views.destinations(conn, agent=agent, limit=views.NEWEST)
     for each in found:
         if each["name"] == name:
             return each
@@ -60,7 +60,7 @@ def _destination(conn: apsw.Connection, agent: str, name: str) -> Destination:
 @endpoint("GET", "/api/destinations")
 async def get_destinations(service: Service, *, query: OfAgent) -> list[Destination]:
     """Where agents may send, by agent and name."""
-    found: list[Destination] = views.destinations(service.reader, agent=query.agent, limit=query.limit)
+    found: list[Destination] = access_views.destinations(service.reader, agent=query.agent, limit=query.limit)
     return found
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.db import views
+from shared.db import history_views, views
 from shared.rest.common import Page
 from shared.rest.endpoint import Query, endpoint
 from shared.rest.service import Service
@@ -49,7 +49,7 @@ class Event(TypedDict):
 @endpoint("GET", "/api/dropped")
 async def get_dropped(service: Service, *, query: Refusals) -> list[Dropped]:
     """What was refused, and why; newest first, but for what came after ``since_id``."""
-    return views.dropped(
+    return history_views.dropped(
         service.reader,
         reason=query.reason,
         channel=query.channel,
@@ -62,7 +62,7 @@ async def get_dropped(service: Service, *, query: Refusals) -> list[Dropped]:
 @endpoint("GET", "/api/events")
 async def get_events(service: Service, *, query: Page) -> list[Event]:
     """What happened."""
-    return views.events(service.reader, before=query.before, limit=query.limit)
+    return history_views.events(service.reader, before=query.before, limit=query.limit)
 
 
 ENDPOINTS = (get_dropped, get_events)

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from shared import clock, resets, series
 from shared.addressing import addressee
-from shared.db import agents, chats, messages, sessions, views, wirings
+from shared.db import agents, chats, message_views, messages, sessions, wirings
 from shared.rest import teams
 from shared.rest.common import DONE, Done
 from shared.rest.endpoint import Body, Query, Refused, endpoint
@@ -226,12 +226,12 @@ async def get_message(service: Service, *, id: str, query: Patience) -> Story:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + query.wait
     row = messages.find(service.reader, id)
-    while row is not None and views.is_open(service.reader, row):
+    while row is not None and message_views.is_open(service.reader, row):
         left = deadline - loop.time()
         if left <= 0:
             break
         await service.news(left)
-    story: Story | None = None if row is None else views.story(service.reader, row)
+    story: Story | None = None if row is None else message_views.story(service.reader, row)
     if story is None:
         raise Refused(404, f"no message {id!r}")
     return story

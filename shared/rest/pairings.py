@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared import clock, pairing
-from shared.db import pairings, views
+from shared.db import access_views, pairings
 from shared.db.pairings import Grants
 from shared.errors import NotFound, WrongState
 from shared.rest.common import DONE, Done, Page
@@ -50,7 +50,9 @@ class NewPairing(Body):
 @endpoint("GET", "/api/pairings")
 async def get_pairings(service: Service, *, query: Page) -> list[Pairing]:
     """The codes that were made, newest first."""
-    found: list[Pairing] = views.pairings(service.reader, before=query.before, limit=query.limit, now_ms=clock.now_ms())
+    found: list[Pairing] = access_views.pairings(
+        service.reader, before=query.before, limit=query.limit, now_ms=clock.now_ms()
+    )
     return found
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared import clock
-from shared.db import conversations, messages, responses, views
+from shared.db import conversations, message_views, messages, responses
 from shared.errors import NotFound, WrongState
 from shared.rest.common import DONE, Done, Step
 from shared.rest.endpoint import Query, Refused, endpoint
@@ -135,20 +135,20 @@ async def queue_status(service: Service) -> Status:
 @endpoint("GET", "/api/queue/agents")
 async def queue_agents(service: Service) -> list[OfAgent]:
     """The agents that have something open."""
-    return views.open_by_agent(service.reader)
+    return message_views.open_by_agent(service.reader)
 
 
 @endpoint("GET", "/api/queue/pending")
 async def queue_pending(service: Service, *, query: Waiting) -> list[Pending]:
     """What waits, oldest first; what is scheduled too."""
-    found: list[Pending] = views.pending(service.reader, agent=query.agent, limit=query.limit)
+    found: list[Pending] = message_views.pending(service.reader, agent=query.agent, limit=query.limit)
     return found
 
 
 @endpoint("GET", "/api/queue/processing")
 async def queue_processing(service: Service, *, query: Many) -> list[Processing]:
     """What runs, oldest first."""
-    return views.processing(service.reader, now_ms=clock.now_ms(), limit=query.limit)
+    return message_views.processing(service.reader, now_ms=clock.now_ms(), limit=query.limit)
 
 
 @endpoint("POST", "/api/queue/processing/{id}/kill", {404: "no turn has this message"})
@@ -156,7 +156,7 @@ async def kill(service: Service, *, id: int) -> Killed:
     """Take the message from its turn, and stop that turn. The message is cancelled: it is not run again by itself."""
 
     def work(conn: apsw.Connection) -> str:
-        if not views.is_processing(conn, id):
+        if not message_views.is_processing(conn, id):
             raise Refused(404, "processing message not found")
         return messages.cancel(conn, id, reason="killed over the API", now_ms=clock.now_ms()).agent
 
@@ -167,7 +167,7 @@ async def kill(service: Service, *, id: int) -> Killed:
 @endpoint("GET", "/api/queue/dead")
 async def queue_dead(service: Service, *, query: Many) -> list[Dead]:
     """What was given up, newest first."""
-    return views.dead(service.reader, limit=query.limit)
+    return message_views.dead(service.reader, limit=query.limit)
 
 
 @endpoint("POST", "/api/queue/dead/{id}/retry", {404: "no dead message has this id"})
@@ -182,7 +182,7 @@ async def retry_many(service: Service, *, query: Step) -> Retried:
     """Try the oldest of what was given up again now, with all their attempts before them."""
 
     def work(conn: apsw.Connection) -> list[tuple[int, str]]:
-        found = views.dead_after(conn, query.after, limit=query.limit)
+        found = message_views.dead_after(conn, query.after, limit=query.limit)
         for row_id, _ in found:
             messages.retry(conn, row_id, now_ms=clock.now_ms())
         return found

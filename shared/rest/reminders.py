@@ -12,7 +12,7 @@ import apsw
 
 from shared import clock
 from shared.channels import registry
-from shared.db import views
+from shared.db import response_views
 from shared.db.events import Event
 from shared.rest import frames
 from shared.rest.feed import Feed
@@ -56,7 +56,7 @@ class Reminders:
         del self._timers[channel]
         if not self._feed.readers:
             return  # whoever comes looks for itself
-        found = views.responses_to_fetch(
+        found = response_views.responses_to_fetch(
             self._conn, channel, has_adapter=channel in registry.NAMES, now_ms=clock.now_ms(), limit=1
         )
         for each in found:

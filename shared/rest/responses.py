@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from shared import clock, ids, series
 from shared.channels import registry
-from shared.db import agents, chats, dead_responses, polled, responses, views, wirings
+from shared.db import agents, chats, dead_responses, polled, response_views, responses, wirings
 from shared.rest.common import DONE, Done, Page, Step
 from shared.rest.endpoint import Body, Query, Refused, endpoint
 from shared.rest.messages import ChannelName, Name, Stored
@@ -97,7 +97,7 @@ class OfChannel(Query):
 @endpoint("GET", "/api/responses")
 async def get_responses(service: Service, *, query: Limit) -> list[Recent]:
     """The newest responses, newest first."""
-    return views.recent_responses(service.reader, limit=query.limit)
+    return response_views.recent_responses(service.reader, limit=query.limit)
 
 
 @endpoint("GET", "/api/responses/pending")
@@ -108,7 +108,7 @@ async def get_pending(service: Service, *, query: OfChannel) -> list[Response]:
     """
     if not query.channel:
         raise Refused(400, "channel query param required")
-    found: list[Response] = views.responses_to_fetch(
+    found: list[Response] = response_views.responses_to_fetch(
         service.reader,
         query.channel,
         has_adapter=query.channel in registry.NAMES,
@@ -169,7 +169,7 @@ async def ack(service: Service, *, id: int) -> Done:
 @endpoint("GET", "/api/responses/dead")
 async def get_dead(service: Service, *, query: Page) -> list[Dead]:
     """What was given up: it could not be sent, or nobody fetched it; newest first."""
-    found: list[Dead] = views.dead_responses(service.reader, before=query.before, limit=query.limit)
+    found: list[Dead] = response_views.dead_responses(service.reader, before=query.before, limit=query.limit)
     return found
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from shared.db import views
+from shared.db import history_views, views
 from shared.rest.aside import IsGivenUp
 from shared.rest.endpoint import Query, endpoint
 from shared.rest.service import Service
@@ -64,7 +64,7 @@ def _look(conn: apsw.Connection, query: Wanted, is_given_up: IsGivenUp) -> Found
     found: list[Hit] = []
     before, seen = query.before, 0
     for _ in range(_MOST // _BATCH):
-        lines = views.history_before(conn, agent=query.agent, before=before, limit=_BATCH)
+        lines = history_views.history_before(conn, agent=query.agent, before=before, limit=_BATCH)
         for line in lines:
             before, seen = line["id"], seen + len(line["content"])
             hit = pattern.search(line["content"]) if query.channel in (None, line["channel"]) else None

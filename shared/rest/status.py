@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from shared import clock
 from shared.channels import registry
-from shared.db import agents, views
+from shared.db import access_views, agents, history_views, views
 from shared.rest import teams
 from shared.rest.agents import Agent, shown
 from shared.rest.common import Newest
@@ -105,13 +105,13 @@ async def get_status(service: Service, *, request: Request) -> Status:
 
 def _channels(service: Service) -> list[str]:
     """Those with an adapter that chats of ours were heard of through."""
-    return [name for name in registry.NAMES if views.has_wired_chat(service.reader, name)]
+    return [name for name in registry.NAMES if access_views.has_wired_chat(service.reader, name)]
 
 
 @endpoint("GET", "/api/logs")
 async def get_logs(service: Service, *, query: Newest) -> Lines:
     """The newest events as lines. The functions' own logs go to their standard output."""
-    found = views.events(service.reader, before=views.NEWEST, limit=query.limit)
+    found = history_views.events(service.reader, before=views.NEWEST, limit=query.limit)
     return {"lines": [_line(event) for event in reversed(found)]}
 
 

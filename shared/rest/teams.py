@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from shared import clock, rooms, roster
 from shared.addressing import Team as Addressable
-from shared.db import teams, views
+from shared.db import history_views, teams
 from shared.rest.common import DONE, Done, Newest
 from shared.rest.endpoint import Body, endpoint
 from shared.rest.service import Service
@@ -120,7 +120,7 @@ async def delete_team(service: Service, *, id: str) -> Done:
 async def get_room(service: Service, *, id: str, query: After) -> list[Line]:
     """What was said in the team's room, newest first."""
     known_team(service.reader, id)
-    return views.room(service.reader, id, after=query.since or query.since_id, limit=query.limit)
+    return history_views.room(service.reader, id, after=query.since or query.since_id, limit=query.limit)
 
 
 @endpoint("POST", "/api/chatroom/{id}", {404: "there is no such team"})

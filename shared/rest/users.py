@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared import approving, clock, deciding, people
-from shared.db import users, views
+from shared.db import access_views, users
 from shared.errors import NotFound
 from shared.policy import Policy
 from shared.rest.common import DONE, Done, Page
@@ -110,7 +110,7 @@ class MembershipChange(Body):
 
 
 def _user(conn: apsw.Connection, user_id: int) -> User:
-    found: User | None = views.user(conn, user_id)
+    found: User | None = access_views.user(conn, user_id)
     if found is None:
         raise NotFound(f"there is no user {user_id}; GET /api/users lists them")
     return found
@@ -119,7 +119,7 @@ def _user(conn: apsw.Connection, user_id: int) -> User:
 @endpoint("GET", "/api/users")
 async def get_users(service: Service, *, query: Which) -> list[User]:
     """Who is somebody here, newest first."""
-    found: list[User] = views.users(
+    found: list[User] = access_views.users(
         service.reader,
         channel=query.channel,
         sender_id=query.senderId,

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from shared.db import agent_messages, views
+from shared.db import agent_messages, history_views
 from shared.db.agent_messages import Line
 from shared.db.connection import transaction
 from shared.rest import search
@@ -106,7 +106,7 @@ def test_nobody_is_searched_for_who_has_gone_away(conn, said):
 
 @pytest.mark.parametrize("agent", [None, "coder"])
 def test_no_history_is_sorted_or_read_whole(conn, agent):
-    sql = views.HISTORY_BEFORE if agent else views.HISTORY_OF_ALL_BEFORE
+    sql = history_views.HISTORY_BEFORE if agent else history_views.HISTORY_OF_ALL_BEFORE
     given = {"before": 9, "limit": 1} | ({"agent": agent} if agent else {})
     (line,) = plan(conn, sql, **given)
     assert line.startswith("SEARCH agent_messages USING ")

@@ -1,6 +1,6 @@
 import pytest
 
-from shared.db import dead_responses, polled, responses, views
+from shared.db import dead_responses, polled, response_views, responses, views
 from shared.db.connection import rows, transaction
 from shared.errors import NotFound, WrongState
 from tests.support import NOW, answer, column, plan, row
@@ -82,7 +82,7 @@ def test_a_deleted_response_is_gone_and_its_id_is_never_used_again(conn):
     with transaction(conn):
         dead_responses.delete(conn, newest, now_ms=NOW)
     assert column(conn, "SELECT message FROM responses ORDER BY id") == ["older", ""]
-    assert [each["id"] for each in views.dead_responses(conn, before=views.NEWEST, limit=10)] == [older]
+    assert [each["id"] for each in response_views.dead_responses(conn, before=views.NEWEST, limit=10)] == [older]
     for verb in (dead_responses.retry, dead_responses.delete):
         with pytest.raises(NotFound), transaction(conn):
             verb(conn, newest, now_ms=NOW)

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from shared import ids
-from shared.db import claims, messages, responses, views
+from shared.db import claims, history_views, message_views, messages, response_views, responses, views
 from shared.db.claims import Verdict
 from shared.db.connection import open_connection, rows, transaction
 from tests.support import LEASE, NOW, answer, make_agent, make_chat, make_session, put, take
@@ -149,12 +149,14 @@ VERBS = {
     "answer": answer,
     "send": sent,
     "next due of responses": lambda conn: responses.next_due(conn, "telegram", now_ms=NOW),
-    "a message's story": lambda conn: views.story(conn, 7),
-    "newest responses": lambda conn: views.recent_responses(conn, limit=20),
-    "newest history": lambda conn: views.history(conn, limit=20),
-    "history of an agent": lambda conn: views.history(conn, agent="assistant", limit=20),
-    "newest events": lambda conn: views.events(conn, before=views.NEWEST, limit=20),
-    "to be fetched": lambda conn: views.responses_to_fetch(conn, "api", has_adapter=False, now_ms=NOW, limit=20),
+    "a message's story": lambda conn: message_views.story(conn, 7),
+    "newest responses": lambda conn: response_views.recent_responses(conn, limit=20),
+    "newest history": lambda conn: history_views.history(conn, limit=20),
+    "history of an agent": lambda conn: history_views.history(conn, agent="assistant", limit=20),
+    "newest events": lambda conn: history_views.events(conn, before=views.NEWEST, limit=20),
+    "to be fetched": lambda conn: response_views.responses_to_fetch(
+        conn, "api", has_adapter=False, now_ms=NOW, limit=20
+    ),
     "prune responses": lambda conn: responses.prune(conn, after_id=0, older_than_ms=NOW, limit=20),
 }
 

@@ -3,13 +3,13 @@ import shutil
 
 import pytest
 
-from shared.db import messages, told, views
+from shared.db import access_views, history_views, message_views, messages, response_views, told
 from shared.db.connection import open_connection, rows, transaction
 from tests.support import answer, plan, put
 
 SQL = {
     name: value
-    for module in (views, told)
+    for module in (access_views, history_views, message_views, response_views, told)
     for name, value in vars(module).items()
     if name.isupper() and name[0] != "_" and isinstance(value, str)
 }
