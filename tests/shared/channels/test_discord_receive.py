@@ -11,6 +11,7 @@ from nacl.signing import SigningKey
 from shared.channels.base import WebhookRequest
 from shared.channels.discord import Discord, DiscordSettings
 from shared.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
+from tests.shared.channels.expected import seen
 
 EVENTS = Path(__file__).parents[2] / "events" / "discord"
 CASES = json.loads((EVENTS / "expected.json").read_text())["cases"]
@@ -48,27 +49,6 @@ def recorded(name):
     vector = VECTORS[name]
     headers = {"x-signature-ed25519": vector["signature"], "x-signature-timestamp": vector["timestamp"]}
     return WebhookRequest("POST", {}, headers, (EVENTS / name).read_bytes())
-
-
-def seen(event):
-    context = {name: event.context[name] for name in IN_CONTEXT if name in event.context}
-    return {
-        "kind": event.kind,
-        "channel": "discord",
-        "platform_id": event.platform_id,
-        "thread_id": event.thread_id,
-        "sender": event.sender,
-        "sender_id": event.sender_id,
-        "text": event.text,
-        "attachments": list(event.attachments),
-        "is_mention": event.is_mention,
-        "reply_to": event.reply_to,
-        "is_group": event.is_group,
-        "message_id": event.platform_message_id,
-        "command": event.command,
-        "reason": event.reason,
-        **context,
-    }
 
 
 def cases(*kinds):
@@ -110,7 +90,7 @@ def test_reads_a_recorded_interaction(discord, case):
     if "respond_type" in expected:
         assert reply["type"] == expected.pop("respond_type")
     expected.pop("duplicate_of", None)
-    actual = seen(event)
+    actual = seen(event, "discord", IN_CONTEXT)
     assert {name: actual[name] for name in expected} == expected
     assert event.asks_for_a_turn == (event.command == "ask" and event.kind == "command")
     assert event.asks_for_a_turn or event.kind == "membership" or event.reason

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from shared.channels.base import WebhookRequest
 from shared.channels.telegram import Telegram, TelegramSettings
 from shared.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
+from tests.shared.channels.expected import seen
 
 EVENTS = Path(__file__).parents[2] / "events" / "telegram"
 CASES = json.loads((EVENTS / "expected.json").read_text())["cases"]
@@ -30,29 +31,6 @@ def receive(adapter, body):
     assert (received.reply.status, received.reply.body) == (200, b"")
     (event,) = received.events
     return event
-
-
-def seen(event):
-    """The event in the words of the expectations."""
-    context = {name: event.context[name] for name in IN_CONTEXT if name in event.context}
-    return {
-        "kind": event.kind,
-        "channel": "telegram",
-        "platform_id": event.platform_id,
-        "thread_id": event.thread_id,
-        "sender": event.sender,
-        "sender_id": event.sender_id,
-        "text": event.text,
-        "attachments": list(event.attachments),
-        "is_mention": event.is_mention,
-        "reply_to": event.reply_to,
-        "is_group": event.is_group,
-        "message_id": event.platform_message_id,
-        "command": event.command,
-        "command_args": event.command_args,
-        "reason": event.reason,
-        **context,
-    }
 
 
 def of_kind(*kinds):
@@ -86,7 +64,7 @@ def test_reads_a_recorded_update(telegram, case):
 
     event = receive(telegram, body)
 
-    actual = seen(event)
+    actual = seen(event, "telegram", IN_CONTEXT)
     assert {name: actual[name] for name in expected} == expected
     assert event.event_key == f"7100200300:{json.loads(body)['update_id']}"
     assert event.edited == (event.kind == "edit")

@@ -1,0 +1,28 @@
+"""The tables of expectations beside the recorded events speak of an event in words of their own."""
+
+from collections.abc import Collection
+from typing import Any
+
+from shared.channels.base import Event
+
+
+def seen(event: Event, channel: str, in_context: Collection[str]) -> dict[str, Any]:
+    """*event* in the words of the tables; of its context what *in_context* names."""
+    return {
+        "kind": event.kind,
+        "channel": channel,
+        "platform_id": event.platform_id,
+        "thread_id": event.thread_id,
+        "sender": event.sender,
+        "sender_id": event.sender_id,
+        "text": event.text,
+        "attachments": list(event.attachments),
+        "is_mention": event.is_mention,
+        "reply_to": event.reply_to,
+        "is_group": event.is_group,
+        "message_id": event.platform_message_id,
+        "command": event.command,
+        "command_args": event.command_args,
+        "reason": event.reason,
+        **{name: event.context[name] for name in in_context if name in event.context},
+    }
