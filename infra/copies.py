@@ -26,6 +26,10 @@ class ReplicaRefused(PermanentError):
     """The replica holds something and can't be restored; nothing was changed."""
 
 
+class RestoreUnfinished(ReplicaRefused):
+    """It took too long, or was killed: that says nothing of the replica."""
+
+
 class LitestreamMissing(ConfigInvalid):
     """The program is not installed."""
 
@@ -88,25 +92,34 @@ def facts_of(database: Path) -> Facts:
     return Facts(epoch, mark or 0)
 
 
-async def fetch(url: str, target: Path, environment: Mapping[str, str], limit_s: float, *options: str) -> str | None:
+async def fetch(
+    url: str, target: Path, environment: Mapping[str, str], limit_s: float, *options: str, check: str = "quick"
+) -> str | None:
     """Restore the newest state of a prefix to *target*; its position, or None when Litestream finds nothing there.
 
+    Args:
+        options: which other state, in Litestream's words.
+        check: the integrity of what was restored; ``full`` compares the indexes too.
+
     Raises:
-        ReplicaRefused: it could not; *target* is not there.
+        RestoreUnfinished, ReplicaRefused: it could not; *target* is not there.
     """
     remove(target)
-    argv = [program(), "restore", "-if-replica-exists", "-integrity-check", "quick", "-json", *options]
+    argv = [program(), "restore", "-if-replica-exists", "-integrity-check", check, "-json", *options]
     process = await spawn([*argv, "-o", str(target), url], environment=environment_for(environment))
     try:
         output, _ = await asyncio.wait_for(process.communicate(), limit_s)
-    except TimeoutError:
+    except (TimeoutError, asyncio.CancelledError) as error:
         await stop(process, timeout_s=1)
         remove(target)
-        raise ReplicaRefused(f"restoring from {url} took more than {limit_s:.0f} s; nothing was changed") from None
+        if isinstance(error, asyncio.CancelledError):
+            raise
+        raise RestoreUnfinished(f"restoring from {url} took more than {limit_s:.0f} s; nothing was changed") from None
     text = output.decode("utf-8", "replace").strip()
     if process.returncode != 0:
         remove(target)
-        raise ReplicaRefused(
+        kind = RestoreUnfinished if (process.returncode or 0) < 0 else ReplicaRefused
+        raise kind(
             f"the replica can't be restored from {url}:\n    {text[-2000:]}\n"
             f"Nothing was changed, and nothing was started empty"
         )

@@ -13,17 +13,22 @@ killed at once. Only the first one goes on where another was, if that one ended 
 
 Nobody else may checkpoint beside it (``shared/db/checkpoints.py``): it inherits the lock that says so.
 
+Only a restore proves what is in the bucket: now and then one is made and compared (``infra/verify.py``). Where it
+differs, another Litestream begins with a whole copy too.
+
 What Litestream calls replicated is acknowledged to people only with the keeper's permit (``shared/permit.py``).
 """
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 
-from infra import earlier, notes
+from infra import earlier, notes, verify
 from infra.copies import Facts, facts_of, is_missing
 from infra.lease import Lease, LeaseLost, aside
 from infra.processes import follow, kill_group, spawn, stop
@@ -49,6 +54,7 @@ _CHECKPOINT_LIMIT_S = 10.0
 _AGAIN_S = 1.0  # between two attempts to begin again, or to renew
 _RENEWALS = 4  # in the time that the lease lasts
 _REMOVE_EVERY_S = 60.0
+_COMPARE_AGAIN_S = 3600.0  # where something was wrong, once
 
 
 class Fenced(LeaseLost):
@@ -100,6 +106,7 @@ class Keeper:
         tell: gets what happened: the name of the event, and facts. Its names are those in ``infra/replicate.py``.
         on_line: gets what Litestream says; by default, that goes where our own output goes.
         kept_ms: for how long earlier places stay (``infra/earlier.py``); 0: for ever.
+        verify_ms: how often a restore is compared with the database (``infra/verify.py``); 0: never.
     """
 
     def __init__(
@@ -115,6 +122,7 @@ class Keeper:
         on_line: Callable[[str], None] = lambda line: print(line, flush=True),  # noqa: T201 - it is Litestream's log
         stop_limit_s: float = _STOP_LIMIT_S,
         kept_ms: int = 0,
+        verify_ms: int = 0,
     ) -> None:
         self.control = control
         self.lease = lease
@@ -127,6 +135,8 @@ class Keeper:
         self._on_line = on_line
         self._stop_limit_s = stop_limit_s
         self._kept_ms = kept_ms
+        self._verify_ms = verify_ms
+        self._not_verified: str | None = None  # why, as it was last told
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._must_mend = False
@@ -147,7 +157,9 @@ class Keeper:
     async def start(self) -> None:
         """Start, and go on by itself from here."""
         self._process = await self._spawn()
-        works = (self._keep(self._process), self._begin_on(), self._look_on(), self._renew_on(), self._remove_on())
+        works = [self._keep(self._process), self._begin_on(), self._look_on(), self._renew_on(), self._remove_on()]
+        if self._verify_ms:
+            works.append(self._verify_on())
         self._tasks = [asyncio.create_task(work) for work in works]
 
     async def wait(self) -> None:
@@ -312,6 +324,52 @@ class Keeper:
         except (PostroomError, OSError, ValueError) as error:
             return str(error)
         return None
+
+    async def _verify_on(self) -> None:
+        await asyncio.to_thread(verify.clear, self._database)
+        period_s = self._verify_ms / 1000
+        was_equal, pause_s = True, period_s
+        while True:
+            await asyncio.sleep(pause_s)
+            if self.is_behind or self._is_doubtful or not self.lease.pointer.is_begun:
+                pause_s = min(period_s, _LOOK_EVERY_S)
+                continue
+            is_equal = await self.verify()
+            is_news = was_equal and not is_equal
+            was_equal, pause_s = is_equal, min(period_s, _COMPARE_AGAIN_S) if is_news else period_s
+
+    async def verify(self) -> bool:
+        """Compare the database with what the replica restores to, and tell; where they differ, begin anew."""
+        event, facts = await self._compare()
+        if event == verify.EQUAL:
+            self._not_verified = None
+            self._tell("replicate.verified", **facts)
+        elif event == verify.DIFFERS:
+            self._tell("replicate.differs", **facts)
+            self._not_verified = None
+            self._is_doubtful = True
+            self._kill()
+        elif (reason := str(facts.get("reason"))) != self._not_verified:
+            self._not_verified = reason
+            self._tell("replicate.not_verified", **facts)
+        return event == verify.EQUAL
+
+    async def _compare(self) -> tuple[str, dict[str, Any]]:
+        """In a process of its own: the event that it told last, and its facts."""
+        told = {
+            "POSTROOM_DB": str(self._database),
+            "POSTROOM_REPLICA_URL": self._replica,
+            "POSTROOM_LITESTREAM_SOCKET": str(self.control),
+        }
+        process = await spawn([sys.executable, "-m", "infra.verify"], environment={**self._environment, **told})
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:  # we are called off
+                kill_group(process.pid)
+                await process.wait()
+            verify.clear(self._database)  # it may have been killed
+        return verify.said_in(output.decode("utf-8", "replace"))
 
     def _fence(self, reason: str) -> None:
         """End replication at once, without a last sync."""

@@ -23,6 +23,7 @@ from infra.keeper import Fenced, Keeper
 from infra.lease import Lease
 from infra.prepare import Ready, prepare
 from infra.restore import AWAY, UNREACHABLE, be_alone, exit_code, own_lease, setting
+from infra.verify import every_ms_from
 from shared import logs
 from shared.errors import PostroomError
 
@@ -44,6 +45,9 @@ _LEVELS = {
     "replicate.lease_renewed": "info",
     "replicate.removed": "info",  # an earlier place
     "replicate.cant_remove": "warning",
+    "replicate.verified": "info",
+    "replicate.differs": "error",  # it is killed, and begins with a whole copy
+    "replicate.not_verified": "warning",
     "replicate.fenced": "critical",
 }
 
@@ -56,7 +60,7 @@ def tell_log(event: str, **facts: Any) -> None:
 async def _run() -> int:
     url, database = setting("POSTROOM_REPLICA_URL"), Path(setting("POSTROOM_DB"))
     control = Path(setting("POSTROOM_LITESTREAM_SOCKET"))
-    kept_ms = retention_from(os.environ)
+    kept_ms, verify_ms = retention_from(os.environ), every_ms_from(os.environ)
     argv = [program(), "replicate", "-config", CONFIG_FILE]
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -80,6 +84,7 @@ async def _run() -> int:
         lease=lease,
         tell=tell_log,
         kept_ms=kept_ms,
+        verify_ms=verify_ms,
     )
     log.info("replicate.started", replica=ready.url, owner=lease.owner.id)
     await keeper.start()

@@ -1,4 +1,7 @@
-"""The commands that look at a running Postroom and change it, over its REST API: a module for each subject."""
+"""The commands that look at a running Postroom and change it: a module for each subject.
+
+All of them go over its REST API, but for ``verify``, which looks at the database and the bucket themselves.
+"""
 
 import typer
 
@@ -17,6 +20,7 @@ from emulator.commands import (
     sessions,
     teams,
     users,
+    verify,
 )
 from emulator.commands.frame import command
 
@@ -46,3 +50,4 @@ def add_to(app: typer.Typer) -> None:
     command(app, "search")(search.search)
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)
+    app.command("verify")(verify.verify)

@@ -5,11 +5,12 @@ process writes while another checkpoints, and that is how Litestream works. Noth
 WAL: a foreign TRUNCATE stalls every writer for the whole busy timeout. Who checkpoints: ``shared/db/checkpoints.py``.
 """
 
+import contextlib
 import fcntl
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -189,6 +190,17 @@ class savepoint:
             self.undo()
         elif not self._is_over:
             self._conn.execute("RELEASE part")
+
+
+@contextlib.contextmanager
+def no_writers(conn: apsw.Connection) -> Iterator[None]:
+    """Keep writers at the gate for a moment. Litestream, which does not take it, goes on."""
+    gate = _gate(conn)
+    gate.enter()
+    try:
+        yield
+    finally:
+        gate.leave()
 
 
 def _gate(conn: apsw.Connection) -> _Gate:

@@ -1,0 +1,63 @@
+"""``emulator verify``: whether the bucket restores to what is in the database."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator import environment, failures, shown
+from emulator.commands.frame import fail
+from emulator.shown import Answer, Table, answer
+from emulator.state import StateFolder, running
+from emulator.typed import STATE, typed
+from shared.errors import PostroomError
+
+if TYPE_CHECKING:
+    from infra.verify import Comparison
+
+State = Annotated[Path, typer.Option(help="The folder of the emulator that is meant.")]
+Json = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
+
+
+def verify(state: State = STATE, as_json: Json = False) -> None:
+    """Restore the bucket beside the database, and compare. Ends with 65 when they differ, 69 when nobody knows."""
+    from emulator.replica import socket_in  # the way to the database, which no other command goes
+    from infra.verify import facts
+    from infra.verify import verify as compare
+
+    folder = StateFolder(state.resolve())
+    who = running(folder)
+    if who is None:
+        fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`", failures.NotReady.exit_code)
+    if not who:
+        fail(f"the emulator in {state} is just starting: ask again in a moment", failures.TooSlow.exit_code)
+    told = who["environment"]
+    try:
+        found = compare(
+            folder.database, told["EMULATOR_REPLICA_URL"], socket_in(folder.run), environment.base(os.environ) | told
+        )
+    except PostroomError as error:
+        fail(f"it was not verified: {error}", failures.NotReady.exit_code)
+    said = _said(found, facts(found))
+    shown.write(said, as_json=as_json)
+    raise typer.Exit(said.code)
+
+
+def _said(found: "Comparison", facts: dict[str, object]) -> Answer:
+    compared = f"{found.rows} rows in {found.tables} tables, position {found.position}, {found.seconds:.1f} s"
+    if found.is_equal:
+        return answer(facts, f"The bucket restores to what is in the database: {compared}.")
+    if found.damage is not None:
+        return answer(facts, f"The bucket does not restore: {found.damage}", code=failures.Invalid.exit_code)
+    table = Table(
+        ("table", "rows in the database", "rows in the bucket"),
+        [(each.table, _count(each.here), _count(each.there)) for each in found.differences],
+        "",
+    )
+    sentence = f"The bucket does not restore to what is in the database: {compared}."
+    return answer(facts, sentence, table, code=failures.Invalid.exit_code)
+
+
+def _count(rows: int | None) -> str:
+    return "none: it is not there" if rows is None else str(rows)
