@@ -68,13 +68,14 @@ def run(
     async def serve() -> int:
         # First of all: asyncio's own way with Ctrl-C would cancel us, half a second of imports later.
         async with _until_signalled() as signalled:
-            from emulator.supervisor import Options, Supervisor
+            from emulator.options import Options
+            from emulator.supervisor import Supervisor
 
             options = Options(Path.cwd(), template.resolve(), folder, port, not no_watch, is_kept=not ephemeral)
             supervisor = Supervisor(options, out)
             try:
                 if await _first_of(supervisor.start(), signalled):
-                    supervisor.summarise()
+                    supervisor.instance.summarise()
                     await _first_of(supervisor.wait(), signalled)
             finally:
                 begun = time.monotonic()
@@ -227,7 +228,8 @@ def reset(
 async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:
     """Start everything quietly, run the command, stop everything."""
     from emulator.console import Console
-    from emulator.supervisor import Options, Supervisor
+    from emulator.options import Options
+    from emulator.supervisor import Supervisor
 
     folder.prepare()
     begun = time.monotonic()
@@ -242,7 +244,7 @@ async def _against_own(folder: StateFolder, command: list[str], *, port: int, te
                     if not await _first_of(supervisor.start(), signalled):
                         return 128 + (signalled.result() or signal.SIGTERM)
                 ready_s = time.monotonic() - begun
-                code = await _run_command(command, supervisor.command_environment(), signalled)
+                code = await _run_command(command, supervisor.instance.environment(), signalled)
             except TimeoutError:
                 raise failures.TooSlow(
                     f"not ready within {EXEC_READY_LIMIT_S:.0f} s; what was said is in {path}"

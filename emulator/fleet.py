@@ -5,13 +5,11 @@ a new process takes over on the same socket, says that it is ready, and only the
 """
 
 import asyncio
-import importlib.util
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from emulator.console import Console
@@ -83,10 +81,9 @@ class Function:
 class Fleet:
     """All functions. Nothing here knows what they do."""
 
-    def __init__(self, forks: Forks, console: Console, project: Path) -> None:
+    def __init__(self, forks: Forks, console: Console) -> None:
         self._forks = forks
         self._console = console
-        self._project = project
         self._functions: dict[str, Function] = {}
         self._processes: set[Fork] = set()  # all that have not ended: current, coming up, or replaced and still busy
         self._tasks: set[asyncio.Task[None]] = set()
@@ -237,25 +234,6 @@ class Fleet:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def affected(changed: Iterable[Path], project: Path, functions: Sequence[Function]) -> list[str]:
-    """The functions that must be replaced when these files change: one for its own file, else all.
-
-    What is shared may be imported late (an adapter on its first message), so the imports that a process made so far
-    prove nothing; all six together take less time than it takes to look from the editor to the terminal.
-    """
-    own = {project / function.spec.source: function.name for function in functions}
-    names = {own.get(path) for path in changed}
-    if None in names:
-        return [function.name for function in functions]
-    return [function.name for function in functions if function.name in names]
-
-
-def forget_compiled(changed: Iterable[Path]) -> None:
-    """Remove the byte code of changed files: it is matched by second and size, and editors save twice in a second."""
-    for path in changed:
-        Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
 def _ending(code: int | None) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from emulator.failures import NotReady
 from infra.processes import spawn, stop
 
+BUCKET = "postroom-replica"
 READY_LIMIT_S = 30.0
 _BACKOFF_S = 0.5
 
@@ -21,7 +22,6 @@ class ObjectStore:
         self,
         *,
         folder: Path,
-        bucket: str,
         sock: socket.socket,
         project: Path,
         environment: Mapping[str, str],
@@ -30,7 +30,7 @@ class ObjectStore:
     ) -> None:
         self._argv = [
             *(sys.executable, "-m", "emulator.s3", "--fd", str(sock.fileno())),
-            *("--dir", str(folder), "--bucket", bucket),
+            *("--dir", str(folder), "--bucket", BUCKET),
         ]
         self._sock = sock
         self._project = project

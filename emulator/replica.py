@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from emulator.failures import NotReady
+from emulator.objects import BUCKET
 from infra.copies import program
 from infra.keeper import Keeper
 from infra.lease import TTL_MS, Lease, owner_of
 from shared.bucket import open_store
 
-BUCKET = "postroom-replica"
 PREFIX = "db"
 RESTORE_LIMIT_S = 120.0
 STOP_LIMIT_S = 5.0

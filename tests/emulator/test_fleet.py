@@ -105,7 +105,7 @@ def play(folder: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
         await forks.start()
         try:
             await forks.renew()
-            fleet = Fleet(forks, Console("json", told), folder)
+            fleet = Fleet(forks, Console("json", told))
             for name in NAMES:
                 (folder / "functions" / f"{name}.py").write_text(FUNCTION.replace("NAME", name))
                 fleet.add(Function(Spec(name), socket.create_server(("127.0.0.1", 0)), own))

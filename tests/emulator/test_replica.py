@@ -29,7 +29,7 @@ def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_pat
     async def scenario() -> None:
         sock = ports.listen(0).sock
         store = ObjectStore(
-            folder=tmp_path / "s3", bucket=replica.BUCKET, sock=sock, project=ROOT, environment=ENVIRONMENT,
+            folder=tmp_path / "s3", sock=sock, project=ROOT, environment=ENVIRONMENT,
             on_line=lambda _: None, on_trouble=said.append,
         )  # fmt: skip
         await store.start()

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from emulator import replica
+from emulator import objects, replica
 from emulator.environment import DUMMY_AWS
 from emulator.s3 import ObjectFolder, StoredObject
 from infra.copies import program
@@ -60,7 +60,7 @@ def test_what_a_crash_left_half_written_is_removed(tmp_path: Path) -> None:
 def s3_server(folder: Path, port: int = 0) -> Iterator[int]:
     """A real one as a process; its port."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "emulator.s3", "--port", str(port), "--dir", str(folder), "--bucket", replica.BUCKET],
+        [sys.executable, "-m", "emulator.s3", "--port", str(port), "--dir", str(folder), "--bucket", objects.BUCKET],
         cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
