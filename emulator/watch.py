@@ -11,9 +11,13 @@ _STEP_MS, _DEBOUNCE_MS = 10, 50
 
 
 async def changes(project: Path, template: Path, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
-    """Sets of files that were saved together, until *stop*."""
+    """Sets of files that were saved together, until *stop*.
+
+    Raises:
+        OSError: the system watches no more for us.
+    """
     folders = [project / name for name in FOLDERS if (project / name).is_dir()]
-    queue: asyncio.Queue[set[Path] | None] = asyncio.Queue()
+    queue: asyncio.Queue[set[Path] | OSError] = asyncio.Queue()
 
     def is_ours(_: Change, path: str) -> bool:
         if Path(path) == template:
@@ -24,10 +28,13 @@ async def changes(project: Path, template: Path, stop: asyncio.Event) -> AsyncIt
 
     async def watch(*where: Path, recursive: bool) -> None:
         # A file that is replaced (most editors do) is seen by watching its folder, not the file.
-        async for found in awatch(
-            *where, watch_filter=is_ours, step=_STEP_MS, debounce=_DEBOUNCE_MS, stop_event=stop, recursive=recursive
-        ):
-            await queue.put({Path(path) for _, path in found})
+        try:
+            async for found in awatch(
+                *where, watch_filter=is_ours, step=_STEP_MS, debounce=_DEBOUNCE_MS, stop_event=stop, recursive=recursive
+            ):
+                await queue.put({Path(path) for _, path in found})
+        except OSError as error:
+            await queue.put(error)
 
     tasks = [
         asyncio.create_task(watch(*folders, recursive=True)),
@@ -36,8 +43,9 @@ async def changes(project: Path, template: Path, stop: asyncio.Event) -> AsyncIt
     try:
         while not stop.is_set():
             saved = await queue.get()
-            if saved:
-                yield saved
+            if isinstance(saved, OSError):
+                raise saved
+            yield saved
     finally:
         for task in tasks:
             task.cancel()

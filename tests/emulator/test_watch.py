@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from emulator.watch import changes
 
 
@@ -29,3 +31,15 @@ def test_a_file_beside_the_template_is_no_function(tmp_path: Path) -> None:
         return found
 
     assert asyncio.run(seen()) == {template, function}
+
+
+def test_a_watch_that_can_not_be_kept_says_so(tmp_path: Path) -> None:
+    """A machine that had no watches left (inotify's limit) reloaded nothing, and nobody heard of it."""
+
+    async def look() -> None:
+        async with asyncio.timeout(60):
+            async for _ in changes(tmp_path, tmp_path / "gone" / "template.yaml", asyncio.Event()):
+                raise AssertionError("nothing was saved")
+
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(look())
