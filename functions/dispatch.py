@@ -17,11 +17,13 @@ from starlette.responses import JSONResponse, Response
 from shared import clock, framework, logs, turns
 from shared.agents import prompt, registry, remains
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
-from shared.db import agents, claims, events, messages, sessions, teams
+from shared.db import agents, claims, events, messages, sessions, teams, waiting
 from shared.db.agents import Agent
-from shared.db.claims import Claim, Message, Ready
+from shared.db.claims import Claim
 from shared.db.connection import open_connection
+from shared.db.message_row import Message
 from shared.db.sessions import Session
+from shared.db.waiting import Ready
 from shared.db.writer import Writer
 from shared.errors import ClaimLost, PostroomError
 from shared.kick import Kicker
@@ -115,7 +117,7 @@ class Dispatch:
                 return 0.0
         if self._unwritten:
             return _UNWRITTEN_PAUSE_S
-        due = claims.next_due(self.reader, now_ms=now_ms)
+        due = waiting.next_due(self.reader, now_ms=now_ms)
         return None if due is None else max(0.0, (due - clock.now_ms()) / 1000)
 
     async def _write_what_was_not(self) -> None:
@@ -149,7 +151,7 @@ class Dispatch:
     def _look(self, now_ms: int) -> list[Ready]:
         held = {session: running.claim.agent for session, running in self._running.items()}
         has_suspect = any(running.is_suspect for running in self._running.values())
-        return claims.ready(self.reader, now_ms=now_ms, held=held, has_suspect=has_suspect)
+        return waiting.ready(self.reader, now_ms=now_ms, held=held, has_suspect=has_suspect)
 
     def _claim(self, conn: apsw.Connection, ready: list[Ready]) -> list[Claim]:
         if self._is_stopped:
@@ -175,7 +177,7 @@ class Dispatch:
     def _interrupt(self) -> None:
         """End the turns that lost their messages (somebody cancelled one), or that something urgent can't wait for."""
         now_ms = clock.now_ms()
-        urgent = claims.urgent_sessions(self.reader, now_ms=now_ms)
+        urgent = waiting.urgent_sessions(self.reader, now_ms=now_ms)
         for session, running in self._running.items():
             if not running.is_interruptible:
                 continue

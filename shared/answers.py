@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from shared.db.claims import Message
+from shared.db.message_row import Message
 from shared.db.responses import NewResponse
 
 

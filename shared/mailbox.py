@@ -24,8 +24,8 @@ import apsw
 
 from shared import answers, hops, rooms
 from shared.db import agents, conversations, events, mailbox, messages, responses, sessions
-from shared.db.claims import Message
 from shared.db.mailbox import Letter, Urgent
+from shared.db.message_row import Message
 from shared.db.messages import NewMessage
 from shared.errors import NotFound, WrongState
 

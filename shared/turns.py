@@ -8,9 +8,10 @@ from typing import Self
 import apsw
 
 from shared import answers, backoff, mailbox, series
-from shared.db import agent_messages, claims, events, responses, sessions
+from shared.db import agent_messages, claims, events, responses, sessions, waiting
 from shared.db.agent_messages import Line
-from shared.db.claims import Claim, Message, Verdict
+from shared.db.claims import Claim, Verdict
+from shared.db.message_row import Message
 from shared.settings import Settings
 
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
@@ -151,7 +152,7 @@ def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everythin
     Being killed counts as an attempt, or a message that kills its agent would do so for ever.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
-    failure = Failure(claims.PROCESS_GONE)
+    failure = Failure(waiting.PROCESS_GONE)
     for claim in lost:
         fail(conn, claim, failure, policy, now_ms=now_ms)
     return lost

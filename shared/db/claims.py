@@ -5,94 +5,21 @@ token. Writers are serialised (``connection.transaction``), so what a claim read
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import apsw
 
 from shared.db import events, schedule_runs
 from shared.db.connection import rows, scalar
+from shared.db.message_row import COLUMNS, WIDTH, Message, message_of
+from shared.db.waiting import FIRSTS, OPEN_AGENTS
 from shared.errors import ClaimLost
-
-# Loose scans: one step of the index for each agent, and for each session of an agent, however long their backlogs.
-OPEN_AGENTS = """
-    WITH RECURSIVE open (agent) AS (
-        SELECT min(agent)
-          FROM messages
-         WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
-         UNION ALL
-        SELECT (SELECT min(m.agent)
-                  FROM messages m
-                 WHERE m.trigger = 1 AND (m.status = 'pending' OR m.status = 'processing') AND m.agent > open.agent)
-          FROM open
-         WHERE open.agent IS NOT NULL
-    )
-    SELECT a.id, a.concurrency, a.batch_size
-      FROM open
-      JOIN agents a ON a.id = open.agent
-"""
-
-# What runs stands first in a session's part of the index, else its oldest message that is due or waits for another try.
-# One that is planned for later gives its session no place.
-FIRSTS = """
-    WITH RECURSIVE open (session_id) AS (
-        SELECT min(session_id)
-          FROM messages
-         WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')
-         UNION ALL
-        SELECT (SELECT min(m.session_id)
-                  FROM messages m
-                 WHERE m.agent = :agent AND m.trigger = 1 AND (m.status = 'pending' OR m.status = 'processing')
-                   AND m.session_id > open.session_id)
-          FROM open
-         WHERE open.session_id IS NOT NULL
-    )
-    SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now, first.last_error,
-           first.retry_count
-      FROM open
-      JOIN messages first
-        ON first.id = (SELECT m.id
-                         FROM messages m
-                        WHERE m.agent = :agent AND m.session_id = open.session_id AND m.trigger = 1
-                          AND (m.status = 'pending' OR m.status = 'processing')
-                          AND (m.process_after IS NULL OR m.process_after <= :now OR m.last_error IS NOT NULL
-                               OR m.status = 'processing')
-                        ORDER BY m.status DESC, m.id
-                        LIMIT 1)
-"""
-
-# The sessions in which something urgent is due, also step by step.
-URGENT_SESSIONS = """
-    WITH RECURSIVE open (session_id) AS (
-        SELECT min(session_id)
-          FROM messages
-         WHERE urgency = 'urgent' AND status = 'pending'
-         UNION ALL
-        SELECT (SELECT min(m.session_id)
-                  FROM messages m
-                 WHERE m.urgency = 'urgent' AND m.status = 'pending' AND m.session_id > open.session_id)
-          FROM open
-         WHERE open.session_id IS NOT NULL
-    )
-    SELECT open.session_id, (SELECT agent FROM sessions WHERE id = open.session_id)
-      FROM open
-     WHERE EXISTS (SELECT 1
-                     FROM messages m
-                    WHERE m.session_id = open.session_id AND m.urgency = 'urgent' AND m.status = 'pending'
-                      AND m.trigger = 1 AND (m.process_after IS NULL OR m.process_after <= :now))
-"""
-
-# What a turn needs of a message, in the order of the fields of Message.
-_MESSAGE = """
-           id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
-           message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
-           scheduled_at, created_at"""
 
 # Those that wait for a later instant are passed over, but not those that wait for another try.
 DUE = f"""
-    SELECT {_MESSAGE}, process_after, status
+    SELECT {COLUMNS}, process_after, status
       FROM messages
      WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
        AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL OR status = 'processing')
@@ -101,7 +28,7 @@ DUE = f"""
 """
 
 URGENT = f"""
-    SELECT {_MESSAGE}, process_after
+    SELECT {COLUMNS}, process_after
       FROM messages
      WHERE session_id = :session AND urgency = 'urgent' AND status = 'pending' AND trigger = 1
        AND (process_after IS NULL OR process_after <= :now)
@@ -110,7 +37,7 @@ URGENT = f"""
 """
 
 CONTEXT = f"""
-    SELECT {_MESSAGE}
+    SELECT {COLUMNS}
       FROM messages
      WHERE session_id = :session AND status = 'pending' AND trigger = 0
      ORDER BY id DESC
@@ -134,24 +61,15 @@ _CLAIM = """
 
 # The turns that hold something: of each session, the rows that run, and its context rows that run with them.
 RUNNING = f"""
-    SELECT {_MESSAGE}, claimed_by, lease
+    SELECT {COLUMNS}, claimed_by, lease
       FROM messages
      WHERE agent = :agent AND session_id = :session AND trigger = 1 AND status = 'processing'
      UNION ALL
-    SELECT {_MESSAGE}, claimed_by, lease
+    SELECT {COLUMNS}, claimed_by, lease
       FROM messages
      WHERE session_id = :session AND trigger = 0 AND status = 'processing'
      ORDER BY 1
 """
-
-NEXT_DUE = """
-    SELECT min(process_after)
-      FROM messages
-     WHERE status = 'pending' AND process_after IS NOT NULL AND process_after > :now
-"""
-
-PROCESS_GONE = "the process that ran the turn went away"  # the reason on a row that a rescue failed
-_SUSPICIOUS_AFTER = 2  # once may be chance, or somebody else's fault
 
 _FAILED = {
     (True, True): "message_dead",
@@ -159,43 +77,6 @@ _FAILED = {
     (False, True): "message_retry",
     (False, False): "message_released",
 }  # by (dead, has a reason)
-
-
-class Message(NamedTuple):
-    """A claimed row, as a turn needs it."""
-
-    id: int
-    message_id: str
-    kind: str
-    channel: str
-    chat_id: int | None
-    platform_id: str | None
-    thread_id: str | None
-    platform_message_id: str | None
-    sender: str
-    sender_id: str | None
-    message: str
-    content: dict[str, Any]
-    agent: str
-    from_agent: str | None
-    session_id: int
-    conversation_id: str | None
-    trigger: bool
-    retry_count: int
-    series_id: str | None
-    scheduled_at: int | None
-    created_at: int
-
-
-_FIELDS = len(Message._fields)
-
-
-def _message(row: Sequence[Any]) -> Message:
-    """From a row that begins with the columns of ``_MESSAGE``."""
-    values = list(row[:_FIELDS])
-    values[11] = {} if values[11] == "{}" else json.loads(values[11])
-    values[16] = bool(values[16])
-    return Message._make(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,73 +109,6 @@ class Verdict:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A session with a due message and no turn. *is_suspect*: its process went away with it, more than once.
-
-    *batch_size*: the agent's own, if it has one.
-    """
-
-    session_id: int
-    agent: str
-    head: int
-    is_suspect: bool = False
-    batch_size: int | None = None
-
-
-def ready(
-    conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None, has_suspect: bool = False
-) -> list[Ready]:
-    """The sessions whose turn it is: those with something urgent, then the oldest message first.
-
-    No more of an agent than its free concurrency.
-
-    At most one suspect: a message that ends whatever process touches it takes an attempt from all that run beside it,
-    and they would be dead with it. One at a time, the others come through.
-
-    Args:
-        held: session to agent of the turns that still run in this process, whatever has become of their leases.
-        has_suspect: one of those is a suspect.
-    """
-    held = held or {}
-    running = Counter(held.values())
-    urgent = urgent_sessions(conn, now_ms=now_ms)
-
-    def rank(each: Ready) -> tuple[bool, int]:
-        return each.session_id not in urgent, each.head
-
-    chosen: list[Ready] = []
-    for agent, concurrency, batch_size in rows(conn, OPEN_AGENTS):
-        room = concurrency - running[agent]
-        if room <= 0:
-            continue
-        busy, waiting = _firsts(conn, agent, now_ms=now_ms, held=held)
-        room -= busy
-        for each in sorted(waiting, key=rank):
-            if room > 0 and not (each.is_suspect and has_suspect):
-                chosen.append(each if batch_size is None else replace(each, batch_size=batch_size))
-                has_suspect = has_suspect or each.is_suspect
-                room -= 1
-    return sorted(chosen, key=rank)
-
-
-def _firsts(conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int, str]) -> tuple[int, list[Ready]]:
-    """How many of the agent's sessions are busy beside those that are held, and those whose turn it is."""
-    busy = 0
-    waiting: list[Ready] = []
-    for session_id, head, is_busy, is_later, last_error, retry_count in rows(
-        conn, FIRSTS, {"agent": agent, "now": now_ms}
-    ):
-        if session_id in held:
-            continue
-        if is_busy:
-            busy += 1
-        elif not is_later:  # else it waits for another try, and holds its session
-            is_suspect = last_error == PROCESS_GONE and retry_count >= _SUSPICIOUS_AFTER
-            waiting.append(Ready(session_id, agent, head, is_suspect))
-    return busy, waiting
-
-
 def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[Message]:
     """The batch's triggers: oldest first, up to the first that can't share a turn with them.
 
@@ -302,7 +116,7 @@ def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, lim
     """
     place = {"agent": agent, "session": session_id, "now": now_ms, "limit": limit}
     found = rows(conn, DUE, place)
-    if not found or found[0][-1] == "processing" or (found[0][_FIELDS] or 0) > now_ms:
+    if not found or found[0][-1] == "processing" or (found[0][WIDTH] or 0) > now_ms:
         return []
     urgent = rows(conn, URGENT, place)
     if urgent:
@@ -315,10 +129,10 @@ def _together(found: Iterable[Sequence[Any]], now_ms: int) -> list[Message]:
     """Those, from the first on, that can share a turn. *found* has the columns of ``URGENT``."""
     batch: list[Message] = []
     for row in found:
-        process_after = row[_FIELDS]
+        process_after = row[WIDTH]
         if process_after is not None and process_after > now_ms:
             break  # waits for another try: later ones wait behind it
-        message = _message(row)
+        message = message_of(row)
         goes_alone = message.retry_count or message.content.get("own_answer")  # it failed before, or asks for that
         if batch and (goes_alone or (message.chat_id, message.thread_id) != (batch[0].chat_id, batch[0].thread_id)):
             break  # one answer can't serve both
@@ -342,7 +156,7 @@ def claim(
     first = min(batch)
     if len(batch) < limit:
         context = rows(conn, CONTEXT, {"session": session_id, "limit": limit - len(batch)})
-        batch += [_message(row) for row in context]
+        batch += [message_of(row) for row in context]
     claim = Claim(token, session_id, agent, tuple(sorted(batch)))
     conn.execute(_CLAIM, (claim.ids, token, now_ms + lease_ms, now_ms))
     _check(conn, claim)
@@ -395,6 +209,7 @@ _LEAVE_BEHIND = """
                    ORDER BY id DESC
                    LIMIT ?4)
 """
+
 _PASSED_AT_ONCE = 500  # 40 000 would hold the write lock for most of a second
 
 
@@ -482,11 +297,6 @@ def is_held(conn: apsw.Connection, claim: Claim) -> bool:
     )
 
 
-def urgent_sessions(conn: apsw.Connection, *, now_ms: int) -> dict[int, str]:
-    """The sessions in which an urgent message waits, and their agents."""
-    return dict(rows(conn, URGENT_SESSIONS, {"now": now_ms}))
-
-
 def has_urgent(conn: apsw.Connection, session_id: int, *, now_ms: int) -> bool:
     """Whether an urgent message waits in the session."""
     return bool(rows(conn, URGENT, {"session": session_id, "now": now_ms, "limit": 1}))
@@ -498,7 +308,7 @@ def is_due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int) -
 
 
 TAKEN = f"""
-    SELECT {_MESSAGE}, process_after, urgency = 'urgent'
+    SELECT {COLUMNS}, process_after, urgency = 'urgent'
       FROM messages
      WHERE id IN (SELECT value FROM json_each(:ids)) AND trigger = 1
      ORDER BY id
@@ -532,12 +342,6 @@ def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:
         for session_id, _, is_busy, *_ in rows(conn, FIRSTS, {"agent": agent, "now": 0}):
             if is_busy:
                 found = rows(conn, RUNNING, {"agent": agent, "session": session_id})
-                batch = tuple(_message(row) for row in found)
+                batch = tuple(message_of(row) for row in found)
                 turns.append((Claim(found[0][-2], session_id, agent, batch), found[0][-1]))
     return turns
-
-
-def next_due(conn: apsw.Connection, *, now_ms: int) -> int | None:
-    """When the earliest message that now waits becomes due, or None."""
-    due: int | None = scalar(conn, NEXT_DUE, {"now": now_ms})
-    return due

@@ -3,15 +3,14 @@
 Mail is what stands on the channel ``internal``, or in a room (``chatroom``).
 """
 
-import json
 from typing import Any, NamedTuple
 
 import apsw
 
 from shared.db import agent_messages, events
 from shared.db.agent_messages import Line
-from shared.db.claims import Message
 from shared.db.connection import rows
+from shared.db.message_row import COLUMNS, WIDTH, Message, message_of
 
 
 class Letter(NamedTuple):
@@ -35,24 +34,19 @@ class Letter(NamedTuple):
         return self.thread_root or self.message.id
 
 
-_EXTRA = 6  # columns beyond those of Message
+_LETTER = f"{COLUMNS}, msg_type, urgency, reply_to, thread_root, status, updated_at"  # in the order of Letter
 
 
 def _letter(row: tuple[Any, ...]) -> Letter:
-    own = list(row[:-_EXTRA])
-    own[11] = json.loads(own[11])
-    own[16] = bool(own[16])
-    return Letter(Message._make(own), *row[-_EXTRA:])
+    return Letter(message_of(row), *row[WIDTH:])
 
 
 def get(conn: apsw.Connection, row_id: int) -> Letter | None:
     """The message in this row, or None."""
     found = rows(
         conn,
-        """
-        SELECT id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
-               message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
-               scheduled_at, created_at, msg_type, urgency, reply_to, thread_root, status, updated_at
+        f"""
+        SELECT {_LETTER}
           FROM messages
          WHERE id = :id
         """,
@@ -61,7 +55,7 @@ def get(conn: apsw.Connection, row_id: int) -> Letter | None:
     return _letter(found[0]) if found else None
 
 
-CONSUME = """
+CONSUME = f"""
     UPDATE messages
        SET status = 'completed', last_error = NULL, updated_at = :now
      WHERE id IN (SELECT id
@@ -71,16 +65,12 @@ CONSUME = """
                      AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL)
                    ORDER BY id
                    LIMIT :limit)
-    RETURNING id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
-              message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
-              scheduled_at, created_at, msg_type, urgency, reply_to, thread_root, status, updated_at
+    RETURNING {_LETTER}
 """
 _MOST = 1000
 
-WAITING = """
-    SELECT id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
-           message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
-           scheduled_at, created_at, msg_type, urgency, reply_to, thread_root, status, updated_at
+WAITING = f"""
+    SELECT {_LETTER}
       FROM messages
      WHERE agent = :agent AND trigger = 1 AND status = 'pending'
        AND (channel = 'internal' OR channel = 'chatroom')
@@ -144,10 +134,8 @@ def poll_urgent(conn: apsw.Connection, *, limit: int = _MOST) -> list[Urgent]:
     return [Urgent._make(row) for row in rows(conn, POLL_URGENT, {"limit": limit})]
 
 
-THREAD = """
-    SELECT id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
-           message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
-           scheduled_at, created_at, msg_type, urgency, reply_to, thread_root, status, updated_at
+THREAD = f"""
+    SELECT {_LETTER}
       FROM messages
      WHERE id = :root OR thread_root = :root
      ORDER BY id

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import apsw
 
 from shared import wiring
-from shared.db import agents, chats, claims, messages, sessions
+from shared.db import agents, chats, claims, messages, sessions, waiting
 from shared.db.agents import Agent
 from shared.db.claims import Claim
 from shared.db.connection import open_connection, transaction
@@ -155,7 +155,7 @@ class Store:
 
     def ready(self) -> list[Place]:
         """The sessions whose turn it is."""
-        return [Place(each.agent, 0, each.session_id) for each in claims.ready(self.conn, now_ms=self._clock())]
+        return [Place(each.agent, 0, each.session_id) for each in waiting.ready(self.conn, now_ms=self._clock())]
 
     def complete_only(self, limit: int) -> int:
         """Claim, then complete with no answer. How many."""

@@ -4,7 +4,7 @@ import asyncio
 
 from functions.dispatch import Dispatch
 from shared import clock, turns
-from shared.db import claims
+from shared.db import waiting
 from shared.db.connection import transaction
 from shared.settings import Settings
 from shared.turns import RetryPolicy
@@ -72,7 +72,7 @@ def test_turns_that_still_run_count_whatever_the_rows_say(conn):
     (first, second, _) = column(conn, "SELECT session_id FROM messages ORDER BY id")
 
     def ready(held):
-        return [each.session_id for each in claims.ready(conn, now_ms=NOW, held=held)]
+        return [each.session_id for each in waiting.ready(conn, now_ms=NOW, held=held)]
 
     assert ready({}) == [first, second]
     assert ready({first: "two"}) == [second]

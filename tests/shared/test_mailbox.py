@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from shared import hops, mailbox, rooms, turns
-from shared.db import agents, claims, conversations, messages, teams
+from shared.db import agents, claims, conversations, messages, teams, waiting
 from shared.db.connection import rows, transaction
 from shared.db.teams import Team
 from shared.errors import NotFound, WrongState
@@ -42,7 +42,7 @@ def consume(conn, agent, now_ms=NOW):
 
 def begin(conn, agent, now_ms=NOW):
     """The agent's next turn, or None."""
-    for each in claims.ready(conn, now_ms=now_ms):
+    for each in waiting.ready(conn, now_ms=now_ms):
         if each.agent == agent:
             with transaction(conn):
                 return claims.claim(
@@ -222,7 +222,7 @@ def test_through_any_number_of_agents(conn):
     assert column(conn, "SELECT message FROM responses ORDER BY id") == [
         *("I ask bob", "bob asks carol", "carol knows, says bob")
     ]
-    assert not claims.ready(conn, now_ms=NOW)
+    assert not waiting.ready(conn, now_ms=NOW)
     counts = column(conn, "SELECT content ->> '$.hops' FROM messages WHERE channel = 'internal' ORDER BY id")
     assert counts == [1, 2, 2, 3, 2]
 
@@ -293,7 +293,7 @@ def test_the_answer_to_a_room_is_a_line_of_it_and_so_is_what_was_asked_for_it(co
         *(("bob", "who knows?"), ("alice", "I ask carol"), ("alice", "nobody"))
     ]
     assert column(conn, "SELECT id FROM responses") == []
-    assert not claims.ready(conn, now_ms=NOW)
+    assert not waiting.ready(conn, now_ms=NOW)
 
 
 def test_the_asker_is_told_when_the_question_is_dead(conn):
@@ -359,7 +359,7 @@ def test_whatever_agents_do_they_come_to_rest_and_nobody_is_left_waiting(conn, s
     put(conn, "begin", agent="alice")
     put(conn, "begin", agent="bob", chat="2")
     steps, now_ms = 0, NOW
-    while found := claims.ready(conn, now_ms=now_ms):
+    while found := waiting.ready(conn, now_ms=now_ms):
         steps, now_ms = steps + 1, now_ms + 1
         agent = dice.choice(found).agent
         claim = begin(conn, agent, now_ms)

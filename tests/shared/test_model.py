@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from shared import deliveries, ids, turns
-from shared.db import claims, messages, responses, sessions
+from shared.db import claims, messages, responses, sessions, waiting
 from shared.db.connection import open_connection, rows, transaction
 from shared.db.messages import NewMessage
 from shared.deliveries import Policy
@@ -255,7 +255,7 @@ class Store(RuleBasedStateMachine):
     def a_worker_takes_a_turn(self, which, still):
         """*still*: turns that have not ended in this process, whatever has become of their leases."""
         held = {turn.session_id: turn.agent for turn in (self.turns[n % len(self.turns)] for n in still if self.turns)}
-        ready = claims.ready(self.conn, now_ms=self.now, held=held)
+        ready = waiting.ready(self.conn, now_ms=self.now, held=held)
         assert [each.session_id for each in ready] == self.model.ready(self.now, held)
         if not ready:
             return
@@ -279,7 +279,7 @@ class Store(RuleBasedStateMachine):
                     assert older.process_after > self.now
 
     def a_worker_takes_a_turn_that_is_not_there(self):
-        assert [each.session_id for each in claims.ready(self.conn, now_ms=self.now)] == self.model.ready(self.now, {})
+        assert [each.session_id for each in waiting.ready(self.conn, now_ms=self.now)] == self.model.ready(self.now, {})
         idle = [place for place in self.places if not self.model.due(place[1], self.now, LIMIT)]
         before = dump(self.conn)
         for agent, session, *_ in idle:
@@ -613,7 +613,7 @@ class Store(RuleBasedStateMachine):
         later = [
             each.process_after for each in known.values() if each.status == "pending" and model.is_later(each, self.now)
         ]
-        assert claims.next_due(self.conn, now_ms=self.now) == min(later, default=None)
+        assert waiting.next_due(self.conn, now_ms=self.now) == min(later, default=None)
         for _, session, *_ in self.places:
             is_urgent = self.model.has_urgent(session, self.now)
             assert claims.has_urgent(self.conn, session, now_ms=self.now) == is_urgent

@@ -6,7 +6,7 @@ import multiprocessing
 import pytest
 
 from shared import answers, ids, mailbox, resets, turns
-from shared.db import claims, messages, replays, sessions
+from shared.db import claims, messages, replays, sessions, waiting
 from shared.db.connection import open_connection, transaction
 from shared.db.messages import NewMessage
 from shared.errors import NotFound, WrongState
@@ -119,7 +119,7 @@ def test_what_waits_in_a_closed_session_still_runs_there(conn, session):
     reset(conn, session)
 
     with transaction(conn):
-        (ready,) = claims.ready(conn, now_ms=NOW)
+        (ready,) = waiting.ready(conn, now_ms=NOW)
         claim = claims.claim(conn, ready.agent, ready.session_id, token="turn_a", now_ms=NOW, lease_ms=1000, limit=10)
 
     assert ready.session_id == session

@@ -4,7 +4,7 @@ import apsw
 import pytest
 
 from shared import turns
-from shared.db import claims, messages, sessions
+from shared.db import claims, messages, sessions, waiting
 from shared.db.connection import rows, transaction
 from shared.db.messages import NewMessage
 from shared.errors import ClaimLost
@@ -156,7 +156,7 @@ def test_a_failure_that_does_not_say_why_keeps_its_place_too(conn, failure):
     put(conn, "first")
     fail(conn, take(conn), failure)
     put(conn, "second")
-    assert claims.ready(conn, now_ms=NOW) == []
+    assert waiting.ready(conn, now_ms=NOW) == []
     assert row(conn, "messages", 1)["last_error"] == turns.NO_REASON
     assert column(conn, "SELECT type FROM events WHERE type <> 'chain_step_start'") == ["message_retry"]
 
@@ -249,7 +249,7 @@ def test_the_session_of_a_settled_turn_is_free_again(conn):
     put(conn)
     put(conn)
     settle(conn, take(conn, limit=1))
-    assert [each.session_id for each in claims.ready(conn, now_ms=NOW)] == [make_session(conn)[1]]
+    assert [each.session_id for each in waiting.ready(conn, now_ms=NOW)] == [make_session(conn)[1]]
 
 
 def test_a_large_turn_leaves_prepared_what_the_next_one_needs(conn):

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.db import claims, messages
+from shared.db import claims, messages, waiting
 from shared.db.claims import Verdict
 from shared.db.connection import rows, transaction
 from shared.errors import ClaimLost
@@ -23,7 +23,7 @@ def complete(conn, claim, now_ms=NOW):
 
 
 def ready(conn, now_ms=NOW):
-    return [each.session_id for each in claims.ready(conn, now_ms=now_ms)]
+    return [each.session_id for each in waiting.ready(conn, now_ms=now_ms)]
 
 
 # -- claim: order, and one turn at a time
@@ -185,12 +185,12 @@ def test_a_message_for_later_does_not_hold_its_session(conn):
 
 
 def test_next_due_is_the_earliest_that_still_waits(conn):
-    assert claims.next_due(conn, now_ms=NOW) is None
+    assert waiting.next_due(conn, now_ms=NOW) is None
     put(conn, process_after=NOW + 9000)
     put(conn, process_after=NOW + 7000, chat="200")
     put(conn, process_after=NOW - 1)
-    assert claims.next_due(conn, now_ms=NOW) == NOW + 7000
-    assert claims.next_due(conn, now_ms=NOW + 7000) == NOW + 9000
+    assert waiting.next_due(conn, now_ms=NOW) == NOW + 7000
+    assert waiting.next_due(conn, now_ms=NOW + 7000) == NOW + 9000
 
 
 # -- context
@@ -324,15 +324,15 @@ def test_a_great_deal_of_old_context_is_passed_over_step_by_step(conn):
 # -- plans and growth
 
 PLANS = {
-    "OPEN_AGENTS": (claims.OPEN_AGENTS, {}),
-    "FIRSTS": (claims.FIRSTS, {"agent": "assistant", "now": NOW}),
-    "URGENT_SESSIONS": (claims.URGENT_SESSIONS, {"now": NOW}),
+    "OPEN_AGENTS": (waiting.OPEN_AGENTS, {}),
+    "FIRSTS": (waiting.FIRSTS, {"agent": "assistant", "now": NOW}),
+    "URGENT_SESSIONS": (waiting.URGENT_SESSIONS, {"now": NOW}),
     "RUNNING": (claims.RUNNING, {"agent": "assistant", "session": 1}),
     "DUE": (claims.DUE, {"agent": "assistant", "session": 1, "now": NOW, "limit": 10}),
     "URGENT": (claims.URGENT, {"session": 1, "now": NOW, "limit": 10}),
     "CONTEXT": (claims.CONTEXT, {"session": 1, "limit": 10}),
     "OLDEST_CONTEXT": (claims.OLDEST_CONTEXT, {"session": 1}),
-    "NEXT_DUE": (claims.NEXT_DUE, {"now": NOW}),
+    "NEXT_DUE": (waiting.NEXT_DUE, {"now": NOW}),
     "claim": (
         "UPDATE messages SET status = 'processing', claimed_by = :token, lease = 1 "
         "WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending' RETURNING id",
@@ -395,7 +395,7 @@ def test_a_turn_costs_the_same_whatever_waits_behind_it(conn):
     """40 000 waiting messages of one agent in ten sessions against 400."""
 
     def turn():
-        (first,) = claims.ready(conn, now_ms=NOW)
+        (first,) = waiting.ready(conn, now_ms=NOW)
         with transaction(conn):
             claim = claims.claim(conn, "assistant", first.session_id, token="t", now_ms=NOW, lease_ms=LEASE, limit=10)
         assert len(claim.batch) == 10

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from shared import ids
-from shared.db import claims, history_views, message_views, messages, response_views, responses, views
+from shared.db import claims, history_views, message_views, messages, response_views, responses, views, waiting
 from shared.db.claims import Verdict
 from shared.db.connection import open_connection, rows, transaction
 from tests.support import LEASE, NOW, answer, make_agent, make_chat, make_session, put, take
@@ -133,7 +133,7 @@ VERBS = {
     "find nothing": lambda conn: messages.find(conn, "order-8"),
     "announce": announced,
     "is_unannounced": messages.is_unannounced,
-    "ready": lambda conn: claims.ready(conn, now_ms=NOW),
+    "ready": lambda conn: waiting.ready(conn, now_ms=NOW),
     "claim": taken,
     "renew": renewed,
     "complete": completed,
@@ -143,7 +143,7 @@ VERBS = {
     "fail and delete": lambda conn: change(conn, "delete", failed(conn)),
     "is_held": lambda conn: claims.is_held(conn, taken(conn)),
     "has_urgent": lambda conn: claims.has_urgent(conn, make_session(conn)[1], now_ms=NOW),
-    "next_due": lambda conn: claims.next_due(conn, now_ms=NOW),
+    "next_due": lambda conn: waiting.next_due(conn, now_ms=NOW),
     "running": lambda conn: (taken(conn), claims.running(conn)),
     "prune": lambda conn: messages.prune(conn, after_id=0, older_than_ms=NOW, limit=20),
     "answer": answer,

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared import ids, series
-from shared.db import claims, messages
+from shared.db import claims, messages, waiting
 from shared.db.claims import Verdict
 from shared.db.connection import rows, transaction
 from shared.db.messages import NewMessage
@@ -229,7 +229,7 @@ def test_cancelling_what_waits(conn):
         *("message_cancelled", before.message_id, "assistant", "telegram", before.session_id),
         *('{"reason": "unwanted"}', NOW + 7),
     ]
-    assert claims.ready(conn, now_ms=NOW + 99) == []
+    assert waiting.ready(conn, now_ms=NOW + 99) == []
 
 
 def test_cancelling_one_of_a_batch_frees_the_others_and_nobody_elses(conn):
@@ -290,7 +290,7 @@ def test_a_paused_message_keeps_its_place(conn):
     by_hand(conn, "pause", first)
     assert texts(take(conn, limit=1)) == ["second"]
     by_hand(conn, "resume", first)
-    assert claims.ready(conn, now_ms=NOW) == []
+    assert waiting.ready(conn, now_ms=NOW) == []
     with transaction(conn):
         rows(conn, "UPDATE messages SET status = 'pending', claimed_by = NULL, lease = NULL WHERE message = 'second'")
     assert texts(take(conn)) == ["first", "second"]

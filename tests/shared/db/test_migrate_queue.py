@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from shared import turns
-from shared.db import claims, messages, meta, responses
+from shared.db import claims, messages, meta, responses, waiting
 from shared.db.connection import open_connection, rows, transaction
 from shared.db.messages import NewMessage
 from shared.db.migrate import migrate
@@ -145,7 +145,7 @@ def test_what_waited_is_taken_and_what_was_to_be_said_is_said(old):
     with transaction(conn):
         turns.rescue(conn, POLICY, now_ms=NOW, everything=True)
     later = NOW + 10**6
-    (ready,) = claims.ready(conn, now_ms=later)
+    (ready,) = waiting.ready(conn, now_ms=later)
     with transaction(conn):
         claim = claims.claim(conn, "assistant", ready.session_id, token="t", now_ms=later, lease_ms=1000, limit=10)
     assert [message.message for message in claim.asked] == ["text 0"]
