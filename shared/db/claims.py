@@ -340,8 +340,8 @@ def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:
     turns = []
     for agent, _, _ in rows(conn, OPEN_AGENTS):
         for session_id, _, is_busy, *_ in rows(conn, FIRSTS, {"agent": agent, "now": 0}):
-            if is_busy:
-                found = rows(conn, RUNNING, {"agent": agent, "session": session_id})
+            found = rows(conn, RUNNING, {"agent": agent, "session": session_id}) if is_busy else []
+            if found:  # outside a transaction, it may have been cancelled meanwhile
                 batch = tuple(message_of(row) for row in found)
                 turns.append((Claim(found[0][-2], session_id, agent, batch), found[0][-1]))
     return turns

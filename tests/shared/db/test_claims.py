@@ -5,7 +5,7 @@ import pytest
 
 from shared.db import claims, messages, waiting
 from shared.db.claims import Verdict
-from shared.db.connection import rows, transaction
+from shared.db.connection import open_connection, rows, transaction
 from shared.errors import ClaimLost
 from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, make_session, plan, put, row, take, texts
 
@@ -319,6 +319,24 @@ def test_a_great_deal_of_old_context_is_passed_over_step_by_step(conn):
             claims.pass_over(conn, claim, now_ms=NOW)
         left += column(conn, waits)
     assert left == [602, 102, 1]
+
+
+def test_a_turn_that_loses_its_messages_while_it_is_looked_at_is_none(conn, db):
+    """A connection that only reads sees, from one statement to the next, what others have done."""
+    put(conn)
+    claim = take(conn)
+    reader = open_connection(db, readonly=True)
+
+    def cancel_before_it_is_read(_, sql, __):
+        if sql == claims.RUNNING:
+            with transaction(conn):
+                messages.cancel(conn, claim.batch[0].id, reason="by hand", now_ms=NOW)
+        return True
+
+    assert len(claims.running(reader)) == 1
+    reader.exec_trace = cancel_before_it_is_read
+    assert claims.running(reader) == []
+    reader.close()
 
 
 # -- plans and growth
