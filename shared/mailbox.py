@@ -40,10 +40,11 @@ _QUOTED = 500  # characters of what is answered
 
 
 class Sent(NamedTuple):
-    """What was stored: a message to an agent, or a response to a person. Rows' ids."""
+    """What was stored: a message to an agent, a response to a person, or a line of a room. Rows' ids."""
 
     message: int | None = None
     response: int | None = None
+    line: int | None = None
 
 
 def send(
@@ -124,7 +125,7 @@ def reply(
     """Answer the message in row *original*, as the agent it was for, to whoever wrote it; in the same thread.
 
     Raises:
-        NotFound: no such message, or nobody any more who wrote it.
+        NotFound: no such message, or nobody any more who wrote it, or no such member of the room any more.
         WrongState: too many messages led to this one.
     """
     letter = mailbox.get(conn, original)
@@ -135,6 +136,12 @@ def reply(
         hops.after(asked.content)
         _known(conn, asked.from_agent)
         return Sent(message=_answer(conn, letter, body, msg_type=msg_type, urgency=urgency, now_ms=now_ms))
+    if _is_of_room(asked):
+        team: str = asked.content["team"]
+        line = rooms.answer(conn, team, body, from_agent=asked.agent, because=asked.content, now_ms=now_ms)
+        if line is None:
+            raise NotFound(f"agent {asked.agent!r} is in no team {team!r} any more")
+        return Sent(line=line)
     new = answers.response(asked, body, agent=asked.agent, session_id=asked.session_id)
     return Sent(response=responses.enqueue(conn, new, now_ms=now_ms))
 
@@ -145,7 +152,7 @@ def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> 
     Returns:
         The message of a person whom it goes to instead, or None.
     """
-    if asked.channel == rooms.CHANNEL and "team" in asked.content:
+    if _is_of_room(asked):
         team: str = asked.content["team"]
         rooms.answer(conn, team, text, from_agent=asked.agent, because=asked.content, now_ms=now_ms)
         return None
@@ -160,6 +167,10 @@ def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> 
     if letter.msg_type in _ANSWERED and agents.get(conn, asked.from_agent) is not None:
         _answer(conn, letter._replace(message=asked), text, now_ms=now_ms)
     return None
+
+
+def _is_of_room(asked: Message) -> bool:
+    return asked.channel == rooms.CHANNEL and "team" in asked.content  # else somebody outside calls his channel so
 
 
 def _answer(

@@ -42,14 +42,15 @@ def post(
 
 def answer(
     conn: apsw.Connection, team_id: str, text: str, *, from_agent: str, because: Mapping[str, Any], now_ms: int
-) -> None:
+) -> int | None:
     """What an agent answers to a post: a line that the others read with their next turn in the room.
 
-    Nothing, if the team is gone or the agent has left it: nobody is there to hear it.
+    None, if the team is gone or the agent has left it: nobody is there to hear it.
     """
     team = teams.get(conn, team_id)
-    if team is not None and from_agent in team.agents:
-        _say(conn, team, text, from_agent=from_agent, is_question=False, count=hops.of(because), now_ms=now_ms)
+    if team is None or from_agent not in team.agents:
+        return None
+    return _say(conn, team, text, from_agent=from_agent, is_question=False, count=hops.of(because), now_ms=now_ms)
 
 
 def _say(

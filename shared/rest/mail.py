@@ -57,11 +57,12 @@ class Sent(TypedDict):
 
 
 class Replied(TypedDict):
-    """It is stored: as a message to an agent, or as a response to a person or to the operator."""
+    """It is stored: as a message to an agent, as a response to a person or to the operator, or as a line of a room."""
 
     ok: Literal[True]
     messageId: str | None
     responseId: int | None
+    line: int | None
 
 
 class NewReply(Body):
@@ -202,7 +203,7 @@ async def post_reply(service: Service, *, id: str, body: NewReply) -> Replied:
             conn, _row(conn, id), body.body, msg_type=body.msgType, urgency=body.urgency, now_ms=clock.now_ms()
         )
         known_as = None if sent.message is None else _known_as(conn, sent.message)
-        return {"ok": True, "messageId": known_as, "responseId": sent.response}
+        return {"ok": True, "messageId": known_as, "responseId": sent.response, "line": sent.line}
 
     return await service.change(work, "dispatch", "deliver")
 

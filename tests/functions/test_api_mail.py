@@ -77,6 +77,16 @@ def test_the_operator_fetches_the_answer(serving, conn):
     assert (fetched["id"], fetched["message"], fetched["agent"]) == (replied["responseId"], "yes", "bob")
 
 
+def test_what_is_replied_in_a_room_stands_there(serving, conn):
+    made(ask(serving, "PUT", "/api/teams/dev", {"agents": ["alice", "bob"]}))
+    made(post(serving, {"message": "who knows?"}, "/api/chatroom/dev"))
+    (letter,) = made(ask(serving, "POST", "/api/agents/bob/mail/consume"))
+    replied = made(post(serving, {"body": "I do"}, f"/api/messages/{letter['messageId']}/reply"))
+    assert replied == {"ok": True, "messageId": None, "responseId": None, "line": 2}
+    newest = made(get(serving, "/api/chatroom/dev"))[0]
+    assert (newest["id"], newest["from_agent"], newest["message"]) == (2, "bob", "I do")
+
+
 def test_agents_that_answer_each_other_by_sending_come_to_an_end(serving, conn):
     """What it is because of counts, as in a turn; without it each would be the first of its own."""
     sent = send(serving, "bob", "0", sender="alice")

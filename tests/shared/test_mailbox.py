@@ -296,6 +296,26 @@ def test_the_answer_to_a_room_is_a_line_of_it_and_so_is_what_was_asked_for_it(co
     assert not waiting.ready(conn, now_ms=NOW)
 
 
+def test_what_is_replied_to_a_person_in_a_room_is_a_line_of_it(conn):
+    """Where people read; a response would wait on a channel that nobody fetches."""
+    team = Team("dev", "Dev", "alice", ("alice", "bob"))
+    with transaction(conn):
+        teams.save(conn, team, now_ms=NOW)
+        rooms.post(conn, team, "who knows?", now_ms=NOW)
+    (letter,) = consume(conn, "bob")
+    sent = reply(conn, letter.message.id, "I do")
+    assert rows(conn, "SELECT id, from_agent, message FROM chat_messages ORDER BY id")[1:] == [
+        (sent.line, "bob", "I do")
+    ]
+    assert column(conn, "SELECT id FROM responses") == []
+    with transaction(conn):
+        teams.save(conn, team._replace(agents=("alice",)), now_ms=NOW)
+    before = dump(conn)
+    with pytest.raises(NotFound, match="agent 'bob' is in no team 'dev' any more"):
+        reply(conn, letter.message.id, "I did")
+    assert dump(conn) == before
+
+
 def test_the_asker_is_told_when_the_question_is_dead(conn):
     send(conn, "alice", "bob")
     claim = begin(conn, "bob")
