@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.failures import NotReady
-from infra.processes import spawn, stop
+from infra.processes import follow, spawn, stop
 
 STAGE_LIMIT_S = 10.0
 
@@ -259,9 +259,8 @@ class Forks:
             self._process = None
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        stream = process.stdout
-        while stream is not None and (raw := await stream.readline()):
-            self._on_noise(raw.decode("utf-8", "replace").rstrip())
+        if process.stdout is not None:
+            await follow(process.stdout, self._on_noise)
         self._on_lost(await process.wait())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from emulator.failures import NotReady
-from infra.processes import spawn, stop
+from infra.processes import follow, spawn, stop
 
 BUCKET = "postroom-replica"
 READY_LIMIT_S = 30.0
@@ -41,6 +41,7 @@ class ObjectStore:
         self._keeper: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[int] | None = None
         self._stopping = False
+        self._last = ""  # of what it said
 
     @property
     def pid(self) -> int | None:
@@ -82,15 +83,12 @@ class ObjectStore:
         return await spawn(self._argv, environment=self._environment, pass_fds=[self._sock.fileno()], cwd=self._project)
 
     async def _keep(self, process: asyncio.subprocess.Process) -> None:
-        last = ""
         while True:
-            while process.stdout is not None and (raw := await process.stdout.readline()):
-                line = raw.decode("utf-8", "replace").rstrip()
-                last = line or last
-                self._heard(line)
+            if process.stdout is not None:
+                await follow(process.stdout, self._heard)
             code = await process.wait()
             if self._ready is not None and not self._ready.done():
-                self._ready.set_exception(NotReady(f"S3 ended with code {code} before it answered: {last}"))
+                self._ready.set_exception(NotReady(f"S3 ended with code {code} before it answered: {self._last}"))
                 self._ready.exception()  # whoever waits gets it, nobody has to
                 return
             if self._stopping:
@@ -100,10 +98,13 @@ class ObjectStore:
             if self._stopping:
                 return
             self._process = process = await self._spawn()
+            if self._stopping:  # meanwhile: stop() knew only the one before
+                await stop(process, timeout_s=2)
 
     def _heard(self, line: str) -> None:
+        self._last = line
         if line.startswith('{"event": "s3.ready"'):
             if self._ready is not None and not self._ready.done():
                 self._ready.set_result(json.loads(line)["objects"])
-        elif line:
+        else:
             self._on_line(line)

@@ -227,3 +227,25 @@ def test_shared_code_that_does_not_load_is_said_by_who_needs_it(tmp_path: Path) 
         assert await fork(forks, "ends", code=0).wait_ended(60) == 0
 
     with_forks(tmp_path, scenario)
+
+
+def test_a_line_without_end_does_not_make_the_fork_server_unheard(tmp_path: Path) -> None:
+    """More than the 1 MB that is held of a line: its end was noticed by nobody then."""
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.stderr.write('x' * (3 << 20) + chr(10))")
+    said: list[str] = []
+
+    async def run() -> int:
+        lost = asyncio.get_running_loop().create_future()
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+        forks = Forks(tmp_path, environment, said.append, lost.set_result)
+        await forks.start()
+        try:
+            async with asyncio.timeout(60):
+                await forks.wait_loaded()
+                os.kill(forks.pid or 0, signal.SIGKILL)
+                return await lost
+        finally:
+            await forks.stop()
+
+    assert asyncio.run(run()) == -signal.SIGKILL
+    assert said
