@@ -58,6 +58,12 @@ def test_a_row_that_is_not_the_same_is_seen(here: str, there: str) -> None:
     assert differences(one, two) == [Difference("t", count, count)]
 
 
+def test_a_row_under_another_rowid_is_another() -> None:
+    one = database(PLAIN, "INSERT INTO t VALUES (1, 2)")
+    two = database(PLAIN, "INSERT INTO t (rowid, a, b) VALUES (7, 1, 2)")
+    assert differences(one, two) == [Difference("t", 1, 1)]
+
+
 def test_text_that_is_none_is_read_all_the_same() -> None:
     statements = (PLAIN, "INSERT INTO t VALUES (1, 'x'), (2, CAST(x'ff' AS TEXT)), (3, 'y')")
     assert differences(database(*statements), database(*statements)) == []
