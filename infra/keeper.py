@@ -21,10 +21,8 @@ What Litestream calls replicated is acknowledged to people only with the keeper'
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -340,7 +338,7 @@ class Keeper:
 
     async def verify(self) -> bool:
         """Compare the database with what the replica restores to, and tell; where they differ, begin anew."""
-        event, facts = await self._compare()
+        event, facts = await verify.apart(self._database, self._replica, self.control, self._environment)
         if event == verify.EQUAL:
             self._not_verified = None
             self._tell("replicate.verified", **facts)
@@ -353,23 +351,6 @@ class Keeper:
             self._not_verified = reason
             self._tell("replicate.not_verified", **facts)
         return event == verify.EQUAL
-
-    async def _compare(self) -> tuple[str, dict[str, Any]]:
-        """In a process of its own: the event that it told last, and its facts."""
-        told = {
-            "POSTROOM_DB": str(self._database),
-            "POSTROOM_REPLICA_URL": self._replica,
-            "POSTROOM_LITESTREAM_SOCKET": str(self.control),
-        }
-        process = await spawn([sys.executable, "-m", "infra.verify"], environment={**self._environment, **told})
-        try:
-            output, _ = await process.communicate()
-        finally:
-            if process.returncode is None:  # we are called off
-                kill_group(process.pid)
-                await process.wait()
-            verify.clear(self._database)  # it may have been killed
-        return verify.said_in(output.decode("utf-8", "replace"))
 
     def _fence(self, reason: str) -> None:
         """End replication at once, without a last sync."""

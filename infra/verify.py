@@ -31,6 +31,7 @@ from infra.contents import Difference, Table
 from infra.copies import ReplicaRefused, RestoreUnfinished, fetch, is_missing
 from infra.durations import parse_ms
 from infra.prepare import RESTORE_LIMIT_S
+from infra.processes import kill_group, spawn
 from infra.restore import AWAY, REFUSED, UNREACHABLE, exit_code, setting
 from shared import logs, permit, pointer
 from shared.bucket import Store, open_store
@@ -135,24 +136,49 @@ def verify(
     if is_missing(database):
         raise NotVerified(f"there is no database {database}")
     comparing = _Comparing(database, url, control, environ, free, patience_s)
-    with _alone(database) as is_alone:
-        if not is_alone:
-            raise NotVerified("another comparison is at work")
-        try:
+    try:
+        with _alone(database) as is_alone:
+            if not is_alone:
+                raise NotVerified("another comparison is at work")
             found = comparing.compare()
             return found if found.is_equal else comparing.compare()
-        except (*AWAY, pointer.PointerUnreadable, NotReplicated) as error:
-            raise NotVerified(str(error)) from None
-        except apsw.Error as error:  # the live one: a full disk, say
-            raise NotVerified(f"{database}: {error}") from None
-        except OSError as error:
-            raise NotVerified(f"{error.strerror}: {error.filename}") from None
+    except (*AWAY, pointer.PointerUnreadable, NotReplicated) as error:
+        raise NotVerified(str(error)) from None
+    except apsw.Error as error:  # the live one: a full disk, say
+        raise NotVerified(f"{database}: {error}") from None
+    except OSError as error:
+        raise NotVerified(_why(error)) from None
+
+
+async def apart(database: Path, url: str, control: Path, environment: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Do it in a process of its own, which ends with us: the event that it tells, one of three, and the facts."""
+    told = {
+        "POSTROOM_DB": str(database),
+        "POSTROOM_REPLICA_URL": url,
+        "POSTROOM_LITESTREAM_SOCKET": str(control),
+    }
+    try:
+        process = await spawn([sys.executable, "-m", "infra.verify"], environment={**environment, **told})
+    except OSError as error:  # no memory, say
+        return NOT_VERIFIED, {"reason": _why(error)}
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:  # we are called off
+            kill_group(process.pid)
+            await process.wait()
+        clear(database)  # it may have been killed
+    return said_in(output.decode("utf-8", "replace"))
 
 
 def clear(database: Path) -> None:
     """Remove what a comparison that was killed has left."""
-    with _alone(database):
+    with contextlib.suppress(OSError), _alone(database):
         pass
+
+
+def _why(error: OSError) -> str:
+    return f"{error.strerror}: {error.filename}" if error.filename else str(error)
 
 
 @contextlib.contextmanager
@@ -293,7 +319,7 @@ def facts(found: Comparison) -> dict[str, Any]:
 
 
 def said_in(output: str) -> tuple[str, dict[str, Any]]:
-    """What a run of this program said: its event, one of three, and the facts."""
+    """What a run of this program said."""
     for line in reversed(output.splitlines()):
         with contextlib.suppress(ValueError, AttributeError):
             said = json.loads(line)

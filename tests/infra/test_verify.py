@@ -17,7 +17,7 @@ from infra.keeper import Keeper
 from infra.prepare import prepare
 from infra.replicate import CONFIG_FILE
 from infra.restore import own_lease
-from infra.verify import NotVerified, every_ms_from, said_in, verify
+from infra.verify import NotVerified, clear, every_ms_from, said_in, verify
 from shared import permit
 from shared.db import meta
 from shared.db.connection import rows, scalar, transaction
@@ -364,6 +364,11 @@ def test_that_nothing_could_be_compared_is_told_once_until_the_reason_is_another
     asyncio.run(scenario())
     assert {line["event"] for line in told} == {"replicate.not_verified"}
     assert [line["reason"] for line in told] == ["the replica has no whole copy yet", f"there is no database {db}"]
+
+
+def test_where_nothing_can_be_removed_nobody_is_brought_down(tmp_path):
+    clear(tmp_path / "none" / "p.db")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_line_of_ours_is_a_reason():
