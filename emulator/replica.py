@@ -22,7 +22,7 @@ _SENTENCES = {
     "replicate.behind": "replication is behind: {reason}. Nothing is lost on this disk; it goes on by itself",
     "replicate.caught_up": "replication has caught up",
     "replicate.mending": "litestream can't read the database any further: starting it anew",
-    "replicate.doubtful": "litestream had trouble of its own, and what it sent may lack something: starting it anew",
+    "replicate.doubtful": "what litestream sent may lack something ({reason}): starting it anew",
     "replicate.waiting": "litestream can't be started again yet: {reason}. It is tried again",
     "replicate.litestream_ended": "litestream ended with code {code}; starting it again in {again_in_s:.1f} s",
     "replicate.litestream_started": "litestream started again",

@@ -7,9 +7,10 @@ the rows that are not in the replica yet are on this disk only, so nothing here 
 
 What Litestream 0.5.17 sends after it was killed, or could not write its own files (a full disk), may lack pages,
 although it says that it has caught up: it goes on from its notes, or from the newest file in the bucket, and does not
-see that the log began anew meanwhile, or that what answered was no bucket. So each Litestream that follows another
-begins with a whole copy under a prefix of its own, where nothing can mislead it; and one that has such trouble is
-killed at once. Only the first one goes on where another was, if that one ended in good order (``infra/notes.py``).
+see that the log began anew meanwhile, or that what answered was no bucket. So may what it sends after a writer died in
+a commit (``shared/db/gate.py``). So each Litestream that follows another begins with a whole copy under a prefix of its
+own, where nothing can mislead it; and one that may be misled is killed at once. Only the first one goes on where
+another was, if that one ended in good order (``infra/notes.py``).
 
 Nobody else may checkpoint beside it (``shared/db/checkpoints.py``): it inherits the lock that says so.
 
@@ -31,7 +32,7 @@ from infra.copies import Facts, facts_of, is_missing
 from infra.lease import Lease, LeaseLost, aside
 from infra.processes import follow, kill_group, spawn, stop
 from shared import clock, permit
-from shared.db import checkpoints
+from shared.db import checkpoints, gate
 from shared.db.connection import open_connection, rows, scalar, transaction
 from shared.db.lock import WorkerLock
 from shared.errors import InUse, NotReplicated, PostroomError
@@ -52,6 +53,7 @@ _CHECKPOINT_LIMIT_S = 10.0
 _AGAIN_S = 1.0  # between two attempts to begin again, or to renew
 _RENEWALS = 4  # in the time that the lease lasts
 _REMOVE_EVERY_S = 60.0
+_WATCH_EVERY_S = 0.05  # writers wait for it
 _COMPARE_AGAIN_S = 3600.0  # where something was wrong, once
 
 
@@ -155,7 +157,10 @@ class Keeper:
     async def start(self) -> None:
         """Start, and go on by itself from here."""
         self._process = await self._spawn()
-        works = [self._keep(self._process), self._begin_on(), self._look_on(), self._renew_on(), self._remove_on()]
+        works = [
+            *(self._keep(self._process), self._begin_on(), self._look_on(), self._watch_on()),
+            *(self._renew_on(), self._remove_on()),
+        ]
         if self._verify_ms:
             works.append(self._verify_on())
         self._tasks = [asyncio.create_task(work) for work in works]
@@ -221,10 +226,15 @@ class Keeper:
 
     def _listen(self, line: str) -> None:
         self._on_line(line)
-        if is_own_trouble(line) and not self._is_doubtful:
+        if is_own_trouble(line):
+            self._doubt(line[:500])
+
+    def _doubt(self, reason: str) -> None:
+        """What it sends may lack something: kill it, at once, for the next moment it may say that it has caught up."""
+        if not self._is_doubtful:
             self._is_doubtful = True
-            if not self._ending.done():  # at once: it may say the next moment that it has caught up
-                self._tell("replicate.doubtful", said=line[:500])
+            if not self._ending.done():
+                self._tell("replicate.doubtful", reason=reason)
                 self._kill()
 
     def _permit(self) -> str | None:
@@ -323,6 +333,12 @@ class Keeper:
             return str(error)
         return None
 
+    async def _watch_on(self) -> None:
+        while True:
+            await asyncio.sleep(_WATCH_EVERY_S)
+            if gate.look(self._database):
+                self._doubt("a process died in a commit")
+
     async def _verify_on(self) -> None:
         await asyncio.to_thread(verify.clear, self._database)
         period_s = self._verify_ms / 1000
@@ -383,6 +399,7 @@ class Keeper:
         self.control.unlink(missing_ok=True)
         self._is_doubtful = False
         await asyncio.to_thread(notes.open_again, self._database)
+        await asyncio.to_thread(gate.forget, self._database)
         right = await self._right_to_checkpoint()
         try:
             await asyncio.to_thread(begin_log, self._database)

@@ -20,6 +20,7 @@ import httptools
 import msgspec
 
 from shared import permit
+from shared.db import gate
 from shared.durability import EVERY_OTHER, levels
 from shared.errors import ConfigInvalid, NotReplicated
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # the supervisor, which only asks, has no use for what reads 
 
 API = "api"  # what messages are called here that come over REST, whatever channel they name
 _REASON_CHARACTERS = 300
+_TORN = "a process died in a commit: Litestream begins with a whole copy"
 _NOT_OURS = "the replica has no whole copy yet, or its lease has run out"
 
 
@@ -122,6 +124,8 @@ class Replication:
             await sync(self._socket, self._database, self._limit_s)
         except NotReplicated as error:
             return str(error)
+        if gate.is_torn(self._database):
+            return _TORN
         return None if permit.is_given(self._socket) else _NOT_OURS
 
 

@@ -1,4 +1,3 @@
-import os
 import shutil
 
 import hypothesis
@@ -35,7 +34,7 @@ def close_gate(path):
     gate = connection._gates.pop(str(path), None)
     if gate is not None:
         with gate._thread:
-            os.close(gate._fd)
+            gate.close()
 
 
 @pytest.fixture

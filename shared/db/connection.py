@@ -6,8 +6,6 @@ WAL: a foreign TRUNCATE stalls every writer for the whole busy timeout. Who chec
 """
 
 import contextlib
-import fcntl
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +15,7 @@ from typing import Any, Self
 import apsw
 
 from shared.db.checkpoints import WalBound
+from shared.db.gate import Gate
 from shared.errors import ConfigInvalid
 
 _OLDEST_SQLITE = (3, 51, 3)
@@ -24,35 +23,8 @@ _BUSY_STEP_S = 0.001  # constant: SQLite's own growing steps starve the unlucky 
 _BUSY_LIMIT_S = 10.0
 _STATEMENTS = 256  # kept prepared, by use and not by text: each row of an executemany pushes out another one's
 
-_gates: dict[str, "_Gate"] = {}
+_gates: dict[str, Gate] = {}
 _gates_lock = threading.Lock()
-
-
-class _Gate:
-    """Lets one writer in at a time over all processes, nearly in the order of arrival: flock before SQLite's own lock.
-
-    The kernel drops the lock when its holder dies. Litestream doesn't take it; the busy handler waits for that one.
-    """
-
-    __slots__ = ("_fd", "_thread")
-
-    def __init__(self, path: Path) -> None:
-        self._thread = threading.Lock()
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    def enter(self) -> None:
-        self._thread.acquire()
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
-        except BaseException:
-            self._thread.release()
-            raise
-
-    def leave(self) -> None:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
-        finally:
-            self._thread.release()
 
 
 def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
@@ -150,7 +122,7 @@ class transaction:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self._run("COMMIT")
+                self._gate.commit(self._run)
         except BaseException:
             self._roll_back()
             raise
@@ -203,10 +175,10 @@ def no_writers(conn: apsw.Connection) -> Iterator[None]:
         gate.leave()
 
 
-def _gate(conn: apsw.Connection) -> _Gate:
+def _gate(conn: apsw.Connection) -> Gate:
     name = conn.filename
     gate = _gates.get(name)
     if gate is None:
         with _gates_lock:
-            gate = _gates.setdefault(name, _Gate(Path(f"{name}-gate")))
+            gate = _gates.setdefault(name, Gate(Path(name)))
     return gate

@@ -1,9 +1,11 @@
-"""Beside a Litestream nobody else moves the log into the database: what it has not read would be in no restore."""
+"""What would make Litestream lose commits without a word: another's checkpoint, and a process that dies in a commit."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,10 +16,13 @@ from infra.keeper import begin_log
 from infra.processes import is_alive
 from shared.db import checkpoints, meta
 from shared.db.connection import open_connection, rows, scalar, transaction
-from shared.replication import sync
+from shared.errors import NotReplicated
+from shared.replication import Replication, sync
+from shared.settings import Settings
 from tests.emulator.harness import descendants
-from tests.infra.processes import Process
-from tests.infra.test_litestream import PATIENCE_S, command, restore, until
+from tests.infra.processes import ROOT, Process
+from tests.infra.test_litestream import PATIENCE_S, command, until
+from tests.shared.db.test_gate import in_a_commit
 from tests.support import make_agent
 
 MORE_THAN_LITESTREAM_LEAVES = 5_000_000  # bytes
@@ -55,6 +60,8 @@ class Running:
         """Until it has checkpointed as part of our request, not of its own round, and read some pages since."""
         self.keeper.wait_for("replicate.begun")
         (self.pid,) = descendants(self.keeper.pid)[1:]
+        snapshots = Path(self.environment["POSTROOM_REPLICA_URL"].removeprefix("file://"))
+        until(lambda: [*snapshots.glob("**/ltx/9/*.ltx")], "Litestream makes no snapshot")  # it would mend what is lost
         grow(conn, MORE_THAN_LITESTREAM_LEAVES)
         for _ in range(3):
             self.sync()
@@ -64,6 +71,39 @@ class Running:
     def sync(self):
         """Over the control socket, as all do who wait for the replica."""
         asyncio.run(sync(Path(self.environment["POSTROOM_LITESTREAM_SOCKET"]), self._db, PATIENCE_S))
+
+    def acknowledge(self):
+        """What is committed so far, as ingest does: asked again until the answer is a yes."""
+        settings = {
+            "db": self._db,
+            "litestream_socket": Path(self.environment["POSTROOM_LITESTREAM_SOCKET"]),
+            "durability": "replicated",
+        }
+
+        async def confirm():
+            replication = Replication(Settings.model_construct(**settings), ())
+            while True:
+                with contextlib.suppress(NotReplicated):
+                    return await replication.confirm("api")
+                await asyncio.sleep(0.02)
+
+        asyncio.run(asyncio.wait_for(confirm(), PATIENCE_S))
+
+    def restored(self, target):
+        """A copy of what the bucket has."""
+        command = [sys.executable, "-m", "infra.restore", "--output", str(target)]
+        done = subprocess.run(
+            command, cwd=ROOT, env={**os.environ, **self.environment}, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
+        return target
+
+    def lose(self):
+        """kill -9 of the keeper and of its Litestream."""
+        pids = descendants(self.keeper.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not any(map(is_alive, pids[1:])), "Litestream goes on without its keeper")
 
     def freeze(self):
         os.kill(self.pid, signal.SIGSTOP)
@@ -103,11 +143,33 @@ def test_what_litestream_had_not_read_is_restored(running, conn, db, tmp_path, c
     running.sync()
     assert running.keeper.stop(signal.SIGTERM)[0] == 0
 
-    code, said = restore(running.environment, back := tmp_path / "back.db")
-    assert (code, said["step"]) == (0, "restore")
-    other = open_connection(back)
+    other = open_connection(running.restored(tmp_path / "back.db"))
     assert scalar(other, "SELECT count(*) FROM agents WHERE id = 'kept'") == 1
     assert scalar(other, "SELECT count(*) FROM events") == scalar(conn, "SELECT count(*) FROM events")
+    other.close()
+
+
+def test_what_was_acknowledged_before_and_after_a_process_died_in_its_commit_is_restored(running, conn, db, tmp_path):
+    grow(conn, MORE_THAN_LITESTREAM_LEAVES)
+    running.sync()
+    with transaction(conn):  # from now on the file need not become longer: Litestream finds all pages of a copy in it
+        rows(conn, "DELETE FROM events")
+    for number in range(20):  # they stand in the log only
+        make_agent(conn, f"before-{number}")
+        running.acknowledge()
+    with in_a_commit(db) as victim:
+        running.sync()  # somebody waits for the replica meanwhile
+        victim.die()
+    for number in range(3):
+        with transaction(conn):  # on other pages
+            meta.put(conn, f"after-{number}", "")
+        running.acknowledge()
+    running.lose()
+
+    other = open_connection(running.restored(tmp_path / "back.db"))
+    for query in ("SELECT id FROM agents ORDER BY id", "SELECT key FROM meta ORDER BY key"):
+        assert rows(other, query) == rows(conn, query)
+    assert rows(other, "PRAGMA integrity_check") == [("ok",)]
     other.close()
 
 
@@ -117,8 +179,7 @@ def test_while_it_runs_the_log_is_left_to_it_and_when_it_has_ended_it_is_ours(ru
     checkpoints.relieve(conn)
     assert state(conn)[1] < checkpoints.LITESTREAM_PAGES
 
-    running.keeper.signal(signal.SIGKILL)  # its keeper, and Litestream with it, whatever state it is in
-    until(lambda: not is_alive(running.pid), "Litestream goes on without its keeper")
+    running.lose()
     until(lambda: not checkpoints.relieve(conn) and state(conn)[0] == state(conn)[1], "the log is left to nobody")
 
 

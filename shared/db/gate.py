@@ -1,0 +1,143 @@
+"""The gate in front of a database: one writer at a time over all its processes, and a mark where one died in a commit.
+
+SQLite writes the pages of a commit to the log, waits for the disk, and only then tells the others (in the wal-index).
+Who dies in between has committed nothing: the next writer puts his own pages over them. But Litestream reads the log
+itself, and not the index. It has then sent a commit that never was; it does not see what is put in its place while that
+is shorter; and when it sees it, makes a whole copy that lacks all that is in the log before. Rows that it has called
+replicated are then in no restore, or nothing restores at all.
+
+So whoever commits leaves a mark in the gate's file, and takes it away afterwards. Whoever finds one on entering the
+gate lets nobody write before Litestream has ended; its keeper looks for that, kills it, and the next one begins with a
+whole copy (``infra/keeper.py``).
+"""
+
+import fcntl
+import mmap
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from shared.db import checkpoints
+
+_COMMITS, _IS_TORN, _SIZE = 0, 1, 2  # the bytes of the file
+_WAIT_S, _STEP_S = 2.0, 0.005  # for Litestream's end
+
+
+class Gate:
+    """Lets one writer in at a time, nearly in the order of arrival: flock before SQLite's own lock.
+
+    The kernel drops the lock when its holder dies. Litestream doesn't take it; the busy handler waits for that one.
+    """
+
+    __slots__ = ("_db", "_fd", "_marks", "_thread")
+
+    def __init__(self, db: Path) -> None:
+        self._thread = threading.Lock()
+        self._db = db
+        self._fd = _opened(db)
+        self._marks = mmap.mmap(self._fd, _SIZE)  # two calls of the system less in every commit
+
+    def enter(self) -> None:
+        self._thread.acquire()
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        except BaseException:
+            self._thread.release()
+            raise
+        if self._marks[_COMMITS]:
+            try:
+                self._wait_for_the_end_of_litestream()
+            except BaseException:
+                self.leave()
+                raise
+
+    def leave(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            self._thread.release()
+
+    def commit(self, run: Callable[[str], Any]) -> None:
+        """COMMIT by *run*, which is inside."""
+        self._marks[_COMMITS] = 1
+        try:
+            run("COMMIT")
+        except apsw.IOError:  # what never was may stand in the log: as if we had died
+            raise
+        except BaseException:
+            self._marks[_COMMITS] = 0
+            raise
+        self._marks[_COMMITS] = 0
+
+    def close(self) -> None:
+        self._marks.close()
+        os.close(self._fd)
+
+    def _wait_for_the_end_of_litestream(self) -> None:
+        self._marks[_IS_TORN] = 1
+        right = checkpoints.lock(self._db)
+        deadline = time.monotonic() + _WAIT_S
+        while not right.try_acquire():
+            if time.monotonic() >= deadline:
+                return  # its keeper is frozen: until that has gone on, nothing is acknowledged as replicated
+            time.sleep(_STEP_S)
+        self._marks[:] = bytes(_SIZE)
+        right.release()
+
+
+def is_torn(db: Path) -> bool:
+    """Whether what is sent by the Litestream of now may lack something: a process died in a commit beside it."""
+    try:
+        marks = _path(db).read_bytes()
+    except FileNotFoundError:
+        return False
+    return any(marks[_IS_TORN:])
+
+
+def look(db: Path) -> bool:
+    """As :func:`is_torn`, and also where nobody has come since. Waits for nobody."""
+    if not _path(db).exists():
+        return False
+    fd = _opened(db)
+    try:
+        if os.pread(fd, 1, _COMMITS) != b"\0" and _is_free(fd) and os.pread(fd, 1, _COMMITS) != b"\0":
+            os.pwrite(fd, b"\1", _IS_TORN)
+    finally:
+        os.close(fd)
+    return is_torn(db)
+
+
+def forget(db: Path) -> None:
+    """Take all marks away: no Litestream runs, and the next one begins with a whole copy. Waits for its turn."""
+    fd = _opened(db)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        os.pwrite(fd, bytes(_SIZE), 0)
+    finally:
+        os.close(fd)
+
+
+def _path(db: Path) -> Path:
+    return db.with_name(f"{db.name}-gate")
+
+
+def _opened(db: Path) -> int:
+    fd = os.open(_path(db), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    missing = _SIZE - os.fstat(fd).st_size
+    if missing > 0:  # written, and not only made longer: who maps a hole, and finds the disk full, is killed
+        os.pwrite(fd, bytes(missing), _SIZE - missing)
+    return fd
+
+
+def _is_free(fd: int) -> bool:
+    """Whether nobody is inside; if so, we are, until the file is closed."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
