@@ -3,8 +3,6 @@
 One asyncio process that owns the lock, every listening socket, the gateway, the ticks and the fake platforms; its
 children are the fork server (and through it the functions), S3 and Litestream. What depends on nothing starts at once;
 the database is complete before anything opens it, and a function runs only on a migrated one.
-
-S3 and the fork server take longest to load: they are begun before most of our own modules are imported.
 """
 
 import asyncio
@@ -15,17 +13,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from emulator import environment, ownlogs, ports
+from emulator import datafile, environment, ownlogs, ports
 from emulator.console import Console
 from emulator.failures import EmulatorError, NotReady, Taken
+from emulator.fleet import Function
 from emulator.forks import Forks
 from emulator.objects import BUCKET, ObjectStore
 from emulator.options import Options
 from emulator.state import Lock
 from emulator.typed import short, typed
+from infra.keeper import Fenced
 
 if TYPE_CHECKING:
-    from emulator.fleet import Function
+    from emulator.ticks import Ticks
 
 S3_PORT = 9100
 _SYNC_LIMIT_S = 3.0
@@ -68,6 +68,7 @@ class Supervisor:
         ownlogs.send_to(self._console)
         kept = self._state.kept()
         base = environment.base(self._environ)
+        # The two slow ones first: they load libraries while the rest is read.
         s3 = ports.listen(kept["ports"].get("s3") or S3_PORT)
         self._objects = ObjectStore(
             folder=self._state.s3,
@@ -165,8 +166,6 @@ class Supervisor:
 
     async def _start_database(self, s3_up: "asyncio.Task[None]") -> None:
         """The file, when it is known that it is the newest, or restored: nothing of ours opens it before that."""
-        from emulator import datafile
-
         parts = self._parts
         await asyncio.gather(asyncio.shield(s3_up), self._forks.renew())
         ready = await datafile.claim(self._state, parts.replica_url, parts.litestream.lease, parts.aws)
@@ -191,8 +190,6 @@ class Supervisor:
         self._in_background(self._until_fenced())
 
     async def _until_fenced(self) -> None:
-        from infra.keeper import Fenced
-
         try:
             await self._parts.litestream.wait()
         except Fenced as error:
@@ -212,7 +209,7 @@ class Supervisor:
         if await litestream.stop() == 0 and problem is None:
             self._console.happened("replica", "synced")
 
-    async def _start_function(self, function: "Function", database: "asyncio.Task[None]") -> None:
+    async def _start_function(self, function: Function, database: "asyncio.Task[None]") -> None:
         await asyncio.shield(database)
         async with self._step(function.name) as step:
             await self._parts.fleet.start(function)
@@ -236,14 +233,18 @@ class Supervisor:
 
     def _start_ticks(self) -> None:
         """They, and the watch over what is saved, which may change them."""
-        from emulator.reload import Reload
         from emulator.ticks import Ticks
 
         ticks = Ticks(self._parts.fleet, self._parts.gateway, self._parts.tick_secret)
         ticks.start(self._parts.deployment.ticks)
         self._closers["ticks"] = ticks.stop
         if self._options.watch:
-            self._in_background(Reload(self._parts, ticks, self._console).run(self._stop_watching))
+            self._in_background(self._watch(ticks))
+
+    async def _watch(self, ticks: "Ticks") -> None:
+        from emulator.reload import Reload  # when all else is ready: it takes its time
+
+        await Reload(self._parts, ticks, self._console).run(self._stop_watching)
 
     def _in_background(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
