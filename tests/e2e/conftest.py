@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -35,10 +34,9 @@ def until(what: str, look: Callable[[], T | None], timeout_s: float = 90.0) -> T
 class System:
     """One emulator in its own state folder; *project*: the sources it runs, and the ``.env`` beside them."""
 
-    def __init__(self, state: Path, environment: dict[str, str] | None = None, project: Path = ROOT) -> None:
+    def __init__(self, state: Path, project: Path = ROOT) -> None:
         self.state = state
         self._project = project
-        self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self.log = state.with_suffix(".log")
 
@@ -48,7 +46,6 @@ class System:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "emulator.cli", "run", "--state", self.state, "--port", "0", "--log", "json"],
                 cwd=self._project,
-                env=self._environment,
                 stdout=log,
                 stderr=log,
             )

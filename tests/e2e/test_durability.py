@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.conftest import System, until
 from tests.e2e.test_first_light import say
-from tests.emulator.harness import descendants
+from tests.emulator.harness import copy_project, descendants
 
 pytestmark = pytest.mark.e2e
 
@@ -34,12 +34,14 @@ def dice() -> random.Random:
 @contextmanager
 def running(state: Path, durability: str, timeout_ms: int = 2000) -> Iterator[System]:
     """A system of that durability, which waits so long for the bucket."""
-    environment = {
+    project = copy_project(state.with_name("project"))
+    settings = {
         "POSTROOM_DURABILITY": durability,
-        "POSTROOM_REPLICATION_TIMEOUT_MS": str(timeout_ms),
-        "POSTROOM_SENDER_LIMIT": "0",  # few people write as fast as they are answered
+        "POSTROOM_REPLICATION_TIMEOUT_MS": timeout_ms,
+        "POSTROOM_SENDER_LIMIT": 0,  # few people write as fast as they are answered
     }
-    system = System(state, environment)
+    (project / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    system = System(state, project=project)
     system.start()
     try:
         yield system
@@ -167,6 +169,28 @@ def test_it_does_so_again_and_again(tmp_path: Path, dice: random.Random) -> None
             platform = Platform(system, first=life * 1_000_000)
             enough = dice.randrange(1, 300)
             until("people to write", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)  # noqa: B023 - waited for here
+            lose_everything(system)
+            acknowledged |= platform.finish()
+            system.start()
+            found = texts(system)
+            assert acknowledged <= set(found), f"life {life}"
+            assert len(found) == len(set(found))
+
+
+@pytest.mark.long
+def test_what_was_acknowledged_before_and_after_functions_were_killed_outlives_them_too(
+    tmp_path: Path, dice: random.Random
+) -> None:
+    """Most of them die in a commit: what they did not commit stands in the log, and Litestream has read it."""
+    acknowledged: set[str] = set()
+    with running(tmp_path / "state", "replicated", timeout_ms=8000) as system:
+        for life in range(1, 4):
+            platform = Platform(system, first=life * 1_000_000)
+            for name in [*dice.choices(["dispatch", "deliver"], k=6), None]:
+                enough = len(platform.acknowledged) + dice.randrange(20, 80)  # those of the moment wait already
+                until("more to be acknowledged", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)  # noqa: B023
+                if name is not None:
+                    os.kill(until("a process of it", lambda: system.pids()[name]), signal.SIGKILL)  # noqa: B023
             lose_everything(system)
             acknowledged |= platform.finish()
             system.start()
