@@ -96,9 +96,12 @@ class ObjectFolder:
             if path.suffix != _SUFFIX:
                 path.unlink()
                 continue
-            head, _, body = path.read_bytes().partition(b"\n")
-            facts = json.loads(head)
-            yield StoredObject(facts["key"], body, facts["metadata"], facts["etag"], facts["modified_at"])
+            yield _stored(path)
+
+    def get(self, bucket: str, key: str) -> StoredObject | None:
+        """The object as it stands on disk, if it is there."""
+        path = self._path(bucket, key)
+        return _stored(path) if path.is_file() else None
 
     def _path(self, bucket: str, key: str) -> Path:
         name = quote(key, safe="")
@@ -110,6 +113,12 @@ class ObjectFolder:
         if not _BUCKET.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a bucket")
         return self._root / name
+
+
+def _stored(path: Path) -> StoredObject:
+    head, _, body = path.read_bytes().partition(b"\n")
+    facts = json.loads(head)
+    return StoredObject(facts["key"], body, facts["metadata"], facts["etag"], facts["modified_at"])
 
 
 def _sync_folder(folder: Path) -> None:
@@ -137,11 +146,14 @@ class WriteThrough:
             if bucket not in self._backend.buckets:
                 self._backend.create_bucket(bucket, "us-east-1")
             for item in self._folder.load(bucket):
-                key = self._backend.put_object(bucket, item.key, item.body, etag=item.etag, disable_notification=True)
-                key.set_metadata(item.metadata, replace=True)
-                key.last_modified = datetime.datetime.fromtimestamp(item.modified_at, datetime.UTC).replace(tzinfo=None)
+                self._remember(bucket, item)
                 self._kept.add((bucket, item.key))
         return len(self._kept)
+
+    def _remember(self, bucket: str, item: StoredObject) -> None:
+        key = self._backend.put_object(bucket, item.key, item.body, etag=item.etag, disable_notification=True)
+        key.set_metadata(item.metadata, replace=True)
+        key.last_modified = datetime.datetime.fromtimestamp(item.modified_at, datetime.UTC).replace(tzinfo=None)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if _is_stranger(environ):
@@ -167,7 +179,9 @@ class WriteThrough:
                 with self._lock:
                     self._keep(bucket, key, whole_bucket="delete" in query)
             except OSError as error:
-                # The bytes are in memory only: saying 200 now would be the lie that this file exists to prevent.
+                # The change is in memory only: saying 200 now would be the lie that this file exists to prevent, and so
+                # would be a list that has it.
+                self._take_back(bucket, key)
                 status, headers = "503 Service Unavailable", [("Content-Type", "application/xml")]
                 body = [
                     f"<Error><Code>SlowDown</Code><Message>the object could not be written to disk: "
@@ -200,11 +214,24 @@ class WriteThrough:
         for name in [name for owner, name in self._kept if owner == bucket and _is_gone(known.keys.get(name))]:
             self._keep_one(bucket, name, None)
 
+    def _take_back(self, bucket: str, key: str) -> None:
+        """Make memory equal to the disk, which did not take a change."""
+        known = self._backend.buckets.get(bucket)
+        if known is None:
+            return
+        gone = [name for owner, name in self._kept if owner == bucket and _is_gone(known.keys.get(name))]
+        for name in [key] if key else gone:
+            item = self._folder.get(bucket, name)
+            if item is not None:
+                self._remember(bucket, item)
+            elif name in known.keys:
+                self._backend.delete_object(bucket, name)
+
     def _keep_one(self, bucket: str, name: str, key: Any) -> None:
         if _is_gone(key):
             if (bucket, name) in self._kept:
-                self._kept.discard((bucket, name))
                 self._folder.delete(bucket, name)
+                self._kept.discard((bucket, name))
             return
         modified_at = key.last_modified.replace(tzinfo=datetime.UTC).timestamp()
         metadata = {str(field): str(value) for field, value in key.metadata.items()}

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import re
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,11 +59,12 @@ def test_what_a_crash_left_half_written_is_removed(tmp_path: Path) -> None:
 
 
 @contextlib.contextmanager
-def s3_server(folder: Path, port: int = 0) -> Iterator[int]:
-    """A real one as a process; its port."""
+def s3_server(folder: Path, port: int = 0, largest: int = resource.RLIM_INFINITY) -> Iterator[int]:
+    """A real one as a process, which can't write files of more bytes than *largest*; its port."""
     process = subprocess.Popen(
         [sys.executable, "-m", "emulator.s3", "--port", str(port), "--dir", str(folder), "--bucket", objects.BUCKET],
-        cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
+        cwd=ROOT, env=ENVIRONMENT | {"PYTHONDONTWRITEBYTECODE": "1"}, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest)),
     )  # fmt: skip
     try:
         assert process.stdout is not None
@@ -73,6 +76,20 @@ def s3_server(folder: Path, port: int = 0) -> Iterator[int]:
         process.wait(60)
         if process.stdout is not None:
             process.stdout.close()
+
+
+@pytest.mark.e2e
+def test_what_the_disk_did_not_take_is_not_there_for_anybody(tmp_path: Path) -> None:
+    """Litestream lists, and believes that what is listed is there."""
+    with s3_server(tmp_path, largest=4000) as port:
+        url = f"http://127.0.0.1:{port}/{objects.BUCKET}"
+        assert fetch(f"{url}/a", method="PUT", body=b"small", headers=SIGNED)[0] == 200
+        assert fetch(f"{url}/a", method="PUT", body=b"large" * 1000, headers=SIGNED)[0] == 503
+        assert fetch(f"{url}/b", method="PUT", body=b"large" * 1000, headers=SIGNED)[0] == 503
+
+        assert fetch(f"{url}/a", headers=SIGNED) == (200, b"small")
+        assert fetch(f"{url}/b", headers=SIGNED)[0] == 404
+        assert re.findall(rb"<Key>(.*?)</Key>", fetch(f"{url}?list-type=2", headers=SIGNED)[1]) == [b"a"]
 
 
 @pytest.mark.e2e
