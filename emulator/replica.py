@@ -110,6 +110,7 @@ class Litestream(Keeper):
                 {
                     "path": str(self._database),
                     "monitor-interval": "100ms",
+                    "truncate-page-n": 1_000_000_000,
                     "replica": {"url": self.place, "sync-interval": "200ms", "auto-recover": False},
                 }
             ],
