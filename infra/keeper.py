@@ -33,7 +33,7 @@ from infra.lease import Lease, LeaseLost, aside
 from infra.processes import follow, kill_group, spawn, stop
 from shared import clock, permit
 from shared.db import checkpoints, gate
-from shared.db.connection import open_connection, rows, scalar, transaction
+from shared.db.connection import open_connection, rows, scalar
 from shared.db.lock import WorkerLock
 from shared.errors import InUse, NotReplicated, PostroomError
 from shared.pointer import at
@@ -49,7 +49,7 @@ _SETTLED_S = 30.0  # a Litestream that ran so long had begun well
 _STOP_FOR_MENDING_S = 5.0
 _STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
 _RELEASE_LIMIT_S = 3.0
-_CHECKPOINT_LIMIT_S = 10.0
+_CHECKPOINT_LIMIT_S = _GATE_LIMIT_S = 10.0
 _AGAIN_S = 1.0  # between two attempts to begin again, or to renew
 _RENEWALS = 4  # in the time that the lease lasts
 _REMOVE_EVERY_S = 60.0
@@ -80,15 +80,18 @@ def begin_log(database: Path) -> None:
 
     It reads the log for that. With all of it in the database already, its read transaction would look at that alone,
     and keep nobody from writing over what it is about to read.
+
+    Raises:
+        InUse: a process stays in the midst of a transaction.
     """
     if is_missing(database):
         return
-    conn = open_connection(database)
-    try:
-        with transaction(conn):
+    with gate.forgetting(database, _GATE_LIMIT_S):
+        conn = open_connection(database)
+        try:
             rows(conn, f"PRAGMA user_version = {scalar(conn, 'PRAGMA user_version')}")
-    finally:
-        conn.close()
+        finally:
+            conn.close()
 
 
 def is_own_trouble(line: str) -> bool:
@@ -140,7 +143,8 @@ class Keeper:
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._must_mend = False
-        self._is_doubtful = False  # it had trouble of its own, and what it sends may lack something
+        self._is_doubtful = False  # what it sends may lack something
+        self._has_blame = True  # for its own end
         self._spawned = asyncio.Event()
         self._ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -195,7 +199,7 @@ class Keeper:
         await asyncio.gather(*self._tasks[:1])
         code = (self._process.returncode or 0) if self._process is not None else 0
         permit.withdraw(self.control)
-        if code == 0 and not self._is_doubtful:
+        if code == 0 and not self._is_doubtful and not gate.look(self._database):
             await asyncio.to_thread(notes.vouch, self._database)
         self.control.unlink(missing_ok=True)
         if not self._lost.done():
@@ -247,9 +251,11 @@ class Keeper:
         return None
 
     def _kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            kill_group(self._process.pid)
-        permit.withdraw(self.control)
+        try:
+            permit.withdraw(self.control)
+        finally:
+            if self._process is not None and self._process.returncode is None:
+                kill_group(self._process.pid)
 
     async def _begin_on(self) -> None:
         """Note in the pointer when a place has its first whole copy; until then readers take the state before."""
@@ -336,8 +342,10 @@ class Keeper:
     async def _watch_on(self) -> None:
         while True:
             await asyncio.sleep(_WATCH_EVERY_S)
-            if gate.look(self._database):
-                self._doubt("a process died in a commit")
+            with contextlib.suppress(OSError):  # no file can be opened just now
+                if gate.look(self._database):
+                    self._has_blame = False
+                    self._doubt("a process died in a commit")
 
     async def _verify_on(self) -> None:
         await asyncio.to_thread(verify.clear, self._database)
@@ -397,9 +405,7 @@ class Keeper:
     async def _spawn(self) -> asyncio.subprocess.Process:
         permit.withdraw(self.control)
         self.control.unlink(missing_ok=True)
-        self._is_doubtful = False
         await asyncio.to_thread(notes.open_again, self._database)
-        await asyncio.to_thread(gate.forget, self._database)
         right = await self._right_to_checkpoint()
         try:
             await asyncio.to_thread(begin_log, self._database)
@@ -410,6 +416,7 @@ class Keeper:
             )
         finally:
             right.release()  # it has it now
+        self._is_doubtful, self._has_blame = False, True  # only now: until here the doubt was of the one before
         self._spawned.set()
         self._permit()  # where it goes on in a place that has begun
         return process
@@ -434,10 +441,11 @@ class Keeper:
             code = await process.wait()
             if self._ending.done():
                 return
-            if clock() - started > _SETTLED_S:
+            if clock() - started > _SETTLED_S or not self._has_blame:
                 backoff_s = _FIRST_BACKOFF_S
-            self._tell("replicate.litestream_ended", code=code, again_in_s=backoff_s)
-            await self._pause(backoff_s)
+            pause_s = backoff_s if self._has_blame or clock() - started < _FIRST_BACKOFF_S else 0.0
+            self._tell("replicate.litestream_ended", code=code, again_in_s=pause_s)
+            await self._pause(pause_s)
             backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)
             followed = await self._follow_up()
             if followed is None:

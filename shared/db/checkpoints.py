@@ -32,7 +32,7 @@ _LITESTREAM_S = 0.15  # it looks every 0.1 s
 
 def lock(db: Path) -> WorkerLock:
     """The right to checkpoint *db*."""
-    return WorkerLock(db, "checkpoint")
+    return WorkerLock(db.resolve(), "checkpoint")
 
 
 def relieve(conn: apsw.Connection) -> None:

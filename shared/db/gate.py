@@ -11,18 +11,20 @@ gate lets nobody write before Litestream has ended; its keeper looks for that, k
 whole copy (``infra/keeper.py``).
 """
 
+import contextlib
 import fcntl
 import mmap
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from shared.db import checkpoints
+from shared.errors import InUse
 
 _COMMITS, _IS_TORN, _SIZE = 0, 1, 2  # the bytes of the file
 _WAIT_S, _STEP_S = 2.0, 0.005  # for Litestream's end
@@ -105,25 +107,36 @@ def look(db: Path) -> bool:
         return False
     fd = _opened(db)
     try:
-        if os.pread(fd, 1, _COMMITS) != b"\0" and _is_free(fd) and os.pread(fd, 1, _COMMITS) != b"\0":
+        if os.pread(fd, 1, _COMMITS) != b"\0" and _try_enter(fd) and os.pread(fd, 1, _COMMITS) != b"\0":
             os.pwrite(fd, b"\1", _IS_TORN)
     finally:
         os.close(fd)
     return is_torn(db)
 
 
-def forget(db: Path) -> None:
-    """Take all marks away: no Litestream runs, and the next one begins with a whole copy. Waits for its turn."""
+@contextlib.contextmanager
+def forgetting(db: Path, limit_s: float) -> Iterator[None]:
+    """Inside, and without a mark: no Litestream runs, and the next one begins with a whole copy.
+
+    Raises:
+        InUse: whoever is inside has not left in time.
+    """
     fd = _opened(db)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        deadline = time.monotonic() + limit_s
+        while not _try_enter(fd):
+            if time.monotonic() >= deadline:
+                raise InUse(f"a process is in the midst of a transaction on {db}, for more than {limit_s:.0f} s")
+            time.sleep(_STEP_S)
         os.pwrite(fd, bytes(_SIZE), 0)
+        yield
     finally:
         os.close(fd)
 
 
 def _path(db: Path) -> Path:
-    return db.with_name(f"{db.name}-gate")
+    real = db.resolve()  # as SQLite does: one database has one gate
+    return real.with_name(f"{real.name}-gate")
 
 
 def _opened(db: Path) -> int:
@@ -134,8 +147,8 @@ def _opened(db: Path) -> int:
     return fd
 
 
-def _is_free(fd: int) -> bool:
-    """Whether nobody is inside; if so, we are, until the file is closed."""
+def _try_enter(fd: int) -> bool:
+    """Be inside, if nobody is, until the file is closed."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

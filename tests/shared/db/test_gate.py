@@ -11,6 +11,7 @@ import pytest
 
 from shared.db import checkpoints, gate, meta
 from shared.db.connection import open_connection, rows, scalar, transaction
+from shared.errors import InUse
 
 ROOT = Path(__file__).parents[3]
 IN_A_COMMIT = """
@@ -116,8 +117,14 @@ def test_a_keeper_finds_it_where_nobody_else_has_come(db, conn, victim):
     victim.die()
     assert gate.look(db)
     assert gate.is_torn(db)
-    gate.forget(db)
+    with gate.forgetting(db, 0):
+        pass
     assert not gate.look(db)
+
+
+def test_who_stays_in_a_transaction_is_not_waited_for_without_end(db, conn, victim):
+    with pytest.raises(InUse, match="in the midst of a transaction"), gate.forgetting(db, 0.1):
+        pass
 
 
 def test_a_commit_that_came_to_its_end_leaves_no_mark(db, conn, victim):
