@@ -13,7 +13,6 @@ whole copy (``infra/keeper.py``).
 
 import contextlib
 import fcntl
-import mmap
 import os
 import threading
 import time
@@ -26,7 +25,8 @@ import apsw
 from shared.db import checkpoints
 from shared.errors import InUse
 
-_COMMITS, _IS_TORN, _SIZE = 0, 1, 2  # the bytes of the file
+_COMMITS, _IS_TORN = 0, 1  # the bytes of the file, which may be missing
+_YES, _NO = b"1", b"0"
 _WAIT_S, _STEP_S = 2.0, 0.005  # for Litestream's end
 
 
@@ -36,27 +36,22 @@ class Gate:
     The kernel drops the lock when its holder dies. Litestream doesn't take it; the busy handler waits for that one.
     """
 
-    __slots__ = ("_db", "_fd", "_marks", "_thread")
+    __slots__ = ("_db", "_fd", "_thread")
 
     def __init__(self, db: Path) -> None:
         self._thread = threading.Lock()
         self._db = db
         self._fd = _opened(db)
-        self._marks = mmap.mmap(self._fd, _SIZE)  # two calls of the system less in every commit
 
     def enter(self) -> None:
         self._thread.acquire()
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX)
-        except BaseException:
-            self._thread.release()
-            raise
-        if self._marks[_COMMITS]:
-            try:
+            if os.pread(self._fd, 1, _COMMITS) == _YES:
                 self._wait_for_the_end_of_litestream()
-            except BaseException:
-                self.leave()
-                raise
+        except BaseException:
+            self.leave()
+            raise
 
     def leave(self) -> None:
         try:
@@ -66,29 +61,28 @@ class Gate:
 
     def commit(self, run: Callable[[str], Any]) -> None:
         """COMMIT by *run*, which is inside."""
-        self._marks[_COMMITS] = 1
+        os.pwrite(self._fd, _YES, _COMMITS)
         try:
             run("COMMIT")
         except apsw.IOError:  # what never was may stand in the log: as if we had died
             raise
         except BaseException:
-            self._marks[_COMMITS] = 0
+            os.pwrite(self._fd, _NO, _COMMITS)
             raise
-        self._marks[_COMMITS] = 0
+        os.pwrite(self._fd, _NO, _COMMITS)
 
     def close(self) -> None:
-        self._marks.close()
         os.close(self._fd)
 
     def _wait_for_the_end_of_litestream(self) -> None:
-        self._marks[_IS_TORN] = 1
+        os.pwrite(self._fd, _YES, _IS_TORN)
         right = checkpoints.lock(self._db)
         deadline = time.monotonic() + _WAIT_S
         while not right.try_acquire():
             if time.monotonic() >= deadline:
                 return  # its keeper is frozen: until that has gone on, nothing is acknowledged as replicated
             time.sleep(_STEP_S)
-        self._marks[:] = bytes(_SIZE)
+        os.pwrite(self._fd, _NO + _NO, _COMMITS)
         right.release()
 
 
@@ -98,7 +92,7 @@ def is_torn(db: Path) -> bool:
         marks = _path(db).read_bytes()
     except FileNotFoundError:
         return False
-    return any(marks[_IS_TORN:])
+    return marks[_IS_TORN:] == _YES
 
 
 def look(db: Path) -> bool:
@@ -107,8 +101,8 @@ def look(db: Path) -> bool:
         return False
     fd = _opened(db)
     try:
-        if os.pread(fd, 1, _COMMITS) != b"\0" and _try_enter(fd) and os.pread(fd, 1, _COMMITS) != b"\0":
-            os.pwrite(fd, b"\1", _IS_TORN)
+        if os.pread(fd, 1, _COMMITS) == _YES and _try_enter(fd) and os.pread(fd, 1, _COMMITS) == _YES:
+            os.pwrite(fd, _YES, _IS_TORN)
     finally:
         os.close(fd)
     return is_torn(db)
@@ -128,7 +122,7 @@ def forgetting(db: Path, limit_s: float) -> Iterator[None]:
             if time.monotonic() >= deadline:
                 raise InUse(f"a process is in the midst of a transaction on {db}, for more than {limit_s:.0f} s")
             time.sleep(_STEP_S)
-        os.pwrite(fd, bytes(_SIZE), 0)
+        os.pwrite(fd, _NO + _NO, _COMMITS)
         yield
     finally:
         os.close(fd)
@@ -140,11 +134,7 @@ def _path(db: Path) -> Path:
 
 
 def _opened(db: Path) -> int:
-    fd = os.open(_path(db), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    missing = _SIZE - os.fstat(fd).st_size
-    if missing > 0:  # written, and not only made longer: who maps a hole, and finds the disk full, is killed
-        os.pwrite(fd, bytes(missing), _SIZE - missing)
-    return fd
+    return os.open(_path(db), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _try_enter(fd: int) -> bool:
