@@ -60,29 +60,41 @@ class Gate:
             self._thread.release()
 
     def commit(self, run: Callable[[str], Any]) -> None:
-        """COMMIT by *run*, which is inside."""
-        os.pwrite(self._fd, _YES, _COMMITS)
+        """COMMIT by *run*, which is inside.
+
+        Raises:
+            apsw.FullError: the disk takes no mark; nothing was committed.
+        """
+        try:
+            os.pwrite(self._fd, _YES, _COMMITS)
+        except OSError as error:
+            raise apsw.FullError(f"no commit can be marked at the gate: {error.strerror}") from None
         try:
             run("COMMIT")
         except apsw.IOError:  # what never was may stand in the log: as if we had died
             raise
         except BaseException:
-            os.pwrite(self._fd, _NO, _COMMITS)
+            self._write(_NO, _COMMITS)
             raise
-        os.pwrite(self._fd, _NO, _COMMITS)
+        self._write(_NO, _COMMITS)
+
+    def _write(self, marks: bytes, at: int) -> None:
+        """Where the disk refuses that, the mark of a commit stays, as if we had died in it."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self._fd, marks, at)
 
     def close(self) -> None:
         os.close(self._fd)
 
     def _wait_for_the_end_of_litestream(self) -> None:
-        os.pwrite(self._fd, _YES, _IS_TORN)
+        self._write(_YES, _IS_TORN)
         right = checkpoints.lock(self._db)
         deadline = time.monotonic() + _WAIT_S
         while not right.try_acquire():
             if time.monotonic() >= deadline:
                 return  # its keeper is frozen: until that has gone on, nothing is acknowledged as replicated
             time.sleep(_STEP_S)
-        os.pwrite(self._fd, _NO + _NO, _COMMITS)
+        self._write(_NO + _NO, _COMMITS)
         right.release()
 
 

@@ -1,5 +1,6 @@
 """A process that dies in a commit leaves a mark, and the next writer waits for the end of the Litestream beside it."""
 
+import resource
 import subprocess
 import sys
 import threading
@@ -159,6 +160,21 @@ def test_a_commit_that_was_whole_in_the_log_and_refused_by_the_disk_counts_as_on
     here.leave()
     assert gate.look(db) == is_marked
     here.close()
+
+
+def test_where_the_disk_takes_no_mark_nothing_is_committed_and_the_disk_is_full(db, conn):
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with transaction(conn):
+        meta.put(conn, "heartbeat_at", "before")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, size[1]))
+    try:
+        with pytest.raises(apsw.FullError, match="no commit can be marked"), transaction(conn):
+            meta.put(conn, "heartbeat_at", "after")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, size)
+    assert meta.get(conn, "heartbeat_at") == "before"
+    put(conn, "after")
+    assert not gate.look(db)
 
 
 def test_a_transaction_that_is_refused_or_taken_back_leaves_no_mark(db, conn):
