@@ -60,15 +60,8 @@ class Gate:
             self._thread.release()
 
     def commit(self, run: Callable[[str], Any]) -> None:
-        """COMMIT by *run*, which is inside.
-
-        Raises:
-            apsw.FullError: the disk takes no mark; nothing was committed.
-        """
-        try:
-            os.pwrite(self._fd, _YES, _COMMITS)
-        except OSError as error:
-            raise apsw.FullError(f"no commit can be marked at the gate: {error.strerror}") from None
+        """COMMIT by *run*, which is inside."""
+        self._write(_YES, _COMMITS)
         try:
             run("COMMIT")
         except apsw.IOError:  # what never was may stand in the log: as if we had died
@@ -79,7 +72,7 @@ class Gate:
         self._write(_NO, _COMMITS)
 
     def _write(self, marks: bytes, at: int) -> None:
-        """Where the disk refuses that, the mark of a commit stays, as if we had died in it."""
+        """As far as the disk takes it: full, it takes no commit either, and one without a change needs no mark."""
         with contextlib.suppress(OSError):
             os.pwrite(self._fd, marks, at)
 
