@@ -116,6 +116,18 @@ def texts(system: System) -> list[str]:
     return [text for (text,) in system.query("SELECT message FROM messages WHERE message LIKE 'text %'")]
 
 
+def acknowledged_till_all_is_lost(system: System, platform: Platform) -> set[str]:
+    lose_everything(system)
+    return platform.finish()
+
+
+def assert_there_once(acknowledged: set[str], system: System, when: str) -> None:
+    """All that ever got its 200, and nothing twice."""
+    found = texts(system)
+    assert acknowledged <= set(found), when
+    assert len(found) == len(set(found)), when
+
+
 def deliveries(system: System) -> list[dict[str, Any]]:
     """Of the fake platform, with what each was last answered."""
     found: list[dict[str, Any]] = system.get("/control/telegram/webhook", "platforms")[1]["deliveries"]
@@ -134,13 +146,9 @@ def test_what_was_acknowledged_as_replicated_outlives_all_processes_and_the_disk
         platform = Platform(system, first=1000)
         enough = dice.randrange(20, 120)
         until("people to write", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)
-        lose_everything(system)
-        acknowledged = platform.finish()
+        acknowledged = acknowledged_till_all_is_lost(system, platform)
         system.start()
-
-        found = texts(system)
-        assert acknowledged <= set(found)
-        assert len(found) == len(set(found))
+        assert_there_once(acknowledged, system, "its only life")
 
 
 @pytest.mark.long
@@ -169,19 +177,16 @@ def test_it_does_so_again_and_again(tmp_path: Path, dice: random.Random) -> None
             platform = Platform(system, first=life * 1_000_000)
             enough = dice.randrange(1, 300)
             until("people to write", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)  # noqa: B023 - waited for here
-            lose_everything(system)
-            acknowledged |= platform.finish()
+            acknowledged |= acknowledged_till_all_is_lost(system, platform)
             system.start()
-            found = texts(system)
-            assert acknowledged <= set(found), f"life {life}"
-            assert len(found) == len(set(found))
+            assert_there_once(acknowledged, system, f"life {life}")
 
 
 @pytest.mark.long
 def test_what_was_acknowledged_before_and_after_functions_were_killed_outlives_them_too(
     tmp_path: Path, dice: random.Random
 ) -> None:
-    """Most of them die in a commit: what they did not commit stands in the log, and Litestream has read it."""
+    """By chance some die in a commit; ``tests/infra/test_checkpoints.py`` has one that surely does."""
     acknowledged: set[str] = set()
     with running(tmp_path / "state", "replicated", timeout_ms=8000) as system:
         for life in range(1, 4):
@@ -191,12 +196,9 @@ def test_what_was_acknowledged_before_and_after_functions_were_killed_outlives_t
                 until("more to be acknowledged", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)  # noqa: B023
                 if name is not None:
                     os.kill(until("a process of it", lambda: system.pids()[name]), signal.SIGKILL)  # noqa: B023
-            lose_everything(system)
-            acknowledged |= platform.finish()
+            acknowledged |= acknowledged_till_all_is_lost(system, platform)
             system.start()
-            found = texts(system)
-            assert acknowledged <= set(found), f"life {life}"
-            assert len(found) == len(set(found))
+            assert_there_once(acknowledged, system, f"life {life}")
 
 
 @pytest.mark.long
@@ -211,12 +213,9 @@ def test_what_was_acknowledged_while_litestream_began_anew_outlives_them_too(
             os.kill(pid_of(system, "replica"), signal.SIGKILL)
             enough = len(platform.acknowledged) + dice.randrange(1, 40)
             until("the yes of another", lambda: len(platform.acknowledged) >= enough, PATIENCE_S)  # noqa: B023
-            lose_everything(system)
-            acknowledged |= platform.finish()
+            acknowledged |= acknowledged_till_all_is_lost(system, platform)
             system.start()
-            found = texts(system)
-            assert acknowledged <= set(found), f"life {life}"
-            assert len(found) == len(set(found))
+            assert_there_once(acknowledged, system, f"life {life}")
 
 
 @pytest.mark.long
