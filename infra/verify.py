@@ -200,28 +200,20 @@ def _folder(database: Path) -> Path:
     return database.with_name(f"{database.name}.verifying")
 
 
+@dataclass(frozen=True, slots=True)
 class _Comparing:
     """One live database and its replica."""
 
-    def __init__(
-        self,
-        database: Path,
-        url: str,
-        control: Path,
-        environ: Mapping[str, str],
-        free: Callable[[Path], int],
-        patience_s: float,
-    ) -> None:
-        self._database = database
-        self._url = url
-        self._control = control
-        self._environ = environ
-        self._free = free
-        self._patience_s = patience_s
+    database: Path
+    url: str
+    control: Path
+    environ: Mapping[str, str]
+    free: Callable[[Path], int]
+    patience_s: float
 
     def compare(self) -> Comparison:
         begun_s = time.monotonic()
-        store = open_store(self._url, self._environ)
+        store = open_store(self.url, self.environ)
         place = _present(store)
         live = self._live()
         os.nice(_LOWEST_PRIORITY)  # not before: a slow reader makes the log grow
@@ -229,7 +221,7 @@ class _Comparing:
         if _present(store) != place:
             raise NotVerified("Litestream began a new place meanwhile: try again")
         return Comparison(
-            replica=pointer.at(self._url, place.prefix),
+            replica=pointer.at(self.url, place.prefix),
             position=live.position,
             tables=len(live.tables),
             rows=sum(table.rows for table in live.tables.values()),
@@ -241,13 +233,13 @@ class _Comparing:
         )
 
     def _live(self) -> _Live:
-        conn = open_connection(self._database, readonly=True)
+        conn = open_connection(self.database, readonly=True)
         try:
-            self._sync(self._patience_s)  # most of it, while nobody waits
+            self._sync(self.patience_s)  # most of it, while nobody waits
             with no_writers(conn):
                 kept_s = time.monotonic()
                 position = self._sync(_SYNC_LIMIT_S)
-                if not permit.is_given(self._control):
+                if not permit.is_given(self.control):
                     raise NotVerified("the replica has no whole copy yet, or its lease has run out")
                 conn.execute("BEGIN")
                 scalar(conn, "SELECT count(*) FROM sqlite_schema")  # now it looks at the state of this moment
@@ -259,11 +251,11 @@ class _Comparing:
             conn.close()  # and with it the transaction
 
     def _sync(self, limit_s: float) -> int:
-        return asyncio.run(sync(self._control, self._database, limit_s))
+        return asyncio.run(sync(self.control, self.database, limit_s))
 
     def _need_room(self, needed: int) -> None:
-        folder = self._database.parent
-        missing = needed + _SPARE - self._free(folder)
+        folder = self.database.parent
+        missing = needed + _SPARE - self.free(folder)
         if missing > 0:
             raise NotVerified(
                 f"{folder} has no room for a second copy of the database: {-(-missing // 1_000_000)} MB are missing"
@@ -271,11 +263,11 @@ class _Comparing:
 
     def _restored(self, place: Place, live: _Live) -> tuple[str | None, dict[str, Table]]:
         """Why it does not restore, or what is in it when it does."""
-        folder = _folder(self._database)
+        folder = _folder(self.database)
         folder.mkdir(mode=0o700, exist_ok=True)
         target = folder / "restored.db"
         work = fetch(
-            pointer.at(self._url, place.prefix), target, self._environ, RESTORE_LIMIT_S, "-txid", live.position,
+            pointer.at(self.url, place.prefix), target, self.environ, RESTORE_LIMIT_S, "-txid", live.position,
             check="full",
         )  # fmt: skip
         try:
