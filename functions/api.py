@@ -8,13 +8,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared import framework
-from shared.rest import table
-from shared.rest.endpoint import routes
-from shared.rest.guard import Guard
-from shared.rest.service import Service
-from shared.serving import Handled, Held, function_app
-from shared.settings import Settings
+from shared.core.settings import Settings
+from shared.rest import endpoints
+from shared.rest.http.authorization import Guard
+from shared.rest.http.endpoint import routes
+from shared.rest.http.service import Service
+from shared.runtime import framework
+from shared.runtime.app import Handled, Held, function_app
 
 _held = Held(lambda: Service(Settings.load()), lambda service: service.listen())
 lifespan = _held.lifespan
@@ -22,10 +22,10 @@ lifespan = _held.lifespan
 
 async def _index(_: Request) -> Response:
     """What can be asked here."""
-    return JSONResponse({"postroom": [f"{each.method} {each.path}" for each in table.ENDPOINTS]})
+    return JSONResponse({"postroom": [f"{each.method} {each.path}" for each in endpoints.ENDPOINTS]})
 
 
-_routes = [Route("/", _index, methods=["GET"]), *routes(table.ENDPOINTS, _held.get)]
+_routes = [Route("/", _index, methods=["GET"]), *routes(endpoints.ENDPOINTS, _held.get)]
 _app = Guard(function_app("api", _routes), lambda: _held.get().settings.api_token)
 
 

@@ -23,20 +23,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.responses import Response as Reply
 
-from shared import clock, deliveries, framework, logs
 from shared.channels import registry
 from shared.channels.base import Channel, Outgoing, Part
-from shared.db import responses
-from shared.db.connection import open_connection
-from shared.db.responses import Response
-from shared.db.writer import Writer
-from shared.deliveries import Policy, Sending
-from shared.errors import ClaimLost, ConfigInvalid, OutcomeUnknown, PermanentError, PostroomError, RetryableError
-from shared.http import Client, HttpClient
-from shared.kick import Kicker
-from shared.serving import Handled, Held, check_tick, function_app
-from shared.settings import Settings
-from shared.worker import Backlog, Worker
+from shared.core import clock, logs
+from shared.core.errors import ClaimLost, ConfigInvalid, OutcomeUnknown, PermanentError, PostroomError, RetryableError
+from shared.core.settings import Settings
+from shared.db.engine.connection import open_connection
+from shared.db.engine.group_commit import Writer
+from shared.db.queue import responses
+from shared.db.queue.responses import Response
+from shared.queue import deliveries
+from shared.queue.deliveries import Policy, Sending
+from shared.runtime import framework
+from shared.runtime.app import Handled, Held, check_tick, function_app
+from shared.runtime.http_client import Client, HttpClient
+from shared.runtime.kick import Kicker
+from shared.runtime.worker import Backlog, Worker
 
 log = logs.get()
 

@@ -14,23 +14,27 @@ import apsw
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shared import clock, framework, logs, turns
-from shared.agents import prompt, registry, remains
+from shared.agents import leftover_processes, prompt, registry
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
-from shared.db import agents, claims, events, messages, sessions, teams, waiting
-from shared.db.agents import Agent
-from shared.db.claims import Claim
-from shared.db.connection import open_connection
-from shared.db.message_row import Message
-from shared.db.sessions import Session
-from shared.db.waiting import Ready
-from shared.db.writer import Writer
-from shared.errors import ClaimLost, PostroomError
-from shared.kick import Kicker
-from shared.serving import Handled, Held, check_tick, function_app
-from shared.settings import Settings
-from shared.turns import Failure, RetryPolicy, Said
-from shared.worker import Backlog, Worker
+from shared.core import clock, logs
+from shared.core.errors import ClaimLost, PostroomError
+from shared.core.settings import Settings
+from shared.db.engine.connection import open_connection
+from shared.db.engine.group_commit import Writer
+from shared.db.queue import claims, events, messages, sessions
+from shared.db.queue import ready as waiting
+from shared.db.queue.claims import Claim
+from shared.db.queue.message_row import Message
+from shared.db.queue.ready import Ready
+from shared.db.queue.sessions import Session
+from shared.db.roster import agents, teams
+from shared.db.roster.agents import Agent
+from shared.queue import turns
+from shared.queue.turns import Failure, RetryPolicy, Said
+from shared.runtime import framework
+from shared.runtime.app import Handled, Held, check_tick, function_app
+from shared.runtime.kick import Kicker
+from shared.runtime.worker import Backlog, Worker
 
 log = logs.get()
 
@@ -84,7 +88,7 @@ class Dispatch:
         """We hold the lock, so whoever held a turn is gone: fail those turns, to be tried again."""
         now_ms = clock.now_ms()
         left = [claim.token for claim, _ in claims.running(self.reader)]
-        if ended := await asyncio.to_thread(remains.end, left):
+        if ended := await asyncio.to_thread(leftover_processes.end, left):
             log.warning("dispatch.remains_ended", processes=ended)
 
         def work(conn: apsw.Connection) -> list[Claim]:
@@ -224,7 +228,7 @@ class Dispatch:
             await self._end(claim, outcome)
         except asyncio.CancelledError:
             try:
-                await asyncio.to_thread(remains.end, [claim.token])
+                await asyncio.to_thread(leftover_processes.end, [claim.token])
             finally:  # also when it is cancelled once more, by a stop: nobody else would give them back
                 await self._give_back(claim)
                 self._backlog.forget()
@@ -271,7 +275,7 @@ class Dispatch:
                 async with asyncio.timeout(limit_s):
                     return await self._listen(claim, agent, session)
             except TimeoutError:
-                await asyncio.to_thread(remains.end, [claim.token])
+                await asyncio.to_thread(leftover_processes.end, [claim.token])
                 return Failure(f"no result within {limit_s:g} s")
         except PostroomError as error:
             return Failure(str(error), retryable=False)

@@ -15,18 +15,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared import clock, framework, intake, logs
 from shared.channels import registry
 from shared.channels.base import Channel, Received, WebhookReply, WebhookRequest
-from shared.db import dropped
-from shared.db.writer import Writer
-from shared.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
-from shared.kick import Kicker
-from shared.policy import Policy
-from shared.replication import Replication
-from shared.routing import Routed
-from shared.serving import Handled, Held, function_app, read_body
-from shared.settings import Settings
+from shared.core import clock, logs
+from shared.core.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
+from shared.core.policy import Policy
+from shared.core.settings import Settings
+from shared.db.access import dropped
+from shared.db.engine.group_commit import Writer
+from shared.inbound import events
+from shared.replica.sync import Replication
+from shared.routing.router import Routed
+from shared.runtime import framework
+from shared.runtime.app import Handled, Held, function_app, read_body
+from shared.runtime.kick import Kicker
 
 log = logs.get()
 
@@ -52,7 +54,7 @@ class Ingest:
             return received.reply
 
         def work(conn: apsw.Connection) -> list[Routed]:
-            return [intake.take(conn, channel, event, self.policy, now_ms=now_ms) for event in news]
+            return [events.take(conn, channel, event, self.policy, now_ms=now_ms) for event in news]
 
         routed = await self.writer.run(work)
         self._kick_soon(*self._whom_to_kick(routed))

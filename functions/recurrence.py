@@ -12,11 +12,13 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shared import clock, framework, logs, series
-from shared.db.writer import Writer
-from shared.kick import Kicker
-from shared.serving import Handled, Held, check_tick, function_app
-from shared.settings import Settings
+from shared.core import clock, logs
+from shared.core.settings import Settings
+from shared.db.engine.group_commit import Writer
+from shared.queue import series
+from shared.runtime import framework
+from shared.runtime.app import Handled, Held, check_tick, function_app
+from shared.runtime.kick import Kicker
 
 log = logs.get()
 

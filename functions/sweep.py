@@ -19,32 +19,22 @@ import apsw
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shared import approving, clock, deciding, deliveries, framework, logs, turns
+from shared.access import requests
 from shared.channels import registry
-from shared.db import (
-    approvals,
-    checkpoints,
-    conversations,
-    dropped,
-    events,
-    messages,
-    meta,
-    pairings,
-    polled,
-    questions,
-    rates,
-    replays,
-    responses,
-    schedule_runs,
-    statistics,
-)
-from shared.db.connection import open_connection
-from shared.db.writer import Writer
-from shared.deliveries import Policy
-from shared.kick import Kicker
-from shared.serving import Handled, Held, check_tick, function_app
-from shared.settings import Settings
-from shared.turns import RetryPolicy
+from shared.core import clock, logs
+from shared.core.settings import Settings
+from shared.db.access import approvals, dropped, pairings, questions, rates
+from shared.db.engine import checkpoints, meta, statistics
+from shared.db.engine.connection import open_connection
+from shared.db.engine.group_commit import Writer
+from shared.db.queue import conversations, events, fetched_responses, messages, replays, responses, schedule_runs
+from shared.inbound import decisions
+from shared.queue import deliveries, turns
+from shared.queue.deliveries import Policy
+from shared.queue.turns import RetryPolicy
+from shared.runtime import framework
+from shared.runtime.app import Handled, Held, check_tick, function_app
+from shared.runtime.kick import Kicker
 
 log = logs.get()
 
@@ -114,9 +104,9 @@ class Sweep:
         chores = {
             "analysed_tables": _analyse,
             "expired_questions": _all(partial(questions.expire, now_ms=now_ms)),
-            "expired_approvals": _all(partial(deciding.expire, now_ms=now_ms), limit=_FEW),
+            "expired_approvals": _all(partial(decisions.expire, now_ms=now_ms), limit=_FEW),
             "expired_pairings": _all(partial(pairings.expire, now_ms=now_ms)),
-            "shown_approvals": _walk(partial(approving.show_waiting, now_ms=now_ms), limit=_FEW),
+            "shown_approvals": _walk(partial(requests.show_waiting, now_ms=now_ms), limit=_FEW),
             "closed_conversations": _all(
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
@@ -127,7 +117,7 @@ class Sweep:
             "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms)),
             "given_up_responses": _walk(
                 partial(
-                    polled.give_up,
+                    fetched_responses.give_up,
                     adapters=registry.NAMES,
                     older_than_ms=old_ms,
                     forget_older_than_ms=past_ms,

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from infra.durations import parse_ms
-from shared import logs
-from shared.errors import PostroomError
+from shared.core import logs
+from shared.core.durations import parse_ms
+from shared.core.errors import PostroomError
 
 SECRET_HEADER = "X-Postroom-Tick"  # noqa: S105 - the header's name, not its value
 ANSWER_TIMEOUT_S = 10.0
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str]) -> int:
         return USAGE
     logs.configure("ticker")
     try:
-        from shared.settings import Settings  # not above, like the client below
+        from shared.core.settings import Settings  # not above, like the client below
 
         secret = Settings.load().tick_secret
     except PostroomError as error:
@@ -220,7 +220,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
-    from shared.http import HttpClient, NeverLeft, NoAnswer  # not above: who only reads the template has no use for it
+    from shared.runtime.http_client import (  # not above: who only reads the template has no use for it
+        HttpClient,
+        NeverLeft,
+        NoAnswer,
+    )
 
     client = HttpClient(answer_limit_s=ANSWER_TIMEOUT_S)
 

@@ -53,7 +53,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
-from shared.errors import ConfigInvalid
+from shared.core.errors import ConfigInvalid
 from spark_jobs import replicas
 from spark_jobs.replicas import Pin
 

@@ -36,8 +36,8 @@ from pyspark.sql import DataFrame, Row, SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType  # noqa: E402
 
-from shared import clock  # noqa: E402
-from shared.errors import ConfigInvalid, InUse, PostroomError  # noqa: E402
+from shared.core import clock  # noqa: E402
+from shared.core.errors import ConfigInvalid, InUse, PostroomError  # noqa: E402
 from spark_jobs.datasource import open_replica  # noqa: E402
 from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing, ReplicaUnreachable, pinned  # noqa: E402
 from spark_jobs.session import session  # noqa: E402

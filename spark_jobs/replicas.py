@@ -6,8 +6,8 @@ an endpoint that is away is told within seconds (the program retries silently fo
 database means the latest commit, and the restored copies lie in a private cache that readers on one host share.
 
 The URL of a replica stays, while each restore of the writer begins a new history (*epoch*) under a prefix of its own;
-``lease.json`` at the URL says which is the present one (``shared/pointer.py``). A pin names its epoch. The URL of a
-prefix is accepted as well, and that of a replica from before there were epochs.
+``lease.json`` at the URL says which is the present one (``shared/replica/lease_record.py``). A pin names its epoch.
+The URL of a prefix is accepted as well, and that of a replica from before there were epochs.
 
 - A cached file never changes, so it may be opened with ``immutable=1``. It holds people's messages: 0600 in 0700.
 - Credentials come from the environment (``AWS_ACCESS_KEY_ID`` ...) or its files, never from the URL, which is pickled
@@ -50,10 +50,10 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from shared import pointer
-from shared.bucket import StoreRefused, StoreUnreachable, is_loopback, open_store
-from shared.credentials import CredentialsMissing, CredentialsUnreachable
-from shared.errors import ConfigInvalid, PermanentError, RetryableError
+from shared.core.errors import ConfigInvalid, PermanentError, RetryableError
+from shared.replica import lease_record
+from shared.replica.credentials import CredentialsMissing, CredentialsUnreachable
+from shared.replica.object_store import StoreRefused, StoreUnreachable, is_loopback, open_store
 
 CACHE_BYTES = 10 * 2**30
 CACHE_DAYS = 7
@@ -121,7 +121,7 @@ class Pin:
     @property
     def source(self) -> str:
         """The URL that Litestream is told."""
-        return pointer.at(self.url, self.epoch)
+        return lease_record.at(self.url, self.epoch)
 
     @property
     def key(self) -> str:
@@ -162,7 +162,7 @@ def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | No
     epochs = _epochs(url)
     if at is not None:
         return _resolve_timestamp(url, epochs, at)
-    source = pointer.at(url, epochs[-1][0])
+    source = lease_record.at(url, epochs[-1][0])
     pin = _resolve_txid(source, asked) if asked is not None else _plan(source)
     if pin is None:
         raise _missing(url)
@@ -176,8 +176,8 @@ def _epochs(url: str) -> list[tuple[str, int]]:
     """
     try:
         store = open_store(url, _environment(url))
-        there = pointer.read(store)
-        found = [("", 0)] if there is None else [(at.prefix, at.began_at) for at in pointer.places(store, there)]
+        there = lease_record.read(store)
+        found = [("", 0)] if there is None else [(at.prefix, at.began_at) for at in lease_record.places(store, there)]
     except (StoreUnreachable, CredentialsUnreachable) as error:
         raise ReplicaUnreachable(str(error)) from None
     except CredentialsMissing as error:
@@ -311,7 +311,7 @@ def _resolve_timestamp(url: str, epochs: list[tuple[str, int]], at: datetime) ->
     begun = [epoch for epoch in epochs if epoch[1] <= at.timestamp() * 1000] or epochs[:1]
     for number, (epoch, _) in enumerate(reversed(begun), 1):
         try:
-            pin = _last_before(pointer.at(url, epoch), at)
+            pin = _last_before(lease_record.at(url, epoch), at)
             return Pin(url, pin.txid, pin.timestamp, epoch)
         except PositionMissing:
             if number == len(begun):

@@ -22,7 +22,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from shared.errors import ConfigInvalid
+from shared.core.errors import ConfigInvalid
 from spark_jobs.datasource import PUSHDOWN, register
 
 _ROOT = Path(__file__).resolve().parent.parent

@@ -5,13 +5,14 @@ from typing import Any
 
 import apsw
 
-from shared import approving, people
-from shared.approving import Asked
+from shared.access import people, requests
+from shared.access.requests import Asked
 from shared.channels.base import Event
-from shared.db import chats, users, wirings
-from shared.db.connection import rows, transaction
-from shared.db.users import User
-from shared.policy import Policy
+from shared.core.policy import Policy
+from shared.db.access import users
+from shared.db.access.users import User
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import chats, wirings
 from tests.support import NOW
 
 POLICY = Policy(approval_life_ms=1_000_000)
@@ -46,7 +47,7 @@ def ask_sender(conn: apsw.Connection, what: Event, agent: str = "assistant", now
     with transaction(conn):
         place = wirings.of_place(conn, "telegram", what.platform_id or "")
         assert place is not None
-        return approving.ask_sender(conn, place, what, agent, policy=POLICY, now_ms=now_ms)
+        return requests.ask_sender(conn, place, what, agent, policy=POLICY, now_ms=now_ms)
 
 
 def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> Asked:
@@ -54,7 +55,7 @@ def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> Asked:
     with transaction(conn):
         place, is_group = what.platform_id or "", what.is_group
         chat = chats.ensure(conn, "telegram", place, is_group=is_group, sender_policy=POLICY.of_new_chats, now_ms=NOW)
-        return approving.ask_chat(conn, chat, what, policy=POLICY, now_ms=now_ms)
+        return requests.ask_chat(conn, chat, what, policy=POLICY, now_ms=now_ms)
 
 
 def shown(conn: apsw.Connection) -> list[tuple[str, dict[str, Any]]]:

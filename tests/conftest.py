@@ -3,9 +3,9 @@ import shutil
 import hypothesis
 import pytest
 
-from shared.db import connection
-from shared.db.connection import open_connection
-from shared.db.migrate import migrate
+from shared.db.engine import connection
+from shared.db.engine.connection import open_connection
+from shared.roster.new_database import prepare_database
 
 # A busy machine is no failure of a property.
 hypothesis.settings.register_profile("unhurried", deadline=None)
@@ -16,7 +16,7 @@ hypothesis.settings.load_profile("unhurried")
 def fresh_database(tmp_path_factory):
     """A migrated file, made once: the tests work on copies."""
     path = tmp_path_factory.mktemp("fresh") / "fresh.db"
-    migrate(path)
+    prepare_database(path)
     return path
 
 

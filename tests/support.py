@@ -13,12 +13,13 @@ from typing import Any
 
 import apsw
 
-from shared import wiring
-from shared.db import agents, chats, claims, messages, responses, sessions
-from shared.db.claims import Claim
-from shared.db.connection import rows, transaction
-from shared.db.messages import NewMessage
-from shared.db.responses import NewResponse
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import claims, messages, responses, sessions
+from shared.db.queue.claims import Claim
+from shared.db.queue.messages import NewMessage
+from shared.db.queue.responses import NewResponse
+from shared.db.roster import agents, chats
+from shared.roster import wirings
 
 NOW = 1_800_000_000_000  # 2027-01-15T08:00:00Z
 LEASE = 30_000
@@ -53,7 +54,7 @@ def make_session(
 def wire(conn: apsw.Connection, chat_id: int, agent: str = "assistant", *, policy: str = "drop", **values: Any) -> None:
     """Let *agent* answer in the chat."""
     with transaction(conn):
-        wiring.connect(conn, chat_id, agent, {"ignored_message_policy": policy, **values}, now_ms=NOW)
+        wirings.connect(conn, chat_id, agent, {"ignored_message_policy": policy, **values}, now_ms=NOW)
 
 
 def put(
@@ -155,7 +156,7 @@ def race(db: Path, script: str, arguments: Sequence[Sequence[object]]) -> list[s
     Args:
         script: Python; it finds ``conn`` open, ``transaction`` imported, and its own arguments from ``sys.argv[2]`` on.
     """
-    head = "import sys, pathlib\nfrom shared.db.connection import open_connection, transaction\n"
+    head = "import sys, pathlib\nfrom shared.db.engine.connection import open_connection, transaction\n"
     program = head + "conn = open_connection(pathlib.Path(sys.argv[1]))\n" + script
     gate = Path(f"{db}-gate")
     with gate.open("w") as closed:

@@ -1,6 +1,6 @@
 """Fake Telegram and fake Discord: they behave like the real ones, as far as the reference of each says how."""
 
-from .config import Clock, Flood, PlatformsConfig, SystemClock
-from .server import Platforms
+from emulator.platforms.config import Clock, Flood, PlatformsConfig, SystemClock
+from emulator.platforms.server import Platforms
 
 __all__ = ["Clock", "Flood", "Platforms", "PlatformsConfig", "SystemClock"]

@@ -12,15 +12,15 @@ from typing import Any
 
 from aiohttp import web
 
-from .bus import Bus, News
-from .control import find_chat, optional, platform_of, read_json, text
-from .discord_interactions import Interactions
-from .discord_people import DiscordPeople
-from .store import Store
-from .telegram_people import TelegramPeople
-from .view import View
+from emulator.platforms.bus import Bus, News
+from emulator.platforms.control import find_chat, optional, platform_of, read_json, text
+from emulator.platforms.discord.interactions import Interactions
+from emulator.platforms.discord.people import DiscordPeople
+from emulator.platforms.page_data import View
+from emulator.platforms.store import Store
+from emulator.platforms.telegram.people import TelegramPeople
 
-PAGE = Path(__file__).parent.parent / "chat.html"
+PAGE = Path(__file__).with_name("chat.html")
 PING_S = 15
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:;"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from shared import clock
+from shared.core import clock
 
 
 class Clock(Protocol):

@@ -37,18 +37,17 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
-from shared.errors import ConfigInvalid
-
-from .bus import Bus
-from .discord import Discord
-from .discord_interactions import Interactions
-from .discord_people import DiscordPeople
-from .faults import Fault, Faults
-from .impossible import Impossible
-from .store import Chat, Platform, Store
-from .telegram import Telegram
-from .telegram_people import TelegramPeople
-from .view import View
+from emulator.platforms.bus import Bus
+from emulator.platforms.discord.api import Discord
+from emulator.platforms.discord.interactions import Interactions
+from emulator.platforms.discord.people import DiscordPeople
+from emulator.platforms.errors import Impossible
+from emulator.platforms.faults import Fault, Faults
+from emulator.platforms.page_data import View
+from emulator.platforms.store import Chat, Platform, Store
+from emulator.platforms.telegram.api import Telegram
+from emulator.platforms.telegram.people import TelegramPeople
+from shared.core.errors import ConfigInvalid
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -5,21 +5,20 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from shared.errors import ConfigInvalid
-
-from .bus import Bus
-from .cast import BOT_USERNAME, discord_app, settle, telegram_bot
-from .chat_page import ChatPage
-from .config import PlatformsConfig
-from .control import Control, plain_errors
-from .discord import Discord
-from .discord_calls import MAX_BODY_BYTES
-from .discord_interactions import Interactions
-from .discord_people import DiscordPeople
-from .store import Store
-from .telegram import Telegram
-from .telegram_people import TelegramPeople
-from .view import View
+from emulator.platforms.bus import Bus
+from emulator.platforms.chat_page import ChatPage
+from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.control import Control, plain_errors
+from emulator.platforms.discord.api import Discord
+from emulator.platforms.discord.calls import MAX_BODY_BYTES
+from emulator.platforms.discord.interactions import Interactions
+from emulator.platforms.discord.people import DiscordPeople
+from emulator.platforms.initial_people import BOT_USERNAME, discord_app, settle, telegram_bot
+from emulator.platforms.page_data import View
+from emulator.platforms.store import Store
+from emulator.platforms.telegram.api import Telegram
+from emulator.platforms.telegram.people import TelegramPeople
+from shared.core.errors import ConfigInvalid
 
 ALLOWED_UPDATES = (
     "message",

@@ -4,7 +4,7 @@ from functools import cache
 from importlib import import_module
 
 from shared.agents.base import Provider
-from shared.errors import UnknownName
+from shared.core.errors import UnknownName
 
 _MODULES = {
     "command": "shared.agents.providers.command",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from shared.http import Client
+from shared.runtime.http_client import Client
 
 Kind = Literal[
     "message", "command", "edit", "callback", "modal", "autocomplete",

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from shared.errors import OutcomeUnknown, PermanentError, PostroomError, RateLimited, RetryableError
-from shared.http import Client, NeverLeft, NoAnswer
+from shared.core.errors import OutcomeUnknown, PermanentError, PostroomError, RateLimited, RetryableError
+from shared.runtime.http_client import Client, NeverLeft, NoAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from functools import cache
 from importlib import import_module
 
 from shared.channels.base import Channel, Traits
-from shared.errors import UnknownName
+from shared.core.errors import UnknownName
 
 _MODULES = {
-    "discord": "shared.channels.discord",
-    "telegram": "shared.channels.telegram",
+    "discord": "shared.channels.discord.channel",
+    "telegram": "shared.channels.telegram.channel",
 }
 _TRAITS = {
     "discord": Traits(has_threads=True, direct_by_sender=False, has_buttons=True),

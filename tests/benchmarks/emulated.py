@@ -37,7 +37,7 @@ def run(scale: Scale) -> Iterator[Line]:
 @contextlib.contextmanager
 def _running(state: Path) -> Iterator[tuple[int, float]]:
     """Its process, and the seconds that it says it took."""
-    command = [sys.executable, "-m", "emulator.cli", "run", "--state", str(state), "--port", "0", "--log", "json"]
+    command = [sys.executable, "-m", "emulator", "run", "--state", str(state), "--port", "0", "--log", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             lines = iter(process.stdout.readline, "") if process.stdout else iter(())

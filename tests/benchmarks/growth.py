@@ -12,8 +12,8 @@ from pathlib import Path
 import apsw
 import uvloop
 
-from shared.db.connection import open_connection, rows, scalar
-from shared.db.migrate import migrate
+from shared.db.engine.connection import open_connection, rows, scalar
+from shared.roster.new_database import prepare_database
 from tests.benchmarks import client
 from tests.benchmarks.client import Connection, connections, load
 from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, interleave, percentile, rate, ratios
@@ -45,7 +45,7 @@ def grown(scale: Scale) -> Path:
 
 def build(path: Path, count: int, *, created_at: int) -> None:
     """*count* each of completed messages, acked answers, events and lines of history, over a thousand chats."""
-    migrate(path)
+    prepare_database(path)
     wired = wire(path, [(echo_agent(f"agent-{number % AGENTS}"), 10_000 + number) for number in range(_CHATS)])
     conn = apsw.Connection(str(path))
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from shared.db.connection import open_connection, rows
+from shared.db.engine.connection import open_connection, rows
 from tests.benchmarks import client
 from tests.benchmarks.client import Connection, connections
 from tests.benchmarks.measure import Line, Scale, Spread, at_most, memory_mb, must_be, percentile

@@ -8,10 +8,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from shared import clock, framework
 from shared.channels import registry
 from shared.channels.base import WebhookRequest
-from shared.serving import Handled, function_app, read_body
+from shared.core import clock
+from shared.runtime import framework
+from shared.runtime.app import Handled, function_app, read_body
 
 
 async def _webhook(request: Request) -> Response:

@@ -12,20 +12,10 @@ from typing import NamedTuple
 
 import apsw
 
-from shared.db.connection import rows
-from shared.kick import Kicker
+from shared.db.engine.connection import rows
+from shared.runtime.kick import Kicker
 from tests.benchmarks.crew import crew, wait_until
-from tests.benchmarks.measure import (
-    Line,
-    Scale,
-    Spread,
-    at_least,
-    at_most,
-    interleave,
-    must_be,
-    percentile,
-    ratios,
-)
+from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, interleave, must_be, percentile, ratios
 from tests.benchmarks.raw import Raw
 from tests.benchmarks.store import NOW, TEXT, Store
 from tests.benchmarks.system import System

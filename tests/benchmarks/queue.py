@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from shared.db.connection import rows
+from shared.db.engine.connection import rows
 from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, interleave, rate, ratios
 from tests.benchmarks.peers import peers
 from tests.benchmarks.raw import Raw

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from shared.db.connection import transaction
+from shared.db.engine.connection import transaction
 from tests.benchmarks.measure import Line, Scale, Spread, at_most, must_be, percentile, ratios
 from tests.benchmarks.store import Store
 from tests.benchmarks.system import System, forced_snapshots

@@ -7,14 +7,16 @@ from typing import NamedTuple
 
 import apsw
 
-from shared import wiring
-from shared.db import agents, chats, claims, messages, sessions, waiting
-from shared.db.agents import Agent
-from shared.db.claims import Claim
-from shared.db.connection import open_connection, transaction
-from shared.db.messages import NewMessage
-from shared.db.migrate import migrate
-from shared.turns import Said, settle
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.queue import claims, messages, sessions
+from shared.db.queue import ready as waiting
+from shared.db.queue.claims import Claim
+from shared.db.queue.messages import NewMessage
+from shared.db.roster import agents, chats
+from shared.db.roster.agents import Agent
+from shared.queue.turns import Said, settle
+from shared.roster import wirings
+from shared.roster.new_database import prepare_database
 
 NOW = 1_760_000_000_000
 LEASE_MS = 30_000
@@ -48,7 +50,7 @@ class Store:
         prefix: str = "7100200300",
         clock: Callable[[], int] = lambda: NOW,
     ) -> None:
-        migrate(path)
+        prepare_database(path)
         self.path = path
         self.conn = open_connection(path)
         self.conn.execute(f"PRAGMA synchronous = {synchronous}")
@@ -186,7 +188,7 @@ def _wired(conn: apsw.Connection, agent: Agent, chat: int) -> Place:
     if agents.get(conn, agent.id) is None:
         agents.save(conn, agent, now_ms=NOW)
     place = _place(conn, agent.id, chat)
-    wiring.connect(conn, place.chat, agent.id, now_ms=NOW)
+    wirings.connect(conn, place.chat, agent.id, now_ms=NOW)
     return place
 
 

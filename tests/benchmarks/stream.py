@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import uvloop
 
-from shared.db import events
-from shared.db.connection import open_connection, transaction
-from shared.kick import Kicker
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.queue import events
+from shared.runtime.kick import Kicker
 from tests.benchmarks.crew import crew
 from tests.benchmarks.measure import Line, Scale, Spread, at_most, must_be, percentile
 from tests.benchmarks.system import System

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from shared import permit
-from shared.db.migrate import migrate
+from shared.replica import sync_permit
+from shared.roster.new_database import prepare_database
 from tests.benchmarks.measure import cpu_s
 
 SECRET = "benchmark-secret"
@@ -55,7 +55,7 @@ class System:
         }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ports: dict[str, int] = {}
-        migrate(self.db)
+        prepare_database(self.db)
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +102,7 @@ class System:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"litestream is not there: {log.read_text()[-500:]}")
             time.sleep(0.02)
-        permit.give(self.control, math.inf)  # as the keeper would, who is not measured here
+        sync_permit.give(self.control, math.inf)  # as the keeper would, who is not measured here
         return log
 
     def s3(self) -> tuple[str, dict[str, str]]:
@@ -111,7 +111,7 @@ class System:
             port = sock.getsockname()[1]
             self._processes["s3"] = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "emulator.s3", "--fd", str(sock.fileno())),
+                    *(sys.executable, "-m", "emulator.storage.s3_server", "--fd", str(sock.fileno())),
                     *("--dir", str(self.folder / "s3"), "--bucket", BUCKET),
                 ],
                 env=self.environment,

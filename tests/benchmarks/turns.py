@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import uvloop
 
-from shared.db.agents import Agent
-from shared.db.connection import open_connection, rows
-from shared.kick import Listener
+from shared.db.engine.connection import open_connection, rows
+from shared.db.roster.agents import Agent
+from shared.runtime.kick import Listener
 from tests.benchmarks import client
 from tests.benchmarks.client import Load, connections, load
 from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, percentile, ratios

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from shared import clock
-from shared.db.connection import rows
+from shared.core import clock
+from shared.db.engine.connection import rows
 from tests.benchmarks.growth import build
 from tests.benchmarks.measure import Line, Scale, Spread, at_most, ms
 from tests.benchmarks.replicated import Paced

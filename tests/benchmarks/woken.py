@@ -8,8 +8,8 @@ from pathlib import Path
 import uvloop
 
 from functions.dispatch import Dispatch, Running
-from shared import logs
-from shared.settings import Settings
+from shared.core import logs
+from shared.core.settings import Settings
 
 _OUT = os.dup(1)
 

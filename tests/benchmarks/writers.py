@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import uvloop
 
-from shared.db.writer import Writer
+from shared.db.engine.group_commit import Writer
 from tests.benchmarks.crew import crew, wait_until
 from tests.benchmarks.measure import Line, Scale, Slice, Spread, at_least, at_most, interleave, must_be, ratios
 from tests.benchmarks.store import Store

@@ -44,7 +44,7 @@ class System:
         """Return when every part is up."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "emulator.cli", "run", "--state", self.state, "--port", "0", "--log", "json"],
+                [sys.executable, "-m", "emulator", "run", "--state", self.state, "--port", "0", "--log", "json"],
                 cwd=self._project,
                 stdout=log,
                 stderr=log,

@@ -186,7 +186,7 @@ def test_it_does_so_again_and_again(tmp_path: Path, dice: random.Random) -> None
 def test_what_was_acknowledged_before_and_after_functions_were_killed_outlives_them_too(
     tmp_path: Path, dice: random.Random
 ) -> None:
-    """By chance some die in a commit; ``tests/infra/test_checkpoints.py`` has one that surely does."""
+    """By chance some die in a commit; ``tests/infra/litestream/test_checkpoints.py`` has one that surely does."""
     acknowledged: set[str] = set()
     with running(tmp_path / "state", "replicated", timeout_ms=8000) as system:
         for life in range(1, 4):

@@ -138,7 +138,7 @@ def copy_project(target: Path) -> Path:
 def command(project: Path, *arguments: str, limit_s: float = 180, **more: Any) -> "subprocess.CompletedProcess[str]":
     """``emulator ARGUMENTS`` to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "emulator.cli", *arguments],
+        [sys.executable, "-m", "emulator", *arguments],
         cwd=project,
         env=clean_environment() | more.pop("env", {}),
         capture_output=True,
@@ -154,7 +154,7 @@ def launch(project: Path, *arguments: str) -> Emulator:
     output = project / "output.txt"
     with output.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "emulator.cli", "run", "--port", "0", *arguments],
+            [sys.executable, "-m", "emulator", "run", "--port", "0", *arguments],
             cwd=project,
             env=clean_environment(),
             stdout=stream,

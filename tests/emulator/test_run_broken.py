@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.cli import _first_of
+from emulator.cli.main import _first_of
 from tests.emulator.harness import Emulator, command, launch, wait_gone, wait_until
 
 
@@ -100,7 +100,7 @@ def test_a_fork_server_whose_supervisor_is_gone_ends_quietly(project: Path) -> N
     ours.close()
     with theirs:
         ended = subprocess.run(
-            [sys.executable, "-m", "emulator.zygote", str(theirs.fileno()), str(os.getpid())],
+            [sys.executable, "-m", "emulator.processes.fork_server", str(theirs.fileno()), str(os.getpid())],
             cwd=project,
             pass_fds=[theirs.fileno()],
             capture_output=True,

@@ -32,7 +32,7 @@ def test_the_first_start_takes_the_file_and_the_next_says_that_they_differ(emula
         ["coder", "coder", "echo", "1", "Asia/Tokyo"],
         ["front", "Front", "echo", "1", "Asia/Tokyo", "default"],
     ]
-    nested = (sys.executable, "-m", "emulator.cli", "agents", "list")
+    nested = (sys.executable, "-m", "emulator", "agents", "list")
     assert command(project, "exec", "--state", "elsewhere", "--", *nested).stdout == listed.stdout
     assert first.stop() == 0
 

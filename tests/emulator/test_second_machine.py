@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from shared import pointer
-from shared.bucket import Store, open_store
+from shared.replica import lease_record
+from shared.replica.object_store import Store, open_store
 from tests.emulator.harness import ROOT, Emulator, command, wait_gone
-from tests.emulator.test_s3 import ENVIRONMENT, s3_server
+from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 
 pytestmark = pytest.mark.e2e
 
 
 def taken_by_another(store: Store) -> None:
     """Somebody else writes himself into the lease."""
-    found = store.get(pointer.NAME)
+    found = store.get(lease_record.NAME)
     assert found is not None
-    there = pointer.Pointer.load(found.body)
+    there = lease_record.Pointer.load(found.body)
     other = replace(there, owner="owner_x", token="x", host="elsewhere", is_released=False)
-    store.put(pointer.NAME, other.dump(), replacing=found.tag)
+    store.put(lease_record.NAME, other.dump(), replacing=found.tag)
 
 
 def test_another_machine_is_refused_and_an_emulator_that_lost_the_lease_ends(

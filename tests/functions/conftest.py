@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from shared.channels import registry
-from shared.settings import Settings
+from shared.core.settings import Settings
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,12 @@ import pytest
 
 from functions import api
 from functions.dispatch import Dispatch
-from shared import turns
-from shared.db import responses
-from shared.db.connection import rows, transaction
-from shared.errors import ClaimLost
-from shared.settings import Settings
-from shared.turns import Failure, RetryPolicy, Said
+from shared.core.errors import ClaimLost
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import responses
+from shared.queue import turns
+from shared.queue.turns import Failure, RetryPolicy, Said
 from tests.functions.client import ask, call, get, post
 from tests.support import NOW, answer, column, dump, make_agent, make_chat, put, row, take, wire
 

@@ -10,9 +10,9 @@ import pytest
 from functions import deliver
 from functions.deliver import Deliver
 from shared.channels import registry
-from shared.db.connection import rows, transaction
-from shared.http import NeverLeft, NoAnswer
-from shared.settings import Settings
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, transaction
+from shared.runtime.http_client import NeverLeft, NoAnswer
 from tests.played import Played
 from tests.support import TICK, answer, column, put, row
 

@@ -7,11 +7,11 @@ import time
 import httpx
 import pytest
 
-from shared import deliveries
 from shared.channels import registry
-from shared.db import chats
-from shared.db.connection import rows, transaction
-from shared.deliveries import Policy
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import chats
+from shared.queue import deliveries
+from shared.queue.deliveries import Policy
 from tests.functions.test_deliver import LONG, Platform, hang, refuse, sent, service_of, step, worked
 from tests.support import NOW, answer, column, make_chat, row
 

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from functions.deliver import Deliver
-from shared import clock, deliveries
-from shared.db.connection import rows, transaction
-from shared.deliveries import Policy
-from shared.settings import Settings
+from shared.core import clock
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, transaction
+from shared.queue import deliveries
+from shared.queue.deliveries import Policy
 from tests.functions.test_deliver import Platform, hang, sent
 from tests.played import Played
 from tests.support import answer, column

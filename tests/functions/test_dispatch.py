@@ -9,11 +9,13 @@ import pytest
 from functions import dispatch
 from functions.dispatch import Dispatch, Running
 from infra.processes import is_alive
-from shared import clock, turns
-from shared.db import agents, messages
-from shared.db.connection import rows, transaction
-from shared.kick import Kicker
-from shared.settings import Settings
+from shared.core import clock
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import messages
+from shared.db.roster import agents
+from shared.queue import turns
+from shared.runtime.kick import Kicker
 from tests.support import TICK, column, make_agent, put, row, take
 
 STATUS = "SELECT status FROM messages ORDER BY id"

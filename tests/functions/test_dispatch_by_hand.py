@@ -10,11 +10,11 @@ import pytest
 
 from functions.dispatch import Dispatch
 from infra.processes import is_alive
-from shared import clock
-from shared.db import messages
-from shared.db.connection import open_connection, rows, transaction
-from shared.errors import WrongState
-from shared.settings import Settings
+from shared.core import clock
+from shared.core.errors import WrongState
+from shared.core.settings import Settings
+from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.queue import messages
 from tests.support import column, make_agent, put, row
 
 STATUS = "SELECT status FROM messages ORDER BY id"

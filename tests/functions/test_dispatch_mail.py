@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from functions.dispatch import Dispatch
-from shared import mailbox, rooms
-from shared.db import teams
-from shared.db.connection import rows, transaction
-from shared.db.teams import Team
-from shared.settings import Settings
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import teams
+from shared.db.roster.teams import Team
+from shared.queue import mailbox, rooms
 from tests.support import NOW, column, make_agent, put
 
 OPEN = "SELECT count(*) FROM messages WHERE trigger = 1 AND status <> 'completed'"

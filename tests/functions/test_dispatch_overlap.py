@@ -3,11 +3,12 @@
 import asyncio
 
 from functions.dispatch import Dispatch
-from shared import clock, turns
-from shared.db import waiting
-from shared.db.connection import transaction
-from shared.settings import Settings
-from shared.turns import RetryPolicy
+from shared.core import clock
+from shared.core.settings import Settings
+from shared.db.engine.connection import transaction
+from shared.db.queue import ready as waiting
+from shared.queue import turns
+from shared.queue.turns import RetryPolicy
 from tests.support import NOW, column, make_agent, put
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from functions.dispatch import Dispatch
 from infra.processes import is_alive
-from shared import clock, mailbox
-from shared.db.connection import rows, transaction
-from shared.kick import Kicker
-from shared.settings import Settings
+from shared.core import clock
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, transaction
+from shared.queue import mailbox
+from shared.runtime.kick import Kicker
 from tests.support import column, make_agent, put
 
 STATES = "SELECT message, status, retry_count FROM messages ORDER BY id"

@@ -11,11 +11,15 @@ import pytest
 from nacl.signing import SigningKey
 
 from functions import ingest
-from shared import people, permit, wiring
-from shared.db import chats, connection, users
-from shared.db.connection import rows, transaction
-from shared.errors import ConfigInvalid
-from shared.kick import Listener
+from shared.access import people
+from shared.core.errors import ConfigInvalid
+from shared.db.access import users
+from shared.db.engine import connection
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import chats
+from shared.replica import sync_permit
+from shared.roster import wirings
+from shared.runtime.kick import Listener
 from tests.support import NOW, column, dump, row
 
 EVENTS = Path(__file__).parents[1] / "events"
@@ -219,7 +223,7 @@ def discord_chat(conn):
             owner = users.ensure(conn, "discord", "9", name="Olga", now_ms=NOW)
             people.grant(conn, owner.id, "owner", None, by="test", now_ms=NOW)
             chat = chats.ensure(conn, "discord", DM, is_group=False, sender_policy=sender_policy, now_ms=NOW)
-            wiring.connect(conn, chat.id, "assistant", now_ms=NOW)
+            wirings.connect(conn, chat.id, "assistant", now_ms=NOW)
 
     return make
 
@@ -260,7 +264,7 @@ def test_deliver_is_kicked_for_a_word_of_our_own(serving, environment, conn, mon
     update = json.loads(PRIVATE)
     with transaction(conn):
         chat = chats.ensure(conn, "telegram", "5000000001", is_group=False, sender_policy="public", now_ms=NOW)
-        wiring.connect(conn, chat.id, "assistant", now_ms=NOW)
+        wirings.connect(conn, chat.id, "assistant", now_ms=NOW)
 
     async def go():
         async with serving(ingest) as client:
@@ -316,7 +320,7 @@ def replicated(serving, environment, monkeypatch, conn):
     monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
     monkeypatch.setenv("POSTROOM_REPLICATION_TIMEOUT_MS", "60000")
     monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(environment / "l.sock"))
-    permit.give(environment / "l.sock", math.inf)
+    sync_permit.give(environment / "l.sock", math.inf)
 
     @contextlib.asynccontextmanager
     async def run():

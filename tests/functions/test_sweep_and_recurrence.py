@@ -9,24 +9,17 @@ from functions.deliver import Deliver
 from functions.dispatch import Dispatch
 from functions.recurrence import Recurrence
 from functions.sweep import Sweep
-from shared import approving, pairing, turns
-from shared.db import (
-    approvals,
-    claims,
-    conversations,
-    dropped,
-    events,
-    meta,
-    questions,
-    rates,
-    responses,
-    schedule_runs,
-)
-from shared.db.connection import rows, transaction
-from shared.errors import ClaimLost
-from shared.kick import Listener
-from shared.settings import Settings
-from shared.turns import Said
+from shared.access import requests
+from shared.core.errors import ClaimLost
+from shared.core.settings import Settings
+from shared.db.access import approvals, dropped, questions, rates
+from shared.db.engine import meta
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import claims, conversations, events, responses, schedule_runs
+from shared.inbound import pairing
+from shared.queue import turns
+from shared.queue.turns import Said
+from shared.runtime.kick import Listener
 from tests.asking import LATE, POLICY, person
 from tests.support import LEASE, NOW, TICK, answer, column, dump, make_session, put, row, take
 
@@ -295,7 +288,7 @@ def test_what_nobody_decided_is_told_on_its_card_and_to_who_asked_and_who_does_b
     person(conn, "1", "owner")
     _, session = make_session(conn)
     with transaction(conn):
-        approving.ask_tool(conn, session, "assistant", "shell", {"command": "ls"}, policy=POLICY, now_ms=NOW)
+        requests.ask_tool(conn, session, "assistant", "shell", {"command": "ls"}, policy=POLICY, now_ms=NOW)
     listeners = [Listener(environment, name) for name in ("dispatch", "deliver")]
     assert done(sweep_at(LATE)) == {"expired_approvals": 1}
     for listener in listeners:
@@ -309,7 +302,7 @@ def test_what_nobody_decided_is_told_on_its_card_and_to_who_asked_and_who_does_b
 def test_who_can_be_asked_by_now_is(conn):
     _, session = make_session(conn)
     with transaction(conn):
-        approving.ask_tool(conn, session, "assistant", "shell", {}, policy=POLICY, now_ms=NOW)
+        requests.ask_tool(conn, session, "assistant", "shell", {}, policy=POLICY, now_ms=NOW)
     assert done(sweep_at(NOW)) == {}
     person(conn, "1", "owner")
     assert done(sweep_at(NOW)) == {"shown_approvals": 1}

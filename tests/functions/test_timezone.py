@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from functions import api
-from shared.db.connection import open_connection
-from shared.db.migrate import migrate
-from shared.errors import ConfigInvalid
-from shared.settings import Settings
+from shared.core.errors import ConfigInvalid
+from shared.core.settings import Settings
+from shared.db.engine.connection import open_connection
+from shared.roster.new_database import prepare_database
 from tests.support import column
 
 
@@ -38,7 +38,7 @@ def test_a_new_agent_lives_in_it_unless_it_names_its_own(serving, conn, named, u
 
 
 def test_so_does_the_first_agent_of_a_new_database(tmp_path):
-    migrate(tmp_path / "new.db", timezone=Settings.load().timezone)
+    prepare_database(tmp_path / "new.db", timezone=Settings.load().timezone)
     conn = open_connection(tmp_path / "new.db")
     assert column(conn, "SELECT timezone FROM agents") == ["Asia/Tokyo"]
     conn.close()

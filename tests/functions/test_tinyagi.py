@@ -14,11 +14,11 @@ import pytest
 
 from functions import api
 from functions.dispatch import Dispatch
-from shared.db import events
-from shared.db.connection import open_connection
-from shared.rest.feed import Feed
-from shared.rest.reminders import Reminders
-from shared.settings import Settings
+from shared.core.settings import Settings
+from shared.db.engine.connection import open_connection
+from shared.db.queue import events
+from shared.rest.live.feed import Feed
+from shared.rest.live.unfetched_responses import Reminders
 from tests.functions.client import ask, call, frames, get, post, stream
 from tests.support import answer, column, make_agent, make_chat, put, take, wire
 

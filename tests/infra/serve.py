@@ -3,9 +3,9 @@
 import socket
 import sys
 
-from infra import runner
+from infra.runner import serve
 
 if __name__ == "__main__":
     _, name, fd, timeout_ms = sys.argv
     sock = socket.socket(fileno=int(fd))
-    sys.exit(runner.serve(name, sock=sock, timeout_ms=int(timeout_ms), package="tests.infra.samples"))
+    sys.exit(serve.serve(name, sock=sock, timeout_ms=int(timeout_ms), package="tests.infra.samples"))

@@ -19,14 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
-from spark_jobs.datasource import (
-    PUSHDOWN,
-    LitestreamReader,
-    OptionInvalid,
-    choose_fields,
-    describe,
-    open_replica,
-)
+from spark_jobs.datasource import PUSHDOWN, LitestreamReader, OptionInvalid, choose_fields, describe, open_replica
 
 pytestmark = pytest.mark.spark
 

@@ -27,10 +27,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.agents import remains
+from shared.agents import leftover_processes
 from shared.agents.base import Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
 from shared.agents.program import Program
-from shared.errors import ConfigInvalid
+from shared.core.errors import ConfigInvalid
 
 _LINE_LIMIT = 1024 * 1024  # bytes of one line
 _OUTPUT_LIMIT = 8 * 1024 * 1024  # bytes of a whole run
@@ -91,7 +91,7 @@ async def _start(config: CommandConfig, turn: Turn) -> Program:
     return await Program.start(
         config.command,
         folder=turn.folder,
-        environment={**environment, "POSTROOM_AGENT_ID": turn.agent, **config.env, remains.MARK: turn.token},
+        environment={**environment, "POSTROOM_AGENT_ID": turn.agent, **config.env, leftover_processes.MARK: turn.token},
         line_limit=_LINE_LIMIT,
     )
 

@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 import apsw
 import pytest
 
-from shared.db import chats
-from shared.db.connection import open_connection, transaction
-from shared.db.migrate import migrate
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.roster import chats
+from shared.roster.new_database import prepare_database
 from tests.e2e.crash.people import SECRET, TOKEN, Platform
 from tests.support import NOW, make_agent, make_chat, wire
 
@@ -257,7 +257,17 @@ class Post:
         if kind == "s3":
             self._sockets["s3"] = socket.create_server(("127.0.0.1", 0), backlog=128)
             fd = self._sockets["s3"].fileno()
-            argv = [sys.executable, "-m", "emulator.s3", "--fd", fd, "--dir", self.folder / "s3", "--bucket", BUCKET]
+            argv = [
+                sys.executable,
+                "-m",
+                "emulator.storage.s3_server",
+                "--fd",
+                fd,
+                "--dir",
+                self.folder / "s3",
+                "--bucket",
+                BUCKET,
+            ]
             self._add("s3", argv, [fd])
             port = s3_port or self.port("s3")
             self.replica_url = f"s3://{BUCKET}/db?endpoint=http://127.0.0.1:{port}"
@@ -281,7 +291,7 @@ class Post:
 
     def prepare(self, agents: dict[str, int], places: dict[str, str]) -> None:
         """The database with *agents* (name to concurrency) and chats, *places* (to their agent)."""
-        migrate(self.db)
+        prepare_database(self.db)
         conn = open_connection(self.db)
         try:
             for agent, concurrency in agents.items():

@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from shared.errors import NotReplicated
-from shared.replication import sync
-from shared.turns import APOLOGY
+from shared.core.errors import NotReplicated
+from shared.queue.turns import APOLOGY
+from shared.replica.sync import sync
 from tests.e2e.crash.harness import AWS, ROOT, Post, query, until
 from tests.e2e.crash.people import by_chat
 

@@ -1,7 +1,8 @@
 """A function on a clock that jumps: ``python -m tests.e2e.crash.jumping FILE ingest --fd 3 --timeout 10s``.
 
-``shared.clock`` is the one place that reads the wall clock, so it is the one that is exchanged here, in a process of
-the tests' own; production knows nothing of it. The first eight bytes of FILE are the milliseconds by which it is off.
+``shared.core.clock`` is the one place that reads the wall clock, so it is the one that is exchanged here, in a process
+of the tests' own; production knows nothing of it. The first eight bytes of FILE are the milliseconds by which it is
+off.
 """
 
 import mmap
@@ -9,7 +10,7 @@ import struct
 import sys
 from pathlib import Path
 
-from shared import clock
+from shared.core import clock
 
 
 def jump(path: Path, offset_ms: int) -> None:
@@ -24,9 +25,9 @@ def main() -> int:
     real = clock.now_ms
     clock.now_ms = lambda: real() + int(struct.unpack("q", offset[:8])[0])
 
-    from infra import runner
+    from infra.runner import serve
 
-    return runner.main(sys.argv[2:])
+    return serve.main(sys.argv[2:])
 
 
 if __name__ == "__main__":

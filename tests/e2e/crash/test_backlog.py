@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.db import messages
-from shared.db.connection import open_connection, transaction
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.queue import messages
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
 from tests.e2e.crash.harness import Post, until

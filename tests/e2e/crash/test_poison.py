@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from shared.turns import APOLOGY
+from shared.queue.turns import APOLOGY
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
 from tests.e2e.crash.harness import lines, until

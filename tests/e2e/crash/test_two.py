@@ -95,7 +95,7 @@ def test_a_second_emulator_on_the_same_folder_is_refused_and_touches_nothing(sys
     until("the turn to run", lambda: system.query("SELECT 1 FROM messages WHERE status = 'processing'"))
     pids = system.pids()
     instance = (system.state / "instance.json").read_bytes()
-    argv = [sys.executable, "-m", "emulator.cli", "run", "--state", system.state, "--port", "0", "--log", "json"]
+    argv = [sys.executable, "-m", "emulator", "run", "--state", system.state, "--port", "0", "--log", "json"]
 
     for _ in range(2):
         second = subprocess.run(argv, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=180)

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from aiohttp import web
 
-from emulator import chat
-from emulator.typed import typed
+from emulator.base.hints import typed
+from emulator.cli import chat
 
 ANA, DM, CHANNEL = "5000000001", "1290000000000000400", "1290000000000000200"
 

@@ -8,8 +8,9 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
-from shared import framework, logs
-from shared.serving import Handled
+from shared.core import logs
+from shared.runtime import framework
+from shared.runtime.app import Handled
 
 log = logs.get()
 

@@ -9,7 +9,7 @@ import pytest
 from infra.processes import is_alive
 from shared.agents import registry
 from shared.agents.base import Failed, Init, Progress, Result, Text, Turn, TurnMessage
-from shared.errors import UnknownName
+from shared.core.errors import UnknownName
 
 AT = 1_800_000_000_000
 

@@ -1,0 +1,84 @@
+"""What ends the emulator, each with its exit code (sysexits, so that none is mistaken for a command's own).
+
+::
+
+    EmulatorError            1     it ran and failed
+    ├── Usage                64    the command line can't be meant so
+    ├── WrongFolder          64    --state names a folder that is not the emulator's
+    ├── Invalid              65    what was given can't be so
+    ├── NotADatabase         65    the file where the database should be is none
+    ├── NotThere             66    what was named does not exist
+    ├── NotReady             69    a function or service did not come up
+    ├── Taken                73    the folder is in use
+    ├── TooSlow              75    not ready in time: worth another try
+    ├── Refused              77    not safe: a live token, a production address
+    └── Misconfigured        78    the template or the environment is wrong
+"""
+
+from shared.core.errors import PostroomError
+
+
+class EmulatorError(PostroomError):
+    """It ran and failed; the message says what, where and what to do."""
+
+    exit_code = 1
+
+
+class Usage(EmulatorError):
+    """The command line can't be meant so."""
+
+    exit_code = 64
+
+
+class WrongFolder(EmulatorError):
+    """``--state`` names a folder with other things in it: what is in a state folder, the emulator deletes."""
+
+    exit_code = 64
+
+
+class Invalid(EmulatorError):
+    """What was given can't be so: an id, a pattern, a file."""
+
+    exit_code = 65
+
+
+class NotADatabase(EmulatorError):
+    """The file where the database should be is none."""
+
+    exit_code = 65
+
+
+class NotThere(EmulatorError):
+    """What was named does not exist."""
+
+    exit_code = 66
+
+
+class NotReady(EmulatorError):
+    """A function or a service did not come up."""
+
+    exit_code = 69
+
+
+class Taken(EmulatorError):
+    """Another instance holds the folder."""
+
+    exit_code = 73
+
+
+class TooSlow(EmulatorError):
+    """Not ready in time."""
+
+    exit_code = 75
+
+
+class Refused(EmulatorError):
+    """Refused, because it could reach real people or real accounts."""
+
+    exit_code = 77
+
+
+class Misconfigured(EmulatorError):
+    """The template or the environment is wrong."""
+
+    exit_code = 78

@@ -1,0 +1,18 @@
+"""What the command line says of one run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulator.base.state import StateFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``is_kept``: whether the state folder stays when the emulator stops."""
+
+    project: Path
+    template: Path
+    state: StateFolder
+    port: int = 8080
+    watch: bool = True
+    is_kept: bool = True

@@ -1,0 +1,198 @@
+"""The REST API as the commands call it: a path of segments, JSON both ways, and every refusal as an error of ours.
+
+The address and the token come from the emulator that runs, or from the environment (``POSTROOM_URL``,
+``POSTROOM_API_TOKEN``) for a Postroom elsewhere. A token is never an option, where the shell's history and every
+list of processes would have it, and it is not sent in the clear to another machine.
+"""
+
+import http.client
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from emulator.base import errors
+from emulator.base.errors import EmulatorError
+from emulator.base.hints import STATE, typed
+from emulator.base.state import StateFolder, running
+
+URL = "POSTROOM_URL"
+TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name
+_LIMIT_S = 30.0
+_LISTED = re.compile(r"GET /api/([a-z]+) lists them")
+_AS_COMMANDS: Mapping[str, str] = {
+    "POST /api/messages/{id}/cancel": "messages cancel MESSAGE",
+    "DELETE /api/schedules/{id}": "schedules cancel SCHEDULE",
+}
+_AS_OPTIONS: Mapping[str, str] = {"?force=true": "--force"}
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_FAILURES: Mapping[int, type[EmulatorError]] = {
+    400: errors.Invalid,
+    401: errors.Refused,
+    403: errors.Refused,
+    404: errors.NotThere,
+    413: errors.Invalid,
+    503: errors.TooSlow,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """One Postroom's API.
+
+    Args:
+        url: without a path.
+        state: the folder of the emulator that serves it, if it was found by that.
+        is_by_option: it was named on the command line, and has to be in the next one too.
+    """
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    state: Path | None = None
+    is_by_option: bool = False
+
+    def get(self, *path: str | int, **query: str | int | None) -> Any:
+        """``GET /api/PATH?QUERY``; of the query, what is None is left away."""
+        return self._call("GET", path, query)
+
+    def put(self, *path: str | int, body: Mapping[str, Any] | None = None, **query: str | int | None) -> Any:
+        """``PUT /api/PATH?QUERY``."""
+        return self._call("PUT", path, query, body or {})
+
+    def patch(self, *path: str | int, body: Mapping[str, Any]) -> Any:
+        """``PATCH /api/PATH``."""
+        return self._call("PATCH", path, body=body)
+
+    def post(self, *path: str | int, body: Mapping[str, Any] | None = None, **query: str | int | None) -> Any:
+        """``POST /api/PATH?QUERY``."""
+        return self._call("POST", path, query, body or {})
+
+    def delete(self, *path: str | int, **query: str | int | None) -> Any:
+        """``DELETE /api/PATH?QUERY``."""
+        return self._call("DELETE", path, query)
+
+    def retry_all(self, path: str) -> list[Any]:
+        """``POST /api/PATH/dead/retry`` until it says that those were all; the ids of what it retried, oldest first."""
+        retried: list[Any] = []
+        after: int | None = 0
+        while after is not None:
+            answer = self.post(path, "dead", "retry", after=after)
+            retried += answer["retried"]
+            after = answer["next"]
+        return retried
+
+    def typed(self, arguments: str) -> str:
+        """A hint: the command line that is about the same Postroom."""
+        return typed(arguments, self.state) + (f" --url {self.url}" if self.is_by_option else "")
+
+    def _call(
+        self,
+        method: str,
+        path: tuple[str | int, ...],
+        query: Mapping[str, str | int | None] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        target = "/api/" + "/".join(_segment(str(part)) for part in path)
+        named = {name: value for name, value in (query or {}).items() if value is not None}
+        status, text = self._exchange(method, target + (f"?{urlencode(named)}" if named else ""), body)
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        if 200 <= status < 300 and answer is not None:
+            return answer
+        raise self._failure(status, f"{method} {target}", answer)
+
+    def _failure(self, status: int, request: str, answer: Any) -> EmulatorError:
+        sentence = answer.get("error") if isinstance(answer, dict) else None
+        if status == 401:
+            return errors.Refused(f"{self.url} wants its token: set {TOKEN} to the value that it was started with")
+        if not isinstance(sentence, str) or sentence in ("Not Found", "Method Not Allowed"):
+            if status in (404, 405):
+                return EmulatorError(f"{self.url} does not know {request}: it is another release than this command")
+            return EmulatorError(f"{self.url} answered {status} to {request}; its log says why")
+        return _FAILURES.get(status, EmulatorError)(self._as_commands(sentence))
+
+    def _as_commands(self, sentence: str) -> str:
+        """What the API says for its own callers, with commands and options in the place of its routes."""
+        for route, arguments in _AS_COMMANDS.items():
+            sentence = sentence.replace(route, f"`{self.typed(arguments)}`")
+        for query, option in _AS_OPTIONS.items():
+            sentence = sentence.replace(query, option)
+        return _LISTED.sub(lambda found: f"`{self.typed(f'{found[1]} list')}` lists them", sentence)
+
+    def _exchange(self, method: str, target: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+        """Not urllib: that would ask the proxies of the shell."""
+        parts = urlsplit(self.url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=_LIMIT_S)
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        try:
+            connection.request(
+                method,
+                target,
+                None if body is None else json.dumps(body).encode(),
+                headers if body is None else {**headers, "Content-Type": "application/json"},
+            )
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except TimeoutError:
+            outcome = "" if method == "GET" else "; whether it was done is not known: look before you do it again"
+            raise errors.TooSlow(f"{self.url} did not answer within {_LIMIT_S:.0f} s{outcome}") from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise errors.NotReady(f"{self.url} does not answer: {reason}") from None
+        finally:
+            connection.close()
+
+
+def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.environ) -> Rest:
+    """The API of the emulator that runs in *folder*, if one is named; that at *url*; that of the emulator here.
+
+    Args:
+        url: from the command line or, which a *folder* overrules, from the environment.
+
+    Raises:
+        EmulatorError: nothing runs there, or the address can't be used.
+    """
+    if folder is not None and url not in (None, environ.get(URL)):
+        raise errors.Usage("--state and --url mean two different Postrooms: say one of them")
+    if folder is None and url is not None:
+        address = _checked(url, environ.get(TOKEN))
+        return Rest(address, environ.get(TOKEN), is_by_option=url != environ.get(URL))
+    state = folder or STATE
+    who = running(StateFolder(state.resolve()))
+    if who is None:
+        raise errors.NotReady(
+            f"no emulator is running in {state}: start it with `{typed('run', state)}`. For a Postroom elsewhere set "
+            f"{URL}, and {TOKEN}"
+        )
+    if not who:
+        raise errors.TooSlow(f"the emulator in {state} is just starting: ask again in a moment")
+    return Rest(who["urls"]["api"], who["environment"].get(TOKEN), state)
+
+
+def _segment(text: str) -> str:
+    if not text or text in (".", "..") or "/" in text:  # to a server, and to what stands before it, another path
+        raise errors.Invalid(f"{text!r} is no id")
+    return quote(text, safe="")
+
+
+def _checked(url: str, token: str | None) -> str:
+    parts = urlsplit(url)
+    try:
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or parts.username or parts.path.strip("/") or parts.query or parts.fragment:
+        raise errors.Usage("the address of a Postroom is such as http://127.0.0.1:3777, without a path or a password")
+    if token and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise errors.Refused(
+            f"{parts.hostname} would get the token in the clear: use https, or a tunnel "
+            f"(ssh -L 3777:127.0.0.1:3777 HOST, and POSTROOM_URL=http://127.0.0.1:3777)"
+        )
+    return f"{parts.scheme}://{parts.netloc}"

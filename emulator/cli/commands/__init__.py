@@ -1,0 +1,53 @@
+"""The commands that look at a running Postroom and change it: a module for each subject.
+
+All of them go over its REST API, but for ``verify``, which looks at the database and the bucket themselves.
+"""
+
+import typer
+
+from emulator.cli.commands import (
+    agents,
+    approvals,
+    chats,
+    destinations,
+    dropped,
+    messages,
+    pairings,
+    responses,
+    schedules,
+    search,
+    seeds,
+    sessions,
+    teams,
+    users,
+    verify,
+)
+from emulator.cli.commands.frame import command
+
+_GROUPS = {
+    "agents": agents.app,
+    "teams": teams.app,
+    "chats": chats.app,
+    "wirings": chats.wirings_app,
+    "users": users.app,
+    "destinations": destinations.app,
+    "approvals": approvals.app,
+    "pairings": pairings.app,
+    "sessions": sessions.app,
+    "messages": messages.app,
+    "responses": responses.app,
+    "schedules": schedules.app,
+}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make them commands of *app*."""
+    for name, group in _GROUPS.items():
+        app.add_typer(group, name=name)
+    command(app, "pair")(pairings.pair)
+    command(app, "queue")(messages.show_queue)
+    command(app, "dropped")(dropped.list_dropped)
+    command(app, "search")(search.search)
+    command(app, "diff")(seeds.show_differences)
+    command(app, "seed")(seeds.seed)
+    app.command("verify")(verify.verify)

@@ -1,0 +1,235 @@
+"""``emulator chats`` and ``emulator wirings``: the conversation places, and which agents answer there."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from emulator.base import errors
+from emulator.cli.client import Rest
+from emulator.cli.commands.frame import Limit, command, group
+from emulator.cli.output import Answer, Pairs, Table, answer, when
+
+app = group("Chats: the conversation places, and how they treat people whom nobody knows.")
+wirings_app = group("Wirings: which agent answers in which chat, when, and to whom.")
+
+Id = Annotated[int, typer.Argument(metavar="CHAT", min=1, help="Its number in `chats list`.")]
+Agent = Annotated[str, typer.Argument(metavar="AGENT")]
+Policy = Literal["strict", "request_approval", "public"]
+_POLICY = "Of people whom no agent there knows: refuse them, ask for each, or let them talk."
+
+
+@command(app, "list")
+def list_chats(
+    api: Rest,
+    channel: Annotated[str | None, typer.Option(help="Only of this one.")] = None,
+    platform_id: Annotated[str | None, typer.Option(help="Only the one that its platform calls so.")] = None,
+    limit: Limit = 100,
+) -> Answer:
+    """The chats, newest first."""
+    found = api.get("chats", channel=channel, platformId=platform_id, limit=limit)
+    table = Table(
+        ("chat", "channel", "platform's id", "name", "kind", "strangers", "agents", ""),
+        [
+            (
+                each["id"],
+                each["channel"],
+                each["platformId"],
+                each["name"],
+                "group" if each["isGroup"] else "direct",
+                each["senderPolicy"],
+                each["agents"] or "(nobody)",
+                _trouble(each),
+            )
+            for each in found
+        ],
+        "There is no such chat. One comes up when somebody writes there.",
+    )
+    return answer(found, table)
+
+
+@command(app, "show")
+def show_chat(api: Rest, chat: Id) -> Answer:
+    """One chat, and who answers there."""
+    found, wired = api.get("chats", chat), api.get("chats", chat, "wirings")
+    facts = {
+        "chat": found["id"],
+        "channel": found["channel"],
+        "platform's id": found["platformId"],
+        "name": found["name"],
+        "kind": "group" if found["isGroup"] else "direct",
+        "strangers": found["senderPolicy"],
+        "status": found["status"],
+        "refused": when(found["refusedAt"]),
+        "silent until": when(found["notBefore"]),
+        "will open for": found["opensFor"],
+        "known since": when(found["createdAt"]),
+    }
+    return answer({**found, "wirings": wired}, Pairs(facts), _wirings(api, wired))
+
+
+@command(app, "add", takes_minus=True)
+def add_chat(
+    api: Rest,
+    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="telegram, discord, …")],
+    platform_id: Annotated[str, typer.Argument(metavar="ID", help="What its platform calls it.")],
+    group: Annotated[bool, typer.Option("--group", help="Several people are there.")] = False,
+    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    policy: Annotated[Policy, typer.Option(help=_POLICY)] = "strict",
+) -> Answer:
+    """Make a chat known before anybody wrote there, so that an agent can be wired to it."""
+    body: dict[str, Any] = {"channel": channel, "platformId": platform_id, "isGroup": group, "senderPolicy": policy}
+    made = api.post("chats", body=body | ({"name": name} if name else {}))
+    number = made["chat"]["id"]
+    return answer(
+        made, f"Chat {number} is {channel} {platform_id}. Who answers there: {api.typed(f'wirings set {number} AGENT')}"
+    )
+
+
+@command(app, "set")
+def set_chat(
+    api: Rest,
+    chat: Id,
+    policy: Annotated[Policy | None, typer.Option(help=_POLICY)] = None,
+    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    status: Annotated[
+        Literal["active", "inactive"] | None, typer.Option(help="inactive: nothing is sent there.")
+    ] = None,
+    refused: Annotated[
+        bool | None, typer.Option("--refused/--not-refused", help="No agent is wanted there; nobody is asked.")
+    ] = None,
+) -> Answer:
+    """Change what is named of a chat; the rest stays."""
+    change = _named(senderPolicy=policy, name=name, status=status, refused=refused)
+    if not change:
+        raise errors.Usage(f"what is to change of chat {chat}? --help shows what can")
+    saved = api.patch("chats", chat, body=change)
+    now = saved["chat"]
+    state = ", ".join(part for part in (f"strangers: {now['senderPolicy']}", now["status"], _refused(now)) if part)
+    return answer(saved, f"Chat {chat}{_called(now['name'])}: {state}.")
+
+
+@command(app, "delete")
+def delete_chat(api: Rest, chat: Id) -> Answer:
+    """Let a chat go: nobody answers or sends there, or is asked about it. What was said there stays."""
+    gone = api.delete("chats", chat)
+    if gone["retired"]:
+        back = api.typed(f"wirings set {chat} AGENT")
+        return answer(gone, f"Chat {chat} is retired: nobody answers there, and what was said stays. Back: {back}")
+    return answer(gone, f"Chat {chat} is gone. Whoever writes there begins a new one.")
+
+
+@command(wirings_app, "list")
+def list_wirings(
+    api: Rest,
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    chat: Annotated[int | None, typer.Option(min=1, help="Only in this chat.")] = None,
+    limit: Limit = 100,
+) -> Answer:
+    """Who answers where, newest first; in one chat, the most important first."""
+    if chat is None:
+        found = api.get("wirings", agent=agent, limit=limit)
+    else:
+        found = [each for each in api.get("chats", chat, "wirings") if agent in (None, each["agent"])]
+    return answer(found, _wirings(api, found))
+
+
+@command(wirings_app, "set")
+def set_wiring(
+    api: Rest,
+    chat: Id,
+    agent: Agent,
+    mode: Annotated[
+        Literal["mention", "mention-sticky", "pattern"] | None,
+        typer.Option(
+            help="When it answers: when it is mentioned or written to alone; from then on in that thread; always "
+            "when --pattern matches."
+        ),
+    ] = None,
+    pattern: Annotated[str | None, typer.Option(help="A regular expression (RE2) for --mode pattern.")] = None,
+    scope: Annotated[
+        Literal["all", "known"] | None, typer.Option(help="To whom: all whom the chat lets in, or who is somebody.")
+    ] = None,
+    ignored: Annotated[
+        Literal["drop", "accumulate"] | None,
+        typer.Option(help="What becomes of the rest; accumulate: read at the next turn."),
+    ] = None,
+    session: Annotated[
+        Literal["shared", "per-thread", "agent-shared"] | None,
+        typer.Option(help="What it goes on from: the chat, each thread, or all of the agent's."),
+    ] = None,
+    priority: Annotated[int | None, typer.Option(help="Of several that answer, the highest comes first.")] = None,
+) -> Answer:
+    """Let an agent answer in a chat, or change how; what is not named stays, or is what suits the chat."""
+    if pattern is not None and mode is None:
+        mode = "pattern"
+    change = _named(
+        engageMode=mode,
+        engagePattern=pattern,
+        senderScope=scope,
+        ignoredMessagePolicy=ignored,
+        sessionMode=session,
+        priority=priority,
+    )
+    saved = api.put("chats", chat, "wirings", agent, body=change)
+    now = saved["wiring"]
+    return answer(saved, f"Agent {agent} answers in chat {chat}{_called(now['chatName'])}: {_how(now)}.")
+
+
+@command(wirings_app, "delete")
+def delete_wiring(api: Rest, chat: Id, agent: Agent) -> Answer:
+    """Let the agent answer there no more. What waits is still answered."""
+    return answer(api.delete("chats", chat, "wirings", agent), f"Agent {agent} answers in chat {chat} no more.")
+
+
+def _wirings(api: Rest, found: list[dict[str, Any]]) -> Table:
+    return Table(
+        ("chat", "name", "agent", "when", "to whom", "the rest", "session", "priority"),
+        [
+            (
+                each["chatId"],
+                each["chatName"] or f"{each['channel']} {each['platformId']}",
+                each["agent"],
+                _when(each),
+                each["senderScope"],
+                each["ignoredMessagePolicy"],
+                each["sessionMode"],
+                each["priority"],
+            )
+            for each in found
+        ],
+        f"No agent answers there; to let one: {api.typed('wirings set CHAT AGENT')}",
+    )
+
+
+def _when(wiring: dict[str, Any]) -> str:
+    return f"pattern {wiring['engagePattern']}" if wiring["engageMode"] == "pattern" else str(wiring["engageMode"])
+
+
+def _how(wiring: dict[str, Any]) -> str:
+    words = (
+        f"when {_when(wiring)}",
+        f"to {wiring['senderScope']}",
+        f"the rest {wiring['ignoredMessagePolicy']}",
+        f"session {wiring['sessionMode']}",
+        f"priority {wiring['priority']}",
+    )
+    return "; ".join(words)
+
+
+def _trouble(chat: dict[str, Any]) -> str:
+    if chat["status"] != "inactive":
+        return _refused(chat)
+    return "retired" if chat["refusedAt"] else "inactive: the bot was removed or blocked"
+
+
+def _refused(chat: dict[str, Any]) -> str:
+    return "refused: no agent is wanted" if chat["refusedAt"] else ""
+
+
+def _called(name: str | None) -> str:
+    return f" ({name})" if name else ""
+
+
+def _named(**values: Any) -> dict[str, Any]:
+    """What was given."""
+    return {name: value for name, value in values.items() if value is not None}

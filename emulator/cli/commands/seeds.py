@@ -1,0 +1,125 @@
+"""``emulator diff`` and ``emulator seed``: the operator's file beside the database, and how the database follows it."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.base import errors
+from emulator.base.errors import EmulatorError
+from emulator.cli.client import Rest
+from emulator.cli.output import Answer, Part, Table, answer, cell, cut
+
+if TYPE_CHECKING:  # what it stands on takes longer to import than every other command takes to run
+    from shared.roster.roster_file import Difference, Roster
+
+DIFFERS = 1  # as diff says it
+
+File = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="POSTROOM_CONFIG", show_envvar=False, help="Default: POSTROOM_CONFIG, else postroom.toml here."
+    ),
+]
+
+
+def show_differences(api: Rest, file: File = None) -> Answer:
+    """How postroom.toml and the database differ. Ends with 1 when they do; the database is what counts."""
+    path, found = _compare(api, file)
+    follow = api.typed(f"seed --apply{_again(file)}")
+    way = f"The database is what counts; `{follow}` makes it follow the file{_kept(found)}."
+    return _told(path, found, way, code=DIFFERS)
+
+
+def seed(
+    api: Rest,
+    file: File = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it; else it is only shown.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Also let go who is only in the database.")] = False,
+) -> Answer:
+    """Make the database follow postroom.toml, all of it or, if anything can't be, nothing; the rest stays."""
+    if not apply:
+        path, found = _compare(api, file)
+        way = api.typed(f"seed --apply{' --delete' if delete else ''}{_again(file)}")
+        rest = "" if delete else _kept(found)
+        return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file{rest}.")
+    path, named = _read(file)
+    try:
+        followed = api.put("roster", body=named._asdict(), delete="true" if delete else None)
+    except (errors.NotReady, errors.TooSlow):
+        raise  # nobody knows
+    except EmulatorError as error:
+        error.args = (f"{error}. Nothing was changed",)
+        raise
+    done, left = followed["done"], followed["kept"]
+    kept = (f"Only in the database, and kept (--delete lets them go): {', '.join(left)}.",) if left else ()
+    return answer(
+        {"file": str(path), "done": done, "kept": left},
+        *(done or [f"The database has all that {path} names."]),
+        *kept,
+    )
+
+
+def _again(file: Path | None) -> str:
+    """The option that the next command needs too."""
+    is_set = file is None or str(file) == os.environ.get("POSTROOM_CONFIG")
+    return "" if is_set else f" --file {shlex.quote(str(file))}"
+
+
+def _kept(found: "list[Difference]") -> str:
+    """What the next command does not do by itself."""
+    is_left = any(each.file is None and not each.field for each in found)
+    return ", and keeps who is only in the database; with --delete it lets them go" if is_left else ""
+
+
+def _compare(api: Rest, file: Path | None) -> "tuple[Path, list[Difference]]":
+    from shared.roster import roster_file
+
+    path, named = _read(file)
+    return path, roster_file.differences(named, _stored(api))
+
+
+def _read(file: Path | None) -> "tuple[Path, Roster]":
+    from shared.core.settings import AGENTS_FILE
+    from shared.roster import roster_file
+
+    path = file or Path(AGENTS_FILE)
+    if not path.is_file():
+        begin = ";" if file else ": copy postroom.example.toml, or"
+        raise errors.NotThere(f"there is no {path}{begin} name the file with --file, or in POSTROOM_CONFIG")
+    return path, roster_file.read(path)
+
+
+def _stored(api: Rest) -> "Roster":
+    """Who there is, as a file would say it."""
+    from shared.roster.roster_file import Roster
+
+    agents, teams = api.get("agents"), api.get("teams")
+    return Roster(
+        {id_: {**agent, "model": agent["model"] or None} for id_, agent in agents.items()},
+        {
+            id_: {"name": team["name"], "leader": team["leader_agent"], "agents": team["agents"]}
+            for id_, team in teams.items()
+        },
+        next((id_ for id_, agent in agents.items() if agent["default"]), None),
+    )
+
+
+def _told(path: Path, found: "list[Difference]", way: str, *, code: int = 0) -> Answer:
+    facts = {"file": str(path), "differences": [each._asdict() for each in found]}
+    if not found:
+        return answer(facts, f"{path} and the database agree.")
+    parts: list[Part] = [Table(("what", str(path), "database"), [_row(each) for each in found], "")]
+    return answer(facts, *parts, way, code=code)
+
+
+def _row(each: "Difference") -> tuple[str, str, str]:
+    if not each.field:
+        return each.where, *(("named", "-") if each.database is None else ("-", "there"))
+    file, database = cell(each.file), cell(each.database)
+    same = next((at for at, (a, b) in enumerate(zip(file, database, strict=False)) if a != b), 0)
+    if same > 40:  # of two long texts, from shortly before they part
+        file, database = f"…{file[same - 10 :]}", f"…{database[same - 10 :]}"
+    return each.where, cut(file) or "(none)", cut(database) or "(none)"

@@ -1,0 +1,64 @@
+"""``emulator verify``: whether the bucket restores to what is in the database."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.base import environment, errors
+from emulator.base.hints import STATE, typed
+from emulator.base.state import StateFolder, running
+from emulator.cli import output
+from emulator.cli.commands.frame import fail
+from emulator.cli.output import Answer, Table, answer
+from shared.core.errors import PostroomError
+
+if TYPE_CHECKING:
+    from infra.litestream.verify import Comparison
+
+State = Annotated[Path, typer.Option(help="The folder of the emulator that is meant.")]
+Json = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
+
+
+def verify(state: State = STATE, as_json: Json = False) -> None:
+    """Restore the bucket beside the database, and compare. Ends with 65 when they differ, 69 when nobody knows."""
+    from emulator.storage.replica import socket_in  # the way to the database, which no other command goes
+    from infra.litestream.verify import facts
+    from infra.litestream.verify import verify as compare
+
+    folder = StateFolder(state.resolve())
+    who = running(folder)
+    if who is None:
+        fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`", errors.NotReady.exit_code)
+    if not who:
+        fail(f"the emulator in {state} is just starting: ask again in a moment", errors.TooSlow.exit_code)
+    told = who["environment"]
+    try:
+        found = compare(
+            folder.database, told["EMULATOR_REPLICA_URL"], socket_in(folder.run), environment.base(os.environ) | told
+        )
+    except PostroomError as error:
+        fail(f"it was not verified: {error}", errors.NotReady.exit_code)
+    said = _said(found, facts(found))
+    output.write(said, as_json=as_json)
+    raise typer.Exit(said.code)
+
+
+def _said(found: "Comparison", facts: dict[str, object]) -> Answer:
+    compared = f"{found.rows} rows in {found.tables} tables, position {found.position}, {found.seconds:.1f} s"
+    if found.is_equal:
+        return answer(facts, f"The bucket restores to what is in the database: {compared}.")
+    if found.damage is not None:
+        return answer(facts, f"The bucket does not restore: {found.damage}", code=errors.Invalid.exit_code)
+    table = Table(
+        ("table", "rows in the database", "rows in the bucket"),
+        [(each.table, _count(each.here), _count(each.there)) for each in found.differences],
+        "",
+    )
+    sentence = f"The bucket does not restore to what is in the database: {compared}."
+    return answer(facts, sentence, table, code=errors.Invalid.exit_code)
+
+
+def _count(rows: int | None) -> str:
+    return "none: it is not there" if rows is None else str(rows)

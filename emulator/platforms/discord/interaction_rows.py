@@ -1,0 +1,145 @@
+"""Discord's interactions as rows: a token lives as long as its row says, so a restart ends none that was answered."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from emulator.platforms.bus import Bus
+from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.errors import Impossible
+from emulator.platforms.store import Chat, Message, Person, Store
+from shared.core import logs
+
+NO_ANSWER = "The application did not respond"
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """One row: *state* is ``waiting``, ``deferred``, ``answered`` or ``dead``.
+
+    *message* is the question, or the message with the button *custom_id*; *original* is the answer's message id.
+    """
+
+    id: str
+    token: str
+    channel: str
+    person: str
+    message: str
+    created_ms: int
+    state: str
+    original: str | None
+    status: int | None
+    error: str | None
+    took_ms: float | None
+    custom_id: str | None
+
+
+_COLUMNS = "id, token, channel, person, message, created_ms, state, original, status, error, took_ms, custom_id"
+
+
+class InteractionRows:
+    """The rows of ``interactions``; each change is told to whoever watches."""
+
+    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus) -> None:
+        self._config, self._store, self._bus = config, store, bus
+        self._clock = config.clock
+
+    def add(
+        self, interaction_id: str, chat: Chat, person: Person, message: Message, custom_id: str | None
+    ) -> Interaction:
+        """Somebody has used a command or pressed *custom_id*; it waits for its first answer, with a fresh token."""
+        token, now_ms = secrets.token_urlsafe(120), self._clock.now_ms()
+        self._store.conn.execute(
+            "INSERT INTO interactions (id, token, channel, person, message, created_ms, custom_id)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (interaction_id, token, chat.id, person.id, message.id, now_ms, custom_id),
+        )
+        self._tell(interaction_id)
+        return self.get(interaction_id)
+
+    def get(self, interaction_id: str) -> Interaction:
+        found = self._one("id", interaction_id)
+        if found is None:
+            raise Impossible(f"there is no interaction {interaction_id}")
+        return found
+
+    def by_token(self, token: str) -> Interaction | None:
+        return self._one("token", token)
+
+    def _one(self, column: str, value: str) -> Interaction | None:
+        sql = {"id": "WHERE id = ?", "token": "WHERE token = ?"}[column]
+        row = self._store.conn.execute(f"SELECT {_COLUMNS} FROM interactions {sql}", (value,)).fetchone()  # noqa: S608
+        return Interaction(*row) if row else None
+
+    def took(self, interaction: Interaction, status: int, took_ms: float) -> None:
+        """The endpoint has answered; whether that is a first answer shows later."""
+        self._store.conn.execute(
+            "UPDATE interactions SET status = ?, took_ms = ? WHERE id = ?", (status, took_ms, interaction.id)
+        )
+
+    def acknowledged(self, interaction: Interaction, *, is_deferred: bool, original: str) -> None:
+        """The first answer: *original* is the message that ``@original`` means from now on."""
+        self._store.conn.execute(
+            "UPDATE interactions SET state = ?, original = ? WHERE id = ?",
+            ("deferred" if is_deferred else "answered", original, interaction.id),
+        )
+        self._tell(interaction.id)
+
+    def answered(self, interaction: Interaction) -> None:
+        """What was deferred has come."""
+        self._store.conn.execute("UPDATE interactions SET state = 'answered' WHERE id = ?", (interaction.id,))
+        self._tell(interaction.id)
+
+    def died(self, interaction: Interaction, status: int | None, error: str) -> None:
+        """Nobody answered in time, or not validly. A callback that came first keeps the interaction alive."""
+        rows = self._store.conn.execute(
+            "UPDATE interactions SET state = 'dead', status = coalesce(?, status), error = ?"
+            " WHERE id = ? AND state = 'waiting' RETURNING id",
+            (status, error, interaction.id),
+        ).fetchall()
+        if rows:
+            logs.get().warning("discord.interaction_died", interaction=interaction.id, reason=error)
+            self._tell(interaction.id)
+
+    def bury(self) -> None:
+        """Whoever waited for an answer when the last run ended won't get one."""
+        rows: list[tuple[Any, ...]] = self._store.conn.execute(
+            f"SELECT {_COLUMNS} FROM interactions WHERE state = 'waiting'"  # noqa: S608
+        ).fetchall()
+        for row in rows:
+            self.died(Interaction(*row), None, "the emulator was stopped before an answer came")
+
+    def deliveries(self, *, channel: str | None = None, limit: int = 500) -> list[dict[str, Any]]:
+        """How the last interactions fared, oldest first. Without their tokens."""
+        rows = self._store.conn.execute(
+            f"SELECT {_COLUMNS} FROM interactions WHERE (?1 IS NULL OR channel = ?1)"  # noqa: S608
+            " ORDER BY created_ms DESC, id DESC LIMIT ?2",
+            (channel, limit),
+        ).fetchall()
+        return [self.delivery(Interaction(*row)) for row in reversed(rows)]
+
+    def delivery(self, interaction: Interaction) -> dict[str, Any]:
+        """How one fares, and for how long its token can still be used."""
+        states: Mapping[str, str] = {"waiting": "pending", "dead": "dropped"}
+        left_ms = interaction.created_ms + self._config.token_life_ms - self._clock.now_ms()
+        return {
+            "platform": "discord",
+            "interaction": interaction.id,
+            "kind": "interaction" if interaction.custom_id is None else "press",
+            "chat": interaction.channel,
+            "message": interaction.message,
+            "state": states.get(interaction.state, "delivered"),
+            "phase": interaction.state,
+            "attempts": 0 if interaction.state == "waiting" else 1,
+            "status": interaction.status,
+            "error": interaction.error,
+            "took_ms": interaction.took_ms,
+            "created_ms": interaction.created_ms,
+            "original": interaction.original,
+            "token_left_ms": max(0, left_ms) if interaction.state != "dead" else 0,
+            "notice": NO_ANSWER if interaction.state == "dead" else None,
+        }
+
+    def _tell(self, interaction_id: str) -> None:
+        self._bus.tell("delivery", self.delivery(self.get(interaction_id)))

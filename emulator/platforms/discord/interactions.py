@@ -1,0 +1,286 @@
+"""Discord's side of interactions: somebody uses a command or presses a button, and the endpoint is called.
+
+An interaction is posted once, and must be answered within 3 s; otherwise its token dies and the person reads "The
+application did not respond". A token that lives can be used for 15 minutes, without the bot's token, to edit the
+original answer and to follow up. Of a press that was answered "wait" (6), the original is the message with the button.
+
+Source: https://discord.com/developers/docs/interactions/receiving-and-responding
+"""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from emulator.platforms.bus import Bus
+from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.discord import payloads
+from emulator.platforms.discord.api import Discord
+from emulator.platforms.discord.calls import (
+    EPHEMERAL,
+    LOADING,
+    DiscordError,
+    Result,
+    components,
+    content_of,
+    flags_of,
+    invalid,
+    pinged,
+    read_body,
+)
+from emulator.platforms.discord.endpoint import Endpoint
+from emulator.platforms.discord.interaction_rows import Interaction, InteractionRows
+from emulator.platforms.errors import Impossible
+from emulator.platforms.store import Chat, Message, Person, Store
+
+SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # how an interaction can be answered
+
+
+class Interactions:
+    """Sends interactions, and serves what their tokens open."""
+
+    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, discord: Discord) -> None:
+        self._config, self._store, self._discord = config, store, discord
+        self._clock = config.clock
+        self.rows = InteractionRows(config, store, bus)
+        self._endpoint = Endpoint(config, discord.app.key)
+        self._answered: dict[str, asyncio.Event] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Whoever waited for an answer when the last run ended won't get one."""
+        self._endpoint.start()
+        self.rows.bury()
+
+    async def stop(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._endpoint.stop()
+
+    async def register(self) -> None:
+        """Have the endpoint's address checked and taken. Raises ConfigInvalid with a sentence."""
+        ping = payloads.ping(
+            self._discord.app.id, id_=str(self._discord.snowflakes.next()), token=secrets.token_urlsafe(32)
+        )
+        await self._endpoint.check(json.dumps(ping).encode())
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        webhook = "/webhooks/{app}/{token}"
+        table = (
+            ("POST", "/interactions/{interaction}/{token}/callback", self._callback),
+            ("POST", webhook, self._follow_up),
+            ("GET", webhook + "/messages/{message}", self._get),
+            ("PATCH", webhook + "/messages/{message}", self._edit),
+            ("DELETE", webhook + "/messages/{message}", self._delete),
+        )
+        return self._discord.guard.routes(table, needs_bot=False)
+
+    # out
+
+    def begin(
+        self, interaction_id: str, chat: Chat, person: Person, message: Message, custom_id: str | None = None
+    ) -> Interaction:
+        """Somebody has used a command or pressed *custom_id*; it is on its way when this returns."""
+        interaction = self.rows.add(interaction_id, chat, person, message, custom_id)
+        self._answered[interaction_id] = asyncio.Event()
+        self._work(interaction, self._deliver(interaction, self._body(interaction, chat, person, message)))
+        return interaction
+
+    def _body(self, interaction: Interaction, chat: Chat, person: Person, message: Message) -> bytes:
+        if interaction.custom_id is None:
+            particular = payloads.command(str(message.detail.get("command", "ask")), message.text)
+        else:
+            particular = payloads.press(self._discord.objects, chat, message, interaction.custom_id)
+        payload = payloads.interaction(
+            self._discord.objects,
+            chat,
+            person,
+            particular,
+            application_id=self._discord.app.id,
+            id_=interaction.id,
+            token=interaction.token,
+        )
+        return json.dumps(payload, ensure_ascii=False).encode()
+
+    def _work(self, interaction: Interaction, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=f"discord interaction {interaction.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settled(self, interaction: Interaction) -> Interaction:
+        """The interaction once it was answered or died."""
+        for task in tuple(self._tasks):
+            if task.get_name() == f"discord interaction {interaction.id}":
+                await asyncio.wait([task])
+        return self.rows.get(interaction.id)
+
+    def replay(self, interaction_id: str) -> Interaction:
+        """Send an interaction again with the same id and token, as a replayed request would be."""
+        interaction = self.rows.get(interaction_id)
+        chat = self._store.chat("discord", interaction.channel)
+        person = self._store.person("discord", interaction.person)
+        message = self._store.message(chat, interaction.message) if chat else None
+        if chat is None or person is None or message is None:
+            raise Impossible(f"the message of interaction {interaction_id} is gone")
+        self._work(interaction, self._post_only(self._body(interaction, chat, person, message)))
+        return interaction
+
+    async def _post_only(self, body: bytes) -> None:
+        with suppress(aiohttp.ClientError, OSError, TimeoutError):
+            await self._endpoint.post(body)
+
+    async def _deliver(self, interaction: Interaction, body: bytes) -> None:
+        """Post once; the answer, a callback within the deadline, or death."""
+        started = time.perf_counter()
+        status: int | None = None
+        try:
+            async with asyncio.timeout(self._config.deadline_ms / 1000):
+                answered = await self._endpoint.post(body)
+                status = answered.status
+                self.rows.took(interaction, status, (time.perf_counter() - started) * 1000)
+                if status == 202 and not answered.body:
+                    await self._answered[interaction.id].wait()
+                elif status != 200:
+                    self.rows.died(interaction, status, f"the endpoint answered {status}")
+                elif answered.kind != "application/json":
+                    self.rows.died(interaction, status, f"the answer came as {answered.kind}, not application/json")
+                elif answered.payload is None:
+                    self.rows.died(interaction, status, "the answer is not JSON")
+                else:
+                    self._respond(self.rows.get(interaction.id), answered.payload)
+        except DiscordError as refusal:
+            self.rows.died(interaction, status, f"the answer is not valid: {json.dumps(refusal.body)}")
+        except TimeoutError:
+            self.rows.died(interaction, status, f"no answer within {self._config.deadline_ms / 1000:g} s")
+        except (aiohttp.ClientError, OSError) as problem:
+            is_refused = isinstance(problem, aiohttp.ClientConnectorError)
+            self.rows.died(interaction, status, "connection refused" if is_refused else "connection closed")
+        finally:
+            self._answered.pop(interaction.id, None)
+
+    def _respond(self, interaction: Interaction, answer: Any) -> None:
+        """Carry out an interaction response: say something, "thinking…", and of a press also "wait" and a change."""
+        if interaction.state != "waiting":
+            raise DiscordError(400, 40060, "Interaction has already been acknowledged.")
+        kind = answer.get("type") if isinstance(answer, dict) else None
+        data = answer.get("data") or {} if isinstance(answer, dict) else {}
+        taken = (SAY, THINK) if interaction.custom_id is None else (SAY, THINK, WAIT, CHANGE)
+        if kind is None or kind not in taken or not isinstance(data, dict):
+            what = "a command" if interaction.custom_id is None else "a press"
+            raise invalid("type", "BASE_TYPE_CHOICES", f"This fake takes the types {taken} in answer to {what}.")
+        flags = flags_of(data)
+        original = self._first_answer(interaction, kind, data, flags)
+        self.rows.acknowledged(interaction, is_deferred=kind in (THINK, WAIT), original=original)
+        if (event := self._answered.get(interaction.id)) is not None:
+            event.set()
+
+    def _first_answer(self, interaction: Interaction, kind: int, data: Mapping[str, Any], flags: int) -> str:
+        """Show it; the id of the message that is the original from now on."""
+        chat = self._chat(interaction)
+        if kind == SAY:
+            return self._discord.messages.add(chat, *self._spoken(interaction, data, flags)).id
+        if kind == THINK:
+            detail = {"state": "thinking", "interaction": interaction.id}
+            seen_by = _seen_by(interaction, flags)
+            return self._discord.messages.add(chat, "", {**detail, **seen_by, "flags": seen_by["flags"] | LOADING}).id
+        pressed = self._store.message(chat, interaction.message)
+        if pressed is not None and kind == CHANGE:
+            self._discord.messages.edit(pressed, data)
+        return interaction.message
+
+    def _spoken(self, interaction: Interaction, body: Mapping[str, Any], flags: int) -> tuple[str, dict[str, Any]]:
+        content = content_of(body)
+        pings, would_ping = pinged(content, body.get("allowed_mentions"), default=("users",))
+        detail = {"interaction": interaction.id, "pings": pings, "would_ping": would_ping}
+        return content, {**detail, **_seen_by(interaction, flags), "components": components(body)}
+
+    # what a token opens
+
+    async def _callback(self, request: web.Request) -> Result:
+        interaction = self.rows.by_token(request.match_info["token"])
+        if interaction is None or interaction.id != request.match_info["interaction"] or interaction.state == "dead":
+            raise DiscordError(404, 10062, "Unknown interaction")
+        self._respond(interaction, await read_body(request))
+        return Result(204)
+
+    async def _follow_up(self, request: web.Request) -> Result:
+        interaction = self._live(request)
+        body = await read_body(request)
+        content, detail = self._spoken(interaction, body, flags_of(body))
+        chat = self._chat(interaction)
+        original = self._store.message(chat, interaction.original or "")
+        if original is not None and original.detail.get("state") == "thinking":
+            return Result(200, self._discord.objects.message(chat, self._fill(interaction, original, content, detail)))
+        return Result(200, self._discord.objects.message(chat, self._discord.messages.add(chat, content, detail)))
+
+    async def _get(self, request: web.Request) -> Result:
+        interaction = self._live(request)
+        return Result(200, self._discord.objects.message(self._chat(interaction), self._message(interaction, request)))
+
+    async def _edit(self, request: web.Request) -> Result:
+        interaction = self._live(request)
+        message = self._message(interaction, request)
+        body = await read_body(request)
+        if message.detail.get("state") == "thinking":
+            content, detail = self._spoken(interaction, body, message.detail.get("flags", 0))
+            changed = self._fill(interaction, message, content, detail)
+        else:
+            changed = self._discord.messages.edit(message, body)
+            self.rows.answered(interaction)
+        return Result(200, self._discord.objects.message(self._chat(interaction), changed))
+
+    async def _delete(self, request: web.Request) -> Result:
+        interaction = self._live(request)
+        self._discord.messages.delete(self._message(interaction, request))
+        return Result(204)
+
+    def _fill(self, interaction: Interaction, message: Message, content: str, detail: Mapping[str, Any]) -> Message:
+        """Turn "thinking…" into the answer."""
+        flags = message.detail.get("flags", 0) & ~LOADING
+        changed = self._discord.messages.change(message, content, **{**detail, "flags": flags, "state": "done"})
+        self.rows.answered(interaction)
+        return changed
+
+    def _live(self, request: web.Request) -> Interaction:
+        """The interaction whose token this is.
+
+        Raises 10015 before it is acknowledged and when it never will be, 50027 after 15 min.
+        """
+        interaction = self.rows.by_token(request.match_info["token"])
+        if request.match_info["app"] != self._discord.app.id:
+            raise DiscordError(404, 10015, "Unknown Webhook")
+        if interaction is None:
+            raise DiscordError(401, 50027, "Invalid Webhook Token")
+        if interaction.state in ("waiting", "dead"):
+            raise DiscordError(404, 10015, "Unknown Webhook")
+        if self._clock.now_ms() - interaction.created_ms > self._config.token_life_ms:
+            raise DiscordError(401, 50027, "Invalid Webhook Token")
+        return interaction
+
+    def _message(self, interaction: Interaction, request: web.Request) -> Message:
+        wanted = request.match_info["message"]
+        message_id = interaction.original or "" if wanted == "@original" else wanted
+        message = self._store.message(self._chat(interaction), message_id)
+        is_its = message is not None and message.is_bot and message.detail.get("interaction") == interaction.id
+        if message is None or not (is_its or message.id == interaction.original):
+            raise DiscordError(404, 10008, "Unknown Message")
+        return message
+
+    def _chat(self, interaction: Interaction) -> Chat:
+        chat = self._store.chat("discord", interaction.channel)
+        if chat is None:
+            raise DiscordError(404, 10003, "Unknown Channel")
+        return chat
+
+
+def _seen_by(interaction: Interaction, flags: int) -> dict[str, Any]:
+    """Everybody, or with the flag EPHEMERAL only whoever caused it."""
+    kept = flags & ~LOADING
+    return {"flags": kept, "for": interaction.person} if flags & EPHEMERAL else {"flags": kept}

@@ -1,0 +1,104 @@
+"""The bodies of interactions, as Discord writes them: a command, or the press of a button.
+
+Source: https://discord.com/developers/docs/interactions/receiving-and-responding#interaction-object
+"""
+
+from typing import Any
+
+from emulator.platforms.discord.objects import DiscordObjects
+from emulator.platforms.initial_people import GUILD_ID
+from emulator.platforms.store import Chat, Message, Person
+
+PING, COMMAND, COMPONENT = 1, 2, 3
+_PERMISSIONS = "2248473465835073"
+
+
+def ping(application_id: str, *, id_: str, token: str) -> dict[str, Any]:
+    """What an endpoint is asked before it is taken."""
+    return {
+        "version": 1,
+        "type": PING,
+        "id": id_,
+        "token": token,
+        "application_id": application_id,
+        "user": None,
+        "entitlements": [],
+    }
+
+
+def command(name: str, prompt: str) -> dict[str, Any]:
+    """``/name prompt``: what is particular to it."""
+    options = [{"name": "prompt", "type": 3, "value": prompt}]
+    return {"type": COMMAND, "data": {"id": "1290000000000001319", "name": name, "type": 1, "options": options}}
+
+
+def press(objects: DiscordObjects, chat: Chat, message: Message, custom_id: str) -> dict[str, Any]:
+    """The press of the button *custom_id* under *message*: what is particular to it."""
+    wired = objects.message(chat, message)
+    buttons = [button for row in wired["components"] for button in row["components"]]
+    number = next((button["id"] for button in buttons if button.get("custom_id") == custom_id), 0)
+    data = {"component_type": 2, "custom_id": custom_id, "id": number}
+    return {"type": COMPONENT, "data": data, "message": wired}
+
+
+def interaction(
+    objects: DiscordObjects,
+    chat: Chat,
+    person: Person,
+    particular: dict[str, Any],
+    *,
+    application_id: str,
+    id_: str,
+    token: str,
+) -> dict[str, Any]:
+    """The whole body, as in a direct message or in a server."""
+    user = objects.user(person)
+    common: dict[str, Any] = {
+        "version": 1,
+        "id": id_,
+        "application_id": application_id,
+        "token": token,
+        "locale": "en-US",
+        "entitlements": [],
+        "entitlement_sku_ids": [],
+        "attachment_size_limit": 10_485_760,
+        "channel": objects.channel(chat),
+        "channel_id": chat.id,
+        **particular,
+    }
+    if chat.kind == "dm":
+        return {
+            **common,
+            "user": user,
+            "app_permissions": "562949953601536",
+            "context": 1,
+            "authorizing_integration_owners": {"0": "0"},
+        }
+    return {
+        **common,
+        "guild_id": GUILD_ID,
+        "guild": {"id": GUILD_ID, "features": [], "locale": "en-US"},
+        "guild_locale": "en-US",
+        "member": _member(user),
+        "app_permissions": _PERMISSIONS,
+        "context": 0,
+        "authorizing_integration_owners": {"0": GUILD_ID},
+    }
+
+
+def _member(user: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "user": user,
+        "nick": None,
+        "avatar": None,
+        "banner": None,
+        "roles": [],
+        "deaf": False,
+        "mute": False,
+        "joined_at": "2026-01-02T03:04:05.678000+00:00",
+        "premium_since": None,
+        "flags": 0,
+        "pending": False,
+        "permissions": _PERMISSIONS,
+        "communication_disabled_until": None,
+    }

@@ -1,0 +1,105 @@
+"""What the chat page and the terminal show: people, conversations, transcripts, deliveries and calls, as JSON."""
+
+from typing import Any
+
+from emulator.platforms.discord.interactions import Interactions
+from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME
+from emulator.platforms.store import Chat, Message, Platform, Store
+from emulator.platforms.telegram.updates import Updates
+
+PREVIEW = 80
+
+
+class View:
+    """Reads; changes nothing."""
+
+    def __init__(self, store: Store, updates: Updates, interactions: Interactions) -> None:
+        self._store, self._updates, self._interactions = store, updates, interactions
+
+    def state(self) -> dict[str, Any]:
+        """Everybody and every conversation, of both platforms."""
+        return {
+            "bot": {"name": BOT_NAME, "username": BOT_USERNAME},
+            "telegram": self._platform("telegram"),
+            "discord": self._platform("discord"),
+        }
+
+    def _platform(self, platform: Platform) -> dict[str, Any]:
+        chats = [self.chat(chat) for chat in self._store.chats(platform)]
+        return {"people": self.people(platform), "chats": chats}
+
+    def people(self, platform: Platform) -> list[dict[str, Any]]:
+        """Everybody who could speak."""
+        return [{"id": p.id, "name": p.name, "username": p.username} for p in self._store.people(platform)]
+
+    def chat(self, chat: Chat) -> dict[str, Any]:
+        """One line of the list of conversations."""
+        last = self._store.last_message(chat)
+        return {
+            "id": chat.id,
+            "kind": chat.kind,
+            "title": chat.title,
+            "members": list(chat.members),
+            "blocked": bool(chat.facts.get("blocked")),
+            "preview": last.text[:PREVIEW] if last else "",
+            "last_ms": last.created_ms if last else None,
+            "last_is_bot": last.is_bot if last else False,
+        }
+
+    def transcript(self, chat: Chat) -> dict[str, Any]:
+        """A conversation with all that happened around it."""
+        return {
+            "chat": self.chat(chat),
+            "messages": [self.message(message) for message in self._store.transcript(chat)],
+            "deliveries": self.deliveries(chat.platform, chat.id),
+            "calls": self._store.calls(chat.platform, chat=chat.id, limit=300),
+        }
+
+    def deliveries(self, platform: Platform, chat: str | None = None) -> list[dict[str, Any]]:
+        if platform == "telegram":
+            return self._updates.queue.deliveries(chat=chat)
+        return self._interactions.rows.deliveries(channel=chat)
+
+    def message(self, message: Message) -> dict[str, Any]:
+        """One message as its platform's app would have it."""
+        author = None if message.is_bot else self._store.person(message.platform, message.author)
+        detail = message.detail
+        return {
+            "platform": message.platform,
+            "chat": message.chat,
+            "id": message.id,
+            "seq": message.seq,
+            "author": {"id": message.author, "name": author.name if author else BOT_NAME, "is_bot": message.is_bot},
+            "text": message.text,
+            "created_ms": message.created_ms,
+            "edited_ms": message.edited_ms,
+            "entities": detail.get("entities", []),
+            "reply_to": detail.get("reply_to"),
+            "thread": detail.get("thread"),
+            "reactions": detail.get("reactions", []),
+            "keyboard": detail.get("keyboard") or _keyboard(detail.get("components", [])),
+            "state": detail.get("state"),
+            "command": detail.get("command"),
+            "pings": detail.get("pings", []),
+            "would_ping": detail.get("would_ping", []),
+            "interaction": detail.get("interaction"),
+            "is_ephemeral": bool(detail.get("flags", 0) & 64),
+            "only_for": detail.get("for"),
+        }
+
+    def find(self, platform: Platform, chat_id: str, message_id: str) -> dict[str, Any] | None:
+        """The message that a piece of news is about, or None when it is gone."""
+        chat = self._store.chat(platform, chat_id)
+        message = self._store.message(chat, message_id) if chat else None
+        return self.message(message) if message else None
+
+
+def _keyboard(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]] | None:
+    """Discord's components as Telegram writes a keyboard: rows of ``text`` with ``callback_data`` or ``url``."""
+    shown = [[_key(button) for button in row["components"]] for row in rows]
+    return shown or None
+
+
+def _key(button: dict[str, Any]) -> dict[str, Any]:
+    data = None if button.get("disabled") else button.get("custom_id")
+    return {"text": button.get("label") or "", "callback_data": data, "url": button.get("url")}

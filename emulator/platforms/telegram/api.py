@@ -1,0 +1,104 @@
+"""A fake Telegram Bot API: the methods that a bot needs, with Telegram's rules, limits and words.
+
+Here stands what every call goes through; what the methods do stands in :mod:`.telegram_messages` and
+:mod:`.telegram_setup`. Methods that are not there answer 404. Like a self-hosted server in local mode it delivers to
+plain HTTP addresses.
+
+Source: https://core.telegram.org/bots/api; error wording after the open source of the Bot API server (``Client.cpp``).
+"""
+
+import re
+import time
+from typing import Any
+
+from aiohttp import web
+
+from emulator.platforms.bus import Bus
+from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.faults import Fault, Faults, hang_up
+from emulator.platforms.initial_people import TelegramBot
+from emulator.platforms.store import Store
+from emulator.platforms.telegram.calls import ApiError, Method, Params, failed, read_params, respond
+from emulator.platforms.telegram.messages import TelegramMessages
+from emulator.platforms.telegram.objects import TelegramObjects
+from emulator.platforms.telegram.setup import TelegramSetup
+from emulator.platforms.telegram.updates import Updates
+from shared.core import logs
+
+
+class Telegram:
+    """The Bot API of one bot."""
+
+    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, bot: TelegramBot) -> None:
+        self._store, self._bus, self._bot, self._clock = store, bus, bot, config.clock
+        self.faults = Faults()
+        self.objects = TelegramObjects(store, bot)
+        self.updates = Updates(config, store, bus, self._from_webhook)
+        setup = TelegramSetup(config, store, self.objects, self.updates)
+        messages = TelegramMessages(config, store, bus, bot, self.objects, self.updates.queue)
+        methods = (*setup.methods(), *messages.methods())
+        self._methods: dict[str, Method] = {method.name.lower(): method for method in methods}
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        return [web.route("*", "/telegram/bot{token}/{method}", self.handle)]
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """One call of the API: token, fault, work, envelope."""
+        token, name = request.match_info["token"], request.match_info["method"]
+        if not re.fullmatch(r"\d{1,16}:[A-Za-z0-9_-]{1,80}", token):
+            return respond(ApiError(404, "Not Found").envelope())
+        if token != self._bot.token:
+            return respond(ApiError(401, "Unauthorized").envelope())
+        try:
+            params = await read_params(request)
+        except ApiError as refusal:
+            return respond(refusal.envelope())
+        chat = str(params.get("chat_id")) if params.get("chat_id") is not None else None
+        fault = self.faults.take(name, chat)
+        if fault is not None and fault.kind == "delay":
+            await self._clock.sleep(fault.delay_ms)
+        if fault is not None and fault.kind in ("status", "drop"):
+            envelope = failed(fault) if fault.kind == "status" else {}
+            self._log(name, params, envelope, fault, 0.0)
+            return respond(envelope) if envelope else hang_up(request)
+        envelope = await self.call(name, params, fault=fault)
+        return hang_up(request) if fault is not None and fault.kind == "accept_then_drop" else respond(envelope)
+
+    async def call(self, name: str, params: Params, *, fault: Fault | None = None) -> dict[str, Any]:
+        """Do one method and log it; the envelope that Telegram would answer with."""
+        started = time.perf_counter()
+        method = self._methods.get(name.lower())
+        try:
+            if method is None:
+                logs.get().warning("telegram.method_unknown", method=name[:64])
+                raise ApiError(404, "Not Found: method not found")
+            for key in sorted(set(params) - set(method.known.split())):
+                logs.get().warning("telegram.parameter_unknown", method=method.name, parameter=key[:64])
+            envelope = (await method.run(params)).envelope()
+        except ApiError as refusal:
+            envelope = refusal.envelope()
+        self._log(method.name if method else name, params, envelope, fault, (time.perf_counter() - started) * 1000)
+        return envelope
+
+    async def _from_webhook(self, name: str, params: Params) -> None:
+        await self.call(name, params)
+
+    def _log(self, name: str, params: Params, envelope: dict[str, Any], fault: Fault | None, took_ms: float) -> None:
+        status = 200 if envelope.get("ok") else int(envelope.get("error_code", 0))
+        shown = {key: value for key, value in params.items() if key != "secret_token"}
+        chat = str(params["chat_id"]) if "chat_id" in params else None
+        if chat is None and "callback_query_id" in params:
+            pressed = self.updates.queue.pressed(str(params["callback_query_id"]))
+            chat = pressed.chat if pressed else None
+        call = self._store.add_call(
+            "telegram",
+            at_ms=self._clock.now_ms(),
+            method=name,
+            chat=chat,
+            status=status,
+            params=shown,
+            answer=envelope,
+            fault=fault.kind if fault else None,
+            took_ms=took_ms,
+        )
+        self._bus.tell("call", call)

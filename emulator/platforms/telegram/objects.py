@@ -1,0 +1,62 @@
+"""How the fake Telegram writes what it knows: the User, Chat and Message objects of the Bot API.
+
+Source: https://core.telegram.org/bots/api#available-types
+"""
+
+from typing import Any
+
+from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME, TelegramBot
+from emulator.platforms.store import Chat, Message, Person, Store
+
+
+class TelegramObjects:
+    """Writes objects from rows; what the bot itself said is from the bot."""
+
+    def __init__(self, store: Store, bot: TelegramBot) -> None:
+        self._store, self._bot = store, bot
+
+    @property
+    def me(self) -> dict[str, Any]:
+        """The bot as a User object."""
+        return {"id": self._bot.id, "is_bot": True, "first_name": BOT_NAME, "username": BOT_USERNAME}
+
+    def person(self, person: Person) -> dict[str, Any]:
+        return {
+            "id": int(person.id),
+            "is_bot": False,
+            "first_name": person.name,
+            "username": person.username,
+            "language_code": "en",
+        }
+
+    def chat(self, chat: Chat) -> dict[str, Any]:
+        if chat.kind == "private":
+            person = self._store.person("telegram", chat.id)
+            name = {"first_name": person.name, "username": person.username} if person else {}
+            return {"id": int(chat.id), **name, "type": "private"}
+        wired = {"id": int(chat.id), "title": chat.title, "type": chat.kind}
+        return {**wired, "is_forum": True} if chat.facts.get("topics") else wired
+
+    def message(self, chat: Chat, message: Message, *, with_reply: bool = True) -> dict[str, Any]:
+        """The Message object; a message that it replies to is nested one level deep."""
+        person = None if message.is_bot else self._store.person("telegram", message.author)
+        wired: dict[str, Any] = {
+            "message_id": int(message.id),
+            "from": self.person(person) if person else self.me,
+            "chat": self.chat(chat),
+            "date": message.created_ms // 1000,
+        }
+        if "thread" in message.detail:
+            wired.update(message_thread_id=message.detail["thread"], is_topic_message=True)
+        if with_reply and (reply_to := message.detail.get("reply_to")) is not None:
+            replied = self._store.message(chat, reply_to)
+            if replied is not None:
+                wired["reply_to_message"] = self.message(chat, replied, with_reply=False)
+        if message.edited_ms is not None:
+            wired["edit_date"] = message.edited_ms // 1000
+        wired["text"] = message.text
+        if message.detail.get("entities"):
+            wired["entities"] = message.detail["entities"]
+        if message.detail.get("keyboard"):
+            wired["reply_markup"] = {"inline_keyboard": message.detail["keyboard"]}
+        return wired

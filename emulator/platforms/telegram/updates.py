@@ -1,0 +1,283 @@
+"""Telegram's side of a webhook: updates queue up, are delivered in order, and are tried again for a day.
+
+What decides, after the open source of the Bot API server (``WebhookActor.cpp``):
+
+* messages and edits of one chat share a queue, button presses queue per person, every other kind per kind and chat;
+  a queue is strictly serial, and its head holds back the rest;
+* only 200 to 299 is success; the first failure is tried again at once, then after 2, 4, 8 … s, capped at a random
+  60 to 120 s; an integer ``Retry-After`` of 1 to 3600 is obeyed instead;
+* an update is dropped when the next try would come after it expired; 410 for more than 23 h removes the webhook.
+
+An update is a row until it is delivered (:mod:`.telegram_queue`); one whose answer was not seen is delivered again.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+import aiohttp
+import msgspec
+
+from emulator.platforms.bus import Bus
+from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.store import Store
+from emulator.platforms.telegram.queue import NOT_BY_DEFAULT, Head, Queue
+from shared.core import logs
+
+GONE_MS = 23 * 3_600_000
+MAX_ANSWER_BYTES = 1 << 20
+CAP_S = 60
+Execute = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """What setWebhook keeps."""
+
+    url: str = ""
+    secret_token: str = ""
+    max_connections: int = 40
+    allowed_updates: tuple[str, ...] = ()
+
+    def wants(self, kind: str) -> bool:
+        """Whether updates of *kind* are queued at all; an empty list is the default selection."""
+        return kind in self.allowed_updates if self.allowed_updates else kind not in NOT_BY_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """How one try ended: a status, or None with the reason that there is none."""
+
+    status: int | None
+    error: str | None
+    retry_after_s: int
+    body: bytes = b""
+    content_type: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        return self.status is not None and 200 <= self.status <= 299 and self.error is None
+
+
+class Updates:
+    """The queues, and one worker per queue that holds something."""
+
+    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, execute: Execute) -> None:
+        self._config, self._store, self._execute = config, store, execute
+        self._clock = config.clock
+        self.queue = Queue(store, bus, config.clock)
+        self._session: aiohttp.ClientSession | None = None
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._replies: set[asyncio.Task[None]] = set()
+        self._connections = asyncio.Semaphore(40)
+        self._gone_since_ms: int | None = None
+        kept = store.get("telegram.webhook")
+        self.webhook = _read_webhook(kept) if kept else Webhook()
+
+    def start(self) -> None:
+        """Every waiting update is due again, as after a restart of the real server."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=self._config.answer_timeout_ms / 1000, sock_connect=10)
+        self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=True)
+        self.queue.due_now()
+
+    async def stop(self) -> None:
+        await self._stop_workers()
+        for task in tuple(self._replies):
+            task.cancel()
+        await asyncio.gather(*self._replies, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+    async def set_webhook(self, webhook: Webhook, *, drop_pending: bool) -> bool:
+        """Keep *webhook* and begin to deliver to it; False when it was set already."""
+        if drop_pending:
+            self.queue.drop_pending()
+        same = webhook == self.webhook
+        if not same:
+            self.webhook = webhook
+            self._store.put("telegram.webhook", json.dumps(asdict(webhook)))
+            self._gone_since_ms = None
+            await self._stop_workers()
+            self._connections = asyncio.Semaphore(webhook.max_connections)
+            self.queue.due_now()
+        self._start_workers()
+        return not same
+
+    def push(
+        self, kind: str, body: Mapping[str, Any], *, chat: str | None, person: str | None, message: str | None = None
+    ) -> int | None:
+        """Queue an update; its id, or None when the webhook does not ask for this kind."""
+        if not self.webhook.wants(kind):
+            return None
+        update_id = self.queue.next_id()
+        update = {"update_id": update_id, kind: body}
+        self.push_raw(update_id, kind, update, chat=chat, person=person, message=message)
+        return update_id
+
+    def push_raw(
+        self,
+        update_id: int,
+        kind: str,
+        update: Mapping[str, Any],
+        *,
+        chat: str | None,
+        person: str | None,
+        message: str | None = None,
+    ) -> None:
+        """Queue *update* as it stands; one with the same id is delivered once more."""
+        now_ms = self._clock.now_ms()
+        self._start_worker(
+            self.queue.add(update_id, kind, update, chat=chat, person=person, message=message, now_ms=now_ms)
+        )
+
+    def redeliver(self, update_id: int) -> bool:
+        """Deliver a delivered update again, as when its 2xx was lost on the way."""
+        queue = self.queue.again(update_id)
+        if queue is not None:
+            self._start_worker(queue)
+        return queue is not None
+
+    # the workers
+
+    def _start_workers(self) -> None:
+        for queue in self.queue.waiting():
+            self._start_worker(queue)
+
+    def _start_worker(self, queue: str) -> None:
+        if self.webhook.url and self._session is not None and queue not in self._workers:
+            self._workers[queue] = asyncio.create_task(self._work(queue), name=f"telegram {queue}")
+
+    async def _stop_workers(self) -> None:
+        workers = [task for task in self._workers.values() if task is not asyncio.current_task()]
+        self._workers.clear()
+        for task in workers:
+            task.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self, queue: str) -> None:
+        """Deliver until *queue* is empty. There is no await between the last look and leaving the table."""
+        try:
+            while (head := self.queue.head(queue)) is not None and self.webhook.url:
+                now_ms = self._clock.now_ms()
+                if now_ms > head.expires_ms:
+                    self.queue.expired(head)
+                    continue
+                wait_ms = head.due_ms - now_ms
+                if wait_ms > 0:
+                    await self._clock.sleep(wait_ms)
+                    continue
+                async with self._connections:
+                    started = time.perf_counter()
+                    answer = await self._post(head)
+                    took_ms = (time.perf_counter() - started) * 1000
+                await self._settle(head, answer, took_ms)
+        finally:
+            if self._workers.get(queue) is asyncio.current_task():
+                del self._workers[queue]
+
+    async def _post(self, head: Head) -> _Answer:
+        if self._session is None:
+            raise RuntimeError("start() comes first")
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip, deflate"}
+        if self.webhook.secret_token:
+            headers["X-Telegram-Bot-Api-Secret-Token"] = self.webhook.secret_token
+        try:
+            async with self._session.post(
+                self.webhook.url, data=head.body.encode(), headers=headers, allow_redirects=False
+            ) as response:
+                body = await response.content.read(MAX_ANSWER_BYTES + 1)
+                while not response.content.at_eof() and len(body) <= MAX_ANSWER_BYTES:
+                    body += await response.content.read(MAX_ANSWER_BYTES + 1)
+                error = "Wrong response from the webhook: too big" if len(body) > MAX_ANSWER_BYTES else None
+                if not 200 <= response.status <= 299:
+                    error = f"Wrong response from the webhook: {response.status} {response.reason}"
+                wait = response.headers.get("Retry-After", "")
+                retry_after_s = int(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else 0
+                return _Answer(
+                    response.status,
+                    error,
+                    retry_after_s if 1 <= retry_after_s <= 3600 else 0,
+                    body,
+                    response.content_type,
+                )
+        except TimeoutError:
+            return _Answer(None, "Read timeout expired", 0)
+        except (aiohttp.ClientError, OSError) as problem:
+            reason = "Connection refused" if isinstance(problem, aiohttp.ClientConnectorError) else "Connection closed"
+            return _Answer(None, reason, 0)
+
+    async def _settle(self, head: Head, answer: _Answer, took_ms: float) -> None:
+        if answer.is_success:
+            self._gone_since_ms = None
+            self.queue.delivered(head, answer.status, took_ms)
+            self._carry_out(answer)
+            return
+        delay_s, wait_ms = self._next(head, answer)
+        self.queue.failed(
+            head, status=answer.status, error=answer.error, took_ms=took_ms, delay_s=delay_s, wait_ms=wait_ms
+        )
+        if not await self._is_gone(answer, self._clock.now_ms()):
+            # Even a retry "at once" goes through the loop once, so that a server that always fails can't starve it.
+            await asyncio.sleep(0)
+
+    def _next(self, head: Head, answer: _Answer) -> tuple[int, int]:
+        """The next step of the schedule (s) and the wait until then (ms)."""
+        if answer.retry_after_s:
+            return head.delay_s, int(answer.retry_after_s * 1000 * self._config.retry_scale)
+        if head.failures == 0:
+            return head.delay_s, 0
+        delay_s = min(head.delay_s * 2, random.randint(CAP_S, 2 * CAP_S))  # noqa: S311
+        return delay_s, int(delay_s * 1000 * self._config.retry_scale)
+
+    async def _is_gone(self, answer: _Answer, now_ms: int) -> bool:
+        """410 for more than 23 h: the webhook is removed. True when that happened just now."""
+        if answer.status != 410:
+            self._gone_since_ms = None
+            return False
+        self._gone_since_ms = self._gone_since_ms or now_ms
+        if now_ms - self._gone_since_ms <= GONE_MS:
+            return False
+        logs.get().warning("telegram.webhook_removed", reason="410 Gone for 23 h")
+        await self.set_webhook(Webhook(allowed_updates=self.webhook.allowed_updates), drop_pending=False)
+        return True
+
+    def _carry_out(self, answer: _Answer) -> None:
+        """An answer that names a method is a call of the API; its result is seen by nobody."""
+        if not answer.body.strip():
+            return
+        call = _read_call(answer)
+        if call is not None:
+            task = asyncio.create_task(self._execute_safely(*call))
+            self._replies.add(task)
+            task.add_done_callback(self._replies.discard)
+
+    async def _execute_safely(self, method: str, params: Mapping[str, Any]) -> None:
+        with suppress(asyncio.CancelledError):
+            await self._execute(method, params)
+
+
+def _read_webhook(kept: str) -> Webhook:
+    fields = json.loads(kept)
+    return Webhook(**{**fields, "allowed_updates": tuple(fields["allowed_updates"])})
+
+
+def _read_call(answer: _Answer) -> tuple[str, dict[str, Any]] | None:
+    """The method and parameters in a webhook's answer, or None when there are none that may be called so."""
+    params: Any = None
+    if answer.content_type == "application/x-www-form-urlencoded":
+        params = dict(parse_qsl(answer.body.decode("utf-8", "replace")))
+    else:
+        with suppress(ValueError, RecursionError):
+            params = msgspec.json.decode(answer.body)
+    if not isinstance(params, dict) or not isinstance(params.get("method"), str):
+        return None
+    method = params.pop("method")
+    if method.lower() in ("setwebhook", "deletewebhook", "close", "logout") or method.lower().startswith("get"):
+        return None
+    return method, params

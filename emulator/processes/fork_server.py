@@ -1,0 +1,280 @@
+"""The fork server: loads the libraries once, and forks a ready-made process for each function.
+
+It comes in two stages. The first loads what others wrote and lives as long as the emulator. The second is a fork of it
+that has loaded what our functions share, ``shared`` and ``infra``, as it was on disk at that moment; when that changes,
+a new second stage takes its place. A function is a fork of the second stage and loads its own file only: that is the
+whole of hot reload.
+
+A stage has no threads, because a fork copies only one; and it is the parent of its forks, so it alone sends them
+signals and hears of their end.
+
+Spoken over one socket (``SOCK_SEQPACKET``: a message is a message), JSON, with file descriptors beside it:
+
+========== ======================================================= =========================================
+to it      ``{"fork": id, "name", "entry", "options", "env"}``      fds: stdin-free stdout, stderr, ready, *more*
+           ``{"kill": id, "signal", "group"}``
+           ``{"stage": id}``                                        fds: the new stage's own end of a socket
+from it    ``{"loaded": ms}``, ``{"forked": id, "pid"}``,
+           ``{"exited": id, "code"}`` (negative: a signal)
+========== ======================================================= =========================================
+
+``entry`` is ``module:function``, called as ``function(options, ready, sockets)`` in the child.
+"""
+
+import array
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.processes import die_with_parent, kill_group, name_process
+
+PRELOADED = (
+    "asyncio",
+    "cloudevents.http",
+    "logging.config",
+    "uvicorn",
+    "uvicorn.protocols.http.httptools_impl",
+    "uvicorn.loops.uvloop",
+    "uvicorn.lifespan.on",
+    "uvloop",
+    "httptools",
+    "starlette.applications",
+    "starlette.routing",
+    "starlette.responses",
+    "structlog",
+    "apsw",
+    "pydantic_settings",
+    "certifi",
+    "msgspec",
+    "nacl.signing",
+    "nacl.secret",
+    "markdown_it",
+    "croniter",
+    "nanoid",
+    "zoneinfo",
+)
+OURS = ("shared", "functions", "infra", "spark_jobs")
+ITS_OWN = ("infra", "infra.processes")  # how a process is started; no function loads it
+SHARED = ("shared", "infra.runner")  # packages with all that is in them, and modules
+MAX_MESSAGE = 1 << 18  # bytes: an environment and a name fit many times
+MAX_FDS = 16
+
+
+def main() -> int:
+    """``python -m emulator.processes.fork_server FD PARENT``: our end of the socket, and our parent's process id."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    die_with_parent(int(sys.argv[2]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the supervisor decides
+    name_process("zygote")
+    started = time.monotonic()
+    # structlog loads rich when it is there, for a console that no function has; where it is deployed there is none.
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    for module in PRELOADED:
+        importlib.import_module(module)
+    ours = sorted(name for name in sys.modules if name.partition(".")[0] in OURS and name not in ITS_OWN)
+    if ours:
+        raise AssertionError(f"the fork server must not load our own code, or no reload would be seen: {ours}")
+    # What is loaded stays: the collector must not touch (and so copy) these pages in every child.
+    gc.collect()
+    gc.freeze()
+    _say_loaded(channel, started)
+    return Zygote(channel).run()
+
+
+def _say_loaded(channel: socket.socket, started: float) -> None:
+    with contextlib.suppress(ConnectionError):  # a supervisor that is gone again: the next look at the channel ends us
+        channel.send(json.dumps({"loaded": round((time.monotonic() - started) * 1000)}).encode())
+
+
+def load_shared() -> None:
+    """Load what our functions share. A module that does not load is left for the functions that need it to say so."""
+    importlib.invalidate_caches()
+    for name in SHARED:
+        with contextlib.suppress(Exception):
+            module = importlib.import_module(name)
+            for found in pkgutil.walk_packages(getattr(module, "__path__", []), f"{name}.", onerror=lambda _: None):
+                with contextlib.suppress(Exception):
+                    importlib.import_module(found.name)
+
+
+class Zygote:
+    """Takes commands and reaps children until the supervisor closes its end."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._children: dict[int, str] = {}  # process id -> id that the supervisor gave
+        self._wakeup_in, self._wakeup_out = os.pipe()
+        os.set_blocking(self._wakeup_in, False)
+        os.set_blocking(self._wakeup_out, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wakeup_out, warn_on_full_buffer=False)
+
+    def run(self) -> int:
+        while True:
+            watched: list[socket.socket | int] = [self._channel, self._wakeup_in]
+            readable, _, _ = select.select(watched, [], [])
+            if self._wakeup_in in readable:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wakeup_in, 4096)
+                self._reap()
+            if self._channel in readable and not self._command():
+                self._end()
+                return 0
+
+    def _command(self) -> bool:
+        """Carry out one command; False when the supervisor is gone."""
+        try:
+            data, fds = _receive(self._channel)
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        message = json.loads(data)
+        if "fork" in message:
+            self._fork(message, fds)
+        elif "stage" in message:
+            self._stage(message, fds)
+        elif "kill" in message:
+            self._kill(message)
+        return True
+
+    def _fork(self, message: Mapping[str, Any], fds: Sequence[int]) -> None:
+        zygote = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _become(message, fds, zygote=zygote, inherited=(self._channel, self._wakeup_in, self._wakeup_out))
+        for fd in fds:
+            os.close(fd)
+        self._children[pid] = message["fork"]
+        self._tell({"forked": message["fork"], "pid": pid})
+
+    def _stage(self, message: Mapping[str, Any], fds: Sequence[int]) -> None:
+        zygote = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _become_stage(fds[0], zygote=zygote, inherited=(self._channel, self._wakeup_in, self._wakeup_out))
+        os.close(fds[0])
+        self._children[pid] = message["stage"]
+
+    def _kill(self, message: Mapping[str, Any]) -> None:
+        # Only children that we have not reaped: their ids can't have gone to somebody else.
+        for pid, given in self._children.items():
+            if given == message["kill"]:
+                if message.get("group"):
+                    kill_group(pid, message["signal"])
+                else:
+                    os.kill(pid, message["signal"])
+
+    def _reap(self) -> None:
+        while self._children:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            given = self._children.pop(pid, None)
+            # What it started must not outlive it: its group is still its own until the last member is gone.
+            kill_group(pid)
+            if given is not None:
+                self._tell({"exited": given, "code": os.waitstatus_to_exitcode(status)})
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        with contextlib.suppress(ConnectionError):
+            self._channel.send(json.dumps(message).encode())
+
+    def _end(self) -> None:
+        """End every child and take its exit code, or it would stay a zombie where process 1 does not reap."""
+        for pid in self._children:
+            kill_group(pid)
+        for pid in self._children:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _become_stage(fd: int, *, zygote: int, inherited: Sequence[socket.socket | int]) -> None:
+    """In the child: load what is shared, and take commands on the new socket. Never returns."""
+    code = 1
+    try:
+        _leave(zygote, inherited)
+        name_process("zygote-shared")
+        started = time.monotonic()
+        channel = socket.socket(fileno=fd)
+        load_shared()
+        gc.collect()
+        gc.freeze()
+        _say_loaded(channel, started)
+        code = Zygote(channel).run()
+    except BaseException:  # noqa: BLE001 - the process ends here, and says why
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _leave(zygote: int, inherited: Sequence[socket.socket | int]) -> None:
+    """In a child: be on its own, tied to the life of *zygote*, without what is the zygote's."""
+    os.setpgid(0, 0)
+    die_with_parent(zygote)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    for thing in inherited:
+        thing.close() if isinstance(thing, socket.socket) else os.close(thing)
+
+
+def _become(
+    message: Mapping[str, Any], fds: Sequence[int], *, zygote: int, inherited: Sequence[socket.socket | int]
+) -> None:
+    """In the child: drop what is the zygote's, take on the environment, run the entry, exit. Never returns."""
+    code = 1
+    try:
+        _leave(zygote, inherited)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        out, err, ready, *more = fds
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((null, 0), (out, 1), (err, 2)):
+            os.dup2(source, target)
+            os.close(source)
+        os.environ.clear()
+        os.environ.update(message["env"])
+        time.tzset()
+        name_process(message["name"])
+        sys.argv = [message["name"]]
+        # The files under these folders may have changed since the zygote looked.
+        importlib.invalidate_caches()
+        module, _, function = message["entry"].partition(":")
+        code = getattr(importlib.import_module(module), function)(message["options"], ready, more) or 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:  # noqa: BLE001 - the process ends here, and says why
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)  # not sys.exit: the zygote's own clean-up is not this process's
+
+
+def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:
+    """One message and the file descriptors that came with it."""
+    fds = array.array("i")
+    data, ancillary, _, _ = channel.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(MAX_FDS * fds.itemsize))
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+    return data, list(fds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

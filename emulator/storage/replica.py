@@ -1,0 +1,145 @@
+"""Litestream in the emulator: the keeper of production (``infra/litestream/supervisor.py``), quick, and heard."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from emulator.base.errors import NotReady
+from emulator.storage.s3_process import BUCKET
+from infra.litestream.lease import TTL_MS, Lease, owner_of
+from infra.litestream.restore_command import program
+from infra.litestream.supervisor import Keeper
+from shared.replica.object_store import open_store
+
+PREFIX = "db"
+RESTORE_LIMIT_S = 120.0
+STOP_LIMIT_S = 5.0
+
+_SENTENCES = {
+    "replicate.behind": "replication is behind: {reason}. Nothing is lost on this disk; it goes on by itself",
+    "replicate.caught_up": "replication has caught up",
+    "replicate.mending": "litestream can't read the database any further: starting it anew",
+    "replicate.doubtful": "what litestream sent may lack something ({reason}): starting it anew",
+    "replicate.waiting": "litestream can't be started again yet: {reason}. It is tried again",
+    "replicate.litestream_ended": "litestream ended with code {code}; starting it again in {again_in_s:.1f} s",
+    "replicate.litestream_started": "litestream started again",
+    "replicate.lease_unsure": "the replica's lease could not be renewed: {reason}. It is tried again",
+    "replicate.lease_renewed": "the replica's lease is renewed",
+    "replicate.cant_remove": "an earlier prefix of the replica could not be removed: {reason}. It is tried again",
+    "replicate.fenced": "{reason}",
+}
+
+
+def url(port: int) -> str:
+    """Where the replica is; what Spark and people use alike."""
+    return f"s3://{BUCKET}/{PREFIX}?endpoint=http://127.0.0.1:{port}"
+
+
+def lease(
+    replica: str, owner_file: Path, database: Path, environment: Mapping[str, str], ttl_ms: int = TTL_MS
+) -> Lease:
+    """The lease of *replica*, for the owner who is kept in *owner_file*; not taken yet."""
+    return Lease(open_store(replica, environment), owner_of(owner_file, database), ttl_ms)
+
+
+class Litestream(Keeper):
+    """The replicating process. *on_line* gets what it says, *on_trouble* what happened to it."""
+
+    def __init__(
+        self,
+        *,
+        database: Path,
+        replica: str,
+        run: Path,
+        lease: Lease,
+        environment: Mapping[str, str],
+        on_line: Callable[[str], None],
+        on_trouble: Callable[[str], None],
+        kept_ms: int = 0,
+    ) -> None:
+        self._config = run / "litestream.yml"
+        self._hear = on_line
+        self._trouble = on_trouble
+        super().__init__(
+            [program(), "replicate", "-config", str(self._config), "-no-expand-env"],
+            replica=replica,
+            environment=environment,
+            database=database,
+            control=socket_in(run),
+            lease=lease,
+            tell=self._tell_trouble,
+            on_line=self._said,
+            stop_limit_s=STOP_LIMIT_S,
+            kept_ms=kept_ms,
+        )
+
+    async def start_ready(self, limit_s: float = 10.0) -> None:
+        """Start, and return when the first rows are in the bucket, and readers look for them there.
+
+        Raises:
+            NotReady: says what Litestream said.
+        """
+        await self.start()
+        problem: str | None = "it did not answer"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self.pid is not None:
+                    problem = await self.sync(limit_s)
+                    if problem is None and self.lease.pointer.is_begun:
+                        return
+                    problem = problem or "the lease could not be written"
+                    await asyncio.sleep(0.01)
+                problem = "it ended"
+        raise NotReady(f"litestream does not replicate to {self.place}: {problem}")
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        self._config.write_text(json.dumps(self._configuration(), indent=2))  # JSON is YAML too
+        return await super()._spawn()
+
+    def _configuration(self) -> dict[str, Any]:
+        """As infra/litestream.yml, but quick: someone is watching, and the bucket is on this machine."""
+        return {
+            "socket": {"enabled": True, "path": str(self.control), "permissions": 0o600},
+            "logging": {"level": "info", "type": "json"},
+            "l0-retention": "1h",
+            "shutdown-sync-timeout": "3s",
+            "dbs": [
+                {
+                    "path": str(self._database),
+                    "monitor-interval": "100ms",
+                    "truncate-page-n": 1_000_000_000,
+                    "replica": {"url": self.place, "sync-interval": "200ms", "auto-recover": False},
+                }
+            ],
+        }
+
+    def _tell_trouble(self, event: str, **facts: Any) -> None:
+        if event in _SENTENCES:
+            self._trouble(_SENTENCES[event].format(**facts))
+
+    def _said(self, line: str) -> None:
+        """Warnings and errors are worth a line; its housekeeping is not."""
+        try:
+            # Compaction lines have "level" twice: the first is the log's, the second the compaction's.
+            facts = json.loads(line, object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+        except ValueError:
+            self._hear(line)
+            return
+        level = str(facts.pop("level", "")).lower()
+        if level in ("info", "debug"):
+            return
+        facts.pop("time", None)
+        said = {
+            "event": "litestream.said",
+            "level": {"warn": "warning"}.get(level, level),
+            "said": facts.pop("msg", ""),
+        }
+        self._hear(json.dumps(said | facts))
+
+
+def socket_in(run: Path) -> Path:
+    """Litestream's control socket."""
+    return run / "litestream.sock"

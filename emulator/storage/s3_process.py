@@ -1,0 +1,110 @@
+"""The S3 process: started on our socket, awaited, started again on the same socket when it ends."""
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from emulator.base.errors import NotReady
+from infra.processes import follow, spawn, stop
+
+BUCKET = "postroom-replica"
+READY_LIMIT_S = 30.0
+_BACKOFF_S = 0.5
+
+
+class ObjectStore:
+    """``python -m emulator.storage.s3_server`` over *folder*. Its socket is ours, so its address never changes."""
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        sock: socket.socket,
+        project: Path,
+        environment: Mapping[str, str],
+        on_line: Callable[[str], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._argv = [
+            *(sys.executable, "-m", "emulator.storage.s3_server", "--fd", str(sock.fileno())),
+            *("--dir", str(folder), "--bucket", BUCKET),
+        ]
+        self._sock = sock
+        self._project = project
+        self._environment = environment
+        self._on_line = on_line
+        self._on_trouble = on_trouble
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[int] | None = None
+        self._stopping = False
+        self._last = ""  # of what it said
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process and self._process.returncode is None else None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._sock.getsockname()[1]}"
+
+    async def start(self) -> None:
+        """Start it; :meth:`wait_ready` tells when it answers."""
+        self._ready = asyncio.get_running_loop().create_future()
+        self._process = await self._spawn()
+        self._keeper = asyncio.create_task(self._keep(self._process))
+
+    async def wait_ready(self) -> int:
+        """The number of objects that it found on disk.
+
+        Raises:
+            NotReady: it ended, or took too long.
+        """
+        if self._ready is None:
+            raise NotReady("S3 was not started")
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._ready), READY_LIMIT_S)
+        except TimeoutError:
+            raise NotReady(f"S3 did not come up at {self.url} within {READY_LIMIT_S:.0f} s") from None
+
+    async def stop(self) -> None:
+        self._stopping = True
+        if self._process is not None:
+            await stop(self._process, timeout_s=2)
+        if self._keeper is not None:
+            await self._keeper
+        self._sock.close()
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        # Flask and moto are slow to load; nothing of ours changes in there, so it is never reloaded.
+        return await spawn(self._argv, environment=self._environment, pass_fds=[self._sock.fileno()], cwd=self._project)
+
+    async def _keep(self, process: asyncio.subprocess.Process) -> None:
+        while True:
+            if process.stdout is not None:
+                await follow(process.stdout, self._heard)
+            code = await process.wait()
+            if self._ready is not None and not self._ready.done():
+                self._ready.set_exception(NotReady(f"S3 ended with code {code} before it answered: {self._last}"))
+                self._ready.exception()  # whoever waits gets it, nobody has to
+                return
+            if self._stopping:
+                return
+            self._on_trouble(f"S3 ended with code {code}; starting it again with the objects on disk")
+            await asyncio.sleep(_BACKOFF_S)
+            if self._stopping:
+                return
+            self._process = process = await self._spawn()
+            if self._stopping:  # meanwhile: stop() knew only the one before
+                await stop(process, timeout_s=2)
+
+    def _heard(self, line: str) -> None:
+        self._last = line
+        if line.startswith('{"event": "s3.ready"'):
+            if self._ready is not None and not self._ready.done():
+                self._ready.set_result(json.loads(line)["objects"])
+        else:
+            self._on_line(line)

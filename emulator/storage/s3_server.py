@@ -1,0 +1,308 @@
+"""moto's S3, with its objects kept on disk.
+
+moto answers from memory and forgets at exit; a replica that is forgotten at exit is none. Here every request that
+changed an object is written through (temporary file, fsync, rename) *before* its answer goes out, and everything is
+read back at start. ``python -m emulator.storage.s3_server --port 9100 --dir .emulator/s3 --bucket postroom-replica``.
+
+Kept per object: body, content type, user metadata (Litestream's ``x-amz-meta-litestream-timestamp`` decides what a
+point-in-time restore finds), ETag, and the instant of the last change. Not kept: object versions, tags, ACLs and
+uploads that were not completed.
+"""
+
+import argparse
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+from shared.core.slim_imports import in_name_only
+
+_MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
+_SUFFIX = ".object"
+_BUCKET = re.compile(r"[a-z0-9]([a-z0-9-]|\.(?!\.))*")  # stricter than moto: each is a folder
+_NOT_FOR_S3 = (  # what moto imports and a server of S3 never calls: 20 MB of 75
+    *("boto3", "unittest", "unittest.mock"),  # mocks for programs
+    *("cryptography", "cryptography.hazmat", "cryptography.hazmat.backends", "moto.iam.aws_managed_policies"),
+)
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object as it stands on disk. ``modified_at`` is in seconds UTC."""
+
+    key: str
+    body: bytes
+    metadata: dict[str, str]
+    etag: str
+    modified_at: float
+
+
+class ObjectFolder:
+    """Objects as files: ``DIR/bucket/quoted-key.object``, a line of JSON and then the body."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def buckets(self) -> list[str]:
+        """The buckets that exist, empty ones too."""
+        return sorted(entry.name for entry in self._root.iterdir() if entry.is_dir())
+
+    def add_bucket(self, bucket: str) -> None:
+        """Make the bucket exist."""
+        self._bucket(bucket).mkdir(exist_ok=True, mode=0o700)
+        _sync_folder(self._root)
+
+    def remove_bucket(self, bucket: str) -> None:
+        """Forget the (empty) bucket; one that is not there is no error."""
+        folder = self._bucket(bucket)
+        if folder.is_dir():
+            for leftover in folder.iterdir():
+                leftover.unlink()
+            folder.rmdir()
+            _sync_folder(self._root)
+
+    def put(self, bucket: str, item: StoredObject) -> None:
+        """Write the object so that a crash leaves the old one or the new one, never a part."""
+        target = self._path(bucket, item.key)
+        temporary = target.with_name(f"{target.name}.{threading.get_ident()}.tmp")
+        head = {"key": item.key, "metadata": item.metadata, "etag": item.etag, "modified_at": item.modified_at}
+        with temporary.open("wb") as file:
+            file.write(json.dumps(head).encode() + b"\n")
+            file.write(item.body)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        _sync_folder(target.parent)
+
+    def delete(self, bucket: str, key: str) -> None:
+        """Remove the object; one that is not there is no error."""
+        self._path(bucket, key).unlink(missing_ok=True)
+
+    def load(self, bucket: str) -> Iterable[StoredObject]:
+        """Every object of the bucket; half-written leftovers of a crash are removed on the way."""
+        for path in sorted(self._bucket(bucket).iterdir()):
+            if path.suffix != _SUFFIX:
+                path.unlink()
+                continue
+            yield _stored(path)
+
+    def get(self, bucket: str, key: str) -> StoredObject | None:
+        """The object as it stands on disk, if it is there."""
+        path = self._path(bucket, key)
+        return _stored(path) if path.is_file() else None
+
+    def _path(self, bucket: str, key: str) -> Path:
+        name = quote(key, safe="")
+        if len(name) > _MAX_NAME:
+            name = "sha256-" + hashlib.sha256(key.encode()).hexdigest()
+        return self._bucket(bucket) / (name + _SUFFIX)
+
+    def _bucket(self, name: str) -> Path:
+        if not _BUCKET.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a bucket")
+        return self._root / name
+
+
+def _stored(path: Path) -> StoredObject:
+    head, _, body = path.read_bytes().partition(b"\n")
+    facts = json.loads(head)
+    return StoredObject(facts["key"], body, facts["metadata"], facts["etag"], facts["modified_at"])
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class WriteThrough:
+    """A WSGI application around moto's: answers a change only when it is on disk."""
+
+    def __init__(self, application: Callable[..., Iterable[bytes]], backend: Any, folder: ObjectFolder) -> None:
+        self._application = application
+        self._backend = backend
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._conditional = threading.Lock()
+        self._kept: set[tuple[str, str]] = set()  # bucket and key of what is on disk
+
+    def load(self) -> int:
+        """Bring what is on disk into moto; returns the number of objects."""
+        for bucket in self._folder.buckets():
+            if bucket not in self._backend.buckets:
+                self._backend.create_bucket(bucket, "us-east-1")
+            for item in self._folder.load(bucket):
+                self._remember(bucket, item)
+                self._kept.add((bucket, item.key))
+        return len(self._kept)
+
+    def _remember(self, bucket: str, item: StoredObject) -> None:
+        key = self._backend.put_object(bucket, item.key, item.body, etag=item.etag, disable_notification=True)
+        key.set_metadata(item.metadata, replace=True)
+        key.last_modified = datetime.datetime.fromtimestamp(item.modified_at, datetime.UTC).replace(tzinfo=None)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if _is_stranger(environ):
+            start_response("403 Forbidden", [("Content-Type", "text/plain")])
+            return [b"this S3 is for programs of this machine: call it at 127.0.0.1, and not from a page\n"]
+        if environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
+            return self._application(environ, start_response)
+        bucket, _, key = environ.get("PATH_INFO", "/").lstrip("/").encode("latin-1").decode().partition("/")
+        query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+        answer: list[Any] = []
+
+        def remember(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], Any]:
+            answer[:] = [status, headers]
+            return lambda data: None
+
+        # moto looks at the condition, and then writes: between the two, another one's condition would hold as well.
+        is_conditional = "HTTP_IF_MATCH" in environ or "HTTP_IF_NONE_MATCH" in environ
+        with self._conditional if is_conditional else contextlib.nullcontext():
+            body = list(self._application(environ, remember))
+        status, headers = answer
+        if bucket and status.startswith("2"):
+            try:
+                with self._lock:
+                    self._keep(bucket, key, whole_bucket="delete" in query)
+            except OSError as error:
+                # The change is in memory only: saying 200 now would be the lie that this file exists to prevent, and so
+                # would be a list that has it.
+                self._take_back(bucket, key)
+                status, headers = "503 Service Unavailable", [("Content-Type", "application/xml")]
+                body = [
+                    f"<Error><Code>SlowDown</Code><Message>the object could not be written to disk: "
+                    f"{error.strerror}</Message></Error>".encode()
+                ]
+        start_response(status, headers)
+        return body
+
+    def finish(self) -> None:
+        """Wait until a write that has begun is whole."""
+        self._lock.acquire()
+
+    def _keep(self, bucket: str, key: str, *, whole_bucket: bool) -> None:
+        """Make the disk equal to memory for one object, or for those that a request about many has deleted.
+
+        What is still there is not written again: each PUT did that before its answer, and a bucket full of small
+        objects would hold up every other request for minutes.
+        """
+        known = self._backend.buckets.get(bucket)
+        if known is None:
+            self._folder.remove_bucket(bucket)
+            self._kept = {entry for entry in self._kept if entry[0] != bucket}
+            return
+        if not key and not whole_bucket:
+            self._folder.add_bucket(bucket)
+            return
+        if key:
+            self._keep_one(bucket, key, known.keys.get(key))
+            return
+        for name in [name for owner, name in self._kept if owner == bucket and _is_gone(known.keys.get(name))]:
+            self._keep_one(bucket, name, None)
+
+    def _take_back(self, bucket: str, key: str) -> None:
+        """Make memory equal to the disk, which did not take a change."""
+        known = self._backend.buckets.get(bucket)
+        if known is None:
+            return
+        gone = [name for owner, name in self._kept if owner == bucket and _is_gone(known.keys.get(name))]
+        for name in [key] if key else gone:
+            item = self._folder.get(bucket, name)
+            if item is not None:
+                self._remember(bucket, item)
+            elif name in known.keys:
+                self._backend.delete_object(bucket, name)
+
+    def _keep_one(self, bucket: str, name: str, key: Any) -> None:
+        if _is_gone(key):
+            if (bucket, name) in self._kept:
+                self._folder.delete(bucket, name)
+                self._kept.discard((bucket, name))
+            return
+        modified_at = key.last_modified.replace(tzinfo=datetime.UTC).timestamp()
+        metadata = {str(field): str(value) for field, value in key.metadata.items()}
+        self._folder.put(bucket, StoredObject(name, key.value, metadata, key.etag.strip('"'), modified_at))
+        self._kept.add((bucket, name))
+
+
+def _is_gone(key: Any) -> bool:
+    return key is None or type(key).__name__ == "FakeDeleteMarker"
+
+
+def _is_stranger(environ: dict[str, Any]) -> bool:
+    """A page in this machine's browser, under whatever name; and moto's own API, which forgets everything when asked.
+
+    Nobody signs in here, and moto lets every page read the answers.
+    """
+    host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname
+    is_page = "HTTP_ORIGIN" in environ or host not in _LOCAL_HOSTS
+    return is_page or environ.get("PATH_INFO", "").lstrip("/").startswith("moto-api")
+
+
+def main() -> int:
+    """Serve until SIGTERM. Says one line of JSON on stdout when it listens: event, port, objects."""
+    parser = argparse.ArgumentParser(
+        prog="python -m emulator.storage.s3_server", description="moto's S3 with its objects on disk"
+    )
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --port")
+    parser.add_argument("--dir", type=Path, required=True, help="where the objects are kept")
+    parser.add_argument("--bucket", action="append", default=[], help="made at start if missing; may be repeated")
+    options = parser.parse_args()
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the supervisor decides
+    # Heavy, and configured by the environment: after the arguments are known to be right.
+    os.environ.setdefault("MOTO_S3_DEFAULT_KEY_BUFFER_SIZE", str(1 << 20))
+    with in_name_only(*_NOT_FOR_S3):
+        import moto.iam.models  # noqa: F401 - asked about every request, and else imported by the first
+        from moto.core.models import DEFAULT_ACCOUNT_ID
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+        from moto.s3.models import s3_backends
+    from werkzeug.serving import make_server
+
+    class Handler(MotoRequestHandler):
+        """Says nothing: Litestream asks a hundred times a minute."""
+
+        disable_nagle_algorithm = True
+        wbufsize = -1
+
+        def log(self, type: str, message: str, *args: Any) -> None:
+            pass
+
+    folder = ObjectFolder(options.dir)
+    for bucket in options.bucket:
+        folder.add_bucket(bucket)
+    application = WriteThrough(
+        DomainDispatcherApplication(create_backend_app), s3_backends[DEFAULT_ACCOUNT_ID]["aws"], folder
+    )
+    objects = application.load()
+    server = make_server("127.0.0.1", options.port, application, threaded=True, request_handler=Handler, fd=options.fd)
+    setattr(server, "daemon_threads", True)  # noqa: B010 - of ThreadingMixIn, which the type does not tell
+
+    def finish(*_: object) -> None:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, finish)
+    print(json.dumps({"event": "s3.ready", "port": server.port, "objects": objects}), flush=True)  # noqa: T201
+    with contextlib.suppress(SystemExit):
+        server.serve_forever()
+    application.finish()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""What one emulator consists of, made from its options and its template. The supervisor starts and stops it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from emulator.base import environment, ports
+from emulator.base.console import Console
+from emulator.base.errors import Misconfigured
+from emulator.base.options import Options
+from emulator.platforms import Platforms, PlatformsConfig
+from emulator.processes.fork_client import Forks
+from emulator.storage import replica
+from emulator.storage.s3_process import ObjectStore
+from emulator.system.functions import Fleet, Function
+from emulator.system.gateway import Gateway
+from infra.litestream.lease import ttl_from
+from infra.litestream.retention import retention_from
+from infra.template import deployment as template
+from infra.template.deployment import Deployment
+
+API_PORT = 3777  # where TinyAGI's clients look
+
+
+@dataclass(slots=True)
+class Sockets:
+    """Bound before anything starts, so that every address is known from the beginning."""
+
+    gateway: ports.Listening
+    s3: ports.Listening
+    platforms: ports.Listening
+    functions: dict[str, ports.Listening] = field(default_factory=dict)
+
+    def close(self) -> None:
+        for listening in (self.gateway, self.s3, self.platforms, *self.functions.values()):
+            listening.sock.close()
+
+
+class Parts:
+    """Everything that one emulator has.
+
+    Args:
+        kept: what ``StateFolder.kept`` gave; the ports are written back to it.
+        objects, forks: begun already, on the socket *s3*, because they take longest.
+        ready, status: what the gateway answers when it is asked for them.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        kept: dict[str, Any],
+        environ: Mapping[str, str],
+        console: Console,
+        *,
+        s3: ports.Listening,
+        objects: ObjectStore,
+        forks: Forks,
+        ready: Callable[[], bool],
+        status: Callable[[], Awaitable[dict[str, Any]]],
+    ) -> None:
+        self.options = options
+        self.state = options.state
+        self.tick_secret: str = kept["tick_secret"]
+        self.objects = objects
+        self.forks = forks
+        self.deployment = read_template(options.template)
+        self.files = environment.read_files(options.project)
+        self._environ = environ
+        self.aws = environment.base(environ) | environment.DUMMY_AWS
+        self.sockets = self._bind(s3, kept)
+        self.platforms = Platforms(
+            PlatformsConfig(
+                state=self.state.path,
+                telegram_webhook_url=f"{self.url}/webhooks/telegram",
+                discord_interactions_url=f"{self.url}/webhooks/discord",
+            )
+        )
+        self.litestream = self._litestream(console)
+        self.fleet = Fleet(forks, console)
+        for spec in self.deployment.functions:
+            self.fleet.add(Function(spec, self.sockets.functions[spec.name].sock, {}))
+        self.gateway = Gateway(
+            self.deployment.routes,
+            lambda name: self.fleet[name].upstream,
+            ready=ready,
+            status=status,
+            platforms=lambda: self.platforms.url,
+        )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.sockets.gateway.port}"
+
+    @property
+    def api_url(self) -> str:
+        return f"http://127.0.0.1:{self.sockets.functions['api'].port}"
+
+    @property
+    def replica_url(self) -> str:
+        return replica.url(self.sockets.s3.port)
+
+    @property
+    def are_up(self) -> bool:
+        """At this moment."""
+        return self.fleet.is_up and self.objects.pid is not None and self.litestream.pid is not None
+
+    def own_environment(self) -> dict[str, str]:
+        """What nobody overrides: it keeps a local run local."""
+        return {
+            **self.platforms.environment(),
+            "POSTROOM_DB": str(self.state.database),
+            "POSTROOM_RUN_DIR": str(self.state.run),
+            "POSTROOM_TICK_SECRET": self.tick_secret,
+            "POSTROOM_REPLICA_URL": self.replica_url,
+            "POSTROOM_LITESTREAM_SOCKET": str(self.litestream.control),
+            "POSTROOM_AGENTS_DIR": str(self.state.agents),
+        }
+
+    def set_environments(self) -> None:
+        """For every function, from the template as it is now."""
+        own = self.own_environment()
+        for spec in self.deployment.functions:
+            self.fleet[spec.name].environment = environment.for_function(
+                self._environ, spec.environment, self.deployment.emulator.environment, self.files, own
+            )
+
+    def _bind(self, s3: ports.Listening, kept: dict[str, Any]) -> Sockets:
+        sockets = Sockets(
+            gateway=ports.listen(self.options.port), s3=s3, platforms=ports.listen(kept["ports"].get("platforms") or 0)
+        )
+        for spec in self.deployment.functions:
+            # Only the api's address is known to people; the others are behind the gateway.
+            sockets.functions[spec.name] = ports.listen(API_PORT if spec.name == "api" else spec.port)
+        kept["ports"] = {"s3": s3.port, "platforms": sockets.platforms.port}
+        self.state.keep(kept)
+        return sockets
+
+    def _litestream(self, console: Console) -> replica.Litestream:
+        state = self.state
+        return replica.Litestream(
+            database=state.database,
+            replica=self.replica_url,
+            run=state.run,
+            lease=replica.lease(self.replica_url, state.owner, state.database, self.aws, ttl_from(self._environ)),
+            environment=self.aws,
+            on_line=lambda text: console.line("replica", text),
+            on_trouble=lambda text: console.happened("replica", text, level="warning"),
+            kept_ms=retention_from(self._environ),
+        )
+
+
+def read_template(path: Path) -> Deployment:
+    """What the template names.
+
+    Raises:
+        Misconfigured: every problem of it, each with its place.
+    """
+    if not path.is_file():
+        raise Misconfigured(f"{path} does not exist: start in the project's folder, or name it with --template")
+    try:
+        deployment = template.load(path)
+    except template.TemplateInvalid as error:
+        raise Misconfigured("\n".join(str(problem) for problem in error.problems)) from None
+    if not any(function.name == "api" for function in deployment.functions):
+        raise Misconfigured(f"{path} has no function 'api', which clients and the chat page need")
+    return deployment

@@ -1,0 +1,247 @@
+"""The functions as processes: started, replaced when their code changes, started again when they crash.
+
+A function's listening socket belongs to the supervisor and outlives every process of it, so nobody is ever refused:
+a new process takes over on the same socket, says that it is ready, and only then the old one is told to finish.
+"""
+
+import asyncio
+import signal
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from emulator.base.console import Console
+from emulator.base.errors import NotReady
+from emulator.processes.fork_client import Fork, Forks
+from emulator.system.gateway import Upstream
+
+READY_LIMIT_S = 5.0
+FIRST_READY_LIMIT_S = 20.0  # the first time, on a busy machine, nothing is cached
+STOP_LIMIT_S = 3.0
+DRAIN_LIMIT_S = 10.0  # a replaced process finishes what it began; a turn that takes longer is retried by the rows
+STEADY_S = 10.0  # after this long alive a crash is the first one again
+FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.1, 5.0
+
+
+class FunctionSpec(Protocol):
+    """What the template says of a function."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def timeout_ms(self) -> int: ...
+
+
+@dataclass(eq=False)
+class Function:
+    """One function and its current process. ``stale`` is why the code on disk is not what runs."""
+
+    spec: FunctionSpec
+    sock: socket.socket
+    environment: Mapping[str, str]
+    current: Fork | None = None
+    generation: int = 0
+    crashes: int = 0
+    stale: str | None = None
+    problem: str | None = "it is starting"
+    ready_ms: float = 0.0
+    started_at: float = 0.0
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def port(self) -> int:
+        return int(self.sock.getsockname()[1])
+
+    @property
+    def upstream(self) -> Upstream:
+        return Upstream(self.port, self.problem)
+
+    def facts(self) -> dict[str, Any]:
+        """For the status: what runs, where, since when."""
+        return {
+            "name": self.name,
+            "url": f"http://127.0.0.1:{self.port}",
+            "pid": self.current.pid if self.current else None,
+            "generation": self.generation,
+            "up": self.problem is None,
+            "problem": self.problem,
+            "stale": self.stale,
+            "ready_ms": round(self.ready_ms, 1),
+        }
+
+
+class Fleet:
+    """All functions. Nothing here knows what they do."""
+
+    def __init__(self, forks: Forks, console: Console) -> None:
+        self._forks = forks
+        self._console = console
+        self._functions: dict[str, Function] = {}
+        self._processes: set[Fork] = set()  # all that have not ended: current, coming up, or replaced and still busy
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    @property
+    def functions(self) -> list[Function]:
+        return list(self._functions.values())
+
+    def __getitem__(self, name: str) -> Function:
+        return self._functions[name]
+
+    @property
+    def is_up(self) -> bool:
+        return bool(self._functions) and all(function.problem is None for function in self._functions.values())
+
+    def add(self, function: Function) -> None:
+        self._functions[function.name] = function
+
+    async def start(self, function: Function) -> None:
+        """Bring it up the first time.
+
+        Raises:
+            NotReady: with its last lines.
+        """
+        fork = await self._launch(function, FIRST_READY_LIMIT_S)
+        if fork is None:
+            said = self._console.tail(function.name)
+            raise NotReady(
+                f"{function.name} did not become ready ({function.problem}). "
+                + (f"Its last lines:\n{said}" if said else "It said nothing.")
+            )
+
+    async def reload(self, names: Iterable[str], *, because: str) -> None:
+        """Replace these functions' processes, all at the same time; what does not load leaves the old one serving."""
+        async with asyncio.TaskGroup() as group:
+            for name in names:
+                group.create_task(self._reload(self._functions[name], because))
+
+    async def stop(self) -> list[str]:
+        """Stop all; returns the names of those that had to be killed."""
+        self._stopping = True
+        for function in self._functions.values():
+            function.problem = "the emulator is stopping"
+        for task in self._tasks:  # first: nothing is started again from here on
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        processes = list(self._processes)
+        ended = await asyncio.gather(*(self._forks.stop_fork(process, STOP_LIMIT_S) for process in processes))
+        for function in self._functions.values():
+            function.sock.close()
+        return sorted({process.name for process, by_itself in zip(processes, ended, strict=True) if not by_itself})
+
+    async def _reload(self, function: Function, because: str) -> None:
+        async with function.changing:
+            if self._stopping:
+                return
+            old, was_up = function.current, function.problem is None
+            self._console.forget(function.name)
+            fork = await self._launch(function, READY_LIMIT_S)
+            if fork is not None:
+                function.stale = None
+                self._console.happened(
+                    "watch",
+                    f"{because} changed → {function.name} reloaded in {function.ready_ms:.0f} ms",
+                    function=function.name,
+                    ms=round(function.ready_ms, 1),
+                    generation=function.generation,
+                )
+                if old is not None:
+                    self._later(self._drain(function, old))
+                return
+            reason = f"the code on disk does not load ({function.problem})"
+            function.stale = reason
+            if was_up:
+                function.problem = None
+            self._console.happened(
+                "watch",
+                f"{because} changed → {function.name} kept at generation {function.generation}: new code does not load",
+                level="error",
+                function=function.name,
+            )
+
+    async def _launch(self, function: Function, limit_s: float) -> Fork | None:
+        """A new process, ready and current; None when it did not come up (``problem`` says why)."""
+        begun = time.monotonic()
+        fork = self._forks.fork(
+            function.name,
+            "emulator.processes.entrypoints:serve",
+            {"name": function.name, "timeout_ms": function.spec.timeout_ms},
+            function.environment,
+            on_line=lambda text, is_error: self._console.line(function.name, text, is_error),
+            sockets=[function.sock],
+        )
+        self._processes.add(fork)
+        fork.ended.add_done_callback(lambda _: self._processes.discard(fork))
+        if not await fork.wait_ready(limit_s):
+            code = fork.ended.result() if fork.ended.done() else None
+            if code is None:
+                await self._forks.stop_fork(fork, 0.2)
+                function.problem = f"it was not ready within {limit_s:.0f} s"
+            else:
+                await fork.wait_ended()
+                function.problem = f"it {_ending(code)} before it was ready"
+            return None
+        function.current = fork
+        function.generation += 1
+        function.problem = None
+        function.started_at = time.monotonic()
+        function.ready_ms = (function.started_at - begun) * 1000
+        self._later(self._keep(function, fork))
+        return fork
+
+    async def _keep(self, function: Function, fork: Fork) -> None:
+        """Start it again when it ends without having been asked."""
+        code = await fork.wait_ended()
+        async with function.changing:
+            if self._stopping or function.current is not fork:
+                return
+            if time.monotonic() - function.started_at > STEADY_S:
+                function.crashes = 0
+            while not self._stopping:
+                function.crashes += 1
+                backoff_s = min(FIRST_BACKOFF_S * 2 ** (function.crashes - 1), LAST_BACKOFF_S)
+                function.current = None
+                function.problem = f"it {_ending(code)} and is started again"
+                self._console.happened(
+                    function.name,
+                    f"{_ending(code)}; starting it again in {backoff_s:.1f} s",
+                    level="error",
+                    code=code,
+                )
+                await asyncio.sleep(backoff_s)
+                if await self._launch(function, READY_LIMIT_S) is not None:
+                    self._console.happened(function.name, f"is up again (generation {function.generation})")
+                    return
+                code = 1
+
+    async def _drain(self, function: Function, old: Fork) -> None:
+        if not await self._forks.stop_fork(old, DRAIN_LIMIT_S):
+            self._console.happened(
+                function.name,
+                f"the replaced process was still busy after {DRAIN_LIMIT_S:.0f} s and was killed",
+                level="warning",
+            )
+
+    def _later(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "ended"
+    if code < 0:
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+    return f"ended with code {code}"

@@ -1,0 +1,40 @@
+"""The ticks: infra's own ticker in our loop, with the gateway's client."""
+
+import asyncio
+from collections.abc import Sequence
+
+from emulator.system.functions import Fleet
+from emulator.system.gateway import Gateway
+from infra.template.specs import TickSpec
+from infra.ticker import SECRET_HEADER, Tick, Ticker
+
+_LIMIT_S = 10.0
+
+
+class Ticks:
+    """The schedules of a template."""
+
+    def __init__(self, fleet: Fleet, gateway: Gateway, secret: str) -> None:
+        self._fleet = fleet
+        self._gateway = gateway
+        self._headers = {SECRET_HEADER: secret}
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self, ticks: Sequence[TickSpec]) -> None:
+        """Begin these, instead of those that run."""
+        if self._running is not None:
+            self._running.cancel()
+        targets = [
+            Tick(tick.function, tick.every_ms, f"http://127.0.0.1:{self._fleet[tick.function].port}{tick.path}")
+            for tick in ticks
+        ]
+        self._running = asyncio.get_running_loop().create_task(Ticker(targets, self._post).run())
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def _post(self, tick: Tick) -> int:
+        """One ``POST /tick`` with the secret; the status of the answer."""
+        return await self._gateway.post(tick.url, self._headers, limit_s=_LIMIT_S)

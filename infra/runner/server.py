@@ -1,0 +1,106 @@
+"""The HTTP server of one function: uvicorn, told when to end, and gone in time whatever the function does."""
+
+import asyncio
+import contextlib
+import faulthandler
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from infra.runner.request_guard import Guard
+from shared.core import logs
+
+STOP_LIMIT_S = 2.8  # from the signal to the end, whatever the function does
+GRACE_S = 1.5  # of which for answers under way
+KEEP_ALIVE_S = 75  # longer than a load balancer's 60 s, or it meets connections that we are just closing
+GARBAGE_OBJECTS = 10_000  # new ones before Python looks for rings among them; its own 700 are a few requests
+_DATE_EVERY_S = 1.0
+
+log = logs.get()
+
+
+class Server(uvicorn.Server):
+    """uvicorn, but: it says when it is ready, ends event streams at once, and ends in time."""
+
+    def __init__(self, guard: Guard, on_ready: Callable[[], None] | None) -> None:
+        super().__init__(
+            uvicorn.Config(
+                guard,
+                loop="uvloop",
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                access_log=False,
+                log_config=None,
+                log_level="warning",
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # for asyncio.wait_for, which takes parts
+            )
+        )
+        self._guard = guard
+        self._on_ready = on_ready
+        self._starting: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.should_exit:
+            log.info("function.stopped", reason="before it was ready")
+            return
+        self._starting = asyncio.ensure_future(super().startup(sockets))
+        try:
+            await self._starting
+        except asyncio.CancelledError:
+            if not self.should_exit:
+                raise
+            log.info("function.stopped", reason="before it was ready")
+        if self.started and not self.should_exit:
+            # What is loaded stays: looking through all of it for garbage would stop every request for 50 ms at a time.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(GARBAGE_OBJECTS)
+            log.info("function.ready")
+            if self._on_ready is not None:
+                self._on_ready()
+
+    async def main_loop(self) -> None:
+        """uvicorn's own looks ten times a second whether it is to end, and nearly all that we do when idle was that.
+
+        Ours is told. Once a second remains, for the time in the answers' headers.
+        """
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DATE_EVERY_S):
+                    await self._ending.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._guard.end_streams()
+        await super().shutdown(sockets)
+        log.info("function.stopped")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """At a signal: begin to stop; again Ctrl-C: don't wait for answers under way.
+
+        Not uvicorn's own, which would raise the signal once more at the end and so spoil the exit code.
+        """
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        if not self.should_exit:
+            # Works even when the event loop is blocked: shows on stderr where, and ends the process with code 1.
+            # Never called off, because what follows (executors, threads) can hang as well.
+            faulthandler.dump_traceback_later(STOP_LIMIT_S, exit=True, file=sys.__stderr__ or sys.stderr)
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
+        if self._starting is not None and not self._starting.done():
+            logging.getLogger("uvicorn.error").disabled = True  # it would report the lifespan's end as a failure
+            self._starting.get_loop().call_soon_threadsafe(self._starting.cancel)

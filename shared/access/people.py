@@ -1,0 +1,213 @@
+"""People: what each of them is here, who decides, and where they are written to. REST, CLI, approvals and pairing
+change it here and nowhere else. The identity is (channel, sender id); *by* is what is shown of whoever changed it.
+"""
+
+import json
+from typing import get_args
+
+import apsw
+
+from shared.access.rules import STRANGER, Standing
+from shared.channels import registry
+from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.db.access import approvals, members, user_dms, user_roles, users
+from shared.db.access.user_roles import RoleName
+from shared.db.access.users import User
+from shared.db.engine.connection import rows
+from shared.db.roster import agents, chats
+
+ROLES: tuple[str, ...] = get_args(RoleName)
+
+STANDING = """
+    SELECT u.id,
+           (SELECT json_group_array(json_array(r.role, r.agent)) FROM user_roles r WHERE r.user_id = u.id),
+           (SELECT json_group_array(json_array(m.agent, m.is_refused)) FROM members m WHERE m.user_id = u.id)
+      FROM users u
+     WHERE u.channel = :channel AND u.sender_id = :sender_id
+"""
+
+
+def standing(conn: apsw.Connection, channel: str, sender_id: str | None) -> Standing:
+    """What the sender is here; a stranger where nobody has heard of them, or the platform does not say who it was."""
+    found = rows(conn, STANDING, {"channel": channel, "sender_id": sender_id})  # no sender equals NULL
+    if not found:
+        return STRANGER
+    user_id, roles, memberships = found[0][0], json.loads(found[0][1]), json.loads(found[0][2])
+    return Standing(
+        user_id,
+        is_owner=["owner", None] in roles,
+        is_admin=["admin", None] in roles,
+        admin_of=frozenset(agent for role, agent in roles if role == "admin" and agent is not None),
+        member_of=frozenset(agent for agent, is_refused in memberships if not is_refused),
+        refused_by=frozenset(agent for agent, is_refused in memberships if is_refused),
+    )
+
+
+def grant(conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, by: str, now_ms: int) -> bool:
+    """Make the user an owner, or an admin of *agent*, or of everything without one. False: they were.
+
+    Raises:
+        NotFound: there is no such user or agent.
+        ConfigInvalid: there is no such role, or owners of one agent only.
+    """
+    _check_role(role, agent)
+    _check(conn, user_id, agent)
+    return user_roles.grant(conn, user_id, role, agent, by=by, now_ms=now_ms)
+
+
+def revoke(
+    conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, may_be_last_owner: bool = False
+) -> bool:
+    """Take the role away. False: they did not have exactly this one.
+
+    Raises:
+        NotFound: there is no such user.
+        ConfigInvalid: there is no such role.
+        WrongState: nobody would be an owner any more.
+    """
+    _check_role(role, agent)
+    _check(conn, user_id, None)
+    if role == "owner" and not may_be_last_owner:
+        _check_another_owner(conn, user_id)
+    return user_roles.revoke(conn, user_id, role, agent)
+
+
+def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = False) -> None:
+    """A stranger again, without roles and memberships.
+
+    Raises:
+        NotFound: there is no such user.
+        WrongState: somebody is asked about them, or nobody would be an owner any more.
+    """
+    _check(conn, user_id, None)
+    if waiting := approvals.of_user(conn, user_id):
+        raise WrongState(f"{waiting[0].approval_id} asks about user {user_id}: decide that first")
+    if not may_be_last_owner:
+        _check_another_owner(conn, user_id)
+    users.delete(conn, user_id)
+
+
+def _check_another_owner(conn: apsw.Connection, user_id: int) -> None:
+    if user_roles.owners(conn) == [user_id]:
+        raise WrongState(
+            f"user {user_id} is the last owner, and nobody could decide everything by a button any more: make somebody "
+            "else an owner first, or say ?force=true if that is meant"
+        )
+
+
+def add_member(conn: apsw.Connection, user_id: int, agent: str, *, by: str, now_ms: int) -> bool:
+    """Let the user talk to the agent, also if that was refused before. False: they could.
+
+    Raises:
+        NotFound: there is no such user or agent.
+    """
+    _check(conn, user_id, agent)
+    return members.put(conn, user_id, agent, is_refused=False, by=by, now_ms=now_ms)
+
+
+def refuse(conn: apsw.Connection, user_id: int, agent: str, *, by: str, now_ms: int) -> bool:
+    """The user may not talk to the agent, and nobody is asked again. False: it was so.
+
+    Raises:
+        NotFound: there is no such user or agent.
+    """
+    _check(conn, user_id, agent)
+    return members.put(conn, user_id, agent, is_refused=True, by=by, now_ms=now_ms)
+
+
+def remove(conn: apsw.Connection, user_id: int, agent: str) -> bool:
+    """The agent knows the user no more, and does not refuse them either. False: it was so.
+
+    Raises:
+        NotFound: there is no such user.
+    """
+    _check(conn, user_id, None)
+    return members.remove(conn, user_id, agent)
+
+
+def _check_role(role: str, agent: str | None) -> None:
+    if role not in ROLES:
+        raise ConfigInvalid(f"role {role!r} is none of {', '.join(ROLES)}")
+    if role == "owner" and agent is not None:
+        raise ConfigInvalid(f"an owner is one of everything, not of agent {agent!r} alone: make them its admin")
+
+
+def _check(conn: apsw.Connection, user_id: int, agent: str | None) -> None:
+    if users.get(conn, user_id) is None:
+        raise NotFound(f"there is no user {user_id}; GET /api/users lists them")
+    if agent is not None and agents.get(conn, agent) is None:
+        raise NotFound(f"there is no agent {agent!r}")
+
+
+APPROVERS = """
+    SELECT u.id, u.channel, u.sender_id, u.name
+      FROM user_roles r
+      JOIN users u ON u.id = r.user_id
+     WHERE r.agent IS NULL OR r.agent = :agent
+     GROUP BY u.id
+     ORDER BY u.channel <> :channel,
+              min(CASE WHEN r.agent IS NOT NULL THEN 0 WHEN r.role = 'admin' THEN 1 ELSE 2 END),
+              min(r.created_at), u.id
+"""
+
+
+def approvers(conn: apsw.Connection, agent: str | None, *, channel: str) -> list[User]:
+    """Who may say yes or no, each once: those on *channel* first, and of those the nearest to the matter.
+
+    That are the admins of *agent*, then those of everything, then the owners, and of equals who became it first.
+    Without an agent it is a matter of everything.
+    """
+    return list(map(User._make, rows(conn, APPROVERS, {"agent": agent, "channel": channel})))
+
+
+def direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> int | None:
+    """The chat in which the user is written to alone; None if they can't be, or do not want to be.
+
+    Where the platform does not name it after the user, and they were never seen there, it is one that ``deliver``
+    opens before it sends the first response.
+    """
+    known = user_dms.get(conn, user.id)
+    chat = chats.get(conn, known) if known is not None else _direct_chat(conn, user, now_ms=now_ms)
+    if chat is None or chat.status != "active" or chat.is_group:  # a group can be who writes, and is read by all
+        return None
+    user_dms.put(conn, user.id, chat.id, now_ms)
+    return chat.id
+
+
+def _direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> chats.Chat | None:
+    if user.channel not in registry.NAMES:
+        return None
+    if registry.traits(user.channel).direct_by_sender:
+        return chats.ensure(conn, user.channel, user.sender_id, is_group=False, name=user.name or None, now_ms=now_ms)
+    made = chats.ensure(
+        conn,
+        user.channel,
+        f"user/{user.sender_id}",
+        is_group=False,
+        name=user.name or None,
+        opens_for=user.sender_id,
+        now_ms=now_ms,
+    )
+    return made if made.opens_for is not None else chats.open_again(conn, made, user.sender_id, now_ms=now_ms)
+
+
+def last_owner_in(conn: apsw.Connection, chat: chats.Chat) -> int | None:
+    """The last owner, if this is where they are written to; None if it is not, or somebody else is an owner too."""
+    owners = user_roles.owners(conn)
+    user = users.get(conn, owners[0]) if len(owners) == 1 and not chat.is_group else None
+    if user is None:
+        return None
+    known = user_dms.get(conn, user.id)
+    is_named_so = (user.channel, user.sender_id) == (chat.channel, chat.platform_id)
+    return user.id if known == chat.id or (known is None and is_named_so) else None
+
+
+def seen_direct(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> None:
+    """The user wrote in this direct chat: from now on they are written to there, also with what waits elsewhere."""
+    before = user_dms.get(conn, user_id)
+    if before == chat_id:
+        return
+    known, seen = chats.get(conn, before) if before is not None else None, chats.get(conn, chat_id)
+    if known is not None and seen is not None and known.opens_for is not None:
+        chats.move(conn, seen.channel, known.platform_id, seen.platform_id, now_ms=now_ms)
+    user_dms.put(conn, user_id, chat_id, now_ms)

@@ -1,0 +1,339 @@
+"""Asks somebody with a say: about a stranger, a new chat, what an agent wants to do, or a tool it wants to use.
+
+::
+
+    ask ──> approvals, held ──show──> a card to an owner or admin ──> deciding
+
+What waits is held and stands nowhere else. Strangers can cause asking, and not much of it: one card a chat, a few new
+chats a channel, so many people and so many messages waiting; what is beyond that is dropped. Who can be asked, and in
+which chat they are reached, is ``people``'s to say. The caller owns the transaction.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Literal, NamedTuple
+
+import apsw
+
+from shared.access import actions, cards, people
+from shared.channels.base import Event
+from shared.core import ids
+from shared.core.errors import ConfigInvalid, WrongState
+from shared.core.policy import Policy
+from shared.db.access import approvals, held_events, users
+from shared.db.access.approvals import OF_STRANGERS, Approval, NewApproval
+from shared.db.access.users import User
+from shared.db.queue import responses, sessions
+from shared.db.queue.responses import NewResponse
+from shared.db.roster import agents, chats
+from shared.db.roster.chats import Chat
+from shared.db.roster.wirings import Place
+
+MOST_HELD = 10  # messages for one approval
+MOST_WAITING = 20  # people for one chat
+MOST_NEW_CHATS = 100  # of one channel
+MOST_CHAT_CARDS = 3  # about new chats of one channel, before the eyes of those who decide
+MOST_ASKED = 20  # by one session
+MOST_BYTES = 100_000  # of arguments
+MOST_AGENTS = 8  # to choose from
+_AGAIN_MS = 60 * 60 * 1000  # after which somebody whom a card did not reach is tried again
+ALLOW_OR_REFUSE = ("Allow", "Refuse")
+IGNORE = "Ignore this chat"
+
+Outcome = Literal["held", "again", "too_many_held", "too_many_waiting", "nobody_to_ask"]
+
+
+class Asked(NamedTuple):
+    """What became of an event that somebody has to be asked about.
+
+    Attributes:
+        outcome: ``held``; ``again``: it is held already; else why it is not, as ``dropped`` names it.
+        said: whether a card was written, which ``deliver`` is to send.
+        is_new: whether it is the first that is held for this approval.
+    """
+
+    outcome: Outcome
+    approval: Approval | None = None
+    said: bool = False
+    is_new: bool = False
+
+
+# -- about strangers --------------------------------------------------------------------------------------------------
+
+
+def ask_sender(conn: apsw.Connection, place: Place, event: Event, agent: str, *, policy: Policy, now_ms: int) -> Asked:
+    """Ask whether the event's sender may talk to *agent*, and hold the event until that is decided."""
+    chat = place.chat
+    if event.sender_id is None:
+        return Asked("nobody_to_ask")
+    known = users.find(conn, chat.channel, event.sender_id)
+    waiting = approvals.waiting(conn, chat.id)
+    asked = next((each for each in waiting if known and (each.agent, each.user_id) == (agent, known.id)), None)
+    if asked is None and len(waiting) >= MOST_WAITING:
+        return Asked("too_many_waiting")
+    user = _user(conn, chat.channel, event, now_ms=now_ms)
+    title = f"{user.shown} wants to talk to {_name(conn, agent)} in {_place(chat)}"
+    new = NewApproval(
+        "sender",
+        {"sender": user.shown},
+        subject=json.dumps([agent, chat.id, user.id]),
+        agent=agent,
+        chat_id=chat.id,
+        user_id=user.id,
+        title=title,
+        options=ALLOW_OR_REFUSE,
+    )
+    return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
+
+
+def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: Policy, now_ms: int) -> Asked:
+    """Ask which agent is to answer in a chat that has none, and hold the event until that is decided."""
+    if event.sender_id is None or not people.approvers(conn, None, channel=chat.channel):
+        return Asked("nobody_to_ask")
+    asked = next((each for each in approvals.waiting(conn, chat.id) if each.kind == "chat"), None)
+    if asked is None and approvals.pending_of_channel(conn, "chat", chat.channel)[0] >= MOST_NEW_CHATS:
+        return Asked("too_many_waiting")
+    offered = sorted(agents.every(conn), key=lambda each: not each.is_default)[:MOST_AGENTS]
+    user = _user(conn, chat.channel, event, now_ms=now_ms)
+    new = NewApproval(
+        "chat",
+        {"sender": user.shown, "agents": [each.id for each in offered]},
+        subject=json.dumps([chat.id]),
+        chat_id=chat.id,
+        user_id=user.id,
+        title=f"{user.shown} writes in {_place(chat)}, where no agent answers yet. Which one is to?",
+        options=(*(cards.line(each.name, cards.LONGEST_NAME) for each in offered), IGNORE),
+    )
+    return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
+
+
+def _user(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> User:
+    name = cards.line(event.sender, cards.LONGEST_NAME)
+    return users.ensure(conn, channel, event.sender_id or "", name=name, now_ms=now_ms)
+
+
+def _name(conn: apsw.Connection, agent: str) -> str:
+    found = agents.get(conn, agent)
+    return cards.line(found.name, cards.LONGEST_NAME) if found else agent
+
+
+def _place(chat: Chat) -> str:
+    if not chat.is_group:
+        return f"a direct chat on {chat.channel}"
+    name = f" {cards.line(chat.name, cards.LONGEST_NAME)}" if chat.name else ""
+    return f"the group{name} ({chat.channel} {chat.platform_id})"
+
+
+def _ask_and_hold(
+    conn: apsw.Connection, asked: Approval | None, new: NewApproval, event: Event, *, policy: Policy, now_ms: int
+) -> Asked:
+    """Hold the event for what is *asked*; if that is nothing yet, ask."""
+    approval, is_new = asked, False
+    if approval is None:
+        approval, is_new = approvals.request(conn, new, expires_at=now_ms + policy.approval_life_ms, now_ms=now_ms)
+    waiting = held_events.of(conn, approval.id)
+    if any(each.event_key == event.event_key for each in waiting):
+        return Asked("again", approval)
+    if len(waiting) >= MOST_HELD:
+        return Asked("too_many_held", approval)
+    chat = chats.get(conn, new.chat_id or 0)
+    assert chat is not None  # noqa: S101 - a constraint holds it
+    held_events.hold(conn, approval.id, chat.channel, event.event_key, json.dumps(asdict(event)), now_ms=now_ms)
+    return Asked("held", approval, said=is_new and show(conn, approval, now_ms=now_ms), is_new=is_new)
+
+
+def event_of(text: str) -> Event:
+    """The event that was held."""
+    fields = json.loads(text)
+    return Event(**{**fields, "attachments": tuple(fields["attachments"])})
+
+
+# -- for agents -------------------------------------------------------------------------------------------------------
+
+
+def ask_action(
+    conn: apsw.Connection,
+    session_id: int,
+    agent: str,
+    action: str,
+    arguments: Mapping[str, Any],
+    *,
+    policy: Policy,
+    why: str = "",
+    now_ms: int,
+) -> Approval:
+    """Ask whether *agent* may have done what it wants: one of ``actions.ACTIONS``. The session is told what came of it.
+
+    Args:
+        why: what the agent says it is for; shown as its words, beside what will be done and never in its place.
+
+    Raises:
+        UnknownName: there is no such action.
+        ConfigInvalid: an argument is missing, not known or wrong; says which.
+        NotFound, WrongState: it can't be done as things are, or too much waits.
+    """
+    wanted = actions.get(action)
+    checked = wanted.check(conn, agent, arguments)
+    new = NewApproval(
+        "action",
+        {"action": action, "arguments": checked, "is_global": wanted.is_global, "why": why},
+        agent=agent,
+        session_id=session_id,
+        title=f"Agent {agent} asks to {wanted.words}",
+    )
+    return _ask_for_agent(conn, new, [action, checked], policy=policy, now_ms=now_ms)
+
+
+def ask_tool(
+    conn: apsw.Connection,
+    session_id: int,
+    agent: str,
+    tool: str,
+    arguments: Mapping[str, Any],
+    *,
+    policy: Policy,
+    now_ms: int,
+) -> Approval:
+    """Ask whether *agent* may use a tool with these arguments. The session is told; using it is up to the agent.
+
+    Raises:
+        ConfigInvalid: there is more of it than anybody would read.
+        WrongState: too much waits.
+    """
+    new = NewApproval(
+        "tool",
+        {"tool": tool, "arguments": dict(arguments)},
+        agent=agent,
+        session_id=session_id,
+        title=f"Agent {agent} asks to use the tool {cards.line(tool, cards.LONGEST_NAME)}",
+    )
+    return _ask_for_agent(conn, new, [tool, dict(arguments)], policy=policy, now_ms=now_ms)
+
+
+def _ask_for_agent(
+    conn: apsw.Connection, new: NewApproval, what: list[Any], *, policy: Policy, now_ms: int
+) -> Approval:
+    text = json.dumps(what, sort_keys=True)
+    if len(text) > MOST_BYTES:
+        raise ConfigInvalid(f"{len(text):,} bytes of arguments: nobody can read that; {MOST_BYTES:,} are the most")
+    subject = json.dumps([new.session_id, hashlib.sha256(text.encode()).hexdigest()])
+    waiting = approvals.pending_of_session(conn, new.session_id or 0)
+    expires_at = now_ms + policy.approval_life_ms
+    with conn:  # a savepoint: what is refused is not asked
+        approval, is_new = approvals.request(conn, new._replace(subject=subject), expires_at=expires_at, now_ms=now_ms)
+        if is_new and waiting >= MOST_ASKED:
+            raise WrongState(f"{waiting} requests of this session wait for a decision already: wait for those first")
+    if is_new:
+        show(conn, approval, now_ms=now_ms)
+    return approval
+
+
+# -- showing ----------------------------------------------------------------------------------------------------------
+
+
+def show(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
+    """Show the approval to the first who may decide it and can be reached; whether a card was written.
+
+    Nobody: it waits all the same, to be decided by REST or CLI, or to be shown later.
+    """
+    if not _is_room_for(conn, approval):
+        return False
+    for user in _to_be_asked(conn, approval, now_ms=now_ms):
+        chat_id = people.direct_chat(conn, user, now_ms=now_ms)
+        chat = chats.get(conn, chat_id) if chat_id is not None else None
+        if chat is not None:
+            said = [event_of(each.event).text for each in held_events.of(conn, approval.id)]
+            buttons = [[label, f"{approval.approval_id}.{choice}"] for choice, label in enumerate(approval.options)]
+            card = _say(conn, chat, cards.asking(approval, said), {"buttons": buttons}, now_ms=now_ms)
+            close_card(conn, approval, "Somebody else is asked now.", now_ms=now_ms)
+            approvals.shown(conn, approval.id, approver=user.id, card=card)
+            return True
+    return False
+
+
+def _to_be_asked(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> list[User]:
+    """Who may decide it, in turn: who did not get the card is followed by the next, and the last, later, by the first.
+
+    Later, because a card may not arrive for long, and each of them would be another row.
+    """
+    able = people.approvers(conn, None if is_global(approval) else approval.agent, channel=_channel(conn, approval))
+    tried = next((place + 1 for place, user in enumerate(able) if user.id == approval.approver), 0)
+    card = approvals.card_of(conn, approval)
+    is_later = card is None or card.created_at <= now_ms - _AGAIN_MS
+    return able[tried:] + (able[:tried] if is_later else [])
+
+
+def is_global(approval: Approval) -> bool:
+    """Whether only owners and admins of everything may decide it."""
+    return approval.agent is None or bool(approval.payload.get("is_global"))
+
+
+def _is_room_for(conn: apsw.Connection, approval: Approval) -> bool:
+    """Whether one more card of its kind may be before somebody's eyes."""
+    if approval.kind == "chat":
+        _, seen = approvals.pending_of_channel(conn, "chat", _channel(conn, approval))
+        return seen < MOST_CHAT_CARDS
+    return approval.chat_id is None or not approvals.is_card_open(conn, approval.chat_id)
+
+
+def _channel(conn: apsw.Connection, approval: Approval) -> str:
+    """The channel where it comes from: who is there is asked first."""
+    session = sessions.get(conn, approval.session_id) if approval.session_id is not None else None
+    chat_id = approval.chat_id or (session.chat_id if session else None)
+    chat = chats.get(conn, chat_id) if chat_id is not None else None
+    return chat.channel if chat else ""
+
+
+def show_next(conn: apsw.Connection, ended: Approval, *, now_ms: int) -> bool:
+    """The place of the card of what ended is free for the next that waited for it."""
+    if ended.kind not in OF_STRANGERS:
+        return False
+    chat_id = ended.chat_id if ended.kind == "sender" else None
+    following = approvals.unseen(conn, kind=ended.kind, chat_id=chat_id, limit=MOST_NEW_CHATS)
+    return any(show(conn, each, now_ms=now_ms) for each in following)
+
+
+def show_waiting(conn: apsw.Connection, *, after_id: int = 0, limit: int, now_ms: int) -> tuple[int, int]:
+    """Show what nobody could be shown before: somebody may be there now. For ``sweep``, and when a role is granted.
+
+    Returns:
+        How many were shown, and the row to go on after, 0 at the end.
+    """
+    waiting = approvals.unseen(conn, after_id=after_id, limit=limit)
+    count = sum(show(conn, each, now_ms=now_ms) for each in waiting)
+    return count, waiting[-1].id if len(waiting) == limit else 0
+
+
+def close_card(
+    conn: apsw.Connection, approval: Approval, outcome: str, *, click: Mapping[str, Any] | None = None, now_ms: int
+) -> bool:
+    """Change the card into what came of it, buttons and all; whether anything was written.
+
+    Args:
+        click: the ``context`` of the press that decided, which is acknowledged with it.
+    """
+    card = approvals.card_of(conn, approval)
+    chat = chats.get(conn, card.chat_id) if card else None
+    if card is None or chat is None or card.status == "dead" or chat.status != "active":
+        return False
+    content: dict[str, Any] = {"edits": approval.card}
+    if click is not None:
+        content |= {"click": dict(click), "asked_at": now_ms}
+    _say(conn, chat, cards.decided(approval, outcome), content, now_ms=now_ms)
+    return True
+
+
+def _say(conn: apsw.Connection, chat: Chat, text: str, content: Mapping[str, Any], *, now_ms: int) -> int:
+    """A response of ours to a chat; its row."""
+    new = NewResponse(
+        message_id=ids.new("proactive"),
+        channel=chat.channel,
+        chat_id=chat.id,
+        platform_id=chat.platform_id,
+        sender="",
+        message=text,
+        content=json.dumps(content),
+    )
+    return responses.enqueue(conn, new, now_ms=now_ms)

@@ -1,0 +1,295 @@
+"""Discord: signed interactions and webhook events in, the interaction's own messages out.
+
+Every request is verified over its raw bytes before anything else; Discord keeps sending forged ones to see that they
+are refused. ``/ask`` is answered "thinking" at once and edited later; what this bot can't do is said there and then.
+The token that allows the edit is stored sealed with a key made from the bot's token, and lives for 15 minutes.
+
+What comes in is read by ``discord_reading``; what answers to our calls mean stands in ``discord_sending``.
+
+Source: https://docs.discord.com/developers/interactions/receiving-and-responding,
+https://docs.discord.com/developers/interactions/overview#validating-security-request-headers.
+"""
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from nacl.exceptions import BadSignatureError, CryptoError
+from nacl.secret import SecretBox
+from nacl.signing import VerifyKey
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from shared.channels import http, markdown, sanitize
+from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
+from shared.channels.discord.reading import Interaction, digest, event_of, webhook_event
+from shared.channels.discord.sending import RACE_MS, classify, components, nonce, race_wait_ms
+from shared.channels.http import Verdict
+from shared.core.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
+from shared.core.settings import FromEnvironment
+from shared.runtime.http_client import Client
+
+PART_UNITS = 1900  # of the 2000 that a bot may send
+FRESH_MS = 5 * 60_000  # how far a signed timestamp may be from now: a captured request can't be replayed later
+TOKEN_LIFE_MS = 14 * 60_000 + 30_000  # of the 15 minutes that an interaction token lives
+USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # without one, Cloudflare may refuse the call
+NO_PINGS = {"parse": [], "replied_user": False}
+EPHEMERAL = 64
+
+_NOT_TAKEN = (
+    "I can't answer this: it was empty, it was one too many within a minute, you may not talk to the agent here, or no "
+    "agent is connected to this channel. Whoever runs this bot can see which."
+)
+_UNAVAILABLE: dict[Kind, str] = {
+    "command": "I don't know that command. Use /ask with your question.",
+    "modal": "I can't take forms yet, so nothing was done with it. Use /ask with your question.",
+    "ignore": "I could not read that. Use /ask with your question.",
+}
+
+
+class DiscordSettings(FromEnvironment):
+    """Read from ``DISCORD_PUBLIC_KEY`` and so on: the field in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="DISCORD_", frozen=True, extra="ignore")
+
+    public_key: str = Field(default=...)
+    application_id: str = Field(default=..., pattern=r"^[0-9]{1,20}$")
+    bot_token: SecretStr = Field(default=...)
+    api_base: str = Field(default="https://discord.com/api/v10", pattern=r"^https?://[^/?#]+(/[^?#]*)?$")
+
+    @field_validator("public_key")
+    @classmethod
+    def _key(cls, value: str) -> str:
+        if not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+            raise ValueError("should be the application's public key: 64 hexadecimal digits")
+        return value
+
+    @field_validator("bot_token")
+    @classmethod
+    def _token(cls, value: SecretStr) -> SecretStr:
+        if not re.fullmatch(r"[A-Za-z0-9._=-]+", value.get_secret_value()):
+            raise ValueError("should be the bot's token from the developer portal")
+        return value
+
+
+def channel() -> "Discord":
+    """The adapter, configured from the environment."""
+    return Discord(DiscordSettings.load())
+
+
+class Discord:
+    """One application and its bot."""
+
+    name = "discord"
+    unreadable = WebhookReply()
+
+    def __init__(self, settings: DiscordSettings) -> None:
+        self._key = VerifyKey(bytes.fromhex(settings.public_key))
+        self._application_id = settings.application_id
+        self._base = settings.api_base.rstrip("/")
+        self._bot_token = settings.bot_token.get_secret_value()
+        seal = hashlib.blake2b(self._bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
+        self._box = SecretBox(seal.digest())
+
+    # -- in ---------------------------------------------------------------------------------------------------------
+
+    def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
+        """See ``Channel.receive``. The reply is what the person sees until the answer comes."""
+        self._verify(request, now_ms)
+        try:
+            return self._read(msgspec.json.decode(request.body), request.body)
+        except (ValueError, RecursionError) as error:
+            raise PayloadInvalid(f"not JSON that can be read ({type(error).__name__})") from None
+
+    def _verify(self, request: WebhookRequest, now_ms: int) -> None:
+        signature = request.headers.get("x-signature-ed25519", "")
+        timestamp = request.headers.get("x-signature-timestamp", "")
+        if not re.fullmatch(r"[0-9a-fA-F]{128}", signature) or not re.fullmatch(r"[0-9]{1,15}", timestamp):
+            raise SignatureInvalid("the X-Signature-Ed25519 or X-Signature-Timestamp header is missing or malformed")
+        try:
+            self._key.verify(timestamp.encode() + request.body, bytes.fromhex(signature))
+        except (BadSignatureError, ValueError):
+            raise SignatureInvalid("the signature does not fit: check DISCORD_PUBLIC_KEY") from None
+        if abs(now_ms - int(timestamp) * 1000) > FRESH_MS:
+            raise SignatureInvalid("signed more than 5 minutes ago or ahead: a replay, or a clock that is wrong")
+
+    def _read(self, payload: Any, body: bytes) -> Received:
+        match payload:
+            case {"event": {"type": str(name)} as event}:
+                return Received((webhook_event(name, event, digest(body)),), WebhookReply(204))
+            case {"type": 0}:
+                return Received((), WebhookReply(204))
+            case {"type": 1}:
+                return Received((), _json({"type": 1}))
+            case {"id": str(key), "type": int(number)} if number in _KINDS:
+                return self._interaction(key, _KINDS[number], payload)
+            case {"op": int(), "t": _}:  # a Gateway frame, as a relay would forward it; there is no relay
+                return Received((Event("ignore", digest(body), reason="relay"),))
+        raise PayloadInvalid("neither an interaction nor a webhook event")
+
+    def _interaction(self, key: str, kind: Kind, payload: dict[str, Any]) -> Received:
+        try:
+            event = self._event(kind, msgspec.convert(payload, Interaction))
+        except msgspec.ValidationError:
+            event = Event("ignore", key, reason="malformed")
+        if event.asks_for_a_turn:
+            return Received((event,), _json({"type": 5}), not_taken=_say(_NOT_TAKEN))
+        if event.kind in _ANSWERED:
+            return Received((event,), _json(_ANSWERED[event.kind]))
+        return Received((event,), _say(_UNAVAILABLE[event.kind]))
+
+    def _event(self, kind: Kind, interaction: Interaction) -> Event:
+        event = event_of(kind, interaction, self._application_id)
+        if event.kind == "ignore":
+            return event
+        return replace(event, context=event.context | self._way_back(interaction))
+
+    def _way_back(self, interaction: Interaction) -> dict[str, Any]:
+        """What ``send`` needs to answer this interaction, and to go on after its token has died."""
+        return {
+            "interaction_id": interaction.id,
+            "application_id": self._application_id,
+            "sealed_token": self.seal(interaction.token),
+            "guild_id": interaction.guild_id,
+            "bot_is_there": interaction.bot_is_there,
+        }
+
+    def seal(self, token: str) -> str:
+        """*token* so that only who knows the bot's token can read it."""
+        return base64.b64encode(self._box.encrypt(token.encode())).decode()
+
+    def unseal(self, sealed: object) -> str | None:
+        """The token, or None if there is none or the bot's token has changed since."""
+        try:
+            return self._box.decrypt(base64.b64decode(str(sealed), validate=True)).decode() if sealed else None
+        except (CryptoError, ValueError):
+            return None
+
+    # -- out --------------------------------------------------------------------------------------------------------
+
+    def render(self, text: str) -> tuple[Part, ...]:
+        """Discord reads markdown: only tables are redrawn, and long texts cut. See ``Channel.render``."""
+        source = markdown.tables_as_code(sanitize.text(text.replace("\r\n", "\n")))
+        return tuple(Part(piece) for piece in markdown.split_source(source, PART_UNITS))
+
+    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
+        """By the interaction's token while it lives, then as the bot: edit, fill in or say. See ``Channel.send``."""
+        age_ms = now_ms - to.asked_at_ms
+        facts = to.context if to.click is None else to.click
+        token = self.unseal(facts.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
+        routes = self._routes(to, token)
+        route = routes.pop(_first(to, has_token=token is not None), None)
+        verdict = _OVER
+        while route:
+            verdict = await self._try(route, part, to, client)
+            if verdict.outcome == "sent":
+                return verdict.message_id
+            if verdict.step in ("expired", "gone") and route.is_token and age_ms < RACE_MS:
+                raise RetryableError(f"{verdict.reason}; Discord may not know of it yet", race_wait_ms(age_ms))
+            names = _NEXT.get(verdict.step, ())
+            route = next((routes.pop(name) for name in names if name in routes), None)
+            if route is None and verdict.step == "expired":
+                verdict = _OVER
+        raise http.failure(verdict)
+
+    def _routes(self, to: Outgoing, token: str | None) -> "dict[str, Route]":
+        """Every way that leads to this conversation now."""
+        routes = {}
+        here = to.context if to.click is None else to.click
+        if token:
+            webhook = f"{self._base}/webhooks/{self._application_id}/{quote(token, safe='')}"
+            routes["original"] = Route("PATCH", f"{webhook}/messages/@original", is_repeatable=True, is_token=True)
+            routes["follow_up"] = Route("POST", webhook, is_repeatable=False, is_token=True)
+        if here.get("bot_is_there", True):
+            for name, channel_id in (("channel", to.thread_id or to.platform_id), ("parent", to.platform_id)):
+                url = f"{self._base}/channels/{quote(channel_id, safe='')}/messages"
+                routes[name] = Route("POST", url, is_repeatable=True)
+                if to.edits and name == "channel":
+                    routes["edit"] = Route("PATCH", f"{url}/{quote(to.edits, safe='')}", is_repeatable=True)
+        return routes
+
+    async def _try(self, route: "Route", part: Part, to: Outgoing, client: Client) -> Verdict:
+        body: dict[str, Any] = {"content": part.text, "allowed_mentions": NO_PINGS}
+        headers = {"User-Agent": USER_AGENT}
+        if to.buttons or to.edits:  # an edit without any takes away those that are there
+            body["components"] = components(to.buttons)
+        if not route.is_token:
+            headers["Authorization"] = f"Bot {self._bot_token}"
+        if not route.is_token and route.method == "POST":
+            body |= {"nonce": nonce(to), "enforce_nonce": True}
+        if route.is_token and to.click is not None and not to.edits:
+            body["flags"] = EPHEMERAL
+        try:
+            answer = await http.call(client, "Discord", route.method, route.url, body, headers)
+            verdict = classify(answer.status, answer.payload)
+        except OutcomeUnknown as error:
+            verdict = Verdict("unknown", str(error))
+        if verdict.outcome == "unknown" and route.is_repeatable:  # again is the same message, not a second
+            return replace(verdict, outcome="retry")
+        return verdict
+
+    async def open_direct(self, sender_id: str, client: Client) -> str:
+        """The channel of the bot's direct messages with somebody. See ``Channel.open_direct``.
+
+        Source: https://docs.discord.com/developers/resources/user#create-dm (the same channel every time).
+        """
+        url = f"{self._base}/users/@me/channels"
+        headers = {"User-Agent": USER_AGENT, "Authorization": f"Bot {self._bot_token}"}
+        try:
+            answer = await http.call(client, "Discord", "POST", url, {"recipient_id": sender_id}, headers)
+        except OutcomeUnknown as error:  # again opens no second one
+            raise RetryableError(str(error)) from None
+        verdict = classify(answer.status, answer.payload)
+        if verdict.outcome == "sent" and verdict.message_id:
+            return verdict.message_id
+        if verdict.outcome in ("sent", "unknown"):
+            raise RetryableError(verdict.reason or "Discord did not name the channel that it opened")
+        raise http.failure(verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way to send, by an interaction's token or as the bot: *is_repeatable* where two calls make one message."""
+
+    method: str
+    url: str
+    is_repeatable: bool
+    is_token: bool = False
+
+
+_OVER = Verdict("permanent", "the interaction's 15 minutes are over, and the bot itself is not in that conversation")
+_NEXT = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel"), "archived": ("parent",)}
+
+
+def _first(to: Outgoing, *, has_token: bool) -> str:
+    """The best way. A press was answered "wait": @original is then the message that has the button."""
+    if to.click is None:
+        if to.edits:
+            return "edit"
+        return ("original" if to.is_first else "follow_up") if has_token else "channel"
+    if to.edits:
+        return "original" if has_token and to.edits == to.click.get("message_id") else "edit"
+    return "follow_up" if has_token else "channel"
+
+
+# -- answering at once ------------------------------------------------------------------------------------------------
+
+_KINDS: dict[int, Kind] = {2: "command", 3: "callback", 4: "autocomplete", 5: "modal"}
+_ANSWERED: dict[Kind, dict[str, Any]] = {
+    "callback": {"type": 6},
+    "autocomplete": {"type": 8, "data": {"choices": []}},
+}
+
+
+def _json(body: dict[str, Any]) -> WebhookReply:
+    return WebhookReply(200, msgspec.json.encode(body), "application/json")
+
+
+def _say(text: str) -> WebhookReply:
+    """An answer at once, that only the person who asked sees."""
+    data = {"content": text, "flags": EPHEMERAL, "allowed_mentions": NO_PINGS}
+    return _json({"type": 4, "data": data})

@@ -1,0 +1,172 @@
+"""Telegram: webhook updates in; ``sendMessage``, ``editMessageText`` and ``answerCallbackQuery`` out.
+
+A delivery is Telegram's when it carries our secret header. After that nothing is answered with an error: Telegram would
+redeliver for a day and hold back everything behind it in that chat.
+
+What comes in is read by ``telegram_reading``; what is called, and what answers mean, stands in ``telegram_sending``.
+
+Source: https://core.telegram.org/bots/api (10.3): #setwebhook (secret_token), #answercallbackquery,
+#formatting-options.
+"""
+
+import hmac
+import html
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from shared.channels import http, markdown, sanitize
+from shared.channels.base import Outgoing, Part, Received, WebhookReply, WebhookRequest
+from shared.channels.http import Verdict
+from shared.channels.telegram.reading import Reader
+from shared.channels.telegram.sending import Call, classify, edit_call, message_call, simplify
+from shared.core.errors import OutcomeUnknown, PayloadInvalid, PostroomError, SignatureInvalid
+from shared.core.settings import FromEnvironment
+from shared.runtime.http_client import Client
+
+SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
+PART_UNITS = 3800  # of the 4096 that Telegram takes, whether it counts code points or UTF-16 units
+PART_HTML_BYTES = 30_000  # of the 32768 before parsing
+ALERT_UNITS = 200  # of a text that is shown over the chat to who pressed a button
+
+
+class TelegramSettings(FromEnvironment):
+    """Read from ``TELEGRAM_BOT_TOKEN``, ``TELEGRAM_WEBHOOK_SECRET`` and so on: the field in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="TELEGRAM_", frozen=True, extra="ignore")
+
+    bot_token: SecretStr = Field(default=...)
+    webhook_secret: SecretStr = Field(default=...)
+    api_base: str = Field(default="https://api.telegram.org", pattern=r"^https?://[^/?#]+(/[^?#]*)?$")
+    bot_username: str = ""  # without it, mentions by name in groups go unnoticed
+
+    @field_validator("bot_token")
+    @classmethod
+    def _token(cls, value: SecretStr) -> SecretStr:
+        if not re.fullmatch(r"[0-9]{1,20}:[A-Za-z0-9_-]+", value.get_secret_value()):
+            raise ValueError("should be the token from BotFather: digits, a colon, letters")
+        return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _secret(cls, value: SecretStr) -> SecretStr:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,256}", value.get_secret_value()):
+            raise ValueError("should be 1 to 256 of A-Z a-z 0-9 _ -, as given to setWebhook")
+        return value
+
+
+def channel() -> "Telegram":
+    """The adapter, configured from the environment."""
+    return Telegram(TelegramSettings.load())
+
+
+class Telegram:
+    """One bot."""
+
+    name = "telegram"
+    unreadable = WebhookReply()
+
+    def __init__(self, settings: TelegramSettings) -> None:
+        self._secret = settings.webhook_secret.get_secret_value().encode()
+        self._reader = Reader(int(settings.bot_token.get_secret_value().partition(":")[0]), settings.bot_username)
+        self._base = f"{settings.api_base.rstrip('/')}/bot{settings.bot_token.get_secret_value()}"
+
+    def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
+        """See ``Channel.receive``. Answers with an empty 200: a JSON body could be executed as an API call."""
+        given = request.headers.get(SIGNATURE_HEADER, "").encode("utf-8", "surrogatepass")
+        if not hmac.compare_digest(given, self._secret):  # as bytes: text that isn't ASCII would raise
+            raise SignatureInvalid("the X-Telegram-Bot-Api-Secret-Token header is missing or wrong")
+        try:
+            return Received((self._reader.read(request.body),))
+        except (ValueError, RecursionError) as error:
+            raise PayloadInvalid(f"not JSON that can be read ({type(error).__name__})") from None
+
+    def render(self, text: str) -> tuple[Part, ...]:
+        """Markdown to Telegram's HTML, with the same as plain text beside it. See ``Channel.render``."""
+        limit = markdown.Limit(PART_UNITS, PART_HTML_BYTES, _html_bytes)
+        blocks = markdown.parse(sanitize.text(text.replace("\r\n", "\n")))
+        chunks = (markdown.trim(runs) for runs in markdown.pack(blocks, limit))
+        return tuple(Part(text=markdown.plain(runs), html=to_html(runs)) for runs in chunks)
+
+    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
+        """One message or edit, made plainer as long as Telegram says what it minds. See ``Channel.send``.
+
+        Telegram has no idempotency key: a message without an answer may have been sent. An edit can be made again.
+        """
+        if to.click is not None and await self._is_told(part, to, client):
+            return None
+        call = edit_call(part, to) if to.edits else message_call(part, to)
+        verdict = Verdict("permanent", "Telegram takes this message in no form")
+        for _ in range(5):
+            verdict = await self._try(call, client)
+            if verdict.outcome == "sent":
+                return verdict.message_id or call.edits
+            simpler = simplify(call, verdict, part, to)
+            if simpler == call:
+                break
+            call = simpler
+        raise http.failure(verdict)
+
+    async def _try(self, call: Call, client: Client) -> Verdict:
+        try:
+            answer = await http.call(client, "Telegram", "POST", f"{self._base}/{call.method}", call.body, {})
+            verdict = classify(answer.status, answer.payload)
+        except OutcomeUnknown as error:
+            verdict = Verdict("unknown", str(error))
+        if verdict.outcome == "unknown" and call.edits:  # again is the same message, not a second
+            return replace(verdict, outcome="retry")
+        return verdict
+
+    async def _is_told(self, part: Part, to: Outgoing, client: Client) -> bool:
+        """Answer the press of a button; whether that said all of *part* to who pressed. It may be too late for it."""
+        body: dict[str, Any] = {"callback_query_id": str((to.click or {}).get("callback_id"))}
+        is_all = not to.edits and not to.buttons and markdown.units(part.text) <= ALERT_UNITS
+        if is_all:
+            body |= {"text": part.text, "show_alert": True}
+        with suppress(PostroomError):  # at most, a button shows for a while that it waits
+            answer = await http.call(client, "Telegram", "POST", f"{self._base}/answerCallbackQuery", body, {})
+            return is_all and 200 <= answer.status < 300
+        return False
+
+    async def open_direct(self, sender_id: str, client: Client) -> str:
+        """A private chat has the person's own id. See ``Channel.open_direct``."""
+        return sender_id
+
+
+# -- rendering --------------------------------------------------------------------------------------------------------
+
+_TAGS = {"b": "b", "i": "i", "s": "s", "code": "code", "quote": "blockquote"}
+
+
+def _tags(style: markdown.Style) -> tuple[str, str]:
+    name, argument = style
+    if name == "link":
+        return f'<a href="{html.escape(argument)}">', "</a>"
+    if name == "pre":
+        language = f'<code class="language-{html.escape(argument)}">' if argument else ""
+        return f"<pre>{language}", "</code></pre>" if argument else "</pre>"
+    return f"<{_TAGS[name]}>", f"</{_TAGS[name]}>"
+
+
+def to_html(runs: Sequence[markdown.Run]) -> str:
+    """Telegram HTML of styled runs, every tag closed in the order it was opened."""
+    pieces: list[str] = []
+    opened: list[markdown.Style] = []
+    for text, styles in [*runs, markdown.Run("")]:
+        shared = 0
+        while shared < min(len(opened), len(styles)) and opened[shared] == styles[shared]:
+            shared += 1
+        pieces += [_tags(style)[1] for style in reversed(opened[shared:])]
+        pieces += [_tags(style)[0] for style in styles[shared:]]
+        opened = list(styles)
+        pieces.append(html.escape(text, quote=False))
+    return "".join(pieces)
+
+
+def _html_bytes(run: markdown.Run) -> int:
+    return len(to_html([run]).encode("utf-8", "surrogatepass"))

@@ -1,0 +1,250 @@
+"""What Telegram sends, read: an update becomes an event, and what can't be made one is ignored with a reason.
+
+The objects in it are those of ``telegram_objects``; what a message carries beside its text is read by
+``telegram_attachments``.
+
+Source: https://core.telegram.org/bots/api (10.3): #update, #message, #callbackquery, #chatmemberupdated.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from shared.channels import sanitize
+from shared.channels.base import Event, Kind
+from shared.channels.telegram import rich_messages
+from shared.channels.telegram.attachments import attachments, words
+from shared.channels.telegram.objects import Callback, Chat, Membership, Message, Reaction, Stopped, User
+from shared.core.errors import PayloadInvalid
+
+_MESSAGES: dict[str, Kind] = {
+    "message": "message",
+    "channel_post": "message",
+    "edited_message": "edit",
+    "edited_channel_post": "edit",
+}
+_IGNORED_UPDATES = (
+    "business_connection", "business_message", "edited_business_message", "deleted_business_messages", "guest_message",
+    "message_reaction_count", "inline_query", "chosen_inline_result", "shipping_query", "pre_checkout_query",
+    "purchased_paid_media", "poll", "poll_answer", "chat_member", "chat_join_request", "chat_boost",
+    "removed_chat_boost", "managed_bot", "subscription",
+)  # fmt: skip
+_SERVICE = (
+    "new_chat_members", "left_chat_member", "chat_owner_left", "chat_owner_changed", "new_chat_title",
+    "new_chat_photo", "delete_chat_photo", "group_chat_created", "supergroup_chat_created", "channel_chat_created",
+    "message_auto_delete_timer_changed", "pinned_message", "successful_payment", "refunded_payment", "users_shared",
+    "chat_shared", "gift", "unique_gift", "gift_upgrade_sent", "connected_website", "write_access_allowed",
+    "passport_data", "proximity_alert_triggered", "boost_added", "chat_background_set", "checklist_tasks_done",
+    "checklist_tasks_added", "direct_message_price_changed", "forum_topic_created", "forum_topic_edited",
+    "forum_topic_closed", "forum_topic_reopened", "general_forum_topic_hidden", "general_forum_topic_unhidden",
+    "giveaway_created", "giveaway_completed", "managed_bot_created", "paid_message_price_changed", "poll_option_added",
+    "poll_option_deleted", "suggested_post_approved", "suggested_post_approval_failed", "suggested_post_declined",
+    "suggested_post_paid", "suggested_post_refunded", "video_chat_scheduled", "video_chat_started",
+    "video_chat_ended", "video_chat_participants_invited", "web_app_data",
+)  # fmt: skip
+
+
+class Reader:
+    """Reads for one bot, who knows itself by its id and its @name."""
+
+    def __init__(self, bot_id: int, username: str) -> None:
+        self._bot_id = bot_id
+        self._mention = "@" + username.removeprefix("@").lower()
+
+    def read(self, body: bytes) -> Event:
+        """The event of one update, ``ignore`` where nothing can be made of it.
+
+        Raises:
+            PayloadInvalid: this is no update; what is not even JSON raises what msgspec does.
+        """
+        return self._event(*_envelope(body))
+
+    def _event(self, update_id: int, update: dict[str, Any]) -> Event:
+        key = f"{self._bot_id}:{update_id}"
+        try:
+            return self._read(key, update)
+        except msgspec.ValidationError:
+            return Event("ignore", key, reason="malformed")
+
+    def _read(self, key: str, update: dict[str, Any]) -> Event:
+        for name, kind in _MESSAGES.items():
+            if name in update:
+                return self._message(key, kind, update[name])
+        for name, read in _READERS.items():
+            if name in update:
+                return read(key, update[name])
+        reason = next((name for name in _IGNORED_UPDATES if name in update), "unknown_update_type")
+        return Event("ignore", key, reason=reason)
+
+    def _message(self, key: str, kind: Kind, raw: Any) -> Event:
+        message = msgspec.convert(raw, Message)
+        event = replace(_in_chat(key, kind, message.chat, message.author), thread_id=message.thread_id)
+        old, new = message.migrate_from_chat_id, message.migrate_to_chat_id
+        if old is not None or new is not None:
+            ids = {"old_platform_id": str(old or message.chat.id), "new_platform_id": str(new or message.chat.id)}
+            return replace(event, kind="migrate", context=ids)
+        reason = self._reason_to_ignore(message, raw)
+        if reason:
+            return replace(event, kind="ignore", reason=reason)
+        text = message.text or message.caption
+        command, args = self._command(message, text)
+        reply_to = self._reply_to(message)
+        is_called = command is not None or bool(reply_to and reply_to["is_self"]) or self._is_named(message, text, raw)
+        return replace(
+            event,
+            platform_message_id=str(message.message_id),
+            text=sanitize.text(text or words(raw)),
+            attachments=tuple(attachments(raw)),
+            is_mention=event.is_mention or is_called,
+            reply_to=reply_to,
+            edited=kind == "edit",
+            command=command,
+            command_args=args,
+            context=_context(message),
+        )
+
+    def _reason_to_ignore(self, message: Message, raw: dict[str, Any]) -> str | None:
+        service = next((name for name in _SERVICE if name in raw), None)  # may be empty objects: present is enough
+        if service:
+            return f"service:{service}"
+        if message.via_bot and message.via_bot.id == self._bot_id:
+            return "via_self"
+        is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
+        return "from_bot" if is_bot else None
+
+    def _command(self, message: Message, text: str) -> tuple[str | None, str | None]:
+        """The command to us at the very start of the text, and the rest; (None, None) if there is none."""
+        for entity in message.entities if message.text else message.caption_entities:
+            if entity.type == "bot_command" and entity.offset == 0:
+                name, _, bot = _units(text, 0, entity.length).partition("@")
+                if not bot or "@" + bot.lower() == self._mention:
+                    rest = _units(text, entity.length, len(text) * 2)
+                    return sanitize.name(name.removeprefix("/")), sanitize.text(rest).strip()
+        return None, None
+
+    def _is_named(self, message: Message, text: str, raw: dict[str, Any]) -> bool:
+        """By @username or by a mention without one. A name inside code has no entity, and is none."""
+        for entity in message.entities if message.text else message.caption_entities:
+            if entity.type == "mention" and _units(text, entity.offset, entity.length).lower() == self._mention:
+                return True
+            if entity.type == "text_mention" and entity.user and entity.user.id == self._bot_id:
+                return True
+        return any(map(self._is_ours, rich_messages.mentions(raw.get("rich_message"))))
+
+    def _is_ours(self, mention: dict[str, Any]) -> bool:
+        match mention:
+            case {"type": "mention", "username": str(name)}:
+                return "@" + name.removeprefix("@").lower() == self._mention
+            case {"type": "text_mention", "user": {"id": int(number)}}:
+                return number == self._bot_id
+        return False
+
+    def _reply_to(self, message: Message) -> dict[str, Any] | None:
+        """The message answered; a topic's first message is where it hangs, not what it answers."""
+        original = message.reply_to_message
+        if original is None or original.forum_topic_created is not None:
+            return None
+        is_self = original.sender is not None and original.sender.id == self._bot_id and original.sender_chat is None
+        text = sanitize.text(original.text or original.caption)
+        author = str(original.author.id)
+        return {"message_id": str(original.message_id), "text": text, "sender_id": author, "is_self": is_self}
+
+
+def _envelope(body: bytes) -> tuple[int, dict[str, Any]]:
+    update = msgspec.json.decode(body)
+    update_id = update.get("update_id") if isinstance(update, dict) else None
+    if not isinstance(update_id, int) or isinstance(update_id, bool):
+        raise PayloadInvalid("no update_id: not an update")
+    return update_id, update
+
+
+def _in_chat(key: str, kind: Kind, chat: Chat, author: User | Chat) -> Event:
+    return Event(
+        kind,
+        key,
+        platform_id=str(chat.id),
+        sender=author.name,
+        sender_id=str(author.id),
+        is_mention=chat.type == "private" or chat.is_direct_messages,
+        is_group=chat.type != "private",
+        chat_name=sanitize.name(chat.title),
+    )
+
+
+def _callback(key: str, raw: Any) -> Event:
+    callback = msgspec.convert(raw, Callback)
+    message = callback.message
+    if message is None:  # a button under an inline message: there is no chat to answer in
+        return Event("ignore", key, sender_id=str(callback.sender.id), reason="callback_without_chat")
+    return replace(
+        _in_chat(key, "callback", message.chat, callback.sender),
+        thread_id=message.thread_id,
+        platform_message_id=str(message.message_id),
+        text=sanitize.text(callback.data),
+        is_mention=True,
+        context={"callback_id": callback.id, "message_id": str(message.message_id)},
+    )
+
+
+def _reaction(key: str, raw: Any) -> Event:
+    reaction = msgspec.convert(raw, Reaction)
+    old, new = (list(map(_emoji, side)) for side in (reaction.old_reaction, reaction.new_reaction))
+    changes = {
+        "reactions_added": [emoji for emoji in new if emoji not in old],
+        "reactions_removed": [emoji for emoji in old if emoji not in new],
+    }
+    author = reaction.user or reaction.actor_chat or reaction.chat
+    event = _in_chat(key, "reaction", reaction.chat, author)
+    return replace(event, platform_message_id=str(reaction.message_id), context=changes)
+
+
+def _emoji(reaction: dict[str, Any]) -> str:
+    match reaction:
+        case {"type": "emoji", "emoji": str(emoji)}:
+            return emoji
+        case {"type": "custom_emoji", "custom_emoji_id": str(number)}:
+            return f"custom:{number}"
+    return str(reaction.get("type"))
+
+
+def _membership(key: str, raw: Any) -> Event:
+    membership = msgspec.convert(raw, Membership)
+    change = {"status": membership.new_chat_member.status, "old_status": membership.old_chat_member.status}
+    return replace(_in_chat(key, "membership", membership.chat, membership.sender), context=change)
+
+
+def _stopped(key: str, raw: Any) -> Event:
+    stopped = msgspec.convert(raw, Stopped)
+    thread = None if stopped.message_thread_id is None else str(stopped.message_thread_id)
+    event = _in_chat(key, "stop", stopped.chat, stopped.chat)
+    return replace(event, thread_id=thread, context={"draft_id": str(stopped.draft_id)})
+
+
+_READERS = {
+    "callback_query": _callback,
+    "message_reaction": _reaction,
+    "my_chat_member": _membership,
+    "stopped_message_generation": _stopped,
+}
+
+
+def _units(text: str, offset: int, length: int) -> str:
+    """Entities count UTF-16 code units."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    return units[2 * max(offset, 0) : 2 * max(offset + length, 0)].decode("utf-16-le", "replace")
+
+
+def _context(message: Message) -> dict[str, Any]:
+    facts = {
+        "media_group_id": message.media_group_id,
+        "forwarded_from": message.forward_origin.name if message.forward_origin else None,
+        "quote": sanitize.text(message.quote.text) if message.quote else None,
+        "ephemeral_message_id": _text(message.ephemeral_message_id),
+        "receiver_user_id": _text(message.sender.id) if message.sender and message.ephemeral_message_id else None,
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)

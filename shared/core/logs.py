@@ -1,0 +1,68 @@
+"""Structured logs: one JSON object a line on stdout.
+
+An event is a constant ``noun.verb``; facts are fields. Never a person's text, a header or a token; tracebacks carry no
+local variables (structlog's console renderer would print them).
+"""
+
+import json
+import logging
+import sys
+from typing import Any
+
+import msgspec
+
+from shared.core.slim_imports import without
+
+with without("rich"):  # it would draw tracebacks, which ours never are: a fifth of a function's start, and 4 MB
+    import structlog
+
+_ENCODER = msgspec.json.Encoder(enc_hook=str)
+_QUIET = ("httpx", "httpcore", "uvicorn.access")  # httpx logs whole URLs, and Telegram's carry the token
+
+
+def configure(function: str, level: str = "INFO") -> None:
+    """Send our logs and those of the libraries to stdout as JSON lines that name *function*."""
+
+    def name_function(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event.setdefault("function", function)  # no context variable: other threads don't have those
+        return event
+
+    common: list[Any] = [
+        name_function,
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Any] = [structlog.processors.format_exc_info, _as_json]
+    # Ours go straight to stdout, past the machinery of the standard library, which costs twice as much as the rest.
+    structlog.configure(
+        processors=[*common, *last],
+        logger_factory=structlog.WriteLoggerFactory(sys.stdout),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=common,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _as_json(_: object, __: str, event: structlog.typing.EventDict) -> str:
+    try:
+        return _ENCODER.encode(event).decode()
+    except (TypeError, ValueError):  # half a character, a key that is no text: not worth losing the line for
+        return json.dumps(event, default=str)
+
+
+def get() -> structlog.stdlib.BoundLogger:
+    """The logger of whoever asks."""
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger("postroom")
+    return logger

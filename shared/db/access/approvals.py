@@ -1,0 +1,375 @@
+"""Approvals: something waits for somebody's choice, until an instant.
+
+::
+
+    request ──> pending ──decide───> approved | refused
+                   └─expire, withdraw─> expired
+
+A decision is one UPDATE that expects a pending approval: of two that come at once, one finds it decided. What follows
+from it belongs into the same transaction, and stands in ``deciding``. While one is pending there is no second one of
+the same kind and subject, whoever asks.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, get_args
+
+import apsw
+
+from shared.core import ids
+from shared.core.errors import NotFound, WrongState
+from shared.db.engine.connection import rows, scalar
+from shared.db.queue import events
+
+Status = Literal["pending", "approved", "refused", "expired"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+YES_OR_NO = ("Approve", "Refuse")
+OF_STRANGERS = ("sender", "chat")  # the kinds that anybody can cause
+
+
+class NewApproval(NamedTuple):
+    """What is asked.
+
+    Attributes:
+        kind: ``sender``, ``chat``, ``action`` or ``tool``.
+        payload: what is to be done on a yes.
+        subject: what it is about: no second one of the kind while it is pending. None: always another one.
+        agent: whose admins may decide, beside those of everything.
+        options: what may be chosen; the last is always the no.
+        session_id: the session that asks, and is told.
+    """
+
+    kind: str
+    payload: Mapping[str, Any]
+    subject: str | None = None
+    agent: str | None = None
+    chat_id: int | None = None
+    user_id: int | None = None
+    session_id: int | None = None
+    title: str = ""
+    options: tuple[str, ...] = YES_OR_NO
+
+
+class Approval(NamedTuple):
+    """A row of ``approvals``. *choice* says which of *options* was taken, *approver* who was shown the *card*."""
+
+    id: int
+    approval_id: str
+    kind: str
+    subject: str | None
+    agent: str | None
+    chat_id: int | None
+    user_id: int | None
+    session_id: int | None
+    title: str
+    payload: dict[str, Any]
+    options: tuple[str, ...]
+    status: str
+    choice: int | None
+    decided_by: str | None
+    approver: int | None
+    card: int | None
+    expires_at: int
+    created_at: int
+    updated_at: int
+
+
+class Card(NamedTuple):
+    """The response that shows an approval: where it went, whether it got there, and since when."""
+
+    chat_id: int
+    status: str
+    created_at: int
+
+
+_SELECT = """
+    SELECT a.id, a.approval_id, a.kind, a.subject, a.agent, a.chat_id, a.user_id, a.session_id, a.title, a.payload,
+           a.options, a.status, a.choice, a.decided_by, a.approver, a.card, a.expires_at, a.created_at, a.updated_at
+      FROM approvals a
+"""
+
+
+def _approval(row: tuple[Any, ...]) -> Approval:
+    read = Approval._make(row)
+    return read._replace(payload=json.loads(row[9]), options=tuple(json.loads(row[10])))
+
+
+def _read(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> list[Approval]:
+    return [_approval(row) for row in rows(conn, sql, parameters)]
+
+
+def request(conn: apsw.Connection, new: NewApproval, *, expires_at: int, now_ms: int) -> tuple[Approval, bool]:
+    """Ask, unless that is asked already; the pending approval, and whether it is new."""
+    approval_id = ids.new("approval")
+    conn.execute(
+        """
+        INSERT INTO approvals (approval_id, kind, subject, agent, chat_id, user_id, session_id, title, payload, options,
+                               expires_at, created_at, updated_at)
+        VALUES (:approval_id, :kind, :subject, :agent, :chat, :user, :session, :title, :payload, :options,
+                :expires_at, :now, :now)
+        ON CONFLICT (kind, subject) WHERE status = 'pending' AND subject IS NOT NULL DO NOTHING
+        """,
+        {
+            "approval_id": approval_id,
+            "kind": new.kind,
+            "subject": new.subject,
+            "agent": new.agent,
+            "chat": new.chat_id,
+            "user": new.user_id,
+            "session": new.session_id,
+            "title": new.title,
+            "payload": json.dumps(new.payload),
+            "options": json.dumps(new.options),
+            "expires_at": expires_at,
+            "now": now_ms,
+        },
+    )
+    if conn.changes():
+        made = _must_get(conn, approval_id)
+        _tell(conn, "approval_requested", made, now_ms=now_ms)
+        return made, True
+    pending: str = scalar(
+        conn,
+        "SELECT approval_id FROM approvals WHERE kind = :kind AND subject = :subject AND status = 'pending'",
+        {"kind": new.kind, "subject": new.subject},
+    )
+    return _must_get(conn, pending), False
+
+
+def get(conn: apsw.Connection, approval_id: str) -> Approval | None:
+    """The approval, or None."""
+    found = _read(conn, _SELECT + " WHERE a.approval_id = :id", {"id": approval_id})
+    return found[0] if found else None
+
+
+def _must_get(conn: apsw.Connection, approval_id: str) -> Approval:
+    found = get(conn, approval_id)
+    if found is None:
+        raise NotFound(f"no approval {approval_id!r}")
+    return found
+
+
+def decide(
+    conn: apsw.Connection,
+    approval_id: str,
+    *,
+    choice: int,
+    decided_by: str | None,
+    click: str | None = None,
+    now_ms: int,
+) -> Approval:
+    """Somebody has chosen; the approval as it is now. The last of the options refuses, any other approves.
+
+    Args:
+        click: the key of the event that decides, so that its redelivery is known; kept in the payload.
+
+    Raises:
+        NotFound: no such approval.
+        WrongState: it is decided already, its time is over, or there is no such choice.
+    """
+    found = rows(
+        conn,
+        """
+        UPDATE approvals
+           SET status = CASE WHEN :choice < json_array_length(options) - 1 THEN 'approved' ELSE 'refused' END,
+               choice = :choice, decided_by = :decided_by, updated_at = :now,
+               payload = CASE WHEN :click IS NULL THEN payload ELSE json_set(payload, '$.click', :click) END
+         WHERE approval_id = :id AND status = 'pending' AND expires_at > :now
+           AND :choice >= 0 AND :choice < json_array_length(options)
+        RETURNING approval_id
+        """,
+        {"choice": choice, "decided_by": decided_by, "click": click, "now": now_ms, "id": approval_id},
+    )
+    if not found:
+        known = _must_get(conn, approval_id)
+        if known.status != "pending":
+            by = f", by {known.decided_by}" if known.decided_by else ""
+            raise WrongState(f"approval {approval_id} is {known.status} already{by}")
+        if known.expires_at <= now_ms:
+            raise WrongState(f"approval {approval_id} is too old")
+        raise WrongState(f"approval {approval_id} has no choice {choice}: choose 0 to {len(known.options) - 1}")
+    decided = _must_get(conn, approval_id)
+    _tell(conn, f"approval_{decided.status}", decided, now_ms=now_ms)
+    return decided
+
+
+EXPIRE = """
+    UPDATE approvals
+       SET status = 'expired', updated_at = :now
+     WHERE id IN (SELECT id
+                    FROM approvals
+                   WHERE status = 'pending' AND expires_at <= :now
+                   ORDER BY expires_at
+                   LIMIT :limit)
+    RETURNING approval_id
+"""
+
+
+def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> list[Approval]:
+    """Give up to *limit* approvals up whose time is over, oldest first; those."""
+    ended = [approval_id for (approval_id,) in rows(conn, EXPIRE, {"now": now_ms, "limit": limit})]
+    found = sorted((_must_get(conn, each) for each in ended), key=lambda each: (each.expires_at, each.id))
+    for each in found:
+        _tell(conn, "approval_expired", each, now_ms=now_ms)
+    return found
+
+
+WITHDRAW = """
+    UPDATE approvals
+       SET status = 'expired', payload = json_set(payload, '$.withdrawn', :why), updated_at = :now
+     WHERE id IN (SELECT id
+                    FROM approvals INDEXED BY approvals_pending
+                   WHERE status = 'pending' AND (agent = :agent OR chat_id = :chat))
+    RETURNING approval_id
+"""
+
+
+def withdraw(
+    conn: apsw.Connection, *, agent: str | None = None, chat_id: int | None = None, why: str, now_ms: int
+) -> list[Approval]:
+    """What is pending about this agent, what it asked for, or what is about this chat, is nobody's to decide any more.
+
+    Args:
+        why: kept in the payload, as ``withdrawn``.
+
+    Returns: those, oldest first.
+    """
+    given = {"agent": agent, "chat": chat_id, "why": why, "now": now_ms}
+    ended = [approval_id for (approval_id,) in rows(conn, WITHDRAW, given)]
+    found = sorted((_must_get(conn, each) for each in ended), key=lambda each: each.id)
+    for each in found:
+        _tell(conn, "approval_expired", each, now_ms=now_ms)
+    return found
+
+
+def shown(conn: apsw.Connection, id_: int, *, approver: int, card: int) -> None:
+    """*approver* is shown this card, a row of ``responses``."""
+    conn.execute(
+        "UPDATE approvals SET approver = :approver, card = :card WHERE id = :id",
+        {"approver": approver, "card": card, "id": id_},
+    )
+
+
+def card_of(conn: apsw.Connection, approval: Approval) -> Card | None:
+    """The card that shows the approval, or None. It is not pruned while the approval is pending."""
+    found = rows(conn, "SELECT chat_id, status, created_at FROM responses WHERE id = :card", {"card": approval.card})
+    return Card._make(found[0]) if found else None
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+# What is pending is little, whatever has ended stands beside it: these look at nothing else.
+OF_CHAT = _SELECT + " INDEXED BY approvals_of_chat WHERE a.status = 'pending' AND a.chat_id = :chat ORDER BY a.id"
+OF_USER = _SELECT + " INDEXED BY approvals_pending WHERE a.status = 'pending' AND a.user_id = :user ORDER BY a.id"
+
+# The card arrived, or is on its way, and whom it was shown to can still answer it: they have not blocked the bot, and
+# have a say in the matter.
+_SEEN = """
+    EXISTS (SELECT 1
+              FROM responses r
+              JOIN chats t ON t.id = r.chat_id
+             WHERE r.id = a.card AND r.status <> 'dead' AND t.status = 'active')
+    AND EXISTS (SELECT 1
+                  FROM user_roles o
+                 WHERE o.user_id = a.approver
+                   AND (o.agent IS NULL OR (o.agent = a.agent AND ifnull(a.payload ->> '$.is_global', 0) = 0)))
+"""
+
+# Before nobody's eyes.
+UNSEEN = (
+    _SELECT
+    + f"""
+      INDEXED BY approvals_pending
+     WHERE a.status = 'pending' AND a.id > :after AND NOT ({_SEEN})
+       AND (:kind IS NULL OR a.kind = :kind) AND (:chat IS NULL OR a.chat_id = :chat)
+     ORDER BY a.id
+     LIMIT :limit
+    """
+)
+_PAGE = (
+    _SELECT
+    + """
+     WHERE a.id > :after AND (:status IS NULL OR a.status = :status)
+     ORDER BY a.id
+     LIMIT :limit
+    """
+)
+
+
+def waiting(conn: apsw.Connection, chat_id: int) -> list[Approval]:
+    """What is pending about this chat, oldest first."""
+    return _read(conn, OF_CHAT, {"chat": chat_id})
+
+
+def of_user(conn: apsw.Connection, user_id: int) -> list[Approval]:
+    """What is pending about this person, in whatever chat, oldest first."""
+    return _read(conn, OF_USER, {"user": user_id})
+
+
+def unseen(
+    conn: apsw.Connection, *, kind: str | None = None, chat_id: int | None = None, after_id: int = 0, limit: int
+) -> list[Approval]:
+    """What is pending and before nobody's eyes, of this kind and about this chat where given; oldest first."""
+    return _read(conn, UNSEEN, {"kind": kind, "chat": chat_id, "after": after_id, "limit": limit})
+
+
+def every(conn: apsw.Connection, *, status: str | None = None, limit: int, after: int = 0) -> list[Approval]:
+    """Approvals of this status or of any, oldest first, from those with an id beyond *after*."""
+    return _read(conn, _PAGE, {"after": after, "status": status, "limit": limit})
+
+
+OF_SESSION = """
+    SELECT count(*)
+      FROM approvals INDEXED BY approvals_pending
+     WHERE status = 'pending' AND session_id = :session
+"""
+OF_CHANNEL = f"""
+    SELECT count(*), ifnull(sum({_SEEN}), 0)
+      FROM approvals a INDEXED BY approvals_pending
+     CROSS JOIN chats c ON c.id = a.chat_id
+     WHERE a.status = 'pending' AND a.kind = :kind AND c.channel = :channel
+"""
+CARD_OPEN = f"""
+    SELECT EXISTS (SELECT 1
+                     FROM approvals a INDEXED BY approvals_of_chat
+                    WHERE a.status = 'pending' AND a.chat_id = :chat AND {_SEEN})
+"""
+
+
+def pending_of_session(conn: apsw.Connection, session_id: int) -> int:
+    """How much this session has asked for that nobody has decided."""
+    count: int = scalar(conn, OF_SESSION, {"session": session_id})
+    return count
+
+
+def pending_of_channel(conn: apsw.Connection, kind: str, channel: str) -> tuple[int, int]:
+    """How many of this kind are pending about chats of *channel*, and how many of them somebody is shown."""
+    ((count, seen),) = rows(conn, OF_CHANNEL, {"kind": kind, "channel": channel})
+    return count, seen
+
+
+def is_card_open(conn: apsw.Connection, chat_id: int) -> bool:
+    """Whether somebody is shown one that is pending about this chat."""
+    return bool(scalar(conn, CARD_OPEN, {"chat": chat_id}))
+
+
+PRUNE = """
+    DELETE FROM approvals
+     WHERE id IN (SELECT id
+                    FROM approvals
+                   WHERE status <> 'pending' AND updated_at < :cutoff
+                   ORDER BY updated_at
+                   LIMIT :limit)
+"""
+
+
+def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
+    """Delete up to *limit* approvals that ended before *older_than_ms*; how many."""
+    conn.execute(PRUNE, {"cutoff": older_than_ms, "limit": limit})
+    return conn.changes()
+
+
+def _tell(conn: apsw.Connection, type_: str, of: Approval, *, now_ms: int) -> None:
+    data = {"approval": of.approval_id, "kind": of.kind}
+    events.append(conn, type_, now_ms=now_ms, agent=of.agent, session_id=of.session_id, data=data)

@@ -1,0 +1,60 @@
+"""Events that wait for somebody's yes. Only here stands what they say, and only until it is decided."""
+
+from typing import NamedTuple
+
+import apsw
+
+from shared.db.engine.connection import rows, scalar
+
+
+class Held(NamedTuple):
+    """A row of ``held``; *event* is JSON."""
+
+    id: int
+    approval_id: int
+    channel: str
+    event_key: str
+    event: str
+    created_at: int
+
+
+def hold(
+    conn: apsw.Connection, approval_id: int, channel: str, event_key: str, event_json: str, *, now_ms: int
+) -> bool:
+    """Keep the event for the approval with that row id. False: it is kept already, as a redelivery is."""
+    conn.execute(
+        """
+        INSERT INTO held (approval_id, channel, event_key, event, created_at)
+        VALUES (:approval_id, :channel, :event_key, :event, :now)
+        ON CONFLICT (approval_id, event_key) DO NOTHING
+        """,
+        {"approval_id": approval_id, "channel": channel, "event_key": event_key, "event": event_json, "now": now_ms},
+    )
+    return conn.changes() == 1
+
+
+def of(conn: apsw.Connection, approval_id: int) -> list[Held]:
+    """What waits for the approval, the oldest first."""
+    found = rows(
+        conn,
+        """
+        SELECT id, approval_id, channel, event_key, event, created_at
+          FROM held
+         WHERE approval_id = :approval_id
+         ORDER BY id
+        """,
+        {"approval_id": approval_id},
+    )
+    return list(map(Held._make, found))
+
+
+def count(conn: apsw.Connection, approval_id: int) -> int:
+    """How many events wait for the approval."""
+    number: int = scalar(conn, "SELECT count(*) FROM held WHERE approval_id = :approval", {"approval": approval_id})
+    return number
+
+
+def forget(conn: apsw.Connection, approval_id: int) -> int:
+    """It is decided: nothing of the events stays. How many they were."""
+    conn.execute("DELETE FROM held WHERE approval_id = :approval_id", {"approval_id": approval_id})
+    return conn.changes()

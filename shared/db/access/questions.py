@@ -1,0 +1,164 @@
+"""Questions: an agent waits for a person's answer, until an instant.
+
+::
+
+    ask ──> open ──answer──> answered
+             ├──cancel─────> cancelled
+             └──expire─────> expired
+
+Each way out is one UPDATE that expects an open question: of two that come at once, one finds it closed.
+"""
+
+import json
+from typing import NamedTuple
+
+import apsw
+
+from shared.core import ids
+from shared.core.errors import NotFound, WrongState
+from shared.db.engine.connection import rows
+from shared.db.queue import events
+
+
+class Question(NamedTuple):
+    """A row of ``questions``. *message_id*: the message whose turn asks; *options*: what may be chosen, if anything."""
+
+    question_id: str
+    session_id: int
+    message_id: str | None
+    question: str
+    options: tuple[str, ...]
+    status: str
+    answer: str | None
+    answered_by: str | None
+    expires_at: int
+    created_at: int
+
+
+def ask(
+    conn: apsw.Connection,
+    *,
+    session_id: int,
+    question: str,
+    options: tuple[str, ...] = (),
+    message_id: str | None = None,
+    expires_at: int,
+    now_ms: int,
+) -> str:
+    """Store the question; its id."""
+    question_id = ids.new("question")
+    conn.execute(
+        """
+        INSERT INTO questions (question_id, session_id, message_id, question, options, expires_at,
+                               created_at, updated_at)
+        VALUES (:question_id, :session, :message_id, :question, :options, :expires_at, :now, :now)
+        """,
+        {
+            "question_id": question_id,
+            "session": session_id,
+            "message_id": message_id,
+            "question": question,
+            "options": json.dumps(options),
+            "expires_at": expires_at,
+            "now": now_ms,
+        },
+    )
+    _tell(conn, "question_asked", (question_id, message_id, session_id), now_ms=now_ms)
+    return question_id
+
+
+def get(conn: apsw.Connection, question_id: str) -> Question | None:
+    """The question, or None."""
+    found = rows(
+        conn,
+        """
+        SELECT question_id, session_id, message_id, question, options, status, answer, answered_by, expires_at,
+               created_at
+          FROM questions
+         WHERE question_id = :id
+        """,
+        {"id": question_id},
+    )
+    if not found:
+        return None
+    row = found[0]
+    return Question._make((*row[:4], tuple(json.loads(row[4])), *row[5:]))
+
+
+def answer(conn: apsw.Connection, question_id: str, text: str, *, answered_by: str | None, now_ms: int) -> None:
+    """Somebody has answered. *answered_by* is shown, never compared.
+
+    Raises:
+        NotFound: no such question.
+        WrongState: it is answered or cancelled already, or its time is over.
+    """
+    found = rows(
+        conn,
+        """
+        UPDATE questions
+           SET status = 'answered', answer = :answer, answered_by = :answered_by, updated_at = :now
+         WHERE question_id = :id AND status = 'open' AND expires_at > :now
+        RETURNING question_id, message_id, session_id
+        """,
+        {"answer": text, "answered_by": answered_by, "now": now_ms, "id": question_id},
+    )
+    _one(conn, question_id, found)
+    _tell(conn, "question_answered", found[0], now_ms=now_ms)
+
+
+def cancel(conn: apsw.Connection, question_id: str, *, now_ms: int) -> None:
+    """Nobody needs the answer any more.
+
+    Raises:
+        NotFound: no such question.
+        WrongState: it is no longer open.
+    """
+    found = rows(
+        conn,
+        """
+        UPDATE questions
+           SET status = 'cancelled', updated_at = :now
+         WHERE question_id = :id AND status = 'open'
+        RETURNING question_id, message_id, session_id
+        """,
+        {"now": now_ms, "id": question_id},
+    )
+    _one(conn, question_id, found)
+    _tell(conn, "question_cancelled", found[0], now_ms=now_ms)
+
+
+EXPIRE = """
+    UPDATE questions
+       SET status = 'expired', updated_at = :now
+     WHERE id IN (SELECT id
+                    FROM questions
+                   WHERE status = 'open' AND expires_at <= :now
+                   ORDER BY expires_at
+                   LIMIT :limit)
+    RETURNING question_id, message_id, session_id
+"""
+
+
+def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
+    """Give up to *limit* questions up whose time is over; how many."""
+    found = rows(conn, EXPIRE, {"now": now_ms, "limit": limit})
+    for each in sorted(found):
+        _tell(conn, "question_expired", each, now_ms=now_ms)
+    return len(found)
+
+
+def _one(conn: apsw.Connection, question_id: str, changed: list[tuple[str, str | None, int]]) -> None:
+    if changed:
+        return
+    known = get(conn, question_id)
+    if known is None:
+        raise NotFound(f"no question {question_id!r}")
+    state = "too old" if known.status == "open" else known.status
+    raise WrongState(f"question {question_id} is {state}")
+
+
+def _tell(conn: apsw.Connection, type_: str, of: tuple[str, str | None, int], *, now_ms: int) -> None:
+    question_id, message_id, session_id = of
+    events.append(
+        conn, type_, now_ms=now_ms, message_id=message_id, session_id=session_id, data={"question": question_id}
+    )

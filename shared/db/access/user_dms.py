@@ -1,0 +1,31 @@
+"""Where somebody is written to directly: found out once, by seeing them there or by asking the platform, and kept."""
+
+import apsw
+
+from shared.db.engine.connection import rows, scalar
+
+
+def get(conn: apsw.Connection, user_id: int) -> int | None:
+    """The user's direct chat, or None: not known."""
+    found: int | None = scalar(conn, "SELECT chat_id FROM user_dms WHERE user_id = :user_id", {"user_id": user_id})
+    return found
+
+
+def put(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> bool:
+    """Remember the chat. False: it was known, and nothing was written."""
+    conn.execute(
+        """
+        INSERT INTO user_dms (user_id, chat_id, resolved_at)
+        VALUES (:user_id, :chat_id, :now)
+        ON CONFLICT (user_id) DO UPDATE
+           SET chat_id = excluded.chat_id, resolved_at = excluded.resolved_at
+         WHERE chat_id <> excluded.chat_id
+        """,
+        {"user_id": user_id, "chat_id": chat_id, "now": now_ms},
+    )
+    return conn.changes() == 1
+
+
+def of_chat(conn: apsw.Connection, chat_id: int) -> list[int]:
+    """The users who are written to in this chat."""
+    return [id_ for (id_,) in rows(conn, "SELECT user_id FROM user_dms WHERE chat_id = :chat", {"chat": chat_id})]

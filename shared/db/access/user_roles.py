@@ -1,0 +1,72 @@
+"""Roles: owners, who may do everything, and admins, of one agent or of all. ``shared.access.people`` gives them."""
+
+from typing import Literal, NamedTuple
+
+import apsw
+
+from shared.db.engine.connection import rows
+
+RoleName = Literal["owner", "admin"]
+
+
+class Role(NamedTuple):
+    """A row of ``user_roles``; *agent* None: of everything. *granted_by* is shown, and never compared."""
+
+    user_id: int
+    role: str
+    agent: str | None
+    granted_by: str
+    created_at: int
+
+
+def grant(conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, by: str, now_ms: int) -> bool:
+    """Give the role. False: they had it, and who gave it stays."""
+    conn.execute(
+        """
+        INSERT INTO user_roles (user_id, role, agent, granted_by, created_at)
+        VALUES (:user_id, :role, :agent, :by, :now)
+        ON CONFLICT DO NOTHING
+        """,
+        {"user_id": user_id, "role": role, "agent": agent, "by": by, "now": now_ms},
+    )
+    return conn.changes() == 1
+
+
+def revoke(conn: apsw.Connection, user_id: int, role: str, agent: str | None) -> bool:
+    """Take the role away, of exactly this agent or of everything. False: they did not have it."""
+    conn.execute(
+        "DELETE FROM user_roles WHERE user_id = :user_id AND role = :role AND ifnull(agent, '') = ifnull(:agent, '')",
+        {"user_id": user_id, "role": role, "agent": agent},
+    )
+    return conn.changes() == 1
+
+
+def owners(conn: apsw.Connection) -> list[int]:
+    """The users who are owners, in the order in which they became it."""
+    found = rows(conn, "SELECT user_id FROM user_roles WHERE role = 'owner' ORDER BY id")
+    return [user_id for (user_id,) in found]
+
+
+def of_user(conn: apsw.Connection, user_id: int) -> list[Role]:
+    """What the user is, in the order in which it was given."""
+    found = rows(
+        conn,
+        "SELECT user_id, role, agent, granted_by, created_at FROM user_roles WHERE user_id = :user_id ORDER BY id",
+        {"user_id": user_id},
+    )
+    return list(map(Role._make, found))
+
+
+def every(conn: apsw.Connection, agent: str | None = None) -> list[Role]:
+    """All roles in the order in which they were given; with *agent*, its admins and those of everything only."""
+    found = rows(
+        conn,
+        """
+        SELECT user_id, role, agent, granted_by, created_at
+          FROM user_roles
+         WHERE :agent IS NULL OR agent IS NULL OR agent = :agent
+         ORDER BY id
+        """,
+        {"agent": agent},
+    )
+    return list(map(Role._make, found))

@@ -1,0 +1,79 @@
+"""Users: one person or program on one platform. The identity is the channel and the sender's id, and nothing else.
+
+Only those stand here that are somebody: who was given a role, was asked about, or paired. A name proves nothing.
+"""
+
+from typing import NamedTuple
+
+import apsw
+
+from shared.db.engine.connection import rows
+
+_BRACKETS = str.maketrans("()", "[]")
+
+
+class User(NamedTuple):
+    """A row of ``users``."""
+
+    id: int
+    channel: str
+    sender_id: str
+    name: str
+
+    @property
+    def shown(self) -> str:
+        """What people read: ``telegram 4711 (Ana)``. Never compared with anything. No name gets out of its brackets."""
+        return f"{self.channel} {self.sender_id}" + (f" ({self.name.translate(_BRACKETS)})" if self.name else "")
+
+
+def find(conn: apsw.Connection, channel: str, sender_id: str) -> User | None:
+    """The user whom the platform knows as *sender_id*, or None."""
+    found = rows(
+        conn,
+        "SELECT id, channel, sender_id, name FROM users WHERE channel = :channel AND sender_id = :sender_id",
+        {"channel": channel, "sender_id": sender_id},
+    )
+    return User(*found[0]) if found else None
+
+
+def get(conn: apsw.Connection, id_: int) -> User | None:
+    """The user, or None."""
+    found = rows(conn, "SELECT id, channel, sender_id, name FROM users WHERE id = :id", {"id": id_})
+    return User(*found[0]) if found else None
+
+
+def ensure(conn: apsw.Connection, channel: str, sender_id: str, *, name: str, now_ms: int) -> User:
+    """The user, made if new; a new name replaces the old one, an empty one does not."""
+    found = rows(
+        conn,
+        """
+        INSERT INTO users (channel, sender_id, name, created_at, updated_at)
+        VALUES (:channel, :sender_id, :name, :now, :now)
+        ON CONFLICT (channel, sender_id) DO UPDATE
+           SET name = CASE excluded.name WHEN '' THEN name ELSE excluded.name END, updated_at = excluded.updated_at
+        RETURNING id, channel, sender_id, name
+        """,
+        {"channel": channel, "sender_id": sender_id, "name": name, "now": now_ms},
+    )
+    return User(*found[0])
+
+
+def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[User]:
+    """Up to *limit* users in the order in which they came, from those with an id beyond *after*."""
+    found = rows(
+        conn,
+        "SELECT id, channel, sender_id, name FROM users WHERE id > :after ORDER BY id LIMIT :limit",
+        {"after": after, "limit": limit},
+    )
+    return list(map(User._make, found))
+
+
+def delete(conn: apsw.Connection, id_: int) -> bool:
+    """Forget the user with roles and memberships: a stranger again. False: there is no such user.
+
+    A constraint keeps somebody about whom an approval waits.
+    """
+    conn.execute("UPDATE approvals SET user_id = NULL WHERE user_id = :id AND status <> 'pending'", {"id": id_})
+    conn.execute("UPDATE approvals SET approver = NULL WHERE approver = :id", {"id": id_})
+    conn.execute("DELETE FROM users WHERE id = :id", {"id": id_})
+    return conn.changes() == 1

@@ -1,0 +1,185 @@
+"""Opening the database, and taking turns at writing it.
+
+Only apsw opens this file: the SQLite inside Python may be older than 3.51.3, whose WAL can be corrupted when one
+process writes while another checkpoints, and that is how Litestream works. Nothing of ours truncates or restarts the
+WAL: a foreign TRUNCATE stalls every writer for the whole busy timeout. Who checkpoints:
+``shared/db/engine/checkpoints.py``.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import apsw
+
+from shared.core.errors import ConfigInvalid
+from shared.db.engine.checkpoints import WalBound
+from shared.db.engine.write_gate import Gate
+
+_OLDEST_SQLITE = (3, 51, 3)
+_BUSY_STEP_S = 0.001  # constant: SQLite's own growing steps starve the unlucky (1.7 s against 0.03 s measured)
+_BUSY_LIMIT_S = 10.0
+_STATEMENTS = 256  # kept prepared, by use and not by text: each row of an executemany pushes out another one's
+
+_gates: dict[str, Gate] = {}
+_gates_lock = threading.Lock()
+
+
+def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
+    """A connection to the database at *path*; one thread uses it.
+
+    Raises:
+        ConfigInvalid: this apsw carries an SQLite that could corrupt the file.
+    """
+    # What is loaded, which is not what it was compiled with where a distribution links its own.
+    if tuple(map(int, apsw.sqlite_lib_version().split("."))) < _OLDEST_SQLITE:
+        raise ConfigInvalid(
+            f"apsw {apsw.apsw_version()} carries SQLite {apsw.sqlite_lib_version()}; 3.51.3 or newer is needed"
+        )
+    flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    conn = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
+    # Else every statement that could use a partial index is planned anew whenever a value is bound: twice its time.
+    conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    conn.set_busy_handler(_BusyHandler())
+    if not readonly:
+        _use_wal(conn)
+        conn.set_wal_hook(WalBound())
+    conn.execute("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL").fetchall()
+    return conn
+
+
+def _use_wal(conn: apsw.Connection) -> None:
+    """Make a new file one with a WAL, one process at a time.
+
+    Of two that would at once, SQLite refuses one without asking its busy handler: each would wait for the other.
+    """
+    if scalar(conn, "PRAGMA journal_mode") == "wal":
+        return
+    gate = _gate(conn)
+    gate.enter()
+    try:
+        conn.execute("PRAGMA journal_mode = WAL").fetchall()
+    finally:
+        gate.leave()
+
+
+class _BusyHandler:
+    """Waits for the lock in constant steps, up to a limit."""
+
+    def __init__(self) -> None:
+        self._deadline = 0.0
+
+    def __call__(self, calls: int) -> bool:
+        now = time.monotonic()
+        if calls == 0:
+            self._deadline = now + _BUSY_LIMIT_S
+        time.sleep(_BUSY_STEP_S)
+        return now < self._deadline
+
+
+def rows(
+    conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | Sequence[Any] | None = None
+) -> list[tuple[Any, ...]]:
+    """All rows of a statement. Always all: while a half-read RETURNING lives, nothing commits and the lock is held."""
+    return conn.execute(sql, parameters).fetchall()
+
+
+def scalar(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
+    """The first column of the first row, or None."""
+    found = rows(conn, sql, parameters)
+    return found[0][0] if found else None
+
+
+class transaction:
+    """One write transaction: all or nothing, after waiting for its turn. Keep it short; nothing remote inside.
+
+    IMMEDIATE, because a read that turns into a write fails at once when somebody else wrote in between. Never inside
+    another one: the gate would wait for itself.
+    """
+
+    __slots__ = ("_conn", "_gate", "_run")
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        if conn.in_transaction:
+            raise RuntimeError("a transaction inside a transaction: the caller owns it already")
+        self._conn = conn
+        self._gate = _gate(conn)
+        self._run = conn.cursor().execute  # conn.execute makes a cursor each time
+
+    def __enter__(self) -> None:
+        self._gate.enter()
+        try:
+            self._run("BEGIN IMMEDIATE")
+        except BaseException:
+            try:
+                self._roll_back()  # a signal may come when it has begun
+            finally:
+                self._gate.leave()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._gate.commit(self._run)
+        except BaseException:
+            self._roll_back()
+            raise
+        else:
+            if kind is not None:
+                self._roll_back()
+        finally:
+            self._gate.leave()
+
+    def _roll_back(self) -> None:
+        if self._conn.in_transaction:  # a full disk or an I/O error may have ended it already
+            self._run("ROLLBACK")
+
+
+class savepoint:
+    """A part of a transaction: what raises within it is taken back, and the rest stays."""
+
+    __slots__ = ("_conn", "_is_over")
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        self._conn = conn
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        self._conn.execute("SAVEPOINT part")
+        return self
+
+    def undo(self) -> None:
+        """Take back what was done within; what follows belongs to the whole."""
+        if not self._is_over and self._conn.in_transaction:  # a full disk or an I/O error may have ended all of it
+            self._is_over = True
+            self._conn.execute("ROLLBACK TO part")
+            self._conn.execute("RELEASE part")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.undo()
+        elif not self._is_over:
+            self._conn.execute("RELEASE part")
+
+
+@contextlib.contextmanager
+def no_writers(conn: apsw.Connection) -> Iterator[None]:
+    """Keep writers at the gate for a moment. Litestream, which does not take it, goes on."""
+    gate = _gate(conn)
+    gate.enter()
+    try:
+        yield
+    finally:
+        gate.leave()
+
+
+def _gate(conn: apsw.Connection) -> Gate:
+    name = conn.filename
+    gate = _gates.get(name)
+    if gate is None:
+        with _gates_lock:
+            gate = _gates.setdefault(name, Gate(Path(name)))
+    return gate

@@ -1,0 +1,146 @@
+"""One writing thread a process: concurrent work shares one commit, and the event loop never waits for the disk.
+
+While one commit is on its way to the disk, whatever arrives piles up and goes into the next; and whatever is asked for
+in one turn of the event loop goes together, because the thread is woken at the end of it. No timer, so nobody who is
+alone waits for company. Each piece of work runs in a savepoint: one that fails does not take its neighbours down.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import apsw
+
+from shared.db.engine.connection import open_connection, rows, transaction
+
+T = TypeVar("T")
+
+_GROUP_LIMIT = 500
+
+
+@dataclass(slots=True)
+class _Job(Generic[T]):
+    work: Callable[[apsw.Connection], T]
+    durable: bool
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[T]"
+    result: T | None = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Runs work on the database, in the order in which it was asked for.
+
+    ``durable`` work is on the disk (``synchronous=FULL``) when its future resolves. Other work survives any crash of a
+    process, and is on the disk after the next durable commit; a power cut before that takes it back whole.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._waiting: list[_Job[Any]] = []
+        self._lock = threading.Condition()
+        self._closing = False
+        self._synchronous = ""
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
+        """Do *work* in a transaction and return what it returned, once it is committed.
+
+        Raises:
+            Whatever *work* raised, and then nothing of it is kept; or what the commit of its group raised.
+        """
+        loop = asyncio.get_running_loop()
+        job: _Job[T] = _Job(work, durable, loop, loop.create_future())
+        with self._lock:
+            if self._closing:
+                raise RuntimeError("the writer is closed")
+            is_first_of_turn = not self._waiting or self._waiting[-1].loop is not loop
+            self._waiting.append(job)
+        if is_first_of_turn:
+            loop.call_soon(self._wake)
+        return await job.future
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._lock.notify()
+
+    def close(self) -> None:
+        """Finish what was asked for, then stop."""
+        with self._lock:
+            self._closing = True
+            self._lock.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        conn: apsw.Connection | None = None
+        while group := self._next_group():
+            try:
+                conn = conn or open_connection(self._path)
+                self._commit(conn, group)
+            except Exception as error:  # noqa: BLE001 - handed to whoever asked; nothing of the group was kept
+                for job in group:
+                    job.error = job.error or error
+                if conn is not None and conn.in_transaction:  # not even its rollback worked: later work needs another
+                    with contextlib.suppress(apsw.Error):
+                        conn.close()
+                    conn, self._synchronous = None, ""
+            _report(group)
+        if conn is not None:
+            conn.close()
+
+    def _next_group(self) -> list[_Job[Any]]:
+        with self._lock:
+            while not self._waiting and not self._closing:
+                self._lock.wait()
+            group, self._waiting = self._waiting[:_GROUP_LIMIT], self._waiting[_GROUP_LIMIT:]
+            return group
+
+    def _commit(self, conn: apsw.Connection, group: list[_Job[Any]]) -> None:
+        synchronous = "FULL" if any(job.durable for job in group) else "NORMAL"
+        if synchronous != self._synchronous:
+            rows(conn, f"PRAGMA synchronous = {synchronous}")
+            self._synchronous = synchronous
+        with transaction(conn):
+            if len(group) == 1:
+                group[0].result = group[0].work(conn)
+            else:
+                for job in group:
+                    _attempt(conn, job)
+
+
+def _attempt(conn: apsw.Connection, job: _Job[Any]) -> None:
+    conn.execute("SAVEPOINT job")
+    try:
+        job.result = job.work(conn)
+    except Exception as error:
+        if not conn.in_transaction:
+            raise  # SQLite gave up the whole transaction (disk full, I/O error): so must the group
+        conn.execute("ROLLBACK TO job")
+        job.error = error
+    conn.execute("RELEASE job")
+
+
+def _report(group: list[_Job[Any]]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
+    for job in group:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, jobs in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, jobs)
+
+
+def _resolve(jobs: list[_Job[Any]]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue  # whoever asked went away
+        if isinstance(job.error, StopIteration):  # which no future takes
+            job.future.set_exception(RuntimeError("the work raised StopIteration"))
+        elif job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)

@@ -1,0 +1,33 @@
+"""Facts about the database itself: schema version, epoch, the heartbeat of the sweep."""
+
+import apsw
+
+from shared.core import ids
+from shared.db.engine.connection import scalar
+
+
+def get(conn: apsw.Connection, key: str) -> str | None:
+    """The value under *key*, or None."""
+    value: str | None = scalar(conn, "SELECT value FROM meta WHERE key = :key", {"key": key})
+    return value
+
+
+def put(conn: apsw.Connection, key: str, value: str) -> None:
+    conn.execute(
+        "INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        {"key": key, "value": value},
+    )
+
+
+def ensure_epoch(conn: apsw.Connection) -> None:
+    """Name this history, if it has no name yet."""
+    conn.execute(
+        "INSERT INTO meta (key, value) VALUES ('epoch', :new) ON CONFLICT DO NOTHING", {"new": ids.new("epoch")}
+    )
+
+
+def new_epoch(conn: apsw.Connection) -> str:
+    """After a restore: what follows is another history than what the lost machine may have gone on to write."""
+    epoch = ids.new("epoch")
+    put(conn, "epoch", epoch)
+    return epoch

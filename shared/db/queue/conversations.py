@@ -1,0 +1,106 @@
+"""Conversations: what agents write to each other about one thing, until nobody has written for a while.
+
+A closed conversation stays closed: what is then written to it begins a new one.
+"""
+
+from typing import NamedTuple
+
+import apsw
+
+from shared.core import ids
+from shared.db.engine.connection import rows, scalar
+from shared.db.queue import events
+
+
+class Conversation(NamedTuple):
+    """A row of ``conversations``; *status* is ``open`` or ``closed``."""
+
+    id: str
+    status: str
+    created_at: int
+    last_active: int
+
+
+def begin(conn: apsw.Connection, *, now_ms: int) -> str:
+    """A new conversation's id."""
+    id_ = ids.new("conversation")
+    conn.execute(
+        "INSERT INTO conversations (id, created_at, last_active) VALUES (:id, :now, :now)", {"id": id_, "now": now_ms}
+    )
+    return id_
+
+
+def get(conn: apsw.Connection, id_: str) -> Conversation | None:
+    """The conversation, or None."""
+    found = rows(conn, "SELECT id, status, created_at, last_active FROM conversations WHERE id = :id", {"id": id_})
+    return Conversation._make(found[0]) if found else None
+
+
+def touch(conn: apsw.Connection, id_: str, *, now_ms: int) -> bool:
+    """Somebody writes in it. False: it is closed, or there is none."""
+    conn.execute(
+        """
+        UPDATE conversations
+           SET last_active = max(last_active, :now)
+         WHERE id = :id AND status = 'open'
+        """,
+        {"now": now_ms, "id": id_},
+    )
+    return conn.changes() == 1
+
+
+def carry_on(conn: apsw.Connection, id_: str | None, *, now_ms: int) -> str:
+    """Where a message stands that follows one of conversation *id_*: there while that is open, else in a new one."""
+    if id_ is not None and touch(conn, id_, now_ms=now_ms):
+        return id_
+    return begin(conn, now_ms=now_ms)
+
+
+IDLE = """
+    UPDATE conversations
+       SET status = 'closed'
+     WHERE id IN (SELECT id
+                    FROM conversations
+                   WHERE status = 'open' AND last_active < :before
+                   ORDER BY last_active
+                   LIMIT :limit)
+    RETURNING id, last_active
+"""
+
+
+def close_idle(conn: apsw.Connection, *, idle_since_ms: int, limit: int, now_ms: int) -> int:
+    """Close up to *limit* conversations in which nobody has written since *idle_since_ms*; how many."""
+    closed = rows(conn, IDLE, {"before": idle_since_ms, "limit": limit})
+    for id_, last_active in sorted(closed):
+        events.append(
+            conn, "conversation_closed", now_ms=now_ms, data={"conversation": id_, "last_active": last_active}
+        )
+    return len(closed)
+
+
+def open_count(conn: apsw.Connection) -> int:
+    """How many go on."""
+    count: int = scalar(conn, "SELECT count(*) FROM conversations WHERE status = 'open'")
+    return count
+
+
+def prune(conn: apsw.Connection, *, after: str, older_than_ms: int, limit: int) -> tuple[int, str]:
+    """Look at up to *limit* conversations that follow *after*, and forget the closed ones from before *older_than_ms*.
+
+    Returns:
+        How many, and the id to go on after ('': the end was reached).
+    """
+    found = rows(
+        conn,
+        """
+        SELECT id, status = 'closed' AND last_active < :before
+          FROM conversations
+         WHERE id > :after
+         ORDER BY id
+         LIMIT :limit
+        """,
+        {"before": older_than_ms, "after": after, "limit": limit},
+    )
+    old = [(id_,) for id_, is_old in found if is_old]
+    conn.executemany("DELETE FROM conversations WHERE id = ?1", old)
+    return len(old), found[-1][0] if len(found) == limit else ""

@@ -1,0 +1,460 @@
+"""Messages: what came in, and what people and programs do to it. What turns do to it stands in ``claims``.
+
+::
+
+                 ┌── pause ──> paused ── resume ──┐
+                 │                                │
+    enqueue ──> pending <─────────────────────────┘
+                 │  ^  └── cancel ──> cancelled
+           claim │  │ retry, rescue, release       ^
+                 v  │                              │ cancel: the turn loses its hold
+              processing ──────────────────────────┘
+                 │  └── fail ──> dead ── retry by hand ──> pending
+                 └── settle ──> completed
+
+Nothing is written but the row when a message is stored: its id follows from the row's, and the event of its arrival is
+written by ``announce``, for many at once.
+"""
+
+import json
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.core import ids
+from shared.core.errors import NotFound, WrongState
+from shared.db.engine import meta
+from shared.db.engine.connection import rows, scalar
+from shared.db.queue import events
+
+_INSERT = """
+    INSERT INTO messages (created_at, updated_at, id_prefix, channel, chat_id, platform_id, thread_id,
+                          platform_message_id, event_key, sender, sender_id, message, content, files, agent, session_id,
+                          given_id, kind, from_agent, conversation_id, msg_type, urgency, reply_to, thread_root,
+                          trigger, status, process_after, recurrence, timezone, misfire, scheduled_at, series_id)
+    VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+            ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)
+    ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING
+"""
+
+# What nearly every message is: all that it leaves out has its default, and is not worth the time to bind it.
+_INSERT_PLAIN = """
+    INSERT INTO messages (created_at, updated_at, id_prefix, channel, chat_id, platform_id, thread_id,
+                          platform_message_id, event_key, sender, sender_id, message, content, files, agent, session_id)
+    VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+    ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING
+"""
+_PLAIN = 14  # fields of NewMessage
+
+_IS_GIVEN = "SELECT 1 FROM messages WHERE given_id = ?"
+
+_ANNOUNCE = """
+    INSERT INTO events (type, message_id, agent, channel, session_id, data, created_at)
+    SELECT 'message_received', message_id, agent, channel, session_id,
+           CASE WHEN process_after IS NULL THEN '{}' ELSE json_object('process_after', process_after) END, created_at
+      FROM messages
+     WHERE id > :after AND id <= :last
+     ORDER BY id
+"""
+_LAST_TO_ANNOUNCE = "SELECT max(id) FROM (SELECT id FROM messages WHERE id > :after ORDER BY id LIMIT :limit)"
+_ANNOUNCE_AT_ONCE = 500
+
+
+class NewMessage(NamedTuple):
+    """What a way in hands over; the session is already resolved. The order is that of the insert's parameters.
+
+    ``id_prefix`` begins the visible id, unless the caller gives one whole (``given_id``). ``content`` and ``files`` are
+    JSON texts.
+    """
+
+    id_prefix: str = "api"
+    channel: str = "api"
+    chat_id: int | None = None
+    platform_id: str | None = None
+    thread_id: str | None = None
+    platform_message_id: str | None = None
+    event_key: str | None = None
+    sender: str = ""
+    sender_id: str | None = None
+    message: str = ""
+    content: str = "{}"
+    files: str = "[]"
+    agent: str = ""
+    session_id: int = 0
+    given_id: str | None = None
+    kind: str = "chat"
+    from_agent: str | None = None
+    conversation_id: str | None = None
+    msg_type: str = "message"
+    urgency: str = "normal"
+    reply_to: int | None = None
+    thread_root: int | None = None
+    trigger: bool = True
+    status: str = "pending"
+    process_after: int | None = None
+    recurrence: str | None = None
+    timezone: str | None = None
+    misfire: str = "coalesce"
+    scheduled_at: int | None = None
+    series_id: str | None = None
+
+    def message_id(self, row_id: int) -> str:
+        """The id that people see, once the row is known."""
+        return self.given_id or ids.of_row(self.id_prefix, row_id)
+
+
+_DEFAULTS = NewMessage()[_PLAIN:]
+
+
+def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | None:
+    """Store the message: one INSERT.
+
+    Returns:
+        The row's id, or None if this agent already has this platform event.
+
+    Raises:
+        apsw.ConstraintError: another message has this ``given_id``.
+    """
+    run = conn.cursor().execute
+    if new[_PLAIN:] == _DEFAULTS:
+        run(_INSERT_PLAIN, (now_ms, *new[:_PLAIN]))
+    else:
+        if new.given_id is not None and find(conn, new.given_id) is not None:
+            raise apsw.ConstraintError(f"another message has the id {new.given_id!r}")
+        run(_INSERT, (now_ms, *new))
+    if not conn.changes():
+        return None
+    row_id = conn.last_insert_rowid()
+    if new.given_id is None:
+        while run(_IS_GIVEN, (ids.of_row(new.id_prefix, row_id),)).fetchall():
+            # A caller had that id first. The row is the newest, so the next place is free.
+            run("UPDATE messages SET id = id + 1 WHERE id = ?", (row_id,))
+            row_id += 1
+    return row_id
+
+
+HAS_EVENT = "SELECT 1 FROM messages WHERE channel = :channel AND event_key = :event_key LIMIT 1"
+
+
+def has_event(conn: apsw.Connection, channel: str, event_key: str) -> bool:
+    """Whether an agent was given this platform event."""
+    return bool(scalar(conn, HAS_EVENT, {"channel": channel, "event_key": event_key}))
+
+
+def rename_taken(conn: apsw.Connection, *, after: int) -> None:
+    """Rows that follow *after* and whose computed id a caller had given to another message get an id of their own."""
+    taken = rows(
+        conn,
+        """
+        SELECT m.id, m.id_prefix
+          FROM messages m
+         WHERE m.id > :after AND m.given_id IS NULL
+           AND EXISTS (SELECT 1 FROM messages g WHERE g.given_id = m.message_id)
+        """,
+        {"after": after},
+    )
+    for row_id, prefix in taken:
+        conn.execute("UPDATE messages SET given_id = :new WHERE id = :row", {"new": ids.new(prefix), "row": row_id})
+
+
+def enqueue_many(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: int) -> None:
+    """Store messages that carry no id of a caller's, in order; an event that an agent already has is left out."""
+    newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
+    for is_plain, group in groupby(news, key=lambda new: new[_PLAIN:] == _DEFAULTS):
+        if is_plain:
+            conn.executemany(_INSERT_PLAIN, [(now_ms, *new[:_PLAIN]) for new in group])
+        else:
+            conn.executemany(_INSERT, [(now_ms, *new) for new in group])
+    rename_taken(conn, after=newest)
+
+
+def announce(conn: apsw.Connection) -> int:
+    """Write the events of arrival of what was stored since the last call, oldest first; how many. Dispatch does so.
+
+    Row ids grow in the order of the commits, so whoever is after the last one announced is new.
+    """
+    after = int(meta.get(conn, "announced") or 0)
+    last: int | None = scalar(conn, _LAST_TO_ANNOUNCE, {"after": after, "limit": _ANNOUNCE_AT_ONCE})
+    if last is None:
+        return 0
+    conn.execute(_ANNOUNCE, {"after": after, "last": last})
+    count = conn.changes()
+    meta.put(conn, "announced", str(last))
+    return count
+
+
+def is_unannounced(conn: apsw.Connection) -> bool:
+    """Whether ``announce`` has something to do."""
+    return bool(
+        scalar(
+            conn,
+            """
+            SELECT max(id) > (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'announced')
+              FROM messages
+            """,
+        )
+    )
+
+
+def find(conn: apsw.Connection, message_id: str) -> int | None:
+    """The row of the message that people know by this id, or None."""
+    key = {"row": ids.row_of(message_id), "id": message_id}
+    found: int | None = scalar(conn, "SELECT id FROM messages WHERE id = :row AND message_id = :id", key)
+    if found is None:
+        found = scalar(conn, "SELECT id FROM messages WHERE given_id = :id", {"id": message_id})
+    return found
+
+
+class Held(NamedTuple):
+    """What a change by hand needs to know of the message, as it was before."""
+
+    id: int
+    message_id: str
+    status: str
+    agent: str
+    channel: str
+    session_id: int
+    turn: str | None
+
+
+def cancel(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> Held:
+    """The message will not be run (again). If a turn has it, that turn loses its hold on all of its batch.
+
+    The other messages of that turn go back to wait, without an attempt being counted. Of a series, this
+    occurrence is left out and the next one follows; ``series.cancel`` ends it. Returns the message as it was before.
+
+    Raises:
+        NotFound: no such message.
+        WrongState: it is completed, dead or cancelled already.
+    """
+    before = _expect(conn, row_id, "cancelled", ("pending", "processing", "paused"))
+    conn.execute(
+        """
+        UPDATE messages
+           SET status = 'cancelled', claimed_by = NULL, lease = NULL, last_error = :reason,
+               updated_at = :now
+         WHERE id = :id
+        """,
+        {"reason": reason, "now": now_ms, "id": row_id},
+    )
+    _tell(conn, "message_cancelled", before, now_ms=now_ms, reason=reason)
+    if before.turn is not None:
+        release(conn, before, reason=reason, now_ms=now_ms)
+    return before
+
+
+def release(conn: apsw.Connection, held: Held, *, reason: str, now_ms: int) -> None:
+    """Take from the turn that has this message whatever it still holds: it all waits again, as if never taken."""
+    found = rows(
+        conn,
+        """
+        UPDATE messages
+           SET status = 'pending', claimed_by = NULL, lease = NULL, updated_at = :now
+         WHERE claimed_by = :turn
+           AND id IN (SELECT id
+                        FROM messages
+                       WHERE agent = :agent AND session_id = :session AND trigger = 1 AND status = 'processing'
+                       UNION ALL
+                      SELECT id
+                        FROM messages
+                       WHERE session_id = :session AND trigger = 0 AND status = 'processing')
+        RETURNING id, message_id, trigger
+        """,
+        {"turn": held.turn, "agent": held.agent, "session": held.session_id, "now": now_ms},
+    )
+    for row_id, message_id, trigger in sorted(found):
+        if trigger:
+            each = held._replace(id=row_id, message_id=message_id)
+            _tell(conn, "message_released", each, now_ms=now_ms, reason=reason)
+
+
+def pause(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
+    """The message waits until somebody resumes it.
+
+    Raises:
+        NotFound: no such message.
+        WrongState: it does not wait.
+    """
+    return _move(conn, row_id, "paused", ("pending",), now_ms=now_ms)
+
+
+def resume(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
+    """A paused message waits again for its turn, in its old place.
+
+    Raises:
+        NotFound: no such message.
+        WrongState: it is not paused.
+    """
+    return _move(conn, row_id, "pending", ("paused",), now_ms=now_ms, event="message_resumed")
+
+
+def retry(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
+    """A dead message is tried again at once, with all its attempts before it.
+
+    Raises:
+        NotFound: no such message.
+        WrongState: it is not dead.
+    """
+    before = _move(conn, row_id, "pending", ("dead",), now_ms=now_ms, event="message_retried")
+    conn.execute(
+        "UPDATE messages SET retry_count = 0, last_error = NULL, process_after = NULL WHERE id = :id", {"id": row_id}
+    )
+    return before
+
+
+def delete(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
+    """Forget a dead message. Of the newest row only the text goes, so that its id is never used again.
+
+    Raises:
+        NotFound: no such message.
+        WrongState: it is not dead.
+    """
+    before = _move(conn, row_id, "cancelled", ("dead",), now_ms=now_ms, event="message_deleted")
+    conn.execute(
+        "UPDATE messages SET message = '', content = '{}', files = '[]', recurrence = NULL WHERE id = :id",
+        {"id": row_id},
+    )
+    conn.execute("DELETE FROM messages WHERE id = :id AND id < (SELECT max(id) FROM messages)", {"id": row_id})
+    return before
+
+
+def _move(
+    conn: apsw.Connection, row_id: int, to: str, expected: tuple[str, ...], *, now_ms: int, event: str | None = None
+) -> Held:
+    before = _expect(conn, row_id, to, expected)
+    conn.execute(
+        "UPDATE messages SET status = :status, updated_at = :now WHERE id = :id",
+        {"status": to, "now": now_ms, "id": row_id},
+    )
+    _tell(conn, event or f"message_{to}", before, now_ms=now_ms)
+    return before
+
+
+def _expect(conn: apsw.Connection, row_id: int, to: str, expected: tuple[str, ...]) -> Held:
+    """The message, if its state allows the change. Writers take turns, so it is still so when it is written."""
+    found = rows(
+        conn,
+        """
+        SELECT id, message_id, status, agent, channel, session_id, claimed_by
+          FROM messages
+         WHERE id = :id
+        """,
+        {"id": row_id},
+    )
+    if not found:
+        raise NotFound(f"there is no message {row_id}")
+    held = Held(*found[0])
+    if held.status not in expected:
+        raise WrongState(f"message {held.message_id} is {held.status}; it can't become {to}")
+    return held
+
+
+def _tell(conn: apsw.Connection, type_: str, held: Held, *, now_ms: int, reason: str | None = None) -> None:
+    events.append(
+        conn,
+        type_,
+        now_ms=now_ms,
+        message_id=held.message_id,
+        agent=held.agent,
+        channel=held.channel,
+        session_id=held.session_id,
+        data={"reason": reason} if reason else None,
+    )
+
+
+def story(conn: apsw.Connection, message_id: str) -> dict[str, Any] | None:
+    """One message as the API shows it, or None."""
+    found = rows(
+        conn,
+        """
+        SELECT message_id, channel, sender, sender_id, message, agent, kind, status, retry_count, last_error,
+               process_after, recurrence, timezone, series_id, created_at, updated_at
+          FROM messages
+         WHERE id = :row
+        """,
+        {"row": find(conn, message_id)},
+    )
+    names = (
+        *(
+            "messageId",
+            "channel",
+            "sender",
+            "senderId",
+            "message",
+            "agent",
+            "kind",
+            "status",
+            "retryCount",
+            "lastError",
+        ),
+        *("processAfter", "recurrence", "timezone", "seriesId", "createdAt", "updatedAt"),
+    )
+    return dict(zip(names, found[0], strict=True)) if found else None
+
+
+def counts(conn: apsw.Connection) -> dict[str, int]:
+    """How many messages wait, run, are dead, and have ever been completed.
+
+    From the partial indexes, so history costs nothing; ids have no gaps but where an operator deleted a dead message.
+    """
+    open_, context, pending, processing, dead, resting, newest = rows(
+        conn,
+        """
+        SELECT (SELECT count(*) FROM messages WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')),
+               (SELECT count(*) FROM messages WHERE trigger = 0 AND (status = 'pending' OR status = 'processing')),
+               (SELECT count(*) FROM messages WHERE status = 'pending' AND trigger = 1),
+               (SELECT count(*) FROM messages WHERE status = 'processing' AND trigger = 1),
+               (SELECT count(*) FROM messages WHERE status = 'dead'),
+               (SELECT count(*) FROM messages WHERE status = 'paused' OR status = 'cancelled'),
+               (SELECT ifnull(max(id), 0) FROM messages)
+        """,
+    )[0]
+    return {
+        "pending": pending,
+        "processing": processing,
+        "dead": dead,
+        "completed": newest - open_ - context - dead - resting,
+    }
+
+
+_PRUNABLE = """
+    SELECT id, created_at < :cutoff,
+           (status = 'completed' OR status = 'cancelled') AND recurrence IS NULL AND updated_at < :cutoff
+               AND (from_agent IS NULL OR status = 'cancelled' OR updated_at < :mail_cutoff)
+      FROM messages
+     WHERE id > :after AND id < (SELECT max(id) FROM messages)
+     ORDER BY id
+     LIMIT :limit
+"""
+
+# The agents' mail that was read last stays, however old.
+_OLDEST_KEPT_MAIL = """
+    SELECT updated_at
+      FROM messages
+     WHERE from_agent IS NOT NULL AND status = 'completed'
+     ORDER BY updated_at DESC
+     LIMIT 1 OFFSET :kept
+"""
+_KEPT_MAIL = 1000
+
+
+def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
+    """Look at up to *limit* rows that follow *after_id*, and delete those that ended before *older_than_ms*.
+
+    Walking by id needs no index on the status of ten million finished rows; it ends where no row looked at is old
+    enough, for ids grow with time. The newest row always stays, so that an id is never used twice; so do the newest
+    thousand messages between agents.
+
+    Returns:
+        How many were deleted, and the id to go on after (0: the end was reached, begin again).
+    """
+    mail_cutoff = scalar(conn, _OLDEST_KEPT_MAIL, {"kept": _KEPT_MAIL - 1}) or 0
+    found = rows(
+        conn, _PRUNABLE, {"after": after_id, "cutoff": older_than_ms, "mail_cutoff": mail_cutoff, "limit": limit}
+    )
+    doomed = [id_ for id_, _, is_over in found if is_over]
+    conn.execute("DELETE FROM messages WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
+    is_more = len(found) == limit and any(is_old for _, is_old, _ in found)
+    return len(doomed), found[-1][0] if is_more else 0

@@ -1,0 +1,167 @@
+"""Waiting: whose turn it is, of all sessions in which a message waits, and when the next one becomes due.
+
+It only reads. What it names may have lost its turn meanwhile: ``claims.claim`` looks again.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import apsw
+
+from shared.db.engine.connection import rows, scalar
+
+# Loose scans: one step of the index for each agent, and for each session of an agent, however long their backlogs.
+OPEN_AGENTS = """
+    WITH RECURSIVE open (agent) AS (
+        SELECT min(agent)
+          FROM messages
+         WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
+         UNION ALL
+        SELECT (SELECT min(m.agent)
+                  FROM messages m
+                 WHERE m.trigger = 1 AND (m.status = 'pending' OR m.status = 'processing') AND m.agent > open.agent)
+          FROM open
+         WHERE open.agent IS NOT NULL
+    )
+    SELECT a.id, a.concurrency, a.batch_size
+      FROM open
+      JOIN agents a ON a.id = open.agent
+"""
+
+# What runs stands first in a session's part of the index, else its oldest message that is due or waits for another try.
+# One that is planned for later gives its session no place.
+FIRSTS = """
+    WITH RECURSIVE open (session_id) AS (
+        SELECT min(session_id)
+          FROM messages
+         WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+         UNION ALL
+        SELECT (SELECT min(m.session_id)
+                  FROM messages m
+                 WHERE m.agent = :agent AND m.trigger = 1 AND (m.status = 'pending' OR m.status = 'processing')
+                   AND m.session_id > open.session_id)
+          FROM open
+         WHERE open.session_id IS NOT NULL
+    )
+    SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now, first.last_error,
+           first.retry_count
+      FROM open
+      JOIN messages first
+        ON first.id = (SELECT m.id
+                         FROM messages m
+                        WHERE m.agent = :agent AND m.session_id = open.session_id AND m.trigger = 1
+                          AND (m.status = 'pending' OR m.status = 'processing')
+                          AND (m.process_after IS NULL OR m.process_after <= :now OR m.last_error IS NOT NULL
+                               OR m.status = 'processing')
+                        ORDER BY m.status DESC, m.id
+                        LIMIT 1)
+"""
+
+# The sessions in which something urgent is due, also step by step.
+URGENT_SESSIONS = """
+    WITH RECURSIVE open (session_id) AS (
+        SELECT min(session_id)
+          FROM messages
+         WHERE urgency = 'urgent' AND status = 'pending'
+         UNION ALL
+        SELECT (SELECT min(m.session_id)
+                  FROM messages m
+                 WHERE m.urgency = 'urgent' AND m.status = 'pending' AND m.session_id > open.session_id)
+          FROM open
+         WHERE open.session_id IS NOT NULL
+    )
+    SELECT open.session_id, (SELECT agent FROM sessions WHERE id = open.session_id)
+      FROM open
+     WHERE EXISTS (SELECT 1
+                     FROM messages m
+                    WHERE m.session_id = open.session_id AND m.urgency = 'urgent' AND m.status = 'pending'
+                      AND m.trigger = 1 AND (m.process_after IS NULL OR m.process_after <= :now))
+"""
+
+NEXT_DUE = """
+    SELECT min(process_after)
+      FROM messages
+     WHERE status = 'pending' AND process_after IS NOT NULL AND process_after > :now
+"""
+
+PROCESS_GONE = "the process that ran the turn went away"  # the reason on a row that a rescue failed
+_SUSPICIOUS_AFTER = 2  # once may be chance, or somebody else's fault
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A session with a due message and no turn. *is_suspect*: its process went away with it, more than once.
+
+    *batch_size*: the agent's own, if it has one.
+    """
+
+    session_id: int
+    agent: str
+    head: int
+    is_suspect: bool = False
+    batch_size: int | None = None
+
+
+def ready(
+    conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None, has_suspect: bool = False
+) -> list[Ready]:
+    """The sessions whose turn it is: those with something urgent, then the oldest message first.
+
+    No more of an agent than its free concurrency.
+
+    At most one suspect: a message that ends whatever process touches it takes an attempt from all that run beside it,
+    and they would be dead with it. One at a time, the others come through.
+
+    Args:
+        held: session to agent of the turns that still run in this process, whatever has become of their leases.
+        has_suspect: one of those is a suspect.
+    """
+    held = held or {}
+    running = Counter(held.values())
+    urgent = urgent_sessions(conn, now_ms=now_ms)
+
+    def rank(each: Ready) -> tuple[bool, int]:
+        return each.session_id not in urgent, each.head
+
+    chosen: list[Ready] = []
+    for agent, concurrency, batch_size in rows(conn, OPEN_AGENTS):
+        room = concurrency - running[agent]
+        if room <= 0:
+            continue
+        busy, waiting = _firsts(conn, agent, now_ms=now_ms, held=held)
+        room -= busy
+        for each in sorted(waiting, key=rank):
+            if room > 0 and not (each.is_suspect and has_suspect):
+                chosen.append(each if batch_size is None else replace(each, batch_size=batch_size))
+                has_suspect = has_suspect or each.is_suspect
+                room -= 1
+    return sorted(chosen, key=rank)
+
+
+def _firsts(conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int, str]) -> tuple[int, list[Ready]]:
+    """How many of the agent's sessions are busy beside those that are held, and those whose turn it is."""
+    busy = 0
+    waiting: list[Ready] = []
+    for session_id, head, is_busy, is_later, last_error, retry_count in rows(
+        conn, FIRSTS, {"agent": agent, "now": now_ms}
+    ):
+        if session_id in held:
+            continue
+        if is_busy:
+            busy += 1
+        elif not is_later:  # else it waits for another try, and holds its session
+            is_suspect = last_error == PROCESS_GONE and retry_count >= _SUSPICIOUS_AFTER
+            waiting.append(Ready(session_id, agent, head, is_suspect))
+    return busy, waiting
+
+
+def urgent_sessions(conn: apsw.Connection, *, now_ms: int) -> dict[int, str]:
+    """The sessions in which an urgent message waits, and their agents."""
+    return dict(rows(conn, URGENT_SESSIONS, {"now": now_ms}))
+
+
+def next_due(conn: apsw.Connection, *, now_ms: int) -> int | None:
+    """When the earliest message that now waits becomes due, or None."""
+    due: int | None = scalar(conn, NEXT_DUE, {"now": now_ms})
+    return due

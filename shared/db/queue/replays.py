@@ -1,0 +1,176 @@
+"""What becomes of a session's messages when another session takes its place."""
+
+import json
+from collections.abc import Sequence
+
+import apsw
+
+from shared.db.engine.connection import rows, scalar
+from shared.db.engine.named_rows import Shown
+from shared.db.queue import messages
+from shared.db.queue.sessions import Session, known
+
+_LEFT_AT_ONCE = 500  # 40 000 would hold the write lock for most of a second; `forget` comes by for what is beyond
+
+MOVE = """
+    UPDATE messages
+       SET session_id = :new, updated_at = :now
+     WHERE agent = :agent AND session_id = :old AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND status = 'pending' AND series_id IS NOT NULL AND last_error IS NULL AND process_after > :now
+"""
+
+MOVE_PAUSED = """
+    UPDATE messages
+       SET session_id = :new, updated_at = :now
+     WHERE (status = 'paused' OR status = 'cancelled') AND status = 'paused' AND session_id = :old
+       AND series_id IS NOT NULL
+"""
+
+
+def move_planned(conn: apsw.Connection, old: Session, new: int, *, now_ms: int) -> None:
+    """What is planned in a closed session, and has not begun, is for the one that follows."""
+    key = {"agent": old.agent, "old": old.id, "new": new, "now": now_ms}
+    conn.execute(MOVE, key)
+    conn.execute(MOVE_PAUSED, {name: key[name] for name in ("old", "new", "now")})
+
+
+LEAVE = """
+    UPDATE messages
+       SET status = 'completed', updated_at = :now
+     WHERE id IN (SELECT id
+                    FROM messages
+                   WHERE session_id = :session AND trigger = 0 AND status = 'pending'
+                     AND id > (SELECT ifnull(max(id), 0)
+                                 FROM messages
+                                WHERE agent = :agent AND session_id = :session AND trigger = 1
+                                  AND (status = 'pending' OR status = 'processing'))
+                   ORDER BY id DESC
+                   LIMIT :limit)
+"""
+
+
+def leave_context(conn: apsw.Connection, old: Session, *, now_ms: int, limit: int = _LEFT_AT_ONCE) -> int:
+    """Complete the context of a closed session that no turn will ask for any more; how many rows."""
+    conn.execute(LEAVE, {"session": old.id, "agent": old.agent, "now": now_ms, "limit": limit})
+    return conn.changes()
+
+
+# One step of the index for each session in which context waits, however much of it.
+LEFT = """
+    WITH RECURSIVE waiting (session_id) AS (
+        SELECT min(session_id)
+          FROM messages
+         WHERE trigger = 0 AND (status = 'pending' OR status = 'processing')
+         UNION ALL
+        SELECT (SELECT min(m.session_id)
+                  FROM messages m
+                 WHERE m.trigger = 0 AND (m.status = 'pending' OR m.status = 'processing')
+                   AND m.session_id > waiting.session_id)
+          FROM waiting
+         WHERE waiting.session_id IS NOT NULL
+    )
+    SELECT s.id
+      FROM waiting
+      JOIN sessions s ON s.id = waiting.session_id AND s.status = 'closed'
+     WHERE NOT EXISTS (SELECT 1
+                         FROM messages m
+                        WHERE m.agent = s.agent AND m.session_id = s.id AND m.trigger = 1
+                          AND (m.status = 'pending' OR m.status = 'processing'))
+     LIMIT :limit
+"""
+
+
+def forget(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
+    """Complete what context still waits in closed sessions in which nothing asks for a turn any more; how many rows.
+
+    It was beyond the bound when they were closed, or what would have asked for it was cancelled since.
+    """
+    count = 0
+    for (session,) in rows(conn, LEFT, {"limit": limit}):
+        old = known(conn, session)
+        count += leave_context(conn, old, now_ms=now_ms, limit=limit - count)
+    return count
+
+
+_SAID = """
+    SELECT id, session_id = :session AND status <> 'cancelled' AND status <> 'paused'
+               AND NOT (series_id IS NOT NULL AND status = 'pending')
+      FROM messages
+     WHERE id < :before
+     ORDER BY id DESC
+     LIMIT :look_at
+"""
+
+
+def said(conn: apsw.Connection, session: int, *, before: int, look_at: int) -> tuple[list[int], int]:
+    """Look at *look_at* rows before the row *before*, newest first, for what was said in the session.
+
+    Messages are not indexed by their session: that would cost every one of them, and this is rarely asked. So it is
+    asked step by step. What was cancelled, is paused, or is planned and has not begun, was not said.
+
+    Returns:
+        The rows, newest first, and the row before which to go on (0: the end was reached).
+    """
+    found = rows(conn, _SAID, {"session": session, "before": before, "look_at": look_at})
+    mine = [row_id for row_id, is_mine in found if is_mine]
+    return mine, found[-1][0] if len(found) == look_at else 0
+
+
+# The way to answer at once that a platform gave (an interaction's token) belongs to the first answer: see `answers`.
+_COPY = """
+    INSERT INTO messages (id_prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender,
+                          sender_id, message, content, files, agent, from_agent, session_id, conversation_id, msg_type,
+                          trigger, created_at, updated_at)
+    SELECT id_prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender,
+           sender_id, message, json_set(content, '$.replay_of', message_id), files, agent, from_agent, :new,
+           conversation_id, msg_type, trigger, :now, :now
+      FROM messages
+     WHERE id = :row AND session_id = :old
+"""
+
+
+def copy(conn: apsw.Connection, said: Sequence[int], *, from_session: int, to_session: int, now_ms: int) -> int:
+    """Give the messages in these rows to another session once more, as new ones, in order; how many.
+
+    A copy has no event and no series of its own, is not urgent, and its ``content.replay_of`` names the first.
+    """
+    newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
+    key = {"old": from_session, "new": to_session, "now": now_ms}
+    given = sum(_copied(conn, {**key, "row": row_id}) for row_id in sorted(said))
+    messages.rename_taken(conn, after=newest)
+    return given
+
+
+def _copied(conn: apsw.Connection, key: dict[str, int]) -> int:
+    conn.execute(_COPY, key)
+    return conn.changes()
+
+
+SHOWN = """
+    SELECT id, message_id, kind, sender, message, trigger, status, last_error, content ->> '$.replay_of', created_at,
+           updated_at
+      FROM messages
+     WHERE id IN (SELECT value FROM json_each(:rows))
+     ORDER BY id
+"""
+
+ANSWERS = """
+    SELECT in_reply_to, message
+      FROM responses
+     WHERE in_reply_to IN (SELECT value FROM json_each(:rows))
+     ORDER BY id
+"""
+
+
+def story(conn: apsw.Connection, said: Sequence[int]) -> list[Shown]:
+    """What these messages say and what was answered to each, oldest first; of the answers, those that are kept."""
+    key = {"rows": json.dumps(list(said))}
+    answers: dict[int, list[str]] = {}
+    for message, text in rows(conn, ANSWERS, key):
+        answers.setdefault(message, []).append(text)
+    names = (
+        *("id", "messageId", "kind", "sender", "message", "trigger", "status", "lastError", "replayOf"),
+        *("createdAt", "updatedAt"),
+    )
+    shown = [dict(zip(names, found, strict=True)) for found in rows(conn, SHOWN, key)]
+    return [{**each, "trigger": bool(each["trigger"]), "answers": answers.get(each["id"], [])} for each in shown]

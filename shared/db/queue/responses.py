@@ -1,0 +1,423 @@
+"""Responses: what goes out, and what becomes of it.
+
+::
+
+    pending ──claim──> delivering ──ack──> acked
+       ^                   │
+       └─retry, rescue, ───┴──> dead
+         release
+
+Responses to one chat go out in order: only the head of a chat is ever claimed, and a head that waits for another try
+holds back its own chat and no other.
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.core.errors import ClaimLost
+from shared.db.engine.connection import rows, scalar
+from shared.db.queue import events, schedule_runs
+
+# A loose scan over the chats of one channel that have something open.
+HEADS = """
+    WITH RECURSIVE open (chat_id) AS (
+        SELECT min(chat_id)
+          FROM responses
+         WHERE (status = 'pending' OR status = 'delivering') AND channel = :channel
+         UNION ALL
+        SELECT (SELECT min(r.chat_id)
+                  FROM responses r
+                 WHERE (r.status = 'pending' OR r.status = 'delivering') AND r.channel = :channel
+                   AND r.chat_id > open.chat_id)
+          FROM open
+         WHERE open.chat_id IS NOT NULL
+    )
+    SELECT head.id, open.chat_id
+      FROM open
+      JOIN chats c ON c.id = open.chat_id
+      JOIN responses head
+        ON head.id = (SELECT r.id
+                        FROM responses r
+                       WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'pending'
+                         AND (r.deliver_after IS NULL OR r.deliver_after <= :now OR r.last_error IS NOT NULL)
+                       ORDER BY r.id
+                       LIMIT 1)
+     WHERE ifnull(c.not_before, 0) <= :now
+       AND (head.deliver_after IS NULL OR head.deliver_after <= :now)
+       AND NOT EXISTS (SELECT 1
+                         FROM responses r
+                        WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'delivering')
+"""
+
+
+class NewResponse(NamedTuple):
+    """What a turn, or an API client, has to say, in the order of the insert's parameters.
+
+    ``content``, ``files`` and ``metadata`` are JSON texts.
+    """
+
+    message_id: str
+    channel: str
+    sender: str
+    message: str
+    in_reply_to: int | None = None
+    chat_id: int | None = None
+    platform_id: str | None = None
+    thread_id: str | None = None
+    session_id: int | None = None
+    sender_id: str | None = None
+    original_message: str = ""
+    agent: str | None = None
+    content: str = "{}"
+    kind: str = "chat"
+    files: str = "[]"
+    metadata: str = "{}"
+    deliver_after: int | None = None
+    recurrence: str | None = None
+    timezone: str | None = None
+    misfire: str = "coalesce"
+    scheduled_at: int | None = None
+    series_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A claimed row, as delivery needs it.
+
+    Attributes:
+        opens_for: with whom the chat is, if the platform has not opened it yet.
+        is_inactive: the bot was blocked in that chat, or taken out of it.
+    """
+
+    id: int
+    message_id: str
+    in_reply_to: int | None
+    channel: str
+    chat_id: int
+    platform_id: str
+    thread_id: str | None
+    agent: str | None
+    message: str
+    content: dict[str, Any]
+    retry_count: int
+    parts: tuple[str | None, ...]
+    created_at: int
+    token: str
+    opens_for: str | None = None
+    is_inactive: bool = False
+
+
+def _response(row: Sequence[Any]) -> Response:
+    """From the columns of ``claim`` and ``delivering``, in the order of the fields."""
+    values = list(row)
+    values[9] = json.loads(values[9])
+    values[11] = tuple(json.loads(values[11]))
+    return Response(*values)
+
+
+_INSERT = """
+    INSERT INTO responses (created_at, message_id, channel, sender, message, in_reply_to, chat_id, platform_id,
+                           thread_id, session_id, sender_id, original_message, agent, content, kind, files, metadata,
+                           deliver_after, recurrence, timezone, misfire, scheduled_at, series_id)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
+"""
+
+# What nearly every response is: all that it leaves out has its default, and is not worth the time to bind it.
+_INSERT_PLAIN = """
+    INSERT INTO responses (created_at, message_id, channel, sender, message, in_reply_to, chat_id, platform_id,
+                           thread_id, session_id, sender_id, original_message, agent, content)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+"""
+_PLAIN = 13  # fields of NewResponse
+_DEFAULTS = NewResponse("", "", "", "")[_PLAIN:]
+
+
+def enqueue(conn: apsw.Connection, new: NewResponse, *, now_ms: int) -> int:
+    """Store the response; its id."""
+    (row_id,) = enqueue_many(conn, [new], now_ms=now_ms)
+    return row_id
+
+
+def enqueue_many(conn: apsw.Connection, news: Sequence[NewResponse], *, now_ms: int) -> Sequence[int]:
+    """Store the responses, in order; their ids, which follow each other because nobody else writes meanwhile."""
+    if not news:
+        return ()
+    if all(new[_PLAIN:] == _DEFAULTS for new in news):
+        conn.executemany(_INSERT_PLAIN, [(now_ms, *new[:_PLAIN]) for new in news])
+    else:
+        conn.executemany(_INSERT, [(now_ms, *new) for new in news])
+    newest = conn.last_insert_rowid()
+    ids_ = range(newest - len(news) + 1, newest + 1)
+    events.append_many(
+        conn,
+        [
+            ("response_ready", new.message_id, id_, new.agent, new.channel, new.session_id, "{}", now_ms)
+            for id_, new in zip(ids_, news, strict=True)
+        ],
+    )
+    return ids_
+
+
+def heads(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[int] = ()) -> list[int]:
+    """The oldest response of each chat of *channel* that may go out now, oldest first.
+
+    Args:
+        held: the chats to which this process is sending, whatever has become of its leases.
+    """
+    found = rows(conn, HEADS, {"channel": channel, "now": now_ms})
+    return sorted(head for head, chat in found if chat not in held)
+
+
+def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Response | None:
+    """Take one head, and note that the sending of its next part begins; None if it is no longer due.
+
+    The note is made before the platform is called: if the answer never comes, the row says that it may have been sent.
+    """
+    found = rows(
+        conn,
+        """
+        UPDATE responses
+           SET status = 'delivering', claimed_by = :token, lease = :lease, part_started = json_array_length(parts)
+         WHERE id = :id AND status = 'pending' AND (deliver_after IS NULL OR deliver_after <= :now)
+        RETURNING id, message_id, in_reply_to, channel, chat_id, platform_id, thread_id, agent, message, content,
+                  retry_count, parts, created_at, (SELECT opens_for FROM chats WHERE id = chat_id),
+                  (SELECT status = 'inactive' FROM chats WHERE id = chat_id), series_id, scheduled_at
+        """,
+        {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "id": response_id},
+    )
+    if not found:
+        return None
+    *row, opens_for, is_inactive, series_id, scheduled_at = found[0]
+    claimed = _response([*row, token, opens_for, bool(is_inactive)])
+    if series_id is not None and scheduled_at is not None:
+        schedule_runs.begin(conn, series_id, claimed.message_id, due_ms=scheduled_at, now_ms=now_ms)
+    return claimed
+
+
+def was_answered(conn: apsw.Connection, response: Response) -> bool:
+    """Whether anything was said yet to the event that *response* answers, by this agent or another."""
+    found = scalar(
+        conn,
+        """
+        SELECT EXISTS (SELECT 1
+                         FROM responses r
+                        WHERE r.in_reply_to = :message AND r.parts <> '[]')
+            OR EXISTS (SELECT 1
+                         FROM messages mine
+                         JOIN messages m ON m.channel = mine.channel AND m.event_key = mine.event_key
+                         JOIN responses r ON r.in_reply_to = m.id
+                        WHERE mine.id = :message AND r.parts <> '[]')
+        """,
+        {"message": response.in_reply_to},
+    )
+    return bool(found)
+
+
+def sent_as(conn: apsw.Connection, response_id: int, *, chat_id: int) -> str | None:
+    """The platform's id of the last part of a response to that chat; None where none is known any more."""
+    found: str | None = scalar(
+        conn,
+        "SELECT parts ->> '$[#-1]' FROM responses WHERE id = :id AND chat_id = :chat",
+        {"id": response_id, "chat": chat_id},
+    )
+    return found
+
+
+def release(conn: apsw.Connection, response: Response) -> None:
+    """Back to what waits: nothing of it was begun.
+
+    Raises:
+        ClaimLost: the lease went to somebody else.
+    """
+    conn.execute(
+        """
+        UPDATE responses
+           SET status = 'pending', claimed_by = NULL, lease = NULL, part_started = NULL
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        """,
+        {"id": response.id, "token": response.token},
+    )
+    _check(conn, response)
+
+
+def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, lease_until: int) -> None:
+    """One part has reached the platform, under the id at the end of *parts*; the sending of the next one begins.
+
+    Raises:
+        ClaimLost: the lease went to somebody else.
+    """
+    conn.execute(
+        """
+        UPDATE responses
+           SET parts = :parts, part_started = json_array_length(:parts), lease = :lease
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        """,
+        {"parts": json.dumps(parts), "lease": lease_until, "id": response.id, "token": response.token},
+    )
+    _check(conn, response)
+
+
+def ack(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, now_ms: int) -> None:
+    """All of it has reached the platform.
+
+    Raises:
+        ClaimLost: the lease went to somebody else.
+    """
+    conn.execute(
+        """
+        UPDATE responses
+           SET status = 'acked', claimed_by = NULL, lease = NULL, part_started = NULL, last_error = NULL,
+               parts = :parts, platform_message_id = :first, acked_at = :now
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        """,
+        {
+            "parts": json.dumps(parts),
+            "first": parts[0] if parts else None,
+            "now": now_ms,
+            "id": response.id,
+            "token": response.token,
+        },
+    )
+    _check(conn, response)
+    _event(conn, "response_acked", response, now_ms=now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a failed delivery does to a response: tried again from *deliver_after*, or dead. Decided by the caller."""
+
+    dead: bool
+    retry_count: int
+    deliver_after: int | None
+    reason: str
+    outcome_unknown: bool = False
+
+
+def fail(conn: apsw.Connection, response: Response, verdict: Verdict, *, now_ms: int) -> None:
+    """The delivery failed, by this verdict; parts that were sent stay sent.
+
+    Raises:
+        ClaimLost: the lease went to somebody else.
+    """
+    changed = rows(
+        conn,
+        """
+        UPDATE responses
+           SET status = :status, retry_count = :retry_count, deliver_after = :deliver_after, last_error = :reason,
+               claimed_by = NULL, lease = NULL, part_started = CASE WHEN :unknown THEN part_started END
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        RETURNING part_started
+        """,
+        {
+            "status": "dead" if verdict.dead else "pending",
+            "retry_count": verdict.retry_count,
+            "deliver_after": verdict.deliver_after,
+            "reason": verdict.reason,
+            "unknown": verdict.outcome_unknown,
+            "id": response.id,
+            "token": response.token,
+        },
+    )
+    _check(conn, response)
+    data = {"reason": verdict.reason, "retry_count": verdict.retry_count, "deliver_after": verdict.deliver_after}
+    if verdict.outcome_unknown:
+        _event(conn, "response_outcome_unknown", response, now_ms=now_ms, data={"part": changed[0][0]})
+    _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
+
+
+def _check(conn: apsw.Connection, response: Response) -> None:
+    if conn.changes() != 1:
+        raise ClaimLost(f"response {response.id} is no longer held by {response.token}")
+
+
+def _event(
+    conn: apsw.Connection, type_: str, response: Response, *, now_ms: int, data: dict[str, Any] | None = None
+) -> None:
+    events.append(
+        conn,
+        type_,
+        now_ms=now_ms,
+        message_id=response.message_id,
+        response_id=response.id,
+        agent=response.agent,
+        channel=response.channel,
+        data=data,
+    )
+
+
+def delivering(conn: apsw.Connection, channel: str) -> list[tuple[Response, int]]:
+    """Every response of *channel* whose sender holds it, with the instant its lease runs out."""
+    found = rows(
+        conn,
+        """
+        WITH RECURSIVE open (chat_id) AS (
+            SELECT min(chat_id)
+              FROM responses
+             WHERE (status = 'pending' OR status = 'delivering') AND channel = :channel
+             UNION ALL
+            SELECT (SELECT min(r.chat_id)
+                      FROM responses r
+                     WHERE (r.status = 'pending' OR r.status = 'delivering') AND r.channel = :channel
+                       AND r.chat_id > open.chat_id)
+              FROM open
+             WHERE open.chat_id IS NOT NULL
+        )
+        SELECT r.id, r.message_id, r.in_reply_to, r.channel, r.chat_id, r.platform_id, r.thread_id, r.agent, r.message,
+               r.content, r.retry_count, r.parts, r.created_at, r.claimed_by,
+               (SELECT c.opens_for FROM chats c WHERE c.id = r.chat_id), r.lease
+          FROM open
+         CROSS JOIN responses r
+         WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'delivering'
+         ORDER BY r.id
+        """,
+        {"channel": channel},
+    )
+    return [(_response(row), lease) for *row, lease in found]
+
+
+def next_due(conn: apsw.Connection, channel: str, *, now_ms: int) -> int | None:
+    """When the earliest response of *channel* that now waits becomes due, or None."""
+    due: int | None = scalar(
+        conn,
+        """
+        SELECT min(deliver_after)
+          FROM responses
+         WHERE channel = :channel AND status = 'pending' AND deliver_after > :now
+        """,
+        {"channel": channel, "now": now_ms},
+    )
+    return due
+
+
+def open_count(conn: apsw.Connection) -> int:
+    """How many responses wait to go out or are going out."""
+    count: int = scalar(conn, "SELECT count(*) FROM responses WHERE status = 'pending' OR status = 'delivering'")
+    return count
+
+
+def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
+    """Like ``messages.prune``: walk by id, delete what was acked before *older_than_ms*, keep the newest row.
+
+    What shows an approval stays while that is pending: it is to be changed when that is decided.
+    """
+    found = rows(
+        conn,
+        """
+        SELECT id, created_at < :cutoff,
+               status = 'acked' AND recurrence IS NULL AND acked_at < :cutoff
+               AND id NOT IN (SELECT card FROM approvals WHERE status = 'pending' AND card IS NOT NULL)
+          FROM responses
+         WHERE id > :after AND id < (SELECT max(id) FROM responses)
+         ORDER BY id
+         LIMIT :limit
+        """,
+        {"after": after_id, "cutoff": older_than_ms, "limit": limit},
+    )
+    doomed = [id_ for id_, _, is_over in found if is_over]
+    conn.execute("DELETE FROM responses WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
+    is_more = len(found) == limit and any(is_old for _, is_old, _ in found)
+    return len(doomed), found[-1][0] if is_more else 0

@@ -1,0 +1,215 @@
+"""Sessions: one agent's continuing context in one chat or thread.
+
+::
+
+    ensure ──> active ── reset, replay ──> closed, and a fresh one of the same key is active in its place
+
+The *key* is the agent, the chat (none: the agent's own, for its mail and where ``agent-shared`` is wired) and the
+thread (none: the whole chat). An index holds that one session of a key is active. What waits in a session that is
+closed still runs there; nothing new comes to it.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import apsw
+
+from shared.core import ids
+from shared.core.errors import NotFound, WrongState
+from shared.db.engine.connection import rows, scalar
+
+_SELECT = """
+    SELECT id, session_id, agent, chat_id, thread_id, status, continuation, replays, created_at, last_active, closed_at
+      FROM sessions
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A row of ``sessions``.
+
+    Attributes:
+        id: the row's; other tables mean it when they say ``session_id``.
+        session_id: ``session_...``, as people and providers know it.
+        continuation: the provider's own token for going on; None: it begins afresh.
+        replays: the row of the session whose messages this one was given again.
+        last_active: when its last turn ended, or when it was made.
+    """
+
+    id: int
+    session_id: str
+    agent: str
+    chat_id: int | None
+    thread_id: str | None
+    status: str
+    continuation: str | None
+    replays: int | None
+    created_at: int
+    last_active: int
+    closed_at: int | None
+
+
+class Counts(NamedTuple):
+    """What is open in a session; *context* waits too, and asks for no turn."""
+
+    pending: int
+    processing: int
+    context: int
+
+
+def get(conn: apsw.Connection, id_: int) -> Session | None:
+    """The session in this row, or None."""
+    found = rows(conn, _SELECT + " WHERE id = :id", {"id": id_})
+    return Session(*found[0]) if found else None
+
+
+def known(conn: apsw.Connection, id_: int) -> Session:
+    """The session in this row, which a constraint holds to be there."""
+    (found,) = rows(conn, _SELECT + " WHERE id = :id", {"id": id_})
+    return Session(*found)
+
+
+def find(conn: apsw.Connection, session_id: str) -> Session | None:
+    """The session that people know by this id, or None."""
+    found = rows(conn, _SELECT + " WHERE session_id = :id", {"id": session_id})
+    return Session(*found[0]) if found else None
+
+
+ACTIVE = """
+    SELECT id
+      FROM sessions
+     WHERE agent = :agent AND ifnull(chat_id, 0) = ifnull(:chat, 0)
+       AND ifnull(thread_id, '') = ifnull(:thread, '') AND status = 'active'
+"""
+
+_BEGIN = """
+    INSERT INTO sessions (session_id, agent, chat_id, thread_id, replays, created_at, last_active)
+    VALUES (:session_id, :agent, :chat, :thread, :replays, :now, :now)
+    ON CONFLICT (agent, ifnull(chat_id, 0), ifnull(thread_id, '')) WHERE status = 'active' DO NOTHING
+    RETURNING id
+"""
+
+
+def active(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None) -> int | None:
+    """The id of the key's active session, or None if nothing has been said there since the beginning."""
+    found: int | None = scalar(conn, ACTIVE, {"agent": agent, "chat": chat_id, "thread": thread_id})
+    return found
+
+
+def ensure(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, now_ms: int) -> int:
+    """The id of the key's active session, made if there is none; an index decides between those who make it at once."""
+    found: int | None = None
+    while found is None:  # once more where somebody else made it between two statements, which no transaction allows
+        found = active(conn, agent, chat_id, thread_id)
+        if found is None:
+            found = _begin(conn, agent, chat_id, thread_id, None, now_ms=now_ms)
+    return found
+
+
+def _begin(
+    conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, replays: int | None, *, now_ms: int
+) -> int | None:
+    key = {"agent": agent, "chat": chat_id, "thread": thread_id, "replays": replays, "now": now_ms}
+    made: int | None = scalar(conn, _BEGIN, {**key, "session_id": ids.new("session")})
+    return made
+
+
+def close(conn: apsw.Connection, id_: int, *, now_ms: int) -> Session:
+    """Nothing new comes to it. Returns it as it now is.
+
+    Raises:
+        NotFound: no such session.
+        WrongState: it is closed already.
+    """
+    closed = rows(
+        conn,
+        """
+        UPDATE sessions
+           SET status = 'closed', closed_at = :now
+         WHERE id = :id AND status = 'active'
+        RETURNING id
+        """,
+        {"id": id_, "now": now_ms},
+    )
+    if closed:
+        return known(conn, id_)
+    before = get(conn, id_)
+    if before is None:
+        raise NotFound(f"there is no session {id_}")
+    raise WrongState(f"session {before.session_id} is closed already")
+
+
+def succeed(conn: apsw.Connection, before: Session, *, replays: int | None = None, now_ms: int) -> int:
+    """A fresh session of the same key as *before*, which is closed; its row.
+
+    Raises:
+        WrongState: another session of this key is active.
+    """
+    made = _begin(conn, before.agent, before.chat_id, before.thread_id, replays, now_ms=now_ms)
+    if made is None:
+        raise WrongState(f"another session follows {before.session_id} already")
+    return made
+
+
+def going_on(conn: apsw.Connection, id_: int, agent: str) -> int | None:
+    """The agent's active session of the key of *id_*: itself, or what followed it; None where there is none.
+
+    None too if that session is another agent's, or not known.
+    """
+    asked = get(conn, id_)
+    if asked is None or asked.agent != agent:
+        return None
+    return id_ if asked.status == "active" else active(conn, agent, asked.chat_id, asked.thread_id)
+
+
+def touch(conn: apsw.Connection, session_id: int, *, continuation: str | None, now_ms: int) -> None:
+    """A turn ended: remember when, and how the provider goes on."""
+    conn.execute(
+        "UPDATE sessions SET last_active = :now, continuation = ifnull(:continuation, continuation) WHERE id = :id",
+        {"now": now_ms, "continuation": continuation, "id": session_id},
+    )
+
+
+_PAGE = (
+    _SELECT
+    + """
+     WHERE id < :before AND (:agent IS NULL OR agent = :agent) AND (:chat IS NULL OR chat_id = :chat)
+       AND (:status IS NULL OR status = :status)
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+)
+
+
+def page(
+    conn: apsw.Connection,
+    *,
+    agent: str | None = None,
+    chat_id: int | None = None,
+    status: str | None = None,
+    before: int = 2**63 - 1,
+    limit: int,
+) -> list[Session]:
+    """Sessions, newest first, of those before the row *before*; of this agent, chat and status, where given."""
+    key = {"agent": agent, "chat": chat_id, "status": status, "before": before, "limit": limit}
+    return [Session(*found) for found in rows(conn, _PAGE, key)]
+
+
+COUNTS = """
+    SELECT (SELECT count(*)
+              FROM messages
+             WHERE agent = :agent AND session_id = :id AND trigger = 1
+               AND (status = 'pending' OR status = 'processing') AND status = 'pending'),
+           (SELECT count(*)
+              FROM messages
+             WHERE agent = :agent AND session_id = :id AND trigger = 1
+               AND (status = 'pending' OR status = 'processing') AND status = 'processing'),
+           (SELECT count(*)
+              FROM messages
+             WHERE session_id = :id AND trigger = 0 AND (status = 'pending' OR status = 'processing'))
+"""
+
+
+def counts(conn: apsw.Connection, session: Session) -> Counts:
+    """How many of its messages wait, run, or are context that waits or runs; from the indexes of what is open."""
+    return Counts(*rows(conn, COUNTS, {"id": session.id, "agent": session.agent})[0])

@@ -1,0 +1,323 @@
+"""Chats: one conversation place on one platform."""
+
+from typing import Any, Literal, NamedTuple, Self, TypedDict, Unpack, get_args
+
+import apsw
+
+from shared.core.errors import ConfigInvalid, NotFound
+from shared.core.policy import SENDER_POLICIES, SenderPolicy
+from shared.db.engine.connection import rows, scalar
+
+Status = Literal["active", "inactive"]
+STATUSES: tuple[str, ...] = get_args(Status)
+
+
+class Chat(NamedTuple):
+    """A row of ``chats``.
+
+    Attributes:
+        platform_id: what the platform calls it; while *opens_for* is set, only our word for it.
+        sender_policy: what becomes of those whom no agent knows: ``strict``, ``request_approval`` or ``public``.
+        refused_at: since when an owner wants no agent here, ms UTC, or None.
+        opens_for: with whom, by the platform's id, where the platform has not opened this direct chat yet.
+    """
+
+    id: int
+    channel: str
+    platform_id: str
+    is_group: bool
+    status: str
+    sender_policy: str
+    refused_at: int | None
+    name: str | None
+    opens_for: str | None
+    created_at: int
+
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> Self:
+        """From the columns in the order of the fields."""
+        id_, channel, platform_id, is_group, *others = row
+        return cls(id_, channel, platform_id, bool(is_group), *others)
+
+
+class ChatChange(TypedDict, total=False):
+    """What can be changed of a chat; what is left out stays."""
+
+    name: str | None
+    sender_policy: str
+    status: str
+    refused_at: int | None
+
+
+_SELECT = """
+    SELECT id, channel, platform_id, is_group, status, sender_policy, refused_at, name, opens_for, created_at
+      FROM chats
+"""
+
+
+def find(conn: apsw.Connection, channel: str, platform_id: str) -> Chat | None:
+    """The chat that the platform knows under *platform_id*, or None."""
+    found = rows(
+        conn,
+        _SELECT + " WHERE channel = :channel AND platform_id = :platform_id",
+        {"channel": channel, "platform_id": platform_id},
+    )
+    return Chat.of(found[0]) if found else None
+
+
+def get(conn: apsw.Connection, chat_id: int) -> Chat | None:
+    """The chat, or None."""
+    found = rows(conn, _SELECT + " WHERE id = :id", {"id": chat_id})
+    return Chat.of(found[0]) if found else None
+
+
+def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[Chat]:
+    """Up to *limit* chats in the order in which they came, from those with an id beyond *after*."""
+    found = rows(conn, _SELECT + " WHERE id > :after ORDER BY id LIMIT :limit", {"after": after, "limit": limit})
+    return list(map(Chat.of, found))
+
+
+def ensure(
+    conn: apsw.Connection,
+    channel: str,
+    platform_id: str,
+    *,
+    is_group: bool,
+    name: str | None = None,
+    sender_policy: SenderPolicy = "strict",
+    opens_for: str | None = None,
+    now_ms: int,
+) -> Chat:
+    """The chat, made if it is new; one that exists stays as it is."""
+    known = find(conn, channel, platform_id)
+    if known is not None:
+        return known
+    made = rows(
+        conn,
+        """
+        INSERT INTO chats (channel, platform_id, name, is_group, sender_policy, opens_for, created_at, updated_at)
+        VALUES (:channel, :platform_id, :name, :is_group, :sender_policy, :opens_for, :now, :now)
+        RETURNING id, channel, platform_id, is_group, status, sender_policy, refused_at, name, opens_for, created_at
+        """,
+        {
+            "channel": channel,
+            "platform_id": platform_id,
+            "name": name,
+            "is_group": int(is_group),
+            "sender_policy": sender_policy,
+            "opens_for": opens_for,
+            "now": now_ms,
+        },
+    )
+    return Chat.of(made[0])
+
+
+def update(conn: apsw.Connection, chat_id: int, *, now_ms: int, **changes: Unpack[ChatChange]) -> Chat:
+    """Change what is named, and leave the rest; the chat as it is now.
+
+    Raises:
+        NotFound: there is no such chat.
+        ConfigInvalid: that is no policy or no status; the message lists them.
+    """
+    known = get(conn, chat_id)
+    if known is None:
+        raise NotFound(f"there is no chat {chat_id}")
+    changed = known._replace(**changes)
+    _check_word("sender_policy", changed.sender_policy, SENDER_POLICIES)
+    _check_word("status", changed.status, STATUSES)
+    conn.execute(
+        """
+        UPDATE chats
+           SET name = :name, sender_policy = :sender_policy, status = :status, refused_at = :refused_at,
+               updated_at = :now
+         WHERE id = :id
+        """,
+        {
+            "id": chat_id,
+            "name": changed.name,
+            "sender_policy": changed.sender_policy,
+            "status": changed.status,
+            "refused_at": changed.refused_at,
+            "now": now_ms,
+        },
+    )
+    return changed
+
+
+def _check_word(field: str, word: str, known: tuple[str, ...]) -> None:
+    if word not in known:
+        raise ConfigInvalid(f"{field} {word!r} of a chat is none of {', '.join(known)}")
+
+
+def open_again(conn: apsw.Connection, chat: Chat, sender_id: str, *, now_ms: int) -> Chat:
+    """A direct chat that became one with another: who is to be written to, and it is not known where, is again."""
+    conn.execute(
+        "UPDATE chats SET status = 'active', opens_for = :sender_id, updated_at = :now WHERE id = :id",
+        {"id": chat.id, "sender_id": sender_id, "now": now_ms},
+    )
+    return chat._replace(status="active", opens_for=sender_id)
+
+
+def hold(conn: apsw.Connection, chat_id: int, *, until_ms: int) -> None:
+    """The platform asked for silence in this chat."""
+    conn.execute("UPDATE chats SET not_before = :until WHERE id = :id", {"until": until_ms, "id": chat_id})
+
+
+def set_status(conn: apsw.Connection, channel: str, platform_id: str, status: str, *, now_ms: int) -> bool:
+    """``inactive`` when the bot was blocked or removed, ``active`` when it is back. False: no such chat."""
+    conn.execute(
+        "UPDATE chats SET status = :status, updated_at = :now WHERE channel = :channel AND platform_id = :platform_id",
+        {"status": status, "now": now_ms, "channel": channel, "platform_id": platform_id},
+    )
+    return conn.changes() == 1
+
+
+def retitle(conn: apsw.Connection, chat_id: int, title: str, *, now_ms: int) -> None:
+    """The people of a group call it otherwise. What agents call it stays: they send by that name."""
+    conn.execute(
+        "UPDATE chats SET name = :title, updated_at = :now WHERE id = :id",
+        {"title": title, "now": now_ms, "id": chat_id},
+    )
+
+
+WAITING = """
+    SELECT (SELECT count(*)
+              FROM messages
+             WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND chat_id = :chat)
+         + (SELECT count(*)
+              FROM messages
+             WHERE (status = 'paused' OR status = 'cancelled') AND status = 'paused' AND chat_id = :chat)
+         + (SELECT count(*)
+              FROM responses
+             WHERE channel = (SELECT channel FROM chats WHERE id = :chat) AND chat_id = :chat
+               AND (status = 'pending' OR status = 'delivering'))
+"""
+SPANS = """
+    SELECT ifnull((SELECT max(id) FROM messages), 0) - ifnull((SELECT min(id) FROM messages), 0)
+         + ifnull((SELECT max(id) FROM responses), 0) - ifnull((SELECT min(id) FROM responses), 0)
+"""
+_MOST_LOOKED_AT = 50_000  # rows: what belongs to a chat is in no index, and the database itself looks too
+
+
+def waiting(conn: apsw.Connection, chat_id: int) -> int:
+    """How many messages ask for a turn there, run or are paused, and how many responses are to be sent there."""
+    count: int = scalar(conn, WAITING, {"chat": chat_id})
+    return count
+
+
+def is_blank(conn: apsw.Connection, chat_id: int) -> bool:
+    """Whether nothing was ever said there. False too where that would take long to find out."""
+    of = {"chat": chat_id}
+    if scalar(conn, "SELECT EXISTS (SELECT 1 FROM sessions WHERE chat_id = :chat)", of):
+        return False
+    if scalar(conn, SPANS) > _MOST_LOOKED_AT:
+        return False
+    is_named = "SELECT EXISTS (SELECT 1 FROM {} WHERE chat_id = :chat)"
+    return not any(scalar(conn, is_named.format(table), of) for table in ("messages", "responses"))
+
+
+def leave(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
+    """No agent answers or may send there, nobody is written to there, and nobody is asked about it."""
+    for table, column in (("wirings", "chat_id"), ("destinations", "target_chat"), ("user_dms", "chat_id")):
+        conn.execute(f"DELETE FROM {table} WHERE {column} = :chat", {"chat": chat_id})  # noqa: S608 - names of ours
+    update(conn, chat_id, status="inactive", refused_at=now_ms, now_ms=now_ms)
+
+
+def delete(conn: apsw.Connection, chat_id: int) -> None:
+    """Forget a chat in which nothing was ever said; approvals that ended name it no more."""
+    conn.execute("UPDATE approvals SET chat_id = NULL WHERE chat_id = :id AND status <> 'pending'", {"id": chat_id})
+    conn.execute("DELETE FROM chats WHERE id = :id", {"id": chat_id})
+
+
+def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int) -> Chat | None:
+    """The platform calls the chat otherwise from now on; what waits in it goes there. None: no chat was called *old*.
+
+    Where a chat is called *new* already, the two become one: that one, with the wirings, the sessions and the ways of
+    the old one, which nobody writes to any more.
+    """
+    source, target = find(conn, channel, old), find(conn, channel, new)
+    if source is None or old == new:
+        return source
+    if target is None:
+        conn.execute(
+            "UPDATE chats SET platform_id = :new, opens_for = NULL, updated_at = :now WHERE id = :id",
+            {"new": new, "now": now_ms, "id": source.id},
+        )
+        target = source._replace(platform_id=new, opens_for=None)
+    else:
+        target = _merge(conn, source, target, now_ms=now_ms)
+    for statement in REDIRECT:
+        conn.execute(statement, {"from": source.id, "to": target.id, "channel": channel, "new": new})
+    conn.execute(REDIRECT_HELD, {"to": target.id, "new": new})
+    return target
+
+
+# What waits, rests, or could be tried again; each by a partial index of that.
+REDIRECT = (
+    """
+    UPDATE messages
+       SET chat_id = :to, platform_id = :new
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND chat_id = :from
+    """,
+    """
+    UPDATE messages
+       SET chat_id = :to, platform_id = :new
+     WHERE trigger = 0 AND (status = 'pending' OR status = 'processing') AND chat_id = :from
+    """,
+    """
+    UPDATE messages
+       SET chat_id = :to, platform_id = :new
+     WHERE (status = 'paused' OR status = 'cancelled') AND status = 'paused' AND chat_id = :from
+    """,
+    "UPDATE messages SET chat_id = :to, platform_id = :new WHERE status = 'dead' AND chat_id = :from",
+    """
+    UPDATE responses
+       SET chat_id = :to, platform_id = :new
+     WHERE channel = :channel AND chat_id = :from AND (status = 'pending' OR status = 'delivering')
+    """,
+    "UPDATE responses SET chat_id = :to, platform_id = :new WHERE status = 'dead' AND chat_id = :from",
+)
+
+# What waits for somebody's yes: the event says where it came from, and is given to its agent there.
+REDIRECT_HELD = """
+    UPDATE held
+       SET event = json_set(event, '$.platform_id', :new)
+     WHERE approval_id IN (SELECT id
+                             FROM approvals INDEXED BY approvals_of_chat
+                            WHERE status = 'pending' AND chat_id = :to)
+"""
+
+_MERGE = (
+    # Of two sessions with the same key the one of the old chat goes on; what waits in the other still runs there.
+    """
+    UPDATE sessions
+       SET status = 'closed', closed_at = :now
+     WHERE chat_id = :to AND status = 'active'
+       AND EXISTS (SELECT 1
+                     FROM sessions o
+                    WHERE o.chat_id = :from AND o.status = 'active' AND o.agent = sessions.agent
+                      AND ifnull(o.thread_id, '') = ifnull(sessions.thread_id, ''))
+    """,
+    "UPDATE sessions SET chat_id = :to WHERE chat_id = :from",
+    "DELETE FROM wirings WHERE chat_id = :to AND agent IN (SELECT agent FROM wirings WHERE chat_id = :from)",
+    "UPDATE wirings SET chat_id = :to WHERE chat_id = :from",
+    "UPDATE OR IGNORE destinations SET target_chat = :to WHERE target_chat = :from",
+    "DELETE FROM destinations WHERE target_chat = :from",
+    "UPDATE user_dms SET chat_id = :to WHERE chat_id = :from",
+    "UPDATE approvals SET chat_id = :to WHERE chat_id = :from AND status = 'pending'",
+    "UPDATE chats SET status = 'inactive', opens_for = NULL, updated_at = :now WHERE id = :from",
+)
+
+
+def _merge(conn: apsw.Connection, source: Chat, target: Chat, *, now_ms: int) -> Chat:
+    """What hangs on *source* hangs on *target* afterwards; *target* as it is then."""
+    for statement in _MERGE:
+        conn.execute(statement, {"from": source.id, "to": target.id, "now": now_ms})
+    if source.opens_for is not None:  # nobody has said anything about it: it was never open
+        return target
+    kept: ChatChange = {
+        "sender_policy": source.sender_policy,
+        "refused_at": source.refused_at,
+        "name": source.name or target.name,
+    }
+    return update(conn, target.id, now_ms=now_ms, **kept)

@@ -1,0 +1,205 @@
+"""Destinations: where an agent may send, and what it calls that. Both at once: what has no name can't be sent to.
+
+The names are the agent's own; two agents may call the same chat by two. A chat that an agent is wired to is always one
+of its destinations: a trigger makes the row with the wiring and takes it away with it.
+"""
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+import apsw
+
+from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.db.engine.connection import rows, scalar
+
+_LONGEST = 64
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_NUMBERED = re.compile(r"chat-[0-9]+")  # what the trigger calls a chat: nothing else may be called so
+
+
+class Destination(NamedTuple):
+    """A row of ``destinations``: either a chat or an agent."""
+
+    agent: str
+    name: str
+    target_chat: int | None
+    target_agent: str | None
+
+
+def slug(text: str) -> str:
+    """*text* as a name: small Latin letters, digits and single ``-``; empty where it has none of them. Pure."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-")
+
+
+def of_agent(conn: apsw.Connection, agent: str) -> list[Destination]:
+    """Where the agent may send, by name."""
+    found = rows(
+        conn,
+        "SELECT agent, name, target_chat, target_agent FROM destinations WHERE agent = :agent ORDER BY name",
+        {"agent": agent},
+    )
+    return list(map(Destination._make, found))
+
+
+def get(conn: apsw.Connection, agent: str, name: str) -> Destination | None:
+    """What the agent calls *name*, or None."""
+    found = rows(
+        conn,
+        "SELECT agent, name, target_chat, target_agent FROM destinations WHERE agent = :agent AND name = :name",
+        {"agent": agent, "name": name},
+    )
+    return Destination(*found[0]) if found else None
+
+
+def to(
+    conn: apsw.Connection, agent: str, *, chat: int | None = None, target_agent: str | None = None
+) -> Destination | None:
+    """What the agent calls this chat or that agent, or None: it may not send there."""
+    found = rows(
+        conn,
+        """
+        SELECT agent, name, target_chat, target_agent
+          FROM destinations
+         WHERE agent = :agent AND target_chat = :chat AND target_chat IS NOT NULL
+         UNION ALL
+        SELECT agent, name, target_chat, target_agent
+          FROM destinations
+         WHERE agent = :agent AND target_agent = :target_agent AND target_agent IS NOT NULL
+        """,
+        {"agent": agent, "chat": chat, "target_agent": target_agent},
+    )
+    return Destination(*found[0]) if found else None
+
+
+def put(
+    conn: apsw.Connection,
+    agent: str,
+    *,
+    name: str | None = None,
+    chat: int | None = None,
+    target_agent: str | None = None,
+    now_ms: int,
+) -> Destination:
+    """Let *agent* send to a chat or to an agent: one of the two. If it may already, only a given name changes anything.
+
+    Args:
+        name: what the agent calls it; without, one is made of the target's own name, with ``-2`` where that is taken.
+
+    Raises:
+        NotFound: there is no such chat or agent.
+        ConfigInvalid: the name can be none, or the agent would send to itself.
+        WrongState: the agent calls something else by the given name.
+    """
+    made = _named_after(conn, chat, target_agent)
+    if target_agent == agent:
+        raise ConfigInvalid(f"agent {agent!r} is no destination of its own")
+    known = to(conn, agent, chat=chat, target_agent=target_agent)
+    if known is not None:
+        return known if name is None else rename(conn, agent, known.name, name)
+    if name is not None:
+        _check_free(conn, agent, name)
+    called = name or _free(conn, agent, made)
+    conn.execute(
+        """
+        INSERT INTO destinations (agent, name, target_chat, target_agent, created_at)
+        VALUES (:agent, :name, :chat, :to, :now)
+        """,
+        {"agent": agent, "name": called, "chat": chat, "to": target_agent, "now": now_ms},
+    )
+    return Destination(agent, called, chat, target_agent)
+
+
+def _named_after(conn: apsw.Connection, chat: int | None, target_agent: str | None) -> str:
+    if (chat is None) == (target_agent is None):
+        raise ConfigInvalid("a destination is either a chat or an agent")
+    if chat is None:
+        found = rows(conn, "SELECT name FROM agents WHERE id = :id AND retired_at IS NULL", {"id": target_agent})
+        if not found:
+            raise NotFound(f"there is no agent {target_agent!r} to send to; GET /api/agents lists them")
+        name = str(target_agent)
+        return f"agent-{name}"[:_LONGEST] if _is_numbered(name) else name
+    found = rows(conn, "SELECT name FROM chats WHERE id = :id", {"id": chat})
+    if not found:
+        raise NotFound(f"there is no chat {chat} to send to; GET /api/chats lists them")
+    name = slug(found[0][0] or "")
+    return f"chat-{chat}" if not name or _is_numbered(name) else name
+
+
+def _is_numbered(name: str) -> bool:
+    """Whether it is a name of the trigger's, or becomes one with a number behind it."""
+    return name == "chat" or _NUMBERED.fullmatch(name) is not None
+
+
+def _free(conn: apsw.Connection, agent: str, wanted: str) -> str:
+    """*wanted*, or the first of ``wanted-2``, ``wanted-3`` and so on that the agent calls nothing by."""
+    taken = {name for (name,) in rows(conn, "SELECT name FROM destinations WHERE agent = :agent", {"agent": agent})}
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        end = f"-{number}"
+        name = wanted[: _LONGEST - len(end)] + end
+    return name
+
+
+def _check_free(conn: apsw.Connection, agent: str, name: str) -> None:
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST:
+        raise ConfigInvalid(
+            f"destination {name!r}: a name is 1 to {_LONGEST} of a-z, 0-9, _ and -, and begins with a letter or a digit"
+        )
+    if _NUMBERED.fullmatch(name):
+        raise ConfigInvalid(f"destination {name!r}: chat- and a number is what chats without a name are called")
+    if get(conn, agent, name) is not None:
+        raise WrongState(f"agent {agent!r} calls another destination {name!r}: rename that one first")
+
+
+def rename(conn: apsw.Connection, agent: str, name: str, new_name: str) -> Destination:
+    """Let the agent call it otherwise.
+
+    Raises:
+        NotFound: the agent calls nothing so.
+        ConfigInvalid: the new name can be none.
+        WrongState: the agent calls something else by it.
+    """
+    known = get(conn, agent, name)
+    if known is None:
+        raise NotFound(f"agent {agent!r} calls no destination {name!r}")
+    if new_name == name:
+        return known
+    _check_free(conn, agent, new_name)
+    conn.execute(
+        "UPDATE destinations SET name = :new_name WHERE agent = :agent AND name = :name",
+        {"agent": agent, "name": name, "new_name": new_name},
+    )
+    return known._replace(name=new_name)
+
+
+def name_after_chat(conn: apsw.Connection, agent: str, chat: int) -> None:
+    """Call a wired chat by its own name, if it still has only the number that the trigger gave it."""
+    wanted = _named_after(conn, chat, None)
+    known = get(conn, agent, f"chat-{chat}")
+    if known is not None and wanted != known.name:
+        rename(conn, agent, known.name, _free(conn, agent, wanted))
+
+
+def remove(conn: apsw.Connection, agent: str, name: str) -> bool:
+    """The agent may send there no more. False: it calls nothing so.
+
+    Raises:
+        WrongState: the agent is wired to that chat, and whoever answers in a chat may send there.
+    """
+    wired = scalar(
+        conn,
+        """
+        SELECT w.chat_id
+          FROM destinations d
+          JOIN wirings w ON w.chat_id = d.target_chat AND w.agent = d.agent
+         WHERE d.agent = :agent AND d.name = :name
+        """,
+        {"agent": agent, "name": name},
+    )
+    if wired is not None:
+        raise WrongState(f"agent {agent!r} answers in chat {wired}, which it calls {name!r}: unwire it there instead")
+    conn.execute("DELETE FROM destinations WHERE agent = :agent AND name = :name", {"agent": agent, "name": name})
+    return conn.changes() == 1

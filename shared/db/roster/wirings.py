@@ -1,0 +1,133 @@
+"""Wirings: which agent answers in which chat, and when. ``shared.roster.wirings`` checks and makes them."""
+
+from typing import NamedTuple
+
+import apsw
+
+from shared.db.engine.connection import rows
+from shared.db.roster.chats import Chat
+
+
+class Wiring(NamedTuple):
+    """A row of ``wirings``."""
+
+    id: int
+    chat_id: int
+    agent: str
+    engage_mode: str
+    engage_pattern: str | None
+    sender_scope: str
+    ignored_message_policy: str
+    session_mode: str
+    priority: int
+    created_at: int
+
+
+class Place(NamedTuple):
+    """A chat and its wirings, the most important first."""
+
+    chat: Chat
+    wirings: list[Wiring]
+
+
+# In the order of an index; sorting in SQL would build a table for the one or two rows of each message.
+OF_PLACE = """
+    SELECT c.id, c.channel, c.platform_id, c.is_group, c.status, c.sender_policy, c.refused_at, c.name, c.opens_for,
+           c.created_at,
+           w.id, w.chat_id, w.agent, w.engage_mode, w.engage_pattern, w.sender_scope, w.ignored_message_policy,
+           w.session_mode, w.priority, w.created_at
+      FROM chats c
+      LEFT JOIN wirings w ON w.chat_id = c.id
+     WHERE c.channel = :channel AND c.platform_id = :platform_id
+"""
+_CHAT_COLUMNS = len(Chat._fields)
+
+
+def of_place(conn: apsw.Connection, channel: str, platform_id: str) -> Place | None:
+    """The chat that the platform knows under *platform_id* with its wirings, or None: there is no such chat."""
+    found = rows(conn, OF_PLACE, {"channel": channel, "platform_id": platform_id})
+    if not found:
+        return None
+    chat = Chat.of(found[0][:_CHAT_COLUMNS])
+    wired = [Wiring(*row[_CHAT_COLUMNS:]) for row in found if row[_CHAT_COLUMNS] is not None]
+    return Place(chat, sorted(wired, key=_rank))
+
+
+_SELECT = """
+    SELECT id, chat_id, agent, engage_mode, engage_pattern, sender_scope, ignored_message_policy, session_mode,
+           priority, created_at
+      FROM wirings
+"""
+
+
+def of_chat(conn: apsw.Connection, chat_id: int) -> list[Wiring]:
+    """The chat's wirings, most important first."""
+    found = rows(conn, _SELECT + " WHERE chat_id = :chat_id", {"chat_id": chat_id})
+    return sorted(map(Wiring._make, found), key=_rank)
+
+
+def _rank(wiring: Wiring) -> tuple[int, int]:
+    return -wiring.priority, wiring.id
+
+
+def get(conn: apsw.Connection, chat_id: int, agent: str) -> Wiring | None:
+    """How *agent* is wired in the chat, or None."""
+    found = rows(conn, _SELECT + " WHERE chat_id = :chat_id AND agent = :agent", {"chat_id": chat_id, "agent": agent})
+    return Wiring(*found[0]) if found else None
+
+
+def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[Wiring]:
+    """Up to *limit* wirings in the order in which they were made, from those with an id beyond *after*."""
+    found = rows(conn, _SELECT + " WHERE id > :after ORDER BY id LIMIT :limit", {"after": after, "limit": limit})
+    return list(map(Wiring._make, found))
+
+
+def put(
+    conn: apsw.Connection,
+    chat_id: int,
+    agent: str,
+    *,
+    engage_mode: str,
+    engage_pattern: str | None,
+    sender_scope: str,
+    ignored_message_policy: str,
+    session_mode: str,
+    priority: int,
+    now_ms: int,
+) -> Wiring:
+    """Make the wiring, or make it so; its id and its birthday stay."""
+    found = rows(
+        conn,
+        """
+        INSERT INTO wirings (chat_id, agent, engage_mode, engage_pattern, sender_scope, ignored_message_policy,
+                             session_mode, priority, created_at)
+        VALUES (:chat_id, :agent, :engage_mode, :engage_pattern, :sender_scope, :ignored_message_policy,
+                :session_mode, :priority, :now)
+        ON CONFLICT (chat_id, agent) DO UPDATE
+           SET engage_mode = excluded.engage_mode, engage_pattern = excluded.engage_pattern,
+               sender_scope = excluded.sender_scope, ignored_message_policy = excluded.ignored_message_policy,
+               session_mode = excluded.session_mode, priority = excluded.priority
+        RETURNING id, chat_id, agent, engage_mode, engage_pattern, sender_scope, ignored_message_policy, session_mode,
+                  priority, created_at
+        """,
+        {
+            "chat_id": chat_id,
+            "agent": agent,
+            "engage_mode": engage_mode,
+            "engage_pattern": engage_pattern,
+            "sender_scope": sender_scope,
+            "ignored_message_policy": ignored_message_policy,
+            "session_mode": session_mode,
+            "priority": priority,
+            "now": now_ms,
+        },
+    )
+    return Wiring(*found[0])
+
+
+def delete(conn: apsw.Connection, chat_id: int, agent: str) -> bool:
+    """The agent answers there no more; its destination goes too. False: it did not."""
+    conn.execute(
+        "DELETE FROM wirings WHERE chat_id = :chat_id AND agent = :agent", {"chat_id": chat_id, "agent": agent}
+    )
+    return conn.changes() == 1

@@ -1,0 +1,178 @@
+"""What the API shows of what was said, what happened, and what was refused."""
+
+import json
+
+import apsw
+
+from shared.db.engine.connection import rows
+from shared.db.engine.named_rows import NEWEST, Shown, named
+
+HISTORY = """
+    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+      FROM agent_messages
+     WHERE agent_id = :agent AND (:channel IS NULL OR channel = :channel)
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+HISTORY_AFTER = """
+    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+      FROM agent_messages
+     WHERE agent_id = :agent AND id > :after AND (:channel IS NULL OR channel = :channel)
+     ORDER BY id
+     LIMIT :limit
+"""
+
+HISTORY_OF_ALL = """
+    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+      FROM agent_messages
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+HISTORY_OF_ALL_AFTER = """
+    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+      FROM agent_messages
+     WHERE id > :after
+     ORDER BY id
+     LIMIT :limit
+"""
+
+
+def history(
+    conn: apsw.Connection, *, agent: str | None = None, channel: str | None = None, after: int = 0, limit: int
+) -> list[Shown]:
+    """The newest lines of one agent's history, or of all, newest first; those after the line *after*: oldest first.
+
+    *channel*: only its lines of the agent's.
+    """
+    choice = {(False, False): HISTORY_OF_ALL, (False, True): HISTORY_OF_ALL_AFTER, (True, False): HISTORY}
+    sql = choice.get((agent is not None, after > 0), HISTORY_AFTER)
+    given = {"agent": agent, "channel": channel, "after": after, "limit": limit}
+    found = rows(conn, sql, {name: value for name, value in given.items() if f":{name}" in sql})
+    return named("id agent_id role channel sender message_id content created_at", found)
+
+
+HISTORY_BEFORE = """
+    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+      FROM agent_messages
+     WHERE agent_id = :agent AND id < :before
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+HISTORY_OF_ALL_BEFORE = """
+    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+      FROM agent_messages
+     WHERE id < :before
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+
+def history_before(conn: apsw.Connection, *, agent: str | None, before: int, limit: int) -> list[Shown]:
+    """The lines of one agent's history, or of all, that come before the line *before*, newest first."""
+    given = {"before": before, "limit": limit} | ({} if agent is None else {"agent": agent})
+    found = rows(conn, HISTORY_OF_ALL_BEFORE if agent is None else HISTORY_BEFORE, given)
+    return named("id agent_id role channel sender message_id content created_at", found)
+
+
+# -- rooms
+
+ROOM = """
+    SELECT id, team_id, from_agent, message, created_at
+      FROM chat_messages
+     WHERE team_id = :team
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+ROOM_AFTER = """
+    SELECT id, team_id, from_agent, message, created_at
+      FROM chat_messages
+     WHERE team_id = :team AND id > :after
+     ORDER BY id
+     LIMIT :limit
+"""
+
+
+def room(conn: apsw.Connection, team: str, *, after: int = 0, limit: int) -> list[Shown]:
+    """The newest of a team's room, newest first; what came after the line *after*: oldest first."""
+    if after:
+        found = rows(conn, ROOM_AFTER, {"team": team, "after": after, "limit": limit})
+    else:
+        found = rows(conn, ROOM, {"team": team, "limit": limit})
+    return named("id team_id from_agent message created_at", found)
+
+
+# -- what happened, and what was refused
+
+EVENTS = """
+    SELECT id, type, message_id, response_id, agent, channel, data, created_at
+      FROM events
+     WHERE id < :before
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+
+def events(conn: apsw.Connection, *, before: int, limit: int) -> list[Shown]:
+    """What happened."""
+    found = rows(conn, EVENTS, {"before": before, "limit": limit})
+    shown = named("id type messageId responseId agent channel data createdAt", found)
+    return [{**event, "data": json.loads(event["data"])} for event in shown]
+
+
+DROPPED = """
+    SELECT id, channel, platform_id, sender_id, reason, detail, created_at
+      FROM dropped
+     WHERE id < :before AND (:channel IS NULL OR channel = :channel)
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+DROPPED_AFTER = """
+    SELECT id, channel, platform_id, sender_id, reason, detail, created_at
+      FROM dropped
+     WHERE id > :after AND (:channel IS NULL OR channel = :channel)
+     ORDER BY id
+     LIMIT :limit
+"""
+
+DROPPED_BECAUSE = """
+    SELECT id, channel, platform_id, sender_id, reason, detail, created_at
+      FROM dropped
+     WHERE reason = :reason AND id < :before AND (:channel IS NULL OR channel = :channel)
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+DROPPED_BECAUSE_AFTER = """
+    SELECT id, channel, platform_id, sender_id, reason, detail, created_at
+      FROM dropped
+     WHERE reason = :reason AND id > :after AND (:channel IS NULL OR channel = :channel)
+     ORDER BY id
+     LIMIT :limit
+"""
+
+
+def dropped(
+    conn: apsw.Connection,
+    *,
+    reason: str | None = None,
+    channel: str | None = None,
+    before: int = NEWEST,
+    after: int = 0,
+    limit: int,
+) -> list[Shown]:
+    """What was refused, and why: before a row newest first, or after one oldest first."""
+    choice = {
+        (False, False): DROPPED,
+        (False, True): DROPPED_AFTER,
+        (True, False): DROPPED_BECAUSE,
+        (True, True): DROPPED_BECAUSE_AFTER,
+    }
+    sql = choice[reason is not None, after > 0]
+    given = {"reason": reason, "channel": channel, "before": before, "after": after, "limit": limit}
+    found = rows(conn, sql, {name: value for name, value in given.items() if f":{name}" in sql})
+    return named("id channel platformId senderId reason detail createdAt", found)

@@ -1,0 +1,375 @@
+"""Decides what somebody was asked: by a button, REST or CLI, or because nobody answered in time.
+
+Whoever decides first decides. What follows is in the same transaction: the person is a member or refused, the chat is
+wired or left alone, what an agent asked for is done, every event that was held is given to the agent once or dropped
+with its reason, the card says what came of it, the session that asked is told, and the next card is shown.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.access import actions, people, requests, rules
+from shared.access.rules import Standing
+from shared.channels.base import Event
+from shared.core.errors import NotAllowed, NotFound, PostroomError, WrongState
+from shared.core.policy import Policy
+from shared.db.access import approvals, held_events, users
+from shared.db.access.approvals import Approval
+from shared.db.access.users import User
+from shared.db.queue import messages, sessions
+from shared.db.queue.messages import NewMessage
+from shared.db.roster import agents, chats, wirings
+from shared.queue import drops, notices
+from shared.roster import wirings as wiring
+from shared.routing import router
+
+_TOKEN = re.compile(r"(approval_[0-9a-z]{8})\.([0-9])")
+
+
+class Decider(NamedTuple):
+    """Who decides. *user*: the person, who needs a say in it; None is the operator, who has one in everything."""
+
+    shown: str
+    user: User | None = None
+
+
+OPERATOR = Decider("operator")
+
+
+class Decided(NamedTuple):
+    """What came of a decision.
+
+    Attributes:
+        sentence: for people, on one line.
+        problem: why what was approved could not be done, or None.
+        stored: how many messages agents were given, for ``dispatch`` to be told.
+    """
+
+    approval: Approval
+    sentence: str
+    problem: str | None
+    stored: int
+
+
+class Clicked(NamedTuple):
+    """What came of a press of a button of ours. *dropped*: why it decided nothing."""
+
+    stored: int = 0
+    said: bool = False
+    dropped: str | None = None
+
+
+class _Effect(NamedTuple):
+    """What was done: in words, and how many messages agents were given."""
+
+    words: str = ""
+    stored: int = 0
+
+
+def may_decide(approval: Approval, standing: Standing) -> bool:
+    """Whether somebody has a say in it: who is above everything, and an agent's admin in what concerns only that."""
+    if standing.is_owner or standing.is_admin:
+        return True
+    return not requests.is_global(approval) and approval.agent in standing.admin_of
+
+
+def decide(
+    conn: apsw.Connection,
+    approval_id: str,
+    choice: int,
+    by: Decider,
+    *,
+    policy: Policy,
+    click: Event | None = None,
+    now_ms: int,
+) -> Decided:
+    """Take one of the approval's options, and do what follows.
+
+    Args:
+        click: the press that decides, which is acknowledged with the card.
+
+    Raises:
+        NotFound: no such approval.
+        NotAllowed: it is not theirs to decide.
+        WrongState: it is decided already, its time is over, or there is no such choice (any more).
+    """
+    asked = approvals.get(conn, approval_id)
+    if asked is None:
+        raise NotFound(f"no approval {approval_id!r}")
+    if by.user is not None and not may_decide(asked, people.standing(conn, by.user.channel, by.user.sender_id)):
+        raise NotAllowed(_who_may(asked))
+    if asked.status == "pending":
+        _check_offered(conn, asked, choice)
+    key = _key(by.user.channel, click) if by.user is not None and click is not None else None
+    decided = approvals.decide(conn, approval_id, choice=choice, decided_by=by.shown, click=key, now_ms=now_ms)
+    done = _settle(conn, decided, policy=policy, click=click, now_ms=now_ms)
+    if decided.user_id is not None:  # they may wait in other chats too
+        more = reconsider(conn, decided.user_id, by=by.shown, policy=policy, now_ms=now_ms)
+        done = done._replace(stored=done.stored + more)
+    return done
+
+
+def _check_offered(conn: apsw.Connection, asked: Approval, choice: int) -> None:
+    """An agent that was let go since the card was written is no choice; another one still is."""
+    offered = asked.payload.get("agents", []) if asked.kind == "chat" else []
+    if 0 <= choice < len(offered) and agents.get(conn, str(offered[choice])) is None:
+        raise WrongState(f"agent {offered[choice]} was let go: choose another")
+
+
+def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: Policy, now_ms: int) -> int:
+    """Decide what waits about somebody whom an agent knows or refuses by now, however that came; messages given."""
+    user = users.get(conn, user_id)
+    standing = people.standing(conn, user.channel, user.sender_id) if user else rules.STRANGER
+    stored = 0
+    for waiting in approvals.of_user(conn, user_id):
+        agent = waiting.agent or ""
+        is_known, is_refused = standing.knows(agent), agent in standing.refused_by
+        if waiting.kind == "sender" and (is_known or is_refused) and waiting.expires_at > now_ms:
+            choice = 0 if is_known else len(waiting.options) - 1
+            decided = approvals.decide(conn, waiting.approval_id, choice=choice, decided_by=by, now_ms=now_ms)
+            stored += _settle(conn, decided, policy=policy, click=None, now_ms=now_ms).stored
+    return stored
+
+
+def _settle(conn: apsw.Connection, decided: Approval, *, policy: Policy, click: Event | None, now_ms: int) -> Decided:
+    """Everything that follows from a decision. What can't be done is undone whole, and told; the decision stands."""
+    problem, effect = None, _Effect()
+    answered_there = _answers_where_it_asked(conn, decided)
+    try:
+        with conn:  # a savepoint
+            effect = _EFFECTS[decided.kind](conn, decided, policy, now_ms)
+    except PostroomError as error:
+        problem = str(error)
+        _drop_held(conn, decided, "approval_failed", now_ms=now_ms)
+    held_events.forget(conn, decided.id)
+    sentence = _sentence(decided, effect.words, problem)
+    acknowledged = click.context if click is not None else None
+    requests.close_card(conn, decided, sentence, click=acknowledged, now_ms=now_ms)
+    has_left = answered_there and not _answers_where_it_asked(conn, decided)
+    told = 0 if has_left else _tell_session(conn, decided, sentence, now_ms=now_ms)
+    requests.show_next(conn, decided, now_ms=now_ms)
+    return Decided(decided, sentence, problem, effect.stored + told)
+
+
+def _answers_where_it_asked(conn: apsw.Connection, decided: Approval) -> bool:
+    """Whether the session that asked is of a chat in which its agent answers; told anything, it would speak there."""
+    asked = sessions.get(conn, decided.session_id) if decided.session_id is not None else None
+    return asked is not None and wirings.get(conn, asked.chat_id or 0, asked.agent) is not None
+
+
+def _sentence(decided: Approval, words: str, problem: str | None) -> str:
+    yes = {"sender": "Allowed", "chat": "Connected"}.get(decided.kind, "Approved")
+    no = "Ignored" if decided.kind == "chat" else "Refused"
+    start = f"{yes if decided.status == 'approved' else no} by {decided.decided_by}."
+    if problem is not None:
+        return f"{start} But it could not be done: {problem}."
+    return f"{start} {words}".strip()
+
+
+# -- what follows -----------------------------------------------------------------------------------------------------
+
+
+def _of_sender(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
+    agent, user_id, by = decided.agent or "", decided.user_id or 0, decided.decided_by or ""
+    if decided.status != "approved":
+        people.refuse(conn, user_id, agent, by=by, now_ms=now_ms)
+        _drop_held(conn, decided, "sender_refused", now_ms=now_ms)
+        return _Effect()
+    people.add_member(conn, user_id, agent, by=by, now_ms=now_ms)
+    if wirings.get(conn, decided.chat_id or 0, agent) is None:
+        _drop_held(conn, decided, "not_wired", now_ms=now_ms)
+        return _Effect(f"{agent} answers there no more, so it was not given what they wrote.")
+    waiting = held_events.of(conn, decided.id)
+    return _Effect(stored=sum(_admit(conn, each, agent, now_ms=now_ms) for each in waiting))
+
+
+def _admit(conn: apsw.Connection, waiting: held_events.Held, agent: str, *, now_ms: int) -> bool:
+    """Whether the event was new to the agent; it may have come in by another way meanwhile."""
+    return router.admit(conn, waiting.channel, requests.event_of(waiting.event), agent, now_ms=now_ms)
+
+
+def _of_chat(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
+    chat_id, by = decided.chat_id or 0, decided.decided_by or ""
+    if decided.status != "approved":
+        _leave_alone(conn, chat_id, now_ms=now_ms)
+        _drop_held(conn, decided, "chat_refused", now_ms=now_ms)
+        return _Effect()
+    agent = str(decided.payload["agents"][decided.choice])
+    wiring.connect(conn, chat_id, agent, now_ms=now_ms)
+    if decided.user_id is not None:
+        people.add_member(conn, decided.user_id, agent, by=by, now_ms=now_ms)
+    stored = sum(_replay(conn, each, agent, policy, now_ms) for each in held_events.of(conn, decided.id))
+    found = agents.get(conn, agent)
+    return _Effect(f"{found.name if found else agent} answers there now.", stored)
+
+
+def _leave_alone(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
+    """Nobody is asked about the chat again; unless somebody has wired an agent there by hand meanwhile."""
+    if not wirings.of_chat(conn, chat_id):
+        chats.update(conn, chat_id, refused_at=now_ms, now_ms=now_ms)
+
+
+def _replay(conn: apsw.Connection, waiting: held_events.Held, agent: str, policy: Policy, now_ms: int) -> bool:
+    """Give a new chat's event to its agent, if the sender may talk to it; others of the chat are asked about."""
+    event = requests.event_of(waiting.event)
+    place = wirings.of_place(conn, waiting.channel, event.platform_id or "")
+    standing = people.standing(conn, waiting.channel, event.sender_id)
+    policy_here = place.chat.sender_policy if place else "strict"
+    verdict, reason = rules.admits(policy_here, "all", standing, agent, has_id=event.sender_id is not None)
+    if verdict == "allow":
+        return _admit(conn, waiting, agent, now_ms=now_ms)
+    if verdict == "ask" and place is not None:
+        asked = requests.ask_sender(conn, place, event, agent, policy=policy, now_ms=now_ms)
+        if asked.outcome in ("held", "again"):
+            return False
+        reason = asked.outcome
+    _drop(conn, waiting, reason, now_ms=now_ms)
+    return False
+
+
+def _of_action(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
+    if decided.status != "approved":
+        return _Effect()
+    agent, action = decided.agent or "", actions.get(decided.payload["action"])
+    wanted = action.check(conn, agent, decided.payload["arguments"])
+    return _Effect(action.do(conn, agent, wanted, now_ms=now_ms))
+
+
+def _of_tool(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
+    return _Effect()
+
+
+_EFFECTS = {"sender": _of_sender, "chat": _of_chat, "action": _of_action, "tool": _of_tool}
+
+
+def _drop_held(conn: apsw.Connection, ended: Approval, reason: str, *, now_ms: int) -> None:
+    for each in held_events.of(conn, ended.id):
+        _drop(conn, each, reason, now_ms=now_ms)
+
+
+def _drop(conn: apsw.Connection, waiting: held_events.Held, reason: str, *, now_ms: int) -> None:
+    event = requests.event_of(waiting.event)
+    drops.keep(conn, waiting.channel, event, reason, now_ms=now_ms)
+
+
+def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_ms: int) -> int:
+    """A message to the session that asked, or to what followed it; how many were stored."""
+    asked = sessions.get(conn, ended.session_id) if ended.session_id is not None else None
+    if asked is None or agents.get(conn, asked.agent) is None:
+        return 0
+    chat = chats.get(conn, asked.chat_id) if asked.chat_id is not None else None
+    facts: dict[str, Any] = {"approval": ended.approval_id, "status": ended.status}
+    new = NewMessage(
+        id_prefix="internal",
+        channel=chat.channel if chat else "internal",
+        chat_id=asked.chat_id,
+        platform_id=chat.platform_id if chat else None,
+        thread_id=asked.thread_id,
+        sender="postroom",
+        message=f"{ended.title}: {sentence} ({ended.approval_id})",
+        content=json.dumps(facts),
+        agent=asked.agent,
+        session_id=sessions.ensure(conn, asked.agent, asked.chat_id, asked.thread_id, now_ms=now_ms),
+        kind="system",
+    )
+    return int(messages.enqueue(conn, new, now_ms=now_ms) is not None)
+
+
+# -- a press of a button ----------------------------------------------------------------------------------------------
+
+
+def click(conn: apsw.Connection, channel: str, event: Event, *, policy: Policy, now_ms: int) -> Clicked | None:
+    """Somebody pressed a button; None if it is none of an approval. Who has no say in it, or comes late, is told so.
+
+    Whoever knows a token proves nothing: who presses is what counts. A press that is redelivered does nothing more.
+    """
+    token = _TOKEN.fullmatch(event.text)
+    approval = approvals.get(conn, token[1]) if token else None
+    if token is None or approval is None or int(token[2]) >= len(approval.options):
+        return None
+    if approval.payload.get("click") == _key(channel, event):
+        return Clicked()
+    user = users.find(conn, channel, event.sender_id) if event.sender_id is not None else None
+    if user is None:
+        return _answer(conn, channel, event, "not_approver", _who_may(approval), now_ms=now_ms)
+    try:
+        by = Decider(user.shown, user)
+        done = decide(conn, approval.approval_id, int(token[2]), by, policy=policy, click=event, now_ms=now_ms)
+    except NotAllowed as error:
+        return _answer(conn, channel, event, "not_approver", str(error), now_ms=now_ms)
+    except WrongState as error:
+        if approval.status == "pending" and approval.expires_at > now_ms:
+            return _answer(conn, channel, event, "approval_failed", f"Not done: {error}.", now_ms=now_ms)
+        return _answer(conn, channel, event, "decided_already", _too_late(approval), now_ms=now_ms)
+    return Clicked(stored=done.stored, said=True)
+
+
+def _key(channel: str, event: Event) -> str:
+    return json.dumps([channel, event.event_key])
+
+
+def _who_may(approval: Approval) -> str:
+    of = "" if requests.is_global(approval) else f" of {approval.agent}"
+    return f"Only an owner, or an admin{of}, may decide this."
+
+
+def _too_late(approval: Approval) -> str:
+    match approval.status:
+        case "approved" | "refused":
+            return f"Already {approval.status} by {approval.decided_by}."
+        case "expired" if "withdrawn" in approval.payload:
+            return f"Too late: {approval.payload['withdrawn']}."
+        case "expired":
+            return "Too late: nobody answered in time, and it expired."
+    return "Too late: the time for it is over."
+
+
+def _answer(conn: apsw.Connection, channel: str, event: Event, reason: str, text: str, *, now_ms: int) -> Clicked:
+    """Tell whoever pressed, once, why that decided nothing, and keep that it happened."""
+    is_new = drops.keep(conn, channel, event, reason, now_ms=now_ms)
+    chat = chats.find(conn, channel, event.platform_id or "") if is_new else None
+    if chat is not None:
+        notices.say(conn, channel, event, text, chat_id=chat.id, now_ms=now_ms, click=event.context)
+    return Clicked(said=chat is not None, dropped=reason)
+
+
+# -- nobody decides ---------------------------------------------------------------------------------------------------
+
+
+def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
+    """Give up to *limit* approvals up whose time is over, say so on the card and to who asked; how many."""
+    ended = approvals.expire(conn, limit=limit, now_ms=now_ms)
+    for each in ended:
+        if each.kind == "chat" and each.chat_id is not None:
+            _leave_alone(conn, each.chat_id, now_ms=now_ms)
+    _end(conn, ended, "approval_expired", "Expired: nobody answered.", now_ms=now_ms)
+    return len(ended)
+
+
+def withdraw_agent(conn: apsw.Connection, agent: str, *, now_ms: int) -> None:
+    """The agent was let go: what waits because of it is nobody's to decide any more, and the cards say so."""
+    why = f"agent {agent} was let go"
+    ended = approvals.withdraw(conn, agent=agent, why=why, now_ms=now_ms)
+    _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
+
+
+def withdraw_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
+    """The chat was let go: what waits about it and who writes there is nobody's to decide any more."""
+    why = f"chat {chat_id} was let go"
+    ended = approvals.withdraw(conn, chat_id=chat_id, why=why, now_ms=now_ms)
+    _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
+
+
+def _end(conn: apsw.Connection, ended: Sequence[Approval], reason: str, sentence: str, *, now_ms: int) -> None:
+    """What follows when nobody has decided: what was held is dropped for *reason*, and who asked hears *sentence*."""
+    for each in ended:
+        _drop_held(conn, each, reason, now_ms=now_ms)
+        held_events.forget(conn, each.id)
+        requests.close_card(conn, each, sentence, now_ms=now_ms)
+        _tell_session(conn, each, sentence, now_ms=now_ms)
+    for each in ended:
+        requests.show_next(conn, each, now_ms=now_ms)

@@ -1,0 +1,239 @@
+"""Pairs a person or a chat: whoever sends the bot ``/start CODE`` is given what the code was made for, once.
+
+The first owner comes this way: whoever runs the machine makes a code there, and sends it as a person. The code stands
+nowhere, only its hash; no row, no log and no agent ever has the text that it came in. Wrong, used and expired sound
+alike.
+
+What protects a code is that there are 2**40 of them, it is good for minutes, and nobody has many tries. Nothing is
+counted over all senders that could keep a right one out: whoever makes strangers send wrong ones would lock the owner
+out. A million tries, a thousand a second as long as a code is good, find it once in a million codes.
+"""
+
+import hashlib
+import secrets
+from typing import NamedTuple
+
+import apsw
+
+from shared.access import people, requests
+from shared.channels.base import Event
+from shared.core.errors import ConfigInvalid
+from shared.core.policy import Policy
+from shared.db.access import pairings, rates, users
+from shared.db.access.pairings import Grants, Pairing
+from shared.db.access.users import User
+from shared.db.roster import agents, chats, wirings
+from shared.db.roster.chats import Chat
+from shared.inbound import decisions
+from shared.queue import drops, notices
+from shared.roster import agents_and_teams
+from shared.roster import wirings as wiring
+from shared.routing import router
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: nothing in it looks like something else
+SIZE = 8
+GRANTS: tuple[Grants, ...] = ("owner", "admin", "member", "chat")
+
+_MISREAD = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
+_TRIES = 5  # of one sender, in a quarter of an hour
+_TRIES_PER_MINUTE = _TRIES / 15
+_ANSWERS = 100  # to wrong codes and too many, on a channel, in an hour: what is beyond makes no chats, sends nothing
+_ANSWERS_PER_MINUTE = _ANSWERS / 60
+_NOT_VALID = "That code is not valid (any more). Ask whoever runs this bot for a new one."
+_YOURS = "You have used that code: what it gives is yours."
+_IN_PRIVATE = "That code is for one person. Send it to me in a direct chat, not in a group."
+_TO_A_RIGHT_ONE = (_YOURS, _IN_PRIVATE)
+
+
+class Made(NamedTuple):
+    """A fresh code, which is shown once, and what is known of it afterwards."""
+
+    code: str
+    pairing: Pairing
+
+    @property
+    def say(self) -> str:
+        """What to send to the bot."""
+        return f"/start {self.code}"
+
+
+def make(conn: apsw.Connection, grants: str, agent: str | None = None, *, life_ms: int, now_ms: int) -> Made:
+    """A code that makes whoever sends it first an owner, an admin (of *agent*, or of everything) or a member of it.
+
+    One that grants ``chat`` wires the chat that it is sent in to *agent*.
+
+    Raises:
+        ConfigInvalid: nothing of the kind can be granted, or not with or without an agent.
+        NotFound: there is no such agent.
+    """
+    known = next((each for each in GRANTS if each == grants), None)
+    if known is None:
+        raise ConfigInvalid(f"a code can't grant {grants!r}; it grants {', '.join(GRANTS)}")
+    if known == "owner" and agent is not None:
+        raise ConfigInvalid("an owner is one of everything: name no agent")
+    if known in ("member", "chat") and agent is None:
+        raise ConfigInvalid(f"a code that grants {known!r} needs an agent")
+    if agent is not None:
+        agents_and_teams.known_agent(conn, agent)
+    code = "".join(secrets.choice(ALPHABET) for _ in range(SIZE))
+    added = pairings.add(
+        conn, code_hash=_hash(code), grants=known, agent=agent, expires_at=now_ms + life_ms, now_ms=now_ms
+    )
+    return Made(f"{code[:4]}-{code[4:]}", added)
+
+
+def _hash(code: str) -> str:
+    """Of the code as it is meant, however it was typed."""
+    return hashlib.sha256(code.upper().translate(_MISREAD).encode()).hexdigest()
+
+
+def code_in(event: Event) -> str | None:
+    """What may be a code in ``/start CODE``, whoever is asked; None where nothing of the kind was said.
+
+    Behind a name too, as one speaks to a bot in a group: no agent is to read a code.
+    """
+    if event.kind not in ("message", "command"):
+        return None
+    if event.command is not None and event.command.lower() == "start" and event.command_args:
+        return event.command_args
+    words = said_to_us(event).split(maxsplit=1)
+    is_start = len(words) == 2 and words[0].lower().partition("@")[0] == "/start"
+    return words[1] if is_start else None
+
+
+def said_to_us(event: Event) -> str:
+    """The text without the name that it begins with, if it does."""
+    name, _, rest = event.text.lstrip().partition(" ")
+    return rest if name.startswith("@") else event.text
+
+
+class Claimed(NamedTuple):
+    """What came of a code. *sentence*: what was answered, None where that was said before.
+
+    *dropped*: why it was not taken; *stored*: how many messages agents were given that had waited for this.
+    """
+
+    is_paired: bool
+    sentence: str | None
+    dropped: str | None = None
+    stored: int = 0
+
+
+def claim(conn: apsw.Connection, channel: str, event: Event, code: str, *, policy: Policy, now_ms: int) -> Claimed:
+    """Take a code that somebody sent, in whatever chat, and answer there.
+
+    A code for one person that is sent in a group does nothing, and stays good. A redelivery says nothing again.
+    """
+    if event.sender_id is None or event.platform_id is None:
+        return _refuse(conn, channel, event, "pairing_failed", None, policy=policy, now_ms=now_ms)
+    user = users.find(conn, channel, event.sender_id)
+    if user is not None and pairings.is_used_by(conn, _hash(code), user.id):
+        return _refuse(conn, channel, event, "pairing_used", _YOURS, policy=policy, now_ms=now_ms)
+    found = pairings.find_open(conn, _hash(code), now_ms)
+    refusal = _limit(conn, channel, event.sender_id, now_ms=now_ms)
+    if refusal is not None:
+        return _refuse(conn, channel, event, "pairing_limited", refusal, policy=policy, now_ms=now_ms)
+    if found is None:
+        return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, policy=policy, now_ms=now_ms)
+    if event.is_group and found.grants != "chat":
+        return _refuse(conn, channel, event, "pairing_failed", _IN_PRIVATE, policy=policy, now_ms=now_ms)
+    user = users.ensure(conn, channel, event.sender_id, name=event.sender, now_ms=now_ms)
+    if not pairings.use(conn, found.id, user.id, now_ms):
+        return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, policy=policy, now_ms=now_ms)
+    rates.forget(conn, _tries_of(channel, event.sender_id))  # who has codes does not guess
+    return _pair(conn, channel, event, found, user, policy, now_ms=now_ms)
+
+
+def _limit(conn: apsw.Connection, channel: str, sender_id: str, *, now_ms: int) -> str | None:
+    """Count the try. None: there was one left; else what to say, which is nothing where that was just said."""
+    key = _tries_of(channel, sender_id)
+    taken = rates.take(conn, key, per_minute=_TRIES_PER_MINUTE, burst=_TRIES, now_ms=now_ms)
+    if taken.allowed:
+        return None
+    minutes = max(1, -(-((taken.again_at or now_ms) - now_ms) // 60_000))
+    wait = "a minute" if minutes == 1 else f"{minutes} minutes"
+    return f"Those were too many codes. Please try again in {wait}." if taken.is_first_refusal else ""
+
+
+def _has_answer(conn: apsw.Connection, channel: str, *, now_ms: int) -> bool:
+    key = rates.key("pair", channel)
+    return rates.take(conn, key, per_minute=_ANSWERS_PER_MINUTE, burst=_ANSWERS, now_ms=now_ms).allowed
+
+
+def _tries_of(channel: str, sender_id: str) -> str:
+    return rates.key("pair", channel, sender_id)
+
+
+def _refuse(
+    conn: apsw.Connection,
+    channel: str,
+    event: Event,
+    reason: str,
+    sentence: str | None,
+    *,
+    policy: Policy,
+    now_ms: int,
+) -> Claimed:
+    """Keep that it was tried, never what; and say so, once, as long as the channel has answers for the like."""
+    if not drops.keep(conn, channel, event, reason, now_ms=now_ms) or not sentence:
+        return Claimed(False, None, reason)
+    if sentence not in _TO_A_RIGHT_ONE and not _has_answer(conn, channel, now_ms=now_ms):
+        return Claimed(False, None, reason)
+    chat = router.chat_of(conn, channel, event, policy, now_ms=now_ms)
+    notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
+    return Claimed(False, sentence, reason)
+
+
+def _pair(
+    conn: apsw.Connection, channel: str, event: Event, pairing: Pairing, user: User, policy: Policy, *, now_ms: int
+) -> Claimed:
+    """Give what the code was made for, and let what waited for it go on."""
+    by = f"pairing {pairing.pairing_id}"
+    chat = router.chat_of(conn, channel, event, policy, now_ms=now_ms)
+    chat = chats.update(conn, chat.id, status="active", now_ms=now_ms)
+    agent = _wire(conn, chat, pairing, now_ms=now_ms)
+    if pairing.grants in ("owner", "admin"):
+        people.grant(conn, user.id, pairing.grants, pairing.agent, by=by, now_ms=now_ms)
+    elif pairing.agent is not None:
+        people.add_member(conn, user.id, pairing.agent, by=by, now_ms=now_ms)
+    if not event.is_group:
+        people.seen_direct(conn, user.id, chat.id, now_ms)
+    drops.keep(conn, channel, event, "pairing_done", now_ms=now_ms)  # so that a redelivery is known
+    stored = decisions.reconsider(conn, user.id, by=by, policy=policy, now_ms=now_ms)
+    sentence = _sentence(conn, pairing, agent)
+    notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
+    requests.show_waiting(conn, limit=requests.MOST_NEW_CHATS, now_ms=now_ms)
+    return Claimed(True, sentence, stored=stored)
+
+
+def _wire(conn: apsw.Connection, chat: Chat, pairing: Pairing, *, now_ms: int) -> str | None:
+    """The agent that answers there from now on; None where nothing of the kind was meant, or there is no such agent.
+
+    Who is paired in a direct chat means to talk there: one without any agent gets the code's, or the default.
+    """
+    if pairing.grants == "chat" and pairing.agent is not None:
+        agent = pairing.agent
+        if chat.sender_policy == "strict":
+            chats.update(conn, chat.id, sender_policy="request_approval", now_ms=now_ms)
+    elif chat.is_group or wirings.of_chat(conn, chat.id):
+        return None
+    else:
+        default = agents.default(conn)
+        agent = pairing.agent or (default.id if default else "")
+    if agents.get(conn, agent) is None:
+        return None
+    wiring.connect(conn, chat.id, agent, now_ms=now_ms)
+    return agent
+
+
+def _sentence(conn: apsw.Connection, pairing: Pairing, agent: str | None) -> str:
+    found = agents.get(conn, agent or "")
+    answers = f" {found.name} answers here." if found else ""
+    match pairing.grants:
+        case "owner":
+            return f"You are an owner now, and will be asked here about new people and chats.{answers}"
+        case "admin":
+            return f"You are an admin of {pairing.agent or 'all agents'} now, and will be asked here about it.{answers}"
+        case "member":
+            return f"You may talk to {pairing.agent} now.{answers}"
+    return f"This chat is connected.{answers}"

@@ -1,0 +1,165 @@
+"""How a response goes out, and how that fails: decided apart from done, and never by luck."""
+
+import random
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import apsw
+
+from shared.channels.base import Button, Outgoing
+from shared.core import backoff
+from shared.core.errors import OutcomeUnknown, RateLimited, RetryableError
+from shared.core.settings import Settings
+from shared.db.queue import responses
+from shared.db.queue.responses import Response, Verdict
+from shared.db.roster import chats
+from shared.queue import series
+
+_SHORTEST_WAIT_MS = 1000  # also where the platform names no wait, or none to speak of
+_LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How often, how long between, and what to do where nobody knows whether the person got it.
+
+    Attributes:
+        unknown_sends: ``resend`` (they may get it twice) or ``hold`` (they may not get it; the row is dead).
+        jitter: in [0, 1), spreads the waits.
+    """
+
+    max_attempts: int
+    base_ms: int
+    cap_ms: int
+    unknown_sends: str
+    jitter: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """What the operator set, with fresh jitter."""
+        return cls(
+            max_attempts=settings.max_attempts,
+            base_ms=settings.retry_base_ms,
+            cap_ms=settings.retry_cap_ms,
+            unknown_sends=settings.unknown_sends,
+            jitter=random.random(),  # noqa: S311 - spreads waits, keeps no secret
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A claimed response, with what the rows know about how it goes out.
+
+    Attributes:
+        is_first: nothing was said yet to the event that it answers.
+        edits: the platform's id of the message that it replaces, or None.
+    """
+
+    response: Response
+    is_first: bool
+    edits: str | None = None
+
+    def outgoing(self, index: int, *, of: int) -> Outgoing:
+        """Where part *index* of *of* goes: the first replaces what is edited, the last has the buttons."""
+        response, content = self.response, self.response.content
+        edits = self.edits if index == 0 else None
+        is_for_presser = "edits" not in content
+        return Outgoing(
+            response_id=response.id,
+            part_index=index,
+            platform_id=response.platform_id,
+            thread_id=response.thread_id,
+            reply_to=content.get("reply_to"),
+            context=content.get("context") or {},
+            asked_at_ms=content.get("asked_at", response.created_at),
+            is_first=self.is_first and index == 0,
+            buttons=tuple(Button(*pair) for pair in content.get("buttons", ())) if index == of - 1 else (),
+            edits=edits,
+            click=content.get("click") if is_for_presser or edits else None,
+        )
+
+
+def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Sending | None:
+    """Take one head, see ``responses.claim``."""
+    response = responses.claim(conn, response_id, token=token, now_ms=now_ms, lease_ms=lease_ms)
+    if response is None:
+        return None
+    is_first = not responses.was_answered(conn, response)
+    return Sending(response, is_first, edits=_edited(conn, response) if "edits" in response.content else None)
+
+
+def _edited(conn: apsw.Connection, response: Response) -> str | None:
+    """What is named by the id of our own response, by the platform's id, or else by the press that is answered."""
+    named = response.content["edits"]
+    if isinstance(named, int):
+        named = responses.sent_as(conn, named, chat_id=response.chat_id)
+    pressed = (response.content.get("click") or {}).get("message_id")
+    return str(named) if named else pressed
+
+
+def opened(conn: apsw.Connection, response: Response, platform_id: str, *, now_ms: int) -> None:
+    """The platform has opened the response's chat as *platform_id*: it waits again, and goes out there in its turn.
+
+    Where they had written there before, that chat is the one, and other responses may stand before this one.
+
+    Raises:
+        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+    """
+    responses.release(conn, response)
+    chats.move(conn, response.channel, response.platform_id, platform_id, now_ms=now_ms)
+
+
+def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) -> Verdict:
+    """Decide, without doing anything: tried again, and from when, or dead."""
+    unknown = isinstance(error, OutcomeUnknown)
+    decided = partial(Verdict, reason=str(error), outcome_unknown=unknown)
+    if isinstance(error, RateLimited):
+        wait_ms = min(max(error.retry_after_ms or 0, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
+        return decided(dead=False, retry_count=response.retry_count, deliver_after=now_ms + wait_ms)
+    attempts = response.retry_count + 1
+    held = unknown and policy.unknown_sends == "hold"
+    if held or not isinstance(error, RetryableError) or attempts >= policy.max_attempts:
+        return decided(dead=True, retry_count=attempts, deliver_after=None)
+    delay = error.retry_after_ms
+    if delay is None:
+        delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
+    delay = min(delay, _LONGEST_WAIT_MS)
+    return decided(dead=False, retry_count=attempts, deliver_after=now_ms + delay)
+
+
+def acknowledge(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, now_ms: int) -> None:
+    """All of it has reached the platform; a recurring one hands over to its next occurrence.
+
+    Raises:
+        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+    """
+    responses.ack(conn, response, parts, now_ms=now_ms)
+    series.advance_responses(conn, now_ms=now_ms)
+
+
+def fail(conn: apsw.Connection, response: Response, error: Exception, policy: Policy, *, now_ms: int) -> Verdict:
+    """Write the verdict on the row; a platform that asked for silence gets it in the whole chat.
+
+    Raises:
+        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+    """
+    verdict = judge(response, error, policy, now_ms=now_ms)
+    responses.fail(conn, response, verdict, now_ms=now_ms)
+    if isinstance(error, RateLimited) and verdict.deliver_after is not None:
+        chats.hold(conn, response.chat_id, until_ms=verdict.deliver_after)
+    if verdict.dead:
+        series.advance_responses(conn, now_ms=now_ms)
+    return verdict
+
+
+def rescue(conn: apsw.Connection, channel: str, policy: Policy, *, now_ms: int, everything: bool = False) -> int:
+    """Give up the sends whose lease ran out: their process is gone, and what it was sending has an unknown outcome.
+
+    *everything*: all sends of the channel, whoever held them. How many there were.
+    """
+    lost = [response for response, lease in responses.delivering(conn, channel) if everything or lease < now_ms]
+    for response in lost:
+        why = OutcomeUnknown if response.opens_for is None else RetryableError  # nothing is said in a chat not yet open
+        fail(conn, response, why("the process that was sending went away"), policy, now_ms=now_ms)
+    return len(lost)

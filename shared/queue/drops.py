@@ -1,0 +1,22 @@
+"""Keeps why nothing came of an event; never what somebody wrote."""
+
+import apsw
+
+from shared.channels.base import Event
+from shared.db.access import dropped
+
+
+def keep(conn: apsw.Connection, channel: str, event: Event, reason: str, *, now_ms: int) -> bool:
+    """Keep the *reason*, a word or ``word:detail``; False if one is kept of this event already."""
+    word, _, detail = reason.partition(":")
+    dropped.record(
+        conn,
+        channel=channel,
+        reason=word,
+        detail=detail,
+        platform_id=event.platform_id,
+        sender_id=event.sender_id,
+        event_key=event.event_key,
+        now_ms=now_ms,
+    )
+    return conn.changes() == 1

@@ -1,0 +1,47 @@
+"""What we say ourselves, to where an event came from: refusals, waits, and what a command did. No agent is asked."""
+
+import json
+from typing import Any
+
+import apsw
+
+from shared.channels.base import Event
+from shared.core import ids
+from shared.db.queue import responses
+from shared.db.queue.responses import NewResponse
+
+
+def say(
+    conn: apsw.Connection,
+    channel: str,
+    event: Event,
+    text: str,
+    *,
+    chat_id: int,
+    agent: str | None = None,
+    now_ms: int,
+    **content: Any,
+) -> int:
+    """Answer *event* with *text*, as deliver sends any response; its row. Nothing of what the person wrote is kept.
+
+    Args:
+        content: what the response carries besides (``buttons``, ``edits``, ``click`` ...), as deliver reads it.
+    """
+    carried: dict[str, Any] = {}
+    if event.is_group and event.platform_message_id is not None and event.kind != "callback":
+        carried["reply_to"] = event.platform_message_id
+    if event.context and event.kind != "callback":
+        carried |= {"context": event.context, "asked_at": now_ms}
+    new = NewResponse(
+        message_id=ids.new("proactive"),
+        channel=channel,
+        chat_id=chat_id,
+        platform_id=event.platform_id,
+        thread_id=event.thread_id,
+        sender=event.sender,
+        sender_id=event.sender_id,
+        message=text,
+        agent=agent,
+        content=json.dumps(carried | content),
+    )
+    return responses.enqueue(conn, new, now_ms=now_ms)

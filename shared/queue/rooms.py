@@ -1,0 +1,81 @@
+"""A team's room: what one says there stands in its history, and all others of the team hear it.
+
+A post asks every other member for a turn, and posts that wait are taken into one. What an agent answers to a post
+stands in the room and is *context* for the others, not another question: else each answer would ask for as many more.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import apsw
+
+from shared.core import hops
+from shared.core.errors import WrongState
+from shared.db.queue import chat_messages, events, messages, sessions
+from shared.db.roster import chats, teams
+from shared.db.roster.teams import Team
+
+CHANNEL = "chatroom"
+
+
+def post(
+    conn: apsw.Connection,
+    team: Team,
+    text: str,
+    *,
+    from_agent: str = chat_messages.USER,
+    because: Mapping[str, Any] | None = None,
+    now_ms: int,
+) -> int:
+    """Say *text* in the team's room; the line's id. Each member hears it in a session of its own for the room.
+
+    Args:
+        because: the content of the message in whose turn an agent says it.
+
+    Raises:
+        WrongState: that agent is not of the team, or too many messages between agents led to this one.
+    """
+    if from_agent != chat_messages.USER and from_agent not in team.agents:
+        raise WrongState(f"agent {from_agent!r} is not of the team {team.id!r}, and can't speak in its room")
+    return _say(conn, team, text, from_agent=from_agent, is_question=True, count=hops.after(because), now_ms=now_ms)
+
+
+def answer(
+    conn: apsw.Connection, team_id: str, text: str, *, from_agent: str, because: Mapping[str, Any], now_ms: int
+) -> int | None:
+    """What an agent answers to a post: a line that the others read with their next turn in the room.
+
+    None, if the team is gone or the agent has left it: nobody is there to hear it.
+    """
+    team = teams.get(conn, team_id)
+    if team is None or from_agent not in team.agents:
+        return None
+    return _say(conn, team, text, from_agent=from_agent, is_question=False, count=hops.of(because), now_ms=now_ms)
+
+
+def _say(
+    conn: apsw.Connection, team: Team, text: str, *, from_agent: str, is_question: bool, count: int, now_ms: int
+) -> int:
+    line = chat_messages.append(conn, team=team.id, from_agent=from_agent, message=text, now_ms=now_ms)
+    room = chats.ensure(conn, CHANNEL, team.id, is_group=True, name=team.name, now_ms=now_ms)
+    heard = messages.NewMessage(
+        id_prefix="chat",
+        channel=CHANNEL,
+        chat_id=room.id,
+        platform_id=team.id,
+        sender=from_agent,
+        message=f"[Chat room #{team.id} — @{from_agent}]:\n{text}",
+        content=json.dumps({"team": team.id, "line": line, "hops": count}),
+        from_agent=None if from_agent == chat_messages.USER else from_agent,
+        trigger=is_question,
+    )
+    others = [agent for agent in team.agents if agent != from_agent]
+    each = {agent: sessions.ensure(conn, agent, room.id, None, now_ms=now_ms) for agent in others}
+    messages.enqueue_many(
+        conn, [heard._replace(agent=agent, session_id=session) for agent, session in each.items()], now_ms=now_ms
+    )
+    events.append(
+        conn, "room_line", now_ms=now_ms, channel=CHANNEL, data={"team": team.id, "line": line, "from": from_agent}
+    )
+    return line

@@ -1,0 +1,274 @@
+"""Series: what is planned, once or again and again, as messages and as responses.
+
+Every occurrence that ended hands over to the next, in the transaction in which it ended, or by the tick. A series whose
+schedule can't be used (any more) ends with an event; it never stands in the way of a settlement.
+
+What has begun is not touched: a change while an occurrence runs makes the next one at once, with the change, and the
+running one ends as it began, without a successor. Each verb is one transaction's work, and is recorded as an event.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.core import cron, ids
+from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.db.queue import messages, responses
+from shared.db.queue.message_series import MESSAGES
+from shared.db.queue.messages import NewMessage
+from shared.db.queue.response_series import RESPONSES
+from shared.db.queue.responses import NewResponse
+from shared.db.queue.series import Next, Plan, Series
+
+BATCH = 20  # occurrences that one call hands on: some 8 ms of the write lock
+_TABLES = (MESSAGES, RESPONSES)
+_MISFIRES = ("coalesce", "catch_up")
+
+
+class When(NamedTuple):
+    """Once, at *due_ms*; or by *recurrence*, a cron expression on the wall clock of *timezone*, from *due_ms* on.
+
+    *misfire* says what becomes of occurrences that were missed: ``coalesce`` or ``catch_up`` (``schedule.successor``).
+    """
+
+    due_ms: int | None = None
+    recurrence: str | None = None
+    timezone: str = "UTC"
+    misfire: str = "coalesce"
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be different; what is None stays. An empty recurrence makes the next occurrence the last one."""
+
+    message: str | None = None
+    label: str | None = None
+    due_ms: int | None = None
+    recurrence: str | None = None
+    timezone: str | None = None
+    misfire: str | None = None
+
+
+def plan_message(conn: apsw.Connection, new: NewMessage, when: When, *, now_ms: int) -> Plan:
+    """Store a message for later, or for again and again; its agent, session and place are already resolved.
+
+    Raises:
+        ConfigInvalid: it could never run; says why.
+    """
+    due_ms, fields = _first(when, new.content, now_ms=now_ms)
+    messages.enqueue(conn, new._replace(process_after=due_ms, **fields), now_ms=now_ms)
+    return get(conn, fields["series_id"])
+
+
+def plan_response(conn: apsw.Connection, new: NewResponse, when: When, *, now_ms: int) -> Plan:
+    """The same for a response: a reminder that needs no agent.
+
+    Raises:
+        ConfigInvalid: it could never go out; says why.
+    """
+    due_ms, fields = _first(when, new.content, now_ms=now_ms)
+    responses.enqueue(conn, new._replace(deliver_after=due_ms, **fields), now_ms=now_ms)
+    return get(conn, fields["series_id"])
+
+
+def _first(when: When, content: str, *, now_ms: int) -> tuple[int, dict[str, Any]]:
+    """When the first occurrence is due, and what messages and responses call by the same name."""
+    _check(when.recurrence, when.timezone, when.misfire)
+    due_ms = when.due_ms
+    if due_ms is None:
+        if when.recurrence is None:
+            raise ConfigInvalid("nothing says when: a recurrence is needed, or an instant")
+        due_ms = cron.next_occurrence(when.recurrence, when.timezone, after_ms=now_ms)
+    return due_ms, {
+        "recurrence": when.recurrence,
+        "timezone": when.timezone,
+        "misfire": when.misfire,
+        "scheduled_at": due_ms,
+        "series_id": ids.new("series"),
+        "content": json.dumps({**json.loads(content), "label": when.label}) if when.label else content,
+    }
+
+
+def _check(recurrence: str | None, timezone: str, misfire: str) -> None:
+    cron.validate(recurrence or "* * * * *", timezone)
+    if misfire not in _MISFIRES:
+        raise ConfigInvalid(f"misfire {misfire!r} is not known; use one of {', '.join(_MISFIRES)}")
+
+
+def get(conn: apsw.Connection, series_id: str) -> Plan:
+    """What is planned of the series.
+
+    Raises:
+        NotFound: nothing is; it has ended, or never was.
+    """
+    return _find(conn, series_id)[1]
+
+
+def every(conn: apsw.Connection, *, label: str | None = None, limit: int = 1000) -> list[Plan]:
+    """What is planned, of each series or of those with this label, soonest first; what is planned once too.
+
+    *limit*: of messages, and of responses.
+    """
+    plans = [plan for table in _TABLES for plan in table.all(conn, limit=limit, label=label)]
+    return sorted(plans, key=lambda plan: (plan.due_at, plan.series_id))
+
+
+def update(conn: apsw.Connection, series_id: str, change: Change, *, now_ms: int) -> Plan:
+    """Change what is planned, from the next occurrence that has not begun on.
+
+    Where the schedule changes, that one is due at the first instant of the new one; else its instant stays.
+
+    Raises:
+        NotFound: nothing is planned under this id.
+        ConfigInvalid: it could never run so; says why.
+        WrongState: its only occurrence has begun.
+    """
+    table, plan = _find(conn, series_id)
+    after = _changed(plan, change, now_ms=now_ms)
+    if plan.status == "running":
+        _hand_on(conn, table, plan, after, now_ms=now_ms)
+    else:
+        table.write(conn, after, now_ms=now_ms)
+    names = [name for name in ("message", "label", "recurrence", "timezone", "misfire") if _differs(plan, after, name)]
+    table.tell(conn, "series_updated", plan, {"changed": names, "due": after.scheduled_at}, now_ms=now_ms)
+    return get(conn, series_id)
+
+
+def _differs(plan: Plan, after: Plan, name: str) -> bool:
+    return bool(getattr(plan, name) != getattr(after, name))
+
+
+def _changed(plan: Plan, change: Change, *, now_ms: int) -> Plan:
+    """Decide, without doing anything, what the plan becomes."""
+    if change.message is not None and not change.message.strip():
+        raise ConfigInvalid("the text is empty")
+    named = {
+        name: value
+        for name in ("message", "label", "timezone", "misfire")
+        if (value := getattr(change, name)) is not None
+    }
+    recurrence = plan.recurrence if change.recurrence is None else change.recurrence or None
+    after = replace(plan, **named, recurrence=recurrence)
+    zone = after.timezone or "UTC"
+    _check(recurrence, zone, after.misfire)
+    after = replace(after, timezone=zone)
+    is_moved = _differs(plan, after, "recurrence") or _differs(plan, after, "timezone")
+    if change.due_ms is not None:
+        return replace(after, scheduled_at=change.due_ms, due_at=change.due_ms)
+    if recurrence is not None and is_moved:
+        due_ms = cron.next_occurrence(recurrence, zone, after_ms=now_ms)
+        return replace(after, scheduled_at=due_ms, due_at=due_ms)
+    return after
+
+
+def _hand_on(conn: apsw.Connection, table: Series, plan: Plan, after: Plan, *, now_ms: int) -> None:
+    """Make the occurrence after the running one now, as *after* says."""
+    if plan.recurrence is None:
+        raise WrongState(f"series {plan.series_id} has only the occurrence that runs: nothing follows it")
+    due_ms = after.due_at
+    if after.scheduled_at == plan.scheduled_at:
+        due_ms = cron.successor(
+            plan.recurrence,
+            after.timezone or "UTC",
+            after.misfire,
+            scheduled_ms=plan.scheduled_at,
+            now_ms=now_ms,
+        )
+    following = Next(
+        due_ms=due_ms,
+        recurrence=after.recurrence,
+        timezone=after.timezone,
+        misfire=after.misfire,
+        message=after.message,
+        label=after.label,
+        is_paused=after.status == "paused",
+    )
+    table.hand_on(conn, plan.id, following, now_ms=now_ms)
+
+
+def pause(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
+    """Nothing of the series begins any more until somebody resumes it.
+
+    Raises:
+        NotFound: nothing is planned under this id.
+        WrongState: it is paused already, or its only occurrence has begun.
+    """
+    table, plan = _find(conn, series_id)
+    if plan.status == "paused":
+        raise WrongState(f"series {series_id} is paused already")
+    after = replace(plan, status="paused")
+    if plan.status == "running":
+        _hand_on(conn, table, plan, after, now_ms=now_ms)
+    else:
+        table.write(conn, after, now_ms=now_ms)
+    table.tell(conn, "series_paused", plan, now_ms=now_ms)
+    return get(conn, series_id)
+
+
+def resume(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
+    """A paused series goes on with the next instant on its grid; a single occurrence at its own, or now if it is over.
+
+    Raises:
+        NotFound: nothing is planned under this id.
+        WrongState: it is not paused.
+    """
+    table, plan = _find(conn, series_id)
+    if plan.status != "paused":
+        raise WrongState(f"series {series_id} is not paused")
+    due_ms = max(plan.scheduled_at, now_ms)
+    if plan.recurrence is not None:
+        due_ms = cron.next_occurrence(plan.recurrence, plan.timezone or "UTC", after_ms=now_ms)
+    after = replace(plan, status="planned", scheduled_at=due_ms, due_at=due_ms)
+    table.write(conn, after, now_ms=now_ms)
+    table.tell(conn, "series_resumed", plan, {"due": due_ms}, now_ms=now_ms)
+    return get(conn, series_id)
+
+
+def cancel(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
+    """End the series: what has not begun is called off, and nothing follows what has. Returns what was planned.
+
+    Raises:
+        NotFound: nothing is planned under this id.
+        WrongState: its only occurrence has begun.
+    """
+    table, plan = _find(conn, series_id)
+    if plan.status == "running" and plan.recurrence is None:
+        raise WrongState(f"series {series_id} has only the occurrence that runs: nothing follows it")
+    table.cancel(conn, plan, "the series was cancelled", now_ms=now_ms)
+    table.tell(conn, "series_ended", plan, {"reason": "cancelled"}, now_ms=now_ms)
+    return plan
+
+
+def _find(conn: apsw.Connection, series_id: str) -> tuple[Series, Plan]:
+    for table in _TABLES:
+        plan = table.find(conn, series_id)
+        if plan is not None:
+            return table, plan
+    raise NotFound(f"nothing is planned under {series_id!r}")
+
+
+def advance_messages(conn: apsw.Connection, *, now_ms: int) -> int:
+    """Insert the next occurrence of message series whose last one ended, up to ``BATCH``; how many. Safe to repeat."""
+    return _advance(conn, MESSAGES, now_ms)
+
+
+def advance_responses(conn: apsw.Connection, *, now_ms: int) -> int:
+    """The same for responses."""
+    return _advance(conn, RESPONSES, now_ms)
+
+
+def _advance(conn: apsw.Connection, table: Series, now_ms: int) -> int:
+    finished = table.finished(conn, limit=BATCH)
+    for each in finished:
+        try:
+            due_ms = cron.successor(
+                each.recurrence, each.timezone, each.misfire, scheduled_ms=each.scheduled_at, now_ms=now_ms
+            )
+            following = Next(due_ms, each.recurrence, each.timezone, each.misfire)
+            table.hand_on(conn, each.id, following, now_ms=now_ms)
+        except ConfigInvalid as error:
+            table.end(conn, each.id, str(error), now_ms=now_ms)
+    return len(finished)

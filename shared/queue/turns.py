@@ -1,0 +1,160 @@
+"""How a turn ends: settled whole, or failed by a verdict on each message. Each verb is one transaction's work."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import apsw
+
+from shared.core import backoff
+from shared.core.settings import Settings
+from shared.db.queue import agent_messages, claims, events, ready, responses, sessions
+from shared.db.queue.agent_messages import Line
+from shared.db.queue.claims import Claim, Verdict
+from shared.db.queue.message_row import Message
+from shared.queue import mailbox, series
+from shared.queue import replies as answers
+
+APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
+NO_REASON = "it failed and did not say why"  # a reason marks the row: without one it would lose its place
+
+_SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: one of nothing would go round for ever, at full speed
+_LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One answer of a turn, to one of its messages."""
+
+    text: str
+    answers: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a turn failed. *wait_ms*: somebody asked us to wait (at least 1 s, at most a day), which costs no attempt."""
+
+    reason: str
+    retryable: bool = True
+    wait_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often, and how long between; *jitter* in [0, 1) spreads the waits."""
+
+    max_attempts: int
+    base_ms: int
+    cap_ms: int
+    jitter: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """What the operator set, with fresh jitter."""
+        jitter = random.random()  # noqa: S311 - spreads waits, keeps no secret
+        return cls(settings.max_attempts, settings.retry_base_ms, settings.retry_cap_ms, jitter)
+
+
+def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuation: str | None, *, now_ms: int) -> None:
+    """The turn succeeded: completion, answers, history, events and next occurrences, all in the caller's transaction.
+
+    Raises:
+        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+    """
+    claims.complete(conn, claim, now_ms=now_ms)
+    agent_messages.append(conn, [*_asked(claim), *(_answered(claim, each, now_ms) for each in said)])
+    responses.enqueue_many(conn, _outward(conn, claim, said, now_ms), now_ms=now_ms)
+    sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
+    first = claim.asked[0]
+    events.append(
+        conn,
+        "chain_step_done",
+        now_ms=now_ms,
+        message_id=first.message_id,
+        agent=claim.agent,
+        channel=first.channel,
+        session_id=claim.session_id,
+        data={"batch": [message.message_id for message in claim.batch], "answers": len(said)},
+    )
+    series.advance_messages(conn, now_ms=now_ms)
+
+
+def _asked(claim: Claim) -> list[Line]:
+    """What was asked, when it was asked, and not when it was answered."""
+    return [
+        Line(
+            claim.agent,
+            "user",
+            each.channel,
+            each.sender,
+            each.message_id,
+            each.message,
+            max(each.created_at, each.scheduled_at or 0),
+        )
+        for each in claim.batch
+    ]
+
+
+def _answered(claim: Claim, said: Said, now_ms: int) -> Line:
+    asked = said.answers
+    return Line(claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, said.text, now_ms)
+
+
+def _outward(conn: apsw.Connection, claim: Claim, said: Sequence[Said], now_ms: int) -> list[responses.NewResponse]:
+    """What goes out to people; what answers agents goes into their mailboxes and rooms."""
+    places = [(mailbox.answer(conn, each.answers, each.text, now_ms=now_ms), each.text) for each in said]
+    return [
+        answers.response(place, text, agent=claim.agent, session_id=claim.session_id)
+        for place, text in places
+        if place is not None
+    ]
+
+
+def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> Verdict:
+    """Decide, without doing anything: tried again, and from when, or dead."""
+    reason = failure.reason.strip() or NO_REASON
+    if failure.wait_ms is not None:
+        wait_ms = min(max(failure.wait_ms, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
+        return Verdict(False, message.retry_count, now_ms + wait_ms, reason)
+    attempts = message.retry_count + 1
+    if not failure.retryable or attempts >= policy.max_attempts:
+        return Verdict(True, attempts, None, reason)
+    delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
+    return Verdict(False, attempts, now_ms + delay, reason)
+
+
+def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> list[Message]:
+    """The turn failed. Whoever wrote a message that is now dead is told so, in one sentence.
+
+    Returns:
+        The messages that are dead.
+
+    Raises:
+        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+    """
+    verdicts = {message.id: judge(message, failure, policy, now_ms=now_ms) for message in claim.asked}
+    claims.fail(conn, claim, verdicts, now_ms=now_ms)
+    dead = [message for message in claim.asked if verdicts[message.id].dead]
+    apologies = [Said(APOLOGY, message) for message in dead]
+    responses.enqueue_many(conn, _outward(conn, claim, apologies, now_ms), now_ms=now_ms)
+    series.advance_messages(conn, now_ms=now_ms)
+    return dead
+
+
+def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    """We are stopping before the turn is done: give the messages back, as if never taken."""
+    verdicts = {message.id: Verdict(False, message.retry_count, None, "") for message in claim.asked}
+    claims.fail(conn, claim, verdicts, now_ms=now_ms)
+
+
+def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everything: bool = False) -> list[Claim]:
+    """Fail the turns whose lease ran out: their process is gone, or hangs. *everything*: all turns, whoever held them.
+
+    Being killed counts as an attempt, or a message that kills its agent would do so for ever.
+    """
+    lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
+    failure = Failure(ready.PROCESS_GONE)
+    for claim in lost:
+        fail(conn, claim, failure, policy, now_ms=now_ms)
+    return lost

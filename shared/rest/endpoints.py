@@ -1,0 +1,62 @@
+"""All endpoints, and the document that says what they are."""
+
+from functools import cache
+from typing import Any
+
+from shared.rest.http import openapi
+from shared.rest.http.endpoint import Endpoint, endpoint
+from shared.rest.http.service import Service
+from shared.rest.resources import (
+    agents,
+    approvals,
+    chats,
+    destinations,
+    dropped_and_events,
+    mailbox,
+    messages,
+    pairings,
+    queue,
+    responses,
+    roster_file,
+    schedules,
+    search,
+    sessions,
+    status,
+    stream,
+    teams,
+    unsupported,
+    users,
+)
+
+
+@endpoint("GET", "/api/openapi.json")
+async def get_document(service: Service) -> dict[str, Any]:
+    """This document."""
+    return _document()
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return openapi.document(ENDPOINTS)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *(*messages.ENDPOINTS, *queue.ENDPOINTS, *responses.ENDPOINTS, *agents.ENDPOINTS, *teams.ENDPOINTS),
+    *(
+        *roster_file.ENDPOINTS,
+        *schedules.ENDPOINTS,
+        *chats.ENDPOINTS,
+        *users.ENDPOINTS,
+        *destinations.ENDPOINTS,
+        *approvals.ENDPOINTS,
+        *pairings.ENDPOINTS,
+        *sessions.ENDPOINTS,
+        *mailbox.ENDPOINTS,
+        *dropped_and_events.ENDPOINTS,
+        *search.ENDPOINTS,
+        *status.ENDPOINTS,
+        *stream.ENDPOINTS,
+        *unsupported.ENDPOINTS,
+    ),
+    get_document,
+)

@@ -1,0 +1,168 @@
+"""An endpoint is a function whose signature is its contract.
+
+``service`` comes first; then, by name, the path's parameters (``str``, or ``int`` for a row's id), ``query`` and
+``body`` (pydantic models) and ``request``. The return annotation is what it answers. The routes and the OpenAPI
+document are both made from that, so neither can say what the other does not.
+"""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar, get_type_hints
+
+import apsw
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from shared.core import logs
+from shared.core.errors import ConfigInvalid, NotAllowed, NotFound, NotReplicated, PostroomError, WrongState
+from shared.rest.http.service import Service
+from shared.runtime.app import read_body
+
+log = logs.get()
+
+_STATUS = {ConfigInvalid: 400, NotAllowed: 403, NotFound: 404, WrongState: 409}
+_LARGEST_ID = 2**63 - 1
+_PARAMETER = re.compile(r"{(\w+)}")
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Body(BaseModel):
+    """What a request carries as JSON. *sentences*: what to say of a field that is missing or empty."""
+
+    model_config = ConfigDict(extra="ignore", str_max_length=200_000)
+    sentences: ClassVar[Mapping[str, str]] = {}
+
+
+class Query(BaseModel):
+    """What stands behind the question mark; names that are not known are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Refused(HTTPException):
+    """A refusal with a sentence, and beside it the facts that a program needs."""
+
+    def __init__(self, status: int, sentence: str, **facts: object) -> None:
+        super().__init__(status, sentence)
+        self.facts = facts
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method of one path; *refusals* are its statuses of 400 and more, with the reason for each."""
+
+    method: str
+    path: str
+    run: Callable[..., Awaitable[Any]]
+    parameters: Mapping[str, type[str] | type[int]]
+    query: type[Query] | None
+    body: type[Body] | None
+    answer: Any
+    wants_request: bool
+    refusals: Mapping[int, str]
+
+    @property
+    def says(self) -> str:
+        """What its docstring says."""
+        return inspect.cleandoc(self.run.__doc__ or "")
+
+    def route(self, service: Callable[[], Service]) -> Route:
+        """The endpoint as Starlette serves it."""
+
+        async def serve(request: Request) -> Response:
+            try:
+                answer = await self.run(service(), **await self._arguments(request))
+            except Refused as refused:
+                return JSONResponse({"error": refused.detail, **refused.facts}, refused.status_code)
+            except PostroomError as error:
+                return _problem(error)
+            except apsw.Error as error:
+                log.exception("api.database_failed", path=self.path)
+                return _later(f"the database can't be used now ({type(error).__name__}): try again")
+            return answer if isinstance(answer, Response) else JSONResponse(answer)
+
+        return Route(self.path, serve, methods=[self.method])
+
+    async def _arguments(self, request: Request) -> dict[str, Any]:
+        arguments: dict[str, Any] = {
+            name: _row_id(request.path_params[name]) if kind is int else request.path_params[name]
+            for name, kind in self.parameters.items()
+        }
+        if self.query is not None:
+            arguments["query"] = _checked(self.query, dict(request.query_params))
+        if self.body is not None:
+            arguments["body"] = _checked(self.body, await read_body(request))
+        if self.wants_request:
+            arguments["request"] = request
+        return arguments
+
+
+def endpoint(
+    method: str, path: str, refusals: Mapping[int, str] | None = None
+) -> Callable[[Callable[..., Awaitable[Any]]], Endpoint]:
+    """Make an endpoint of a function; see the module's docstring."""
+
+    def made(run: Callable[..., Awaitable[Any]]) -> Endpoint:
+        hints = get_type_hints(run, include_extras=True)
+        parameters = {name: hints.get(name, str) for name in _PARAMETER.findall(path)}
+        body, query = hints.get("body"), hints.get("query")
+        told = dict(refusals or {})
+        if body or query:
+            told.setdefault(400, "what was sent can't be read, or a field can't be what it is")
+        if body:
+            told.setdefault(413, "the body is too large")
+        if method != "GET":
+            told.setdefault(503, "it could not be stored, or is not replicated yet: try again")
+        if int in parameters.values():
+            told.setdefault(404, "there is nothing with this id")
+        return Endpoint(method, path, run, parameters, query, body, hints["return"], "request" in hints, told)
+
+    return made
+
+
+def routes(endpoints: Sequence[Endpoint], service: Callable[[], Service]) -> list[Route]:
+    """All of them, as Starlette serves them."""
+    return [each.route(service) for each in endpoints]
+
+
+def _problem(error: PostroomError) -> Response:
+    if isinstance(error, NotReplicated):
+        log.warning("api.not_replicated", reason=str(error))
+        return _later("done on this machine only, and not in the replica yet")
+    for kind, status in _STATUS.items():
+        if isinstance(error, kind):
+            return JSONResponse({"error": str(error)}, status)
+    raise error
+
+
+def _later(sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, 503, headers={"Retry-After": "5"})
+
+
+def _row_id(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,19}", text, re.ASCII) or not 0 < int(text) <= _LARGEST_ID:
+        raise Refused(404, f"no row has the id {text!r}: an id is a number")
+    return int(text)
+
+
+def _checked(model: type[Model], given: bytes | dict[str, str]) -> Model:
+    try:
+        return model.model_validate_json(given) if isinstance(given, bytes) else model.model_validate(given)
+    except ValidationError as error:
+        raise Refused(400, _sentence(model, error.errors())) from None
+
+
+def _sentence(model: type[BaseModel], problems: Sequence[ErrorDetails]) -> str:
+    sentences: Mapping[str, str] = getattr(model, "sentences", {})
+    for problem in problems:
+        name = problem["loc"][0] if problem["loc"] else None
+        if name in sentences and problem["type"] != "string_too_long":
+            return sentences[str(name)]
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in problems)

@@ -1,0 +1,132 @@
+"""The OpenAPI document, made from the endpoints themselves: what they take, what they answer, what they refuse."""
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NotRequired
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
+from typing_extensions import TypedDict
+
+from shared.rest.http.endpoint import Endpoint
+from shared.rest.resources.stream import EventStream
+
+_REF = "#/components/schemas/{model}"
+
+
+class Problem(TypedDict):
+    """What was wrong, where, and what to do about it."""
+
+    error: str
+    messageId: NotRequired[str]
+
+
+def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """The document, as OpenAPI 3.1."""
+    schemas, definitions = _schemas(endpoints)
+    paths: dict[str, Any] = {}
+    for each in endpoints:
+        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Postroom", "version": _version()},
+        "components": {
+            "schemas": definitions,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+        "paths": paths,
+    }
+
+
+def _version() -> str:
+    try:
+        return version("postroom")
+    except PackageNotFoundError:
+        return "0"
+
+
+Key = tuple[str, str, str]
+
+
+def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Key, Any], dict[str, Any]]:
+    wanted: list[tuple[Key, JsonSchemaMode, TypeAdapter[Any]]] = [
+        (("", "", "problem"), "serialization", TypeAdapter(Problem))
+    ]
+    for each in endpoints:
+        if each.body is not None:
+            wanted.append(((each.method, each.path, "body"), "validation", TypeAdapter(each.body)))
+        if each.query is not None:
+            wanted.append(((each.method, each.path, "query"), "validation", TypeAdapter(each.query)))
+        if each.answer is not EventStream:
+            wanted.append(((each.method, each.path, "answer"), "serialization", TypeAdapter(each.answer)))
+    schemas, rest = TypeAdapter.json_schemas(wanted, ref_template=_REF)
+    definitions = rest.get("$defs", {})
+    for name, schema in definitions.items():
+        if name in _answers(schemas, definitions) and "properties" in schema:
+            schema["additionalProperties"] = False
+    return {key: schema for (key, _), schema in schemas.items()}, definitions
+
+
+def _answers(schemas: dict[Any, Any], definitions: dict[str, Any]) -> set[str]:
+    """The definitions that answers use, and those that these use: an answer has these names and no others."""
+    found: set[str] = set()
+    waiting = [schema for ((_, _, what), _), schema in schemas.items() if what in ("answer", "problem")]
+    while waiting:
+        for name in _references(waiting.pop()) - found:
+            found.add(name)
+            waiting.append(definitions[name])
+    return found
+
+
+def _references(schema: object) -> set[str]:
+    if isinstance(schema, list):
+        return set().union(*map(_references, schema))
+    if not isinstance(schema, dict):
+        return set()
+    own = {str(schema["$ref"]).rpartition("/")[2]} if isinstance(schema.get("$ref"), str) else set()
+    return own.union(*map(_references, schema.values()))
+
+
+def _operation(each: Endpoint, schemas: dict[Key, Any]) -> dict[str, Any]:
+    summary, _, more = each.says.partition("\n\n")
+    operation: dict[str, Any] = {
+        "operationId": f"{each.method.lower()}{each.path.replace('/', '_').replace('{', '').replace('}', '')}",
+        "summary": " ".join(summary.split()),
+        "parameters": _parameters(each, schemas),
+        "responses": _responses(each, schemas),
+    }
+    if more:
+        operation["description"] = " ".join(more.split())
+    if each.body is not None:
+        schema = schemas[each.method, each.path, "body"]
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+def _parameters(each: Endpoint, schemas: dict[Key, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if kind is int else "string"}}
+        for name, kind in each.parameters.items()
+    ]
+    if each.query is not None:
+        model = each.query.model_json_schema()
+        found += [
+            {"name": name, "in": "query", "required": name in model.get("required", ()), "schema": schema}
+            for name, schema in model["properties"].items()
+        ]
+    return found
+
+
+def _responses(each: Endpoint, schemas: dict[Key, Any]) -> dict[str, Any]:
+    problem = {"application/json": {"schema": schemas["", "", "problem"]}}
+    found: dict[str, Any] = {}
+    if each.answer is EventStream:
+        found["200"] = {"description": "events, for ever", "content": {"text/event-stream": {}}}
+    elif each.answer is not type(None):
+        answer = {"application/json": {"schema": schemas[each.method, each.path, "answer"]}}
+        found["200"] = {"description": "it is so", "content": answer}
+    everywhere = {401: "the token is missing or wrong", 403: "whoever asks may not"}
+    for status, reason in sorted({**everywhere, **each.refusals}.items()):
+        found[str(status)] = {"description": reason, "content": problem}
+    return found

@@ -1,0 +1,157 @@
+"""Rows of ``events`` as frames of an event stream, under the names of both generations of TinyAGI's clients.
+
+A row is one or more frames. The last of them is ours and carries the row's ``id:``, and so does the last that a
+reader's choice of names leaves: whoever breaks off within a row gets the whole row again, and nothing is lost.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from shared.db.queue import chat_messages
+from shared.db.queue.events import Event
+from shared.db.views import stream
+from shared.queue import rooms
+
+_SHOWN_CHARACTERS = 4000  # of an answer; its whole length is told beside it
+_SHOWN_OF_MESSAGE = 120
+
+Frame = tuple[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One event: its frames as (name, text without the id)."""
+
+    id: int
+    named: tuple[Frame, ...]
+
+    def frames(self, names: Collection[str] | None = None) -> bytes:
+        """The frames called one of *names*, the last with the id; nothing if there is none."""
+        chosen = [text for name, text in self.named if names is None or name in names]
+        if not chosen:
+            return b""
+        return b"".join(chosen[:-1]) + b"id: %d\n%s" % (self.id, chosen[-1])
+
+
+def render(conn: apsw.Connection, found: Sequence[Event]) -> list[Row]:
+    """The frames of all of *found*; what they tell beyond the events is looked up at once for all."""
+    facts = _Facts(conn, found)
+    return [Row(event.id, tuple(_frame(event, name, data) for name, data in _told(event, facts))) for event in found]
+
+
+def _frame(event: Event, name: str, data: dict[str, Any]) -> Frame:
+    text = json.dumps({"type": name, "timestamp": event.created_at, **data})
+    return name, f"event: {name}\ndata: {text}\n\n".encode()
+
+
+class _Facts:
+    """The rows that a batch of events speaks of."""
+
+    def __init__(self, conn: apsw.Connection, found: Sequence[Event]) -> None:
+        done = [event for event in found if event.type == "chain_step_done"]
+        asked = {event.message_id for event in found if event.type in _OF_MESSAGES and event.message_id}
+        asked.update(message_id for event in done for message_id in event.data.get("batch", ()))
+        said = {event.response_id for event in found if event.type == "response_ready" and event.response_id}
+        lines = {event.data["line"] for event in found if event.type == "room_line" and "line" in event.data}
+        self.agents = stream.agents(conn) if found else {}
+        self.messages = stream.messages(conn, asked, characters=_SHOWN_CHARACTERS) if asked else {}
+        self.lines = stream.lines(conn, lines, characters=_SHOWN_CHARACTERS) if lines else {}
+        self.responses = stream.responses(conn, said, characters=_SHOWN_CHARACTERS) if said else {}
+        self.answers = {event.id: self._answer(conn, event) for event in done}
+
+    def engine(self, agent: str | None) -> dict[str, Any]:
+        """The agent, and what runs it; an agent that is gone has its id for a name."""
+        gone = {"agentName": agent, "provider": "", "model": ""}
+        return {"agentId": agent, **self.agents.get(agent or "", gone)}
+
+    def who(self, agent: str | None) -> dict[str, Any]:
+        """The agent and its name."""
+        return {"agentId": agent, "agentName": self.engine(agent)["agentName"]}
+
+    def _answer(self, conn: apsw.Connection, event: Event) -> tuple[str, int]:
+        """What the turn said, as far as it is shown, and how long it is in whole."""
+        batch = [self.messages[each]["row"] for each in event.data.get("batch", ()) if each in self.messages]
+        said = stream.answers(conn, batch, at_ms=event.created_at, characters=_SHOWN_CHARACTERS)
+        return "\n\n".join(text for text, _ in said)[:_SHOWN_CHARACTERS], sum(length for _, length in said)
+
+
+def _told(event: Event, facts: _Facts) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The names and data under which the event is told, ours last."""
+    agent = facts.who(event.agent)
+    message = facts.messages.get(event.message_id or "", {})
+    writer = message.get("fromAgent")
+    own: dict[str, Any] = {}
+    match event.type:
+        case "message_received" if event.channel == rooms.CHANNEL:
+            pass  # each member has one; the room's line is told once
+        case "message_received" if writer is not None:
+            yield from _said(event, facts.who(writer), message["message"], sender=writer, is_of_team=True)
+        case "message_received":
+            own = {"sender": message.get("sender", ""), "message": message.get("message", "")[:_SHOWN_OF_MESSAGE]}
+            known = {"messageId": event.message_id, "agent": event.agent, "channel": event.channel, **own}
+            yield "message_enqueued", known
+            yield "message:incoming", known
+            yield "agent_routed", {**facts.engine(event.agent), "isTeamRouted": False}
+        case "room_line" if event.data.get("from", chat_messages.USER) != chat_messages.USER:
+            text = facts.lines.get(event.data.get("line", 0), "")
+            yield from _said(event, facts.who(event.data["from"]), text, sender=event.data["from"], is_of_team=True)
+        case "chain_step_start":
+            own = {**agent, "fromAgent": writer}
+            yield "agent:invoke", {**own, "messageId": event.message_id}
+        case "chain_step_done":
+            text, length = facts.answers[event.id]
+            own = {**agent, "responseLength": length, "responseText": text}
+            sender = message.get("sender", "")
+            yield from _said(event, agent, text, sender=sender, is_of_team=writer is not None)
+        case "response_ready":
+            response = facts.responses.get(event.response_id or 0, {})
+            text = response.get("message", "")
+            own = {
+                "sender": response.get("sender", ""),
+                "agentId": event.agent,
+                "responseLength": response.get("length", 0),
+                "responseText": text,
+            }
+            if event.agent is not None and response.get("isAnswer"):
+                yield "agent:progress", {**agent, "text": text, "messageId": event.message_id}
+            yield "message:done", {"channel": event.channel, **own, "messageId": event.message_id}
+        case "chain_handoff":
+            own = {"fromAgent": event.data.get("from_agent"), "toAgent": event.agent, "teamId": None}
+            yield "agent:mention", own
+    yield event.type, _own(event, own)
+
+
+def _said(
+    event: Event, agent: dict[str, Any], text: str, *, sender: str, is_of_team: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """An agent said *text*; nothing, if it is nothing."""
+    if text:
+        said = {
+            **agent,
+            "role": "assistant",
+            "channel": event.channel,
+            "sender": sender,
+            "messageId": event.message_id,
+            "content": text,
+            "isTeamMessage": is_of_team,
+        }
+        yield "agent_message", said
+        yield "agent:response", said
+
+
+def _own(event: Event, more: dict[str, Any]) -> dict[str, Any]:
+    facts = {
+        "messageId": event.message_id,
+        "responseId": event.response_id,
+        "agent": event.agent,
+        "channel": event.channel,
+        **event.data,
+    }
+    return {**{key: value for key, value in facts.items() if value is not None}, **more}
+
+
+_OF_MESSAGES = ("message_received", "chain_step_start", "chain_step_done")

@@ -1,0 +1,104 @@
+"""Destinations: where each agent may send, and what it calls that."""
+
+from typing import Literal
+
+import apsw
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from shared.core import clock
+from shared.core.errors import NotFound
+from shared.db.engine import named_rows
+from shared.db.roster import destinations
+from shared.db.views import access
+from shared.rest.http.common import DONE, Done
+from shared.rest.http.endpoint import Body, Query, Refused, endpoint
+from shared.rest.http.service import Service
+from shared.roster.agents_and_teams import known_agent
+
+
+class Destination(TypedDict):
+    """A name that the agent has for a chat or for another agent; it may send to nothing else."""
+
+    agent: str
+    name: str
+    chatId: int | None
+    toAgent: str | None
+    createdAt: int
+
+
+class Saved(TypedDict):
+    """The destination as it is now."""
+
+    ok: Literal[True]
+    destination: Destination
+
+
+class OfAgent(Query):
+    """Of which agent, and how many."""
+
+    agent: str | None = Field(default=None, max_length=64)
+    limit: int = Field(default=1000, ge=1, le=10_000)
+
+
+class Target(Body):
+    """A chat or an agent: one of the two."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    chatId: int | None = Field(default=None, ge=1, le=named_rows.NEWEST)
+    toAgent: str | None = Field(default=None, max_length=64)
+
+
+def _destination(conn: apsw.Connection, agent: str, name: str) -> Destination:
+    found: list[Destination] = access.destinations(conn, agent=agent, limit=named_rows.NEWEST)
+    for each in found:
+        if each["name"] == name:
+            return each
+    known = ", ".join(each["name"] for each in found) or "none"
+    raise NotFound(f"agent {agent!r} calls no destination {name!r}; known: {known}")
+
+
+@endpoint("GET", "/api/destinations")
+async def get_destinations(service: Service, *, query: OfAgent) -> list[Destination]:
+    """Where agents may send, by agent and name."""
+    found: list[Destination] = access.destinations(service.reader, agent=query.agent, limit=query.limit)
+    return found
+
+
+@endpoint(
+    "PUT",
+    "/api/agents/{id}/destinations/{name}",
+    {404: "there is no such agent or chat", 409: "the agent calls something else so"},
+)
+async def put_destination(service: Service, *, id: str, name: str, body: Target) -> Saved:
+    """Let the agent send there by this name; what it has another name for is renamed."""
+    if (body.chatId is None) == (body.toAgent is None):
+        raise Refused(400, "send either chatId or toAgent: a destination is a chat or an agent")
+
+    def work(conn: apsw.Connection) -> Destination:
+        known_agent(conn, id)
+        destinations.put(conn, id, name=name, chat=body.chatId, target_agent=body.toAgent, now_ms=clock.now_ms())
+        return _destination(conn, id, name)
+
+    return {"ok": True, "destination": await service.change(work)}
+
+
+@endpoint(
+    "DELETE",
+    "/api/agents/{id}/destinations/{name}",
+    {404: "there is no such agent, or it calls nothing so", 409: "the agent answers in that chat: unwire it there"},
+)
+async def delete_destination(service: Service, *, id: str, name: str) -> Done:
+    """The agent may send there no more."""
+
+    def work(conn: apsw.Connection) -> None:
+        known_agent(conn, id)
+        _destination(conn, id, name)
+        destinations.remove(conn, id, name)
+
+    await service.change(work)
+    return DONE
+
+
+ENDPOINTS = (get_destinations, put_destination, delete_destination)

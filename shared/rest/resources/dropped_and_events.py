@@ -1,0 +1,69 @@
+"""What was refused, and what happened: lists for people who look after it."""
+
+from typing import Any
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from shared.db.engine import named_rows
+from shared.db.views import history
+from shared.rest.http.common import Page
+from shared.rest.http.endpoint import Query, endpoint
+from shared.rest.http.service import Service
+
+
+class Refusals(Query):
+    """Why, where and how many; of those before a row, the newest, or those after a row, oldest first."""
+
+    reason: str | None = Field(default=None, max_length=100)
+    channel: str | None = Field(default=None, max_length=32)
+    before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
+    since_id: int = Field(default=0, ge=0, lt=named_rows.NEWEST)
+    limit: int = Field(default=100, ge=1, le=1000)
+
+
+class Dropped(TypedDict):
+    """What was refused, and why; never a person's text."""
+
+    id: int
+    channel: str
+    platformId: str | None
+    senderId: str | None
+    reason: str
+    detail: str
+    createdAt: int
+
+
+class Event(TypedDict):
+    """A change of state."""
+
+    id: int
+    type: str
+    messageId: str | None
+    responseId: int | None
+    agent: str | None
+    channel: str | None
+    data: dict[str, Any]
+    createdAt: int
+
+
+@endpoint("GET", "/api/dropped")
+async def get_dropped(service: Service, *, query: Refusals) -> list[Dropped]:
+    """What was refused, and why; newest first, but for what came after ``since_id``."""
+    return history.dropped(
+        service.reader,
+        reason=query.reason,
+        channel=query.channel,
+        before=query.before,
+        after=query.since_id,
+        limit=query.limit,
+    )
+
+
+@endpoint("GET", "/api/events")
+async def get_events(service: Service, *, query: Page) -> list[Event]:
+    """What happened."""
+    return history.events(service.reader, before=query.before, limit=query.limit)
+
+
+ENDPOINTS = (get_dropped, get_events)

@@ -1,0 +1,212 @@
+"""Mail: what agents, and the operator, write to each other; for whoever looks after them, and programs that are agents.
+
+The words are the swarm's: *body*, *sender*, *recipient*, *msgType*, *urgency*.
+"""
+
+from typing import Any, Literal
+
+import apsw
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from shared.core import clock
+from shared.core.errors import NotFound, WrongState
+from shared.db.queue import mailbox as letters
+from shared.db.queue import messages
+from shared.db.queue.mailbox import Letter as Row
+from shared.queue import mailbox
+from shared.rest.http.common import Newest
+from shared.rest.http.endpoint import Body, endpoint
+from shared.rest.http.service import Service
+from shared.roster.agents_and_teams import known_agent
+
+_UNKNOWN = {404: "there is no such agent"}
+
+
+class Letter(TypedDict):
+    """One message of the mail; *threadId*: the row that began its thread; *deliveredAt*: when it was read, or run."""
+
+    id: int
+    messageId: str
+    threadId: int
+    replyTo: int | None
+    sender: str
+    recipient: str
+    msgType: Literal["message", "task", "status", "nudge"]
+    urgency: Literal["normal", "urgent"]
+    body: str
+    status: Literal["pending", "processing", "completed", "dead", "paused", "cancelled"]
+    conversationId: str | None
+    createdAt: int
+    deliveredAt: int | None
+
+
+class Urgent(TypedDict):
+    """An urgent message that was not delivered."""
+
+    id: int
+    messageId: str
+    recipient: str
+
+
+class Sent(TypedDict):
+    """It is stored, under this id."""
+
+    ok: Literal[True]
+    id: int
+    messageId: str
+
+
+class Replied(TypedDict):
+    """It is stored: as a message to an agent, as a response to a person or to the operator, or as a line of a room."""
+
+    ok: Literal[True]
+    messageId: str | None
+    responseId: int | None
+    line: int | None
+
+
+class NewReply(Body):
+    """What is answered."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    body: str = Field(min_length=1)
+    msgType: Literal["message", "task", "status", "nudge"] = "message"
+    urgency: Literal["normal", "urgent"] = "normal"
+
+
+class NewLetter(NewReply):
+    """What is written to whom; *sender*: an agent in whose name it is, or the operator.
+
+    *because*: the message to that agent that it writes because of, so that an end is seen to agents that wake each
+    other.
+    """
+
+    recipient: str = Field(min_length=1, max_length=64)
+    sender: str = Field(default=mailbox.OPERATOR, min_length=1, max_length=64)
+    conversationId: str | None = Field(default=None, max_length=64)
+    because: str | None = Field(default=None, max_length=200, description="a messageId")
+
+
+def _shown(letter: Row) -> Letter:
+    message = letter.message
+    words: Any = letter.msg_type, letter.urgency, letter.status  # constraints hold them to those of Letter
+    msg_type, urgency, status = words
+    return {
+        "id": message.id,
+        "messageId": message.message_id,
+        "threadId": letter.root,
+        "replyTo": letter.reply_to,
+        "sender": message.from_agent or message.sender,
+        "recipient": message.agent,
+        "msgType": msg_type,
+        "urgency": urgency,
+        "body": message.message,
+        "status": status,
+        "conversationId": message.conversation_id,
+        "createdAt": message.created_at,
+        "deliveredAt": letter.updated_at if letter.status == "completed" else None,
+    }
+
+
+def _row(conn: apsw.Connection, message_id: str) -> int:
+    row = messages.find(conn, message_id)
+    if row is None:
+        raise NotFound(f"no message {message_id!r}")
+    return row
+
+
+def _known_as(conn: apsw.Connection, row: int) -> str:
+    letter = letters.get(conn, row)
+    assert letter is not None  # noqa: S101 - it was stored in this transaction
+    return letter.message.message_id
+
+
+def _cause(conn: apsw.Connection, body: NewLetter) -> int | None:
+    if body.because is None:
+        return None
+    cause = letters.get(conn, _row(conn, body.because))
+    if cause is None or cause.message.agent != body.sender:  # its answer would go to people who did not ask the sender
+        raise WrongState(f"message {body.because!r} was not for {body.sender!r}")
+    return cause.message.id
+
+
+@endpoint(
+    "POST",
+    "/api/mail",
+    {
+        404: "there is no such agent, or message that it is because of",
+        409: "to itself, because of another's message, or too many messages led to it",
+    },
+)
+async def post_mail(service: Service, *, body: NewLetter) -> Sent:
+    """Leave a message for an agent. An urgent one interrupts the turn that runs."""
+
+    def work(conn: apsw.Connection) -> Sent:
+        row = mailbox.send(
+            conn,
+            body.sender,
+            body.recipient,
+            body.body,
+            msg_type=body.msgType,
+            urgency=body.urgency,
+            conversation_id=body.conversationId,
+            because=_cause(conn, body),
+            now_ms=clock.now_ms(),
+        )
+        return {"ok": True, "id": row, "messageId": _known_as(conn, row)}
+
+    return await service.change(work, "dispatch")
+
+
+@endpoint("GET", "/api/mail/urgent")
+async def get_urgent(service: Service) -> list[Urgent]:
+    """What is urgent and was not delivered, oldest first."""
+    found = mailbox.poll_urgent(service.reader)
+    return [
+        {"id": each.id, "messageId": letter.message.message_id, "recipient": each.recipient}
+        for each in found
+        if (letter := letters.get(service.reader, each.id)) is not None
+    ]
+
+
+@endpoint("GET", "/api/agents/{id}/mail", _UNKNOWN)
+async def get_mail(service: Service, *, id: str, query: Newest) -> list[Letter]:
+    """What waits in the agent's mailbox, oldest first; it stays there."""
+    known_agent(service.reader, id)
+    return list(map(_shown, letters.waiting(service.reader, id, now_ms=clock.now_ms(), limit=query.limit)))
+
+
+@endpoint("POST", "/api/agents/{id}/mail/consume", _UNKNOWN)
+async def consume(service: Service, *, id: str) -> list[Letter]:
+    """Take all that waits out of the agent's mailbox, oldest first: it is read, and no turn will have it."""
+    taken = await service.change(lambda conn: mailbox.consume(conn, id, now_ms=clock.now_ms()))
+    return list(map(_shown, taken))
+
+
+@endpoint("GET", "/api/messages/{id}/thread", {404: "there is no such message"})
+async def get_thread(service: Service, *, id: str) -> list[Letter]:
+    """The whole thread to which a message belongs, in order."""
+    return list(map(_shown, mailbox.thread(service.reader, _row(service.reader, id))))
+
+
+@endpoint(
+    "POST",
+    "/api/messages/{id}/reply",
+    {404: "there is no such message, or nobody any more who wrote it", 409: "too many messages led to it"},
+)
+async def post_reply(service: Service, *, id: str, body: NewReply) -> Replied:
+    """Answer a message as the agent it was for, in its thread, to whoever wrote it: an agent, operator or person."""
+
+    def work(conn: apsw.Connection) -> Replied:
+        sent = mailbox.reply(
+            conn, _row(conn, id), body.body, msg_type=body.msgType, urgency=body.urgency, now_ms=clock.now_ms()
+        )
+        known_as = None if sent.message is None else _known_as(conn, sent.message)
+        return {"ok": True, "messageId": known_as, "responseId": sent.response, "line": sent.line}
+
+    return await service.change(work, "dispatch", "deliver")
+
+
+ENDPOINTS = (post_mail, get_urgent, get_mail, consume, get_thread, post_reply)

@@ -1,0 +1,257 @@
+"""Messages: sending one, its whole story, waiting for its answer, cancelling it."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
+
+import apsw
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from shared.core import clock
+from shared.db.queue import messages, sessions
+from shared.db.roster import agents, chats, wirings
+from shared.db.views import messages as message_views
+from shared.queue import series, session_reset
+from shared.rest.http.common import DONE, Done
+from shared.rest.http.endpoint import Body, Query, Refused, endpoint
+from shared.rest.http.service import Service
+from shared.rest.resources import teams
+from shared.routing.addressing import addressee
+
+LATEST_MS = 4_102_444_800_000  # the year 2100
+_LONGEST_WAIT_S = 60.0
+
+
+def _lenient(value: object) -> object:
+    """Programs send empty text for what they do not have, and an id as the number that it is."""
+    if value == "":
+        return None
+    return str(value) if type(value) is int else value
+
+
+Lenient = BeforeValidator(_lenient)
+Name = Annotated[Annotated[str, Field(max_length=200)] | None, Lenient]
+ChannelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+
+
+class NewMessage(Body):
+    """TinyAGI's body, and beyond it when and how often. Fields with other names are ignored."""
+
+    sentences: ClassVar = {"message": "message is required"}
+
+    message: str = Field(min_length=1)
+    agent: Name = None
+    sender: Name = None
+    senderId: Name = None
+    channel: Annotated[ChannelName | None, Lenient] = None
+    messageId: Name = None
+    processAfter: int | None = Field(default=None, ge=0, le=LATEST_MS)
+    recurrence: str | None = Field(default=None, max_length=200)
+    timezone: str | None = Field(default=None, max_length=100)
+    misfire: Literal["coalesce", "catch_up"] = "coalesce"
+
+
+class Stored(TypedDict):
+    """The message is committed, under this id."""
+
+    ok: Literal[True]
+    messageId: str
+
+
+class Happened(TypedDict):
+    """One thing that happened."""
+
+    type: str
+    timestamp: int
+    responseId: NotRequired[int]
+    data: dict[str, Any]
+
+
+class Answer(TypedDict):
+    """What an agent said to the message, and what became of it."""
+
+    id: int
+    message: str
+    agent: str | None
+    status: Literal["pending", "delivering", "acked", "dead"]
+    retryCount: int
+    lastError: str | None
+    createdAt: int
+    ackedAt: int | None
+
+
+class Story(TypedDict):
+    """A message, its answers, and what happened to both."""
+
+    id: int
+    messageId: str
+    channel: str
+    sender: str
+    senderId: str | None
+    message: str
+    agent: str
+    fromAgent: str | None
+    kind: str
+    status: Literal["pending", "processing", "completed", "dead", "paused", "cancelled"]
+    retryCount: int
+    lastError: str | None
+    processAfter: int | None
+    recurrence: str | None
+    timezone: str | None
+    seriesId: str | None
+    createdAt: int
+    updatedAt: int
+    responses: list[Answer]
+    events: list[Happened]
+
+
+class Patience(Query):
+    """How long to wait."""
+
+    wait: float = Field(default=0, ge=0, le=_LONGEST_WAIT_S, allow_inf_nan=False, description="seconds")
+
+
+@endpoint("POST", "/api/message", {404: "there is no such agent", 409: "the messageId was used before"})
+async def post_message(service: Service, *, body: NewMessage) -> Stored:
+    """Store a message for an agent: the one that is named, or that its text begins with (``@agent …``), or the default.
+
+    The answer comes when the message is on the disk.
+    """
+    zone = body.timezone or service.settings.timezone
+    try:
+        message_id, flag = await service.change(
+            lambda conn: _enqueue(conn, body, zone, service.settings.agents_dir, now_ms=clock.now_ms()), "dispatch"
+        )
+    except apsw.ConstraintError:
+        await service.confirm()  # that one is stored says as much as a 200
+        raise Refused(409, "duplicate messageId", messageId=body.messageId) from None
+    if flag is not None:  # only now: what is refused, or not committed, has begun nothing afresh
+        with contextlib.suppress(OSError):
+            flag.unlink()
+    return {"ok": True, "messageId": message_id}
+
+
+def _enqueue(
+    conn: apsw.Connection, body: NewMessage, zone: str, agents_dir: Path, *, now_ms: int
+) -> tuple[str, Path | None]:
+    """The id of what is stored, and the file to be taken away that made it begin afresh."""
+    new = address(
+        conn,
+        messages.NewMessage(
+            given_id=body.messageId,
+            kind="task" if body.recurrence else "chat",
+            message=body.message,
+            process_after=body.processAfter,
+        ),
+        agent_id=body.agent,
+        channel=body.channel or "api",
+        sender=body.sender or "API",
+        sender_id=body.senderId,
+        now_ms=now_ms,
+    )
+    flag = agents_dir / new.agent / "reset_flag"
+    left_ms = _left_at(flag)
+    taken = None if left_ms is None else flag
+    if left_ms is not None and new.session_id and sessions.known(conn, new.session_id).created_at <= left_ms:
+        new = new._replace(session_id=session_reset.reset(conn, new.session_id, now_ms=now_ms))
+    if body.recurrence is not None:
+        when = series.When(body.processAfter, body.recurrence, zone, body.misfire)
+        return series.plan_message(conn, new, when, now_ms=now_ms).message_id, taken
+    row = messages.enqueue(conn, new, now_ms=now_ms)
+    assert row is not None  # noqa: S101 - only a platform's event can be there already
+    return new.message_id(row), taken
+
+
+def _left_at(flag: Path) -> int | None:
+    """When somebody wanted the agent to begin afresh: TinyAGI's ``/reset @agent`` and ``reset`` leave this file."""
+    try:
+        return flag.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
+def address(
+    conn: apsw.Connection,
+    new: messages.NewMessage,
+    *,
+    agent_id: str | None,
+    channel: str,
+    sender: str,
+    sender_id: str | None,
+    now_ms: int,
+) -> messages.NewMessage:
+    """The message with its agent, session and place.
+
+    Whoever writes over the API has a session of their own with the agent. The answers wait to be fetched, but for a
+    chat that the channel's own adapter serves: it knows such a chat by the webhooks that came from it, and answers
+    there.
+
+    Raises:
+        Refused: there is no such agent (404).
+    """
+    agent = agent_of(conn, agent_id, new.message)
+    chat = chats.ensure(conn, channel, sender_id or sender, is_group=False, name=sender, now_ms=now_ms)
+    return new._replace(
+        id_prefix=channel,
+        channel=channel,
+        chat_id=chat.id if wirings.of_chat(conn, chat.id) else None,
+        platform_id=chat.platform_id,
+        sender=sender,
+        sender_id=sender_id,
+        agent=agent,
+        session_id=sessions.ensure(conn, agent, chat.id, None, now_ms=now_ms),
+    )
+
+
+def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
+    """The agent that is asked.
+
+    Raises:
+        Refused: there is no such agent (404).
+    """
+    if agent_id is not None:
+        found = agents.get(conn, agent_id)
+    else:
+        known = {agent.id: agent.name for agent in agents.every(conn)} if text.startswith("@") else {}
+        named = addressee(text, known, teams.addressable(conn)) if known else None
+        found = agents.get(conn, named) if named else agents.default(conn)
+    if found is None:
+        names = ", ".join(each.id for each in agents.every(conn))
+        raise Refused(404, f"no agent {agent_id!r}; known: {names}" if agent_id else "there is no default agent")
+    return found.id
+
+
+@endpoint("GET", "/api/messages/{id}", {404: "there is no such message"})
+async def get_message(service: Service, *, id: str, query: Patience) -> Story:
+    """A message with its answers and its history; with ``wait``: as soon as it is done, or after so many seconds."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + query.wait
+    row = messages.find(service.reader, id)
+    while row is not None and message_views.is_open(service.reader, row):
+        left = deadline - loop.time()
+        if left <= 0:
+            break
+        await service.news(left)
+    story: Story | None = None if row is None else message_views.story(service.reader, row)
+    if story is None:
+        raise Refused(404, f"no message {id!r}")
+    return story
+
+
+@endpoint("POST", "/api/messages/{id}/cancel", {404: "there is no such message", 409: "it is over already"})
+async def cancel_message(service: Service, *, id: str) -> Done:
+    """Never run it (again): a turn that has it loses it, and what that turn says is not kept. A series goes on."""
+
+    def work(conn: apsw.Connection) -> None:
+        row = messages.find(conn, id)
+        if row is None:
+            raise Refused(404, f"no message {id!r}")
+        messages.cancel(conn, row, reason="cancelled over the API", now_ms=clock.now_ms())
+
+    await service.change(work, "dispatch")
+    return DONE
+
+
+ENDPOINTS = (post_message, get_message, cancel_message)

@@ -1,0 +1,94 @@
+"""Pairings: one-time codes. Whoever sends ``/start CODE`` to the bot first is given what the code was made for."""
+
+from typing import Literal
+
+import apsw
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from shared.core import clock
+from shared.core.errors import NotFound, WrongState
+from shared.db.access import pairings
+from shared.db.access.pairings import Grants
+from shared.db.views import access
+from shared.inbound import pairing
+from shared.rest.http.common import DONE, Done, Page
+from shared.rest.http.endpoint import Body, endpoint
+from shared.rest.http.service import Service
+
+
+class Pairing(TypedDict):
+    """A code that was made; the code itself is known to nobody but whom it was shown. *usedBy*: the user."""
+
+    id: int
+    pairingId: str
+    grants: Grants
+    agent: str | None
+    status: Literal["open", "used", "expired", "revoked"]
+    usedBy: int | None
+    expiresAt: int
+    createdAt: int
+
+
+class Made(TypedDict):
+    """The code, which is shown this once, and the text to send to the bot."""
+
+    ok: Literal[True]
+    pairingId: str
+    code: str
+    say: str
+    expiresAt: int
+
+
+class NewPairing(Body):
+    """What the code gives: an owner's or an admin's role, membership of an agent, or an agent to a chat."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    grants: Grants = "owner"
+    agent: str | None = Field(default=None, max_length=64, description="needed for member and chat")
+
+
+@endpoint("GET", "/api/pairings")
+async def get_pairings(service: Service, *, query: Page) -> list[Pairing]:
+    """The codes that were made, newest first."""
+    found: list[Pairing] = access.pairings(
+        service.reader, before=query.before, limit=query.limit, now_ms=clock.now_ms()
+    )
+    return found
+
+
+@endpoint("POST", "/api/pairings", {400: "no code can give that; the sentence says why", 404: "there is no such agent"})
+async def post_pairing(service: Service, *, body: NewPairing) -> Made:
+    """Make a code. It can be used once, and not for long."""
+    life_ms = service.settings.pairing_life_ms
+    made = await service.change(
+        lambda conn: pairing.make(conn, body.grants, body.agent, life_ms=life_ms, now_ms=clock.now_ms())
+    )
+    return {
+        "ok": True,
+        "pairingId": made.pairing.pairing_id,
+        "code": made.code,
+        "say": made.say,
+        "expiresAt": made.pairing.expires_at,
+    }
+
+
+@endpoint("DELETE", "/api/pairings/{id}", {404: "there is no such pairing", 409: "it is not open any more"})
+async def delete_pairing(service: Service, *, id: str) -> Done:
+    """Nobody can use the code any more."""
+
+    def work(conn: apsw.Connection) -> None:
+        if pairings.revoke(conn, id, now_ms=clock.now_ms()):
+            return
+        known = pairings.get(conn, id)
+        if known is None:
+            raise NotFound(f"no pairing {id!r}; GET /api/pairings lists them")
+        over = "expired" if known.status == "open" else known.status
+        raise WrongState(f"pairing {id} is {over} already: its code gives nothing any more")
+
+    await service.change(work)
+    return DONE
+
+
+ENDPOINTS = (get_pairings, post_pairing, delete_pairing)

@@ -1,0 +1,204 @@
+"""Responses: what agents said, for those who look on and for the programs that fetch and deliver it themselves."""
+
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
+
+import apsw
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from shared.channels import registry
+from shared.core import clock, ids
+from shared.db.queue import dead_responses, fetched_responses, responses
+from shared.db.roster import agents, chats, wirings
+from shared.db.views import responses as response_views
+from shared.queue import series
+from shared.rest.http.common import DONE, Done, Page, Step
+from shared.rest.http.endpoint import Body, Query, Refused, endpoint
+from shared.rest.http.service import Service
+from shared.rest.resources.messages import ChannelName, Name, Stored
+
+_REQUIRED = "channel, sender, and message are required"
+_NO_FILES = "files: they can't be sent over the API yet, leave them out"
+
+
+class Response(TypedDict):
+    """What was said, to whom, in answer to what."""
+
+    id: int
+    channel: str
+    sender: str
+    senderId: str | None
+    message: str
+    originalMessage: str
+    timestamp: int
+    messageId: str
+    agent: str | None
+    files: NotRequired[list[Any]]
+    metadata: NotRequired[dict[str, Any]]
+
+
+class Recent(Response):
+    """A response, and what became of it."""
+
+    status: Literal["pending", "delivering", "acked", "dead"]
+
+
+class Dead(TypedDict):
+    """What could not be said, to whom, and why; *isPartlySent*: some of it has arrived, and is not said again."""
+
+    id: int
+    channel: str
+    platformId: str | None
+    chatId: int | None
+    sender: str
+    senderId: str | None
+    message: str
+    messageId: str
+    agent: str | None
+    lastError: str | None
+    retryCount: int
+    isPartlySent: bool
+    createdAt: int
+
+
+class Retried(TypedDict):
+    """The responses that are sent again, oldest first; *next*: what to say as ``after``, or None: that were all."""
+
+    ok: Literal[True]
+    retried: list[int]
+    next: int | None
+
+
+class NewResponse(Body):
+    """Something to say that answers nothing."""
+
+    sentences: ClassVar = {**dict.fromkeys(("channel", "sender", "message"), _REQUIRED), "files": _NO_FILES}
+
+    channel: ChannelName
+    sender: str = Field(min_length=1, max_length=200)
+    message: str = Field(min_length=1)
+    senderId: Name = None
+    agent: Name = None
+    files: Annotated[list[str], BeforeValidator(lambda value: value or []), Field(max_length=0)] = Field(
+        default=[], description="must be empty: files can't be sent over the API yet"
+    )
+
+
+class Limit(Query):
+    """How many."""
+
+    limit: int = Field(default=20, ge=1, le=1000)
+
+
+class OfChannel(Query):
+    """Whose, and how many."""
+
+    channel: str | None = Field(default=None, max_length=32)
+    limit: int = Field(default=1000, ge=1, le=1000)
+
+
+@endpoint("GET", "/api/responses")
+async def get_responses(service: Service, *, query: Limit) -> list[Recent]:
+    """The newest responses, newest first."""
+    return response_views.recent_responses(service.reader, limit=query.limit)
+
+
+@endpoint("GET", "/api/responses/pending")
+async def get_pending(service: Service, *, query: OfChannel) -> list[Response]:
+    """The channel's responses that wait for a program to fetch, deliver and acknowledge them, oldest first.
+
+    They stay until they are acknowledged, however often they are fetched. What Postroom sends itself is not here.
+    """
+    if not query.channel:
+        raise Refused(400, "channel query param required")
+    found: list[Response] = response_views.responses_to_fetch(
+        service.reader,
+        query.channel,
+        has_adapter=query.channel in registry.NAMES,
+        now_ms=clock.now_ms(),
+        limit=query.limit,
+    )
+    if found:
+        service.reminders.fetched(query.channel)
+    return found
+
+
+@endpoint("POST", "/api/responses", {404: "there is no such agent"})
+async def post_response(service: Service, *, body: NewResponse) -> Stored:
+    """Say something to a person on a channel, unasked.
+
+    It goes through the channel's own adapter if that knows the chat, and else waits to be fetched.
+    """
+    message_id = ids.new("proactive")
+    await service.change(lambda conn: _enqueue(conn, body, message_id, now_ms=clock.now_ms()), "deliver")
+    return {"ok": True, "messageId": message_id}
+
+
+def _enqueue(conn: apsw.Connection, body: NewResponse, message_id: str, *, now_ms: int) -> None:
+    if body.agent is not None and agents.get(conn, body.agent) is None:
+        raise Refused(404, f"no agent {body.agent!r}")
+    place = body.senderId or body.sender
+    chat = chats.find(conn, body.channel, place)
+    responses.enqueue(
+        conn,
+        responses.NewResponse(
+            message_id=message_id,
+            channel=body.channel,
+            chat_id=chat.id if chat and wirings.of_chat(conn, chat.id) else None,
+            platform_id=place,
+            sender=body.sender,
+            sender_id=body.senderId,
+            message=body.message,
+            agent=body.agent,
+        ),
+        now_ms=now_ms,
+    )
+
+
+@endpoint("POST", "/api/responses/{id}/ack", {404: "there is no such response", 409: "Postroom delivers it itself"})
+async def ack(service: Service, *, id: int) -> Done:
+    """It was delivered. Saying so twice is fine."""
+
+    def work(conn: apsw.Connection) -> str:
+        now_ms = clock.now_ms()
+        channel = fetched_responses.ack(conn, id, adapters=registry.NAMES, now_ms=now_ms)
+        series.advance_responses(conn, now_ms=now_ms)
+        return channel
+
+    service.reminders.acknowledged(await service.change(work))
+    return DONE
+
+
+@endpoint("GET", "/api/responses/dead")
+async def get_dead(service: Service, *, query: Page) -> list[Dead]:
+    """What was given up: it could not be sent, or nobody fetched it; newest first."""
+    found: list[Dead] = response_views.dead_responses(service.reader, before=query.before, limit=query.limit)
+    return found
+
+
+@endpoint("POST", "/api/responses/dead/retry")
+async def retry_many(service: Service, *, query: Step) -> Retried:
+    """Say the oldest of what was given up once more, with all their attempts before them."""
+
+    def work(conn: apsw.Connection) -> list[int]:
+        return dead_responses.retry_many(conn, after=query.after, limit=query.limit, now_ms=clock.now_ms())
+
+    said = await service.change(work, "deliver")
+    return {"ok": True, "retried": said, "next": said[-1] if len(said) == query.limit else None}
+
+
+@endpoint("POST", "/api/responses/{id}/retry", {404: "there is no such response", 409: "it is not dead"})
+async def retry(service: Service, *, id: int) -> Done:
+    """Say it once more, with all its attempts before it; parts that have arrived are not sent again."""
+    await service.change(lambda conn: dead_responses.retry(conn, id, now_ms=clock.now_ms()), "deliver")
+    return DONE
+
+
+@endpoint("DELETE", "/api/responses/{id}", {404: "there is no such response", 409: "it is not dead"})
+async def delete(service: Service, *, id: int) -> Done:
+    """Forget one that was given up."""
+    await service.change(lambda conn: dead_responses.delete(conn, id, now_ms=clock.now_ms()))
+    return DONE
+
+
+ENDPOINTS = (get_responses, get_pending, get_dead, post_response, ack, retry_many, retry, delete)

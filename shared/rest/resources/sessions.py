@@ -1,0 +1,197 @@
+"""Sessions: what each agent goes on from, and the ways to begin afresh."""
+
+import asyncio
+from typing import Literal
+
+import apsw
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from shared.core import clock
+from shared.core.errors import NotFound
+from shared.db.engine import named_rows
+from shared.db.queue import replays, sessions
+from shared.queue import session_reset
+from shared.rest.http.common import Newest
+from shared.rest.http.endpoint import Query, endpoint
+from shared.rest.http.service import Service
+
+_LOOK_AT = 5000  # rows at once: some milliseconds, in which nobody else is served
+
+_UNKNOWN = {404: "there is no such session"}
+
+
+class Which(Newest):
+    """Of which agent, chat (its ``id`` in ``/api/chats``) and status; of those before a row, the newest."""
+
+    agent: str | None = None
+    chatId: int | None = Field(default=None, ge=1, le=named_rows.NEWEST)
+    status: Literal["active", "closed"] | None = None
+    before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
+
+
+class Some(Query):
+    """How many messages, of the newest, of those before a row."""
+
+    before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
+    limit: int = Field(default=100, ge=1, le=1000)
+
+
+class Last(Query):
+    """How many messages at most; the newest."""
+
+    limit: int = Field(default=session_reset.MOST_REPLAYED, ge=1, le=session_reset.MOST_REPLAYED)
+
+
+class Session(TypedDict):
+    """One agent's continuing context in one chat or thread.
+
+    *replays*: the session whose messages it was given again. *pending* and *processing* ask for a turn; *context* goes
+    with the next one. *lastActive*: when its last turn ended.
+    """
+
+    id: int
+    sessionId: str
+    agent: str
+    chatId: int | None
+    threadId: str | None
+    status: Literal["active", "closed"]
+    replays: str | None
+    pending: int
+    processing: int
+    context: int
+    createdAt: int
+    lastActive: int
+    closedAt: int | None
+
+
+class Said(TypedDict):
+    """A message of the session and what was answered, as far as answers are kept; *replayOf*: the first one's id."""
+
+    id: int
+    messageId: str
+    kind: str
+    sender: str
+    message: str
+    trigger: bool
+    status: str
+    lastError: str | None
+    replayOf: str | None
+    answers: list[str]
+    createdAt: int
+    updatedAt: int
+
+
+class Reset(TypedDict):
+    """*sessionId* goes on in the place of *closed*."""
+
+    ok: Literal[True]
+    sessionId: str
+    closed: str
+
+
+class Replayed(TypedDict):
+    """*sessionId* goes on, and was given as many *messages* of the session that it *replays*."""
+
+    ok: Literal[True]
+    sessionId: str
+    replays: str
+    messages: int
+
+
+@endpoint("GET", "/api/sessions")
+async def get_sessions(service: Service, *, query: Which) -> list[Session]:
+    """The agents' sessions, newest first."""
+    found = sessions.page(
+        service.reader,
+        agent=query.agent,
+        chat_id=query.chatId,
+        status=query.status,
+        before=query.before,
+        limit=query.limit,
+    )
+    return [_shown(service.reader, each) for each in found]
+
+
+@endpoint("GET", "/api/sessions/{id}", _UNKNOWN)
+async def get_session(service: Service, *, id: str) -> Session:
+    """One session."""
+    return _shown(service.reader, _known(service.reader, id))
+
+
+@endpoint("GET", "/api/sessions/{id}/messages", _UNKNOWN)
+async def get_said(service: Service, *, id: str, query: Some) -> list[Said]:
+    """What was said in it, oldest first, with the answers: two sessions over the same messages can be compared.
+
+    Finished messages are kept for a day, unless it is set otherwise. Of what is cancelled, paused or only planned
+    nothing is shown.
+    """
+    session = _known(service.reader, id)
+    found = await _said(service.reader, session.id, before=query.before, limit=query.limit)
+    return replays.story(service.reader, found)
+
+
+@endpoint("POST", "/api/sessions/{id}/reset", {**_UNKNOWN, 409: "it is closed already"})
+async def reset(service: Service, *, id: str) -> Reset:
+    """Close it; a fresh one, which knows nothing of what was said, goes on in its place. As ``/clear`` in the chat."""
+
+    def work(conn: apsw.Connection) -> str:
+        new = session_reset.reset(conn, _known(conn, id).id, now_ms=clock.now_ms())
+        return sessions.known(conn, new).session_id
+
+    return {"ok": True, "sessionId": await service.change(work, "dispatch"), "closed": id}
+
+
+@endpoint("POST", "/api/sessions/{id}/replay", _UNKNOWN)
+async def replay(service: Service, *, id: str, query: Last) -> Replayed:
+    """A fresh session is asked the same once more, and goes on; whichever was active in its place is closed.
+
+    The answers go to where the first ones went. What is asked is the newest of what is still kept.
+    """
+    said = await _said(service.reader, _known(service.reader, id).id, limit=query.limit)
+
+    def work(conn: apsw.Connection) -> tuple[str, int]:
+        new, given = session_reset.replay(conn, _known(conn, id).id, said, now_ms=clock.now_ms())
+        return sessions.known(conn, new).session_id, given
+
+    fresh, given = await service.change(work, "dispatch")
+    return {"ok": True, "sessionId": fresh, "replays": id, "messages": given}
+
+
+def _known(conn: apsw.Connection, session_id: str) -> sessions.Session:
+    found = sessions.find(conn, session_id)
+    if found is None:
+        raise NotFound(f"no session {session_id!r}; GET /api/sessions lists them")
+    return found
+
+
+def _shown(conn: apsw.Connection, session: sessions.Session) -> Session:
+    counts = sessions.counts(conn, session)
+    return {
+        "id": session.id,
+        "sessionId": session.session_id,
+        "agent": session.agent,
+        "chatId": session.chat_id,
+        "threadId": session.thread_id,
+        "status": "active" if session.status == "active" else "closed",
+        "replays": None if session.replays is None else sessions.known(conn, session.replays).session_id,
+        "pending": counts.pending,
+        "processing": counts.processing,
+        "context": counts.context,
+        "createdAt": session.created_at,
+        "lastActive": session.last_active,
+        "closedAt": session.closed_at,
+    }
+
+
+async def _said(conn: apsw.Connection, session: int, *, before: int = named_rows.NEWEST, limit: int) -> list[int]:
+    """The rows of what was said in the session, newest first; others are served between the steps."""
+    found: list[int] = []
+    while before and len(found) < limit:
+        step, before = replays.said(conn, session, before=before, look_at=_LOOK_AT)
+        found += step
+        await asyncio.sleep(0)
+    return found[:limit]
+
+
+ENDPOINTS = (get_sessions, get_session, get_said, reset, replay)

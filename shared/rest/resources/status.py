@@ -1,0 +1,143 @@
+"""Whether it runs, what it logs, how it is set: as far as the rows and the sockets beside them tell."""
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from shared.channels import registry
+from shared.core import clock
+from shared.db.engine import named_rows
+from shared.db.roster import agents
+from shared.db.views import access, history
+from shared.rest.http.common import Newest
+from shared.rest.http.endpoint import endpoint
+from shared.rest.http.service import Service
+from shared.rest.resources import teams
+from shared.rest.resources.agents import Agent, shown
+
+
+class Server(TypedDict):
+    """Where this answers."""
+
+    running: Literal[True]
+    port: int
+
+
+class Channel(TypedDict):
+    """Whether somebody is there who sends its responses."""
+
+    running: bool
+
+
+class Heartbeat(TypedDict):
+    """Nothing beats: a heartbeat is a schedule here."""
+
+    running: Literal[False]
+    interval: Literal[0]
+    lastSent: dict[str, int]
+
+
+class Status(TypedDict):
+    """*uptime*: of ``api``, in seconds."""
+
+    ok: Literal[True]
+    uptime: int
+    server: Server
+    channels: dict[str, Channel]
+    heartbeat: Heartbeat
+
+
+class Lines(TypedDict):
+    """One line for each event, oldest first."""
+
+    lines: list[str]
+
+
+class Workspace(TypedDict):
+    """Where the agents' folders are."""
+
+    path: str
+    name: str
+
+
+class Channels(TypedDict):
+    """The channels that have chats here."""
+
+    enabled: list[str]
+
+
+class Models(TypedDict):
+    """The provider of the default agent."""
+
+    provider: str
+
+
+class Monitoring(TypedDict):
+    """Nothing beats."""
+
+    heartbeat_interval: Literal[0]
+
+
+class Settings(TypedDict):
+    """What is set, in TinyAGI's words; no secrets."""
+
+    workspace: Workspace
+    channels: Channels
+    models: Models
+    agents: dict[str, Agent]
+    teams: dict[str, teams.Team]
+    monitoring: Monitoring
+
+
+@endpoint("GET", "/api/status")
+async def get_status(service: Service, *, request: Request) -> Status:
+    """Whether it runs."""
+    is_delivering = service.kicker.reaches("deliver")
+    server = request.scope.get("server") or ("", 0)
+    return {
+        "ok": True,
+        "uptime": (clock.now_ms() - service.started_at) // 1000,
+        "server": {"running": True, "port": server[1] or 0},
+        "channels": {name: {"running": is_delivering} for name in _channels(service)},
+        "heartbeat": {"running": False, "interval": 0, "lastSent": {}},
+    }
+
+
+def _channels(service: Service) -> list[str]:
+    """Those with an adapter that chats of ours were heard of through."""
+    return [name for name in registry.NAMES if access.has_wired_chat(service.reader, name)]
+
+
+@endpoint("GET", "/api/logs")
+async def get_logs(service: Service, *, query: Newest) -> Lines:
+    """The newest events as lines. The functions' own logs go to their standard output."""
+    found = history.events(service.reader, before=named_rows.NEWEST, limit=query.limit)
+    return {"lines": [_line(event) for event in reversed(found)]}
+
+
+def _line(event: dict[str, Any]) -> str:
+    at = datetime.fromtimestamp(event["createdAt"] / 1000, UTC).isoformat(timespec="milliseconds")
+    facts = {"message": event["messageId"], "response": event["responseId"], "agent": event["agent"]}
+    told = {**facts, "channel": event["channel"], "reason": event["data"].get("reason")}
+    return " ".join([f"[{at}]", event["type"], *(f"{key}={value}" for key, value in told.items() if value)])
+
+
+@endpoint("GET", "/api/settings")
+async def get_settings(service: Service) -> Settings:
+    """How it is set. Settings come from the environment; agents, teams and schedules have endpoints of their own."""
+    root = service.settings.agents_dir.absolute()
+    every = agents.every(service.reader)
+    default = next((agent.provider for agent in every if agent.is_default), "")
+    return {
+        "workspace": {"path": str(root), "name": root.name},
+        "channels": {"enabled": _channels(service)},
+        "models": {"provider": default},
+        "agents": {agent.id: shown(agent, service.settings) for agent in every},
+        "teams": teams.every(service.reader),
+        "monitoring": {"heartbeat_interval": 0},
+    }
+
+
+ENDPOINTS = (get_status, get_logs, get_settings)

@@ -1,0 +1,138 @@
+"""Teams of agents, and the rooms in which all of a team hear everything."""
+
+from typing import Annotated, ClassVar, Literal
+
+import apsw
+from pydantic import ConfigDict, Field, StringConstraints
+from typing_extensions import TypedDict
+
+from shared.core import clock
+from shared.db.roster import teams
+from shared.db.views import history
+from shared.queue import rooms
+from shared.rest.http.common import DONE, Done, Newest
+from shared.rest.http.endpoint import Body, endpoint
+from shared.rest.http.service import Service
+from shared.roster import agents_and_teams
+from shared.roster.agents_and_teams import known_team
+from shared.routing.addressing import Team as Addressable
+
+
+class Team(TypedDict):
+    """Its members, one of whom is asked when somebody asks the team."""
+
+    name: str
+    agents: list[str]
+    leader_agent: str
+
+
+class Saved(TypedDict):
+    """The team as it is now."""
+
+    ok: Literal[True]
+    team: Team
+
+
+class Line(TypedDict):
+    """What somebody said in the room; ``from_agent`` is ``user`` where that is a person."""
+
+    id: int
+    team_id: str
+    from_agent: str
+    message: str
+    created_at: int
+
+
+class Posted(TypedDict):
+    """The line's id."""
+
+    ok: Literal[True]
+    id: int
+
+
+class TeamChange(Body):
+    """What is not named stays. A new team needs *agents*, and is led by the first of them."""
+
+    model_config = ConfigDict(extra="ignore", json_schema_extra=agents_and_teams.undefaulted)
+
+    name: str = Field(default="", min_length=1, max_length=200)
+    agents: list[str] = Field(default=[], min_length=1, max_length=agents_and_teams.MOST_MEMBERS)
+    leader_agent: str = ""
+
+
+class NewLine(Body):
+    """What a person says."""
+
+    sentences: ClassVar = {"message": "message is required"}
+
+    message: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class After(Newest):
+    """How many; after a line, the next ones, oldest first."""
+
+    since: int = Field(default=0, ge=0, lt=2**63)
+    since_id: int = Field(default=0, ge=0, lt=2**63, description="the same as since")
+
+
+def shown(team: teams.Team) -> Team:
+    """The team as the API shows it."""
+    return {"name": team.name, "agents": list(team.agents), "leader_agent": team.leader}
+
+
+def every(conn: apsw.Connection) -> dict[str, Team]:
+    """All teams, by id."""
+    return {team.id: shown(team) for team in teams.every(conn)}
+
+
+def addressable(conn: apsw.Connection) -> dict[str, Addressable]:
+    """What ``@team`` may name."""
+    return {team.id: Addressable(team.name, team.leader) for team in teams.every(conn)}
+
+
+@endpoint("GET", "/api/teams")
+async def get_teams(service: Service) -> dict[str, Team]:
+    """All teams, by id."""
+    return every(service.reader)
+
+
+@endpoint("GET", "/api/teams/{id}", {404: "there is no such team"})
+async def get_team(service: Service, *, id: str) -> Team:
+    """One team."""
+    return shown(known_team(service.reader, id))
+
+
+@endpoint("PUT", "/api/teams/{id}", {400: "the team can't be so; the sentence says why"})
+async def put_team(service: Service, *, id: str, body: TeamChange) -> Saved:
+    """Make a team, or change what is named of it."""
+    change = body.model_dump(exclude_unset=True)
+    if "leader_agent" in change:
+        change["leader"] = change.pop("leader_agent")
+    team = await service.change(lambda conn: agents_and_teams.save_team(conn, id, change, now_ms=clock.now_ms()))
+    return {"ok": True, "team": shown(team)}
+
+
+@endpoint("DELETE", "/api/teams/{id}", {404: "there is no such team"})
+async def delete_team(service: Service, *, id: str) -> Done:
+    """Forget the team. Its agents stay, and what was said in its room."""
+    await service.change(lambda conn: agents_and_teams.delete_team(conn, id))
+    return DONE
+
+
+@endpoint("GET", "/api/chatroom/{id}", {404: "there is no such team"})
+async def get_room(service: Service, *, id: str, query: After) -> list[Line]:
+    """What was said in the team's room, newest first."""
+    known_team(service.reader, id)
+    return history.room(service.reader, id, after=query.since or query.since_id, limit=query.limit)
+
+
+@endpoint("POST", "/api/chatroom/{id}", {404: "there is no such team"})
+async def post_room(service: Service, *, id: str, body: NewLine) -> Posted:
+    """Say something to all of the team."""
+    line = await service.change(
+        lambda conn: rooms.post(conn, known_team(conn, id), body.message, now_ms=clock.now_ms()), "dispatch"
+    )
+    return {"ok": True, "id": line}
+
+
+ENDPOINTS = (get_teams, get_team, put_team, delete_team, get_room, post_room)

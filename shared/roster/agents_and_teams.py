@@ -1,0 +1,252 @@
+"""The agents and teams that there are: made and changed in one place, whoever asks for it; ``retiring`` lets agents go.
+
+REST, the command line, the operator's file and agents that ask for another agent all come here. What is not named of
+an agent or a team stays as it was. The caller owns the transaction.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+
+import apsw
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.agents import registry as providers
+from shared.core import cron
+from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.db.roster import agents, teams
+from shared.db.roster.agents import Agent
+from shared.db.roster.destinations import slug
+from shared.db.roster.teams import Team
+
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_LONGEST_ID = 64
+_LONGEST_FOLDER = 200
+_LONGEST_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000
+MOST_MEMBERS = 100
+
+
+def undefaulted(schema: dict[str, Any]) -> None:
+    """Take the defaults out of a change's JSON schema: what is not named stays."""
+    for each in schema["properties"].values():
+        each.pop("default", None)
+
+
+class AgentChange(BaseModel):
+    """What an agent is to be. What is not named stays, whatever the defaults here say."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, str_max_length=100_000, json_schema_extra=undefaulted)
+
+    name: str = Field(default="", min_length=1, max_length=200)
+    provider: str = "echo"
+    model: str | None = Field(default=None, max_length=200)
+    instructions: str = ""
+    config: dict[str, Any] = Field(default={})
+    folder: str | None = Field(default=None, description="where it works, below the agents' folder; none: its id")
+    share_folder: bool = Field(default=False, description="the folder may be, or lie in, one that another agent has")
+    concurrency: int = Field(default=1, ge=1, le=1000)
+    timezone: str = "UTC"
+    turn_timeout_ms: int | None = Field(
+        default=None, ge=100, le=_LONGEST_TIMEOUT_MS, description="none: as POSTROOM_TURN_TIMEOUT_MS says"
+    )
+    batch_size: int | None = Field(default=None, ge=1, le=1000, description="none: as POSTROOM_BATCH_SIZE says")
+    default: bool = Field(default=False, description="it answers where nobody is named; exactly one agent does")
+
+
+class TeamChange(BaseModel):
+    """What a team is to be. What is not named stays; a new one needs *agents*, and is led by the first of them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=undefaulted)
+
+    name: str = Field(default="", min_length=1, max_length=200)
+    agents: list[str] = Field(default=[], min_length=1, max_length=MOST_MEMBERS)
+    leader: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The agent as it is now. *is_new*: there was none with this id, not even a retired one."""
+
+    agent: Agent
+    is_new: bool
+
+
+def save_agent(
+    conn: apsw.Connection, agent_id: str, changes: Mapping[str, Any], *, timezone: str = "UTC", now_ms: int
+) -> Saved:
+    """Make the agent, or change what is named of it. A retired one is back, as it was but for the changes.
+
+    Args:
+        changes: fields of :class:`AgentChange`.
+        timezone: where a new agent lives that is told nothing else.
+
+    Raises:
+        ConfigInvalid: it can't be so; says which field, and why.
+        WrongState: the default agent can't stop being it: another one has to begin.
+    """
+    what = f"agent {agent_id!r}"
+    change = _checked(AgentChange, changes, what).model_dump(exclude_unset=True)
+    _check_id(agent_id, "an agent's id")
+    _check_name(what, change)
+    _check_config(what, change)
+    before = agents.find(conn, agent_id)
+    is_there = before is not None and before.retired_at is None
+    is_sharing, is_default = change.pop("share_folder", False), change.pop("default", None)
+    if change.get("folder") is not None:
+        change["folder"] = _folder(agent_id, change["folder"])
+    after = replace(before or Agent(agent_id, agent_id, "echo", None, None, "", {}, 1, timezone, False), **change)
+    if not is_there and teams.get(conn, agent_id) is not None:
+        raise ConfigInvalid(f"{what}: there is a team of this id, and @{agent_id} can't name both; take another id")
+    if not is_there or not {"provider", "config"}.isdisjoint(change):
+        _check_provider(what, after)
+    if not is_there or "timezone" in change:
+        cron.validate("* * * * *", after.timezone)
+    if not is_sharing and (not is_there or "folder" in change):
+        _check_folder_is_free(conn, after)
+    if is_default is False and after.is_default:
+        raise WrongState(f"{what} is the default: make another agent the default in its place")
+    agents.save(conn, after, now_ms=now_ms)
+    if is_default:
+        agents.make_default(conn, agent_id, now_ms=now_ms)
+    saved = agents.get(conn, agent_id)
+    assert saved is not None  # noqa: S101 - it was saved above
+    return Saved(saved, is_new=before is None)
+
+
+def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:
+    """The agent.
+
+    Raises:
+        NotFound: there is none with this id, or it is retired; lists those that there are.
+    """
+    agent = agents.get(conn, agent_id)
+    if agent is None:
+        known = ", ".join(each.id for each in agents.every(conn))
+        raise NotFound(f"agent {agent_id!r} not found; known: {known or 'none'}")
+    return agent
+
+
+def free_id(conn: apsw.Connection, name: str) -> str:
+    """An id that nobody has, made of a name that somebody thought of: ``Code Review`` is ``code-review``."""
+    stem = slug(name)[: _LONGEST_ID - 4].rstrip("-") or "agent"
+    taken = {*agents.RESERVED, *(each.id for each in agents.everybody(conn)), *(each.id for each in teams.every(conn))}
+    number = 1
+    while (found := stem if number == 1 else f"{stem}-{number}") in taken:
+        number += 1
+    return found
+
+
+def save_team(conn: apsw.Connection, team_id: str, changes: Mapping[str, Any], *, now_ms: int) -> Team:
+    """Make the team, or change what is named of it. An agent that is named twice is a member once.
+
+    Args:
+        changes: fields of :class:`TeamChange`.
+
+    Raises:
+        ConfigInvalid: it can't be so; says which field, and why.
+    """
+    what = f"team {team_id!r}"
+    change = _checked(TeamChange, changes, what).model_dump(exclude_unset=True)
+    _check_name(what, change)
+    before = teams.get(conn, team_id)
+    members = tuple(dict.fromkeys(change.get("agents", before.agents if before else ())))
+    if not members:
+        raise ConfigInvalid(f"{what}: agents: a new team needs at least one")
+    leader = change.get("leader", before.leader if before else members[0])
+    if agents.get(conn, team_id) is not None:
+        raise ConfigInvalid(f"{what}: there is an agent {team_id!r}: @{team_id} can't name both; take another id")
+    team = Team(team_id, change.get("name", before.name if before else team_id), leader, members)
+    teams.save(conn, team, now_ms=now_ms)
+    return team
+
+
+def delete_team(conn: apsw.Connection, team_id: str) -> None:
+    """Forget the team. Its agents stay, and what was said in its room.
+
+    Raises:
+        NotFound: there is no such team.
+    """
+    known_team(conn, team_id)
+    teams.delete(conn, team_id)
+
+
+def known_team(conn: apsw.Connection, team_id: str) -> Team:
+    """The team.
+
+    Raises:
+        NotFound: there is none with this id; lists those that there are.
+    """
+    team = teams.get(conn, team_id)
+    if team is None:
+        known = ", ".join(each.id for each in teams.every(conn))
+        raise NotFound(f"team {team_id!r} not found; known: {known or 'none'}")
+    return team
+
+
+Change = TypeVar("Change", bound=BaseModel)
+
+
+def _checked(model: type[Change], changes: Mapping[str, Any], what: str) -> Change:
+    try:
+        return model.model_validate(dict(changes))
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, each['loc']))}: {_sentence(model, each)}" for each in error.errors())
+        raise ConfigInvalid(f"{what}: {'; '.join(problems)}") from None
+
+
+def _sentence(model: type[BaseModel], problem: Any) -> str:
+    if problem["type"] == "extra_forbidden":
+        return f"there is no such setting; known: {', '.join(model.model_fields)}"
+    return str(problem["msg"])
+
+
+def _check_id(id_: str, what: str) -> None:
+    if not _ID.fullmatch(id_):
+        raise ConfigInvalid(f"{what} is 1 to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit")
+
+
+def _check_name(what: str, change: Mapping[str, Any]) -> None:
+    """A name stands in one line with other things, for people and agents to read."""
+    name = change.get("name")
+    if name is not None and (name != name.strip() or not name.isprintable()):
+        raise ConfigInvalid(f"{what}: name: one line that can be seen, without spaces around it")
+
+
+def _check_config(what: str, change: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(change.get("config"), allow_nan=False)
+    except (TypeError, ValueError):
+        raise ConfigInvalid(f"{what}: config: it is kept as JSON, which has no dates, no NaN and no infinity") from None
+
+
+def _check_provider(what: str, agent: Agent) -> None:
+    if agent.provider not in providers.NAMES:
+        known = ", ".join(sorted(providers.NAMES))
+        raise ConfigInvalid(f"{what}: unknown provider {agent.provider!r}; known: {known}")
+    providers.get(agent.provider).check(agent.config)
+
+
+def _folder(agent_id: str, given: str) -> str | None:
+    """The folder as it is stored: in its shortest form, and None where that is the agent's id."""
+    folder = PurePosixPath(given)
+    if not given or given != given.strip() or not given.isprintable() or len(given) > _LONGEST_FOLDER:
+        raise ConfigInvalid(f"agent {agent_id!r}: folder: a path of 1 to {_LONGEST_FOLDER} characters that can be seen")
+    if folder.is_absolute() or ".." in folder.parts or not folder.parts:
+        raise ConfigInvalid(f"agent {agent_id!r}: folder: {given!r} does not lie below the folder of the agents")
+    return None if str(folder) == agent_id else str(folder)
+
+
+def _check_folder_is_free(conn: apsw.Connection, agent: Agent) -> None:
+    """No two agents read and write the same files, unless they are told to."""
+    mine = PurePosixPath(agent.folder or agent.id)
+    for other in agents.everybody(conn):
+        theirs = PurePosixPath(other.folder or other.id)
+        if other.id != agent.id and (mine.is_relative_to(theirs) or theirs.is_relative_to(mine)):
+            gone = ", who is retired and may come back" if other.retired_at is not None else ""
+            raise ConfigInvalid(
+                f"agent {agent.id!r}: folder: {str(mine)!r} and {str(theirs)!r} of agent {other.id!r}{gone} are not "
+                "apart: take another folder, or say share_folder if both are to have the same files"
+            )

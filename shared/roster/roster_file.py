@@ -1,0 +1,212 @@
+"""``postroom.toml``: the agents and teams that a new database begins with, and how a database differs from it later.
+
+::
+
+    default = "assistant"            # who answers where nobody is named; if it is not said, the first agent of the file
+
+    [agents.assistant]               # the table's name is the agent's id; the keys are those of roster.AgentChange
+    provider = "echo"
+    instructions = "Be brief."
+
+    [teams.dev]                      # those of roster.TeamChange
+    leader = "coder"
+    agents = ["coder", "reviewer"]
+
+The file is read when a database has no agent yet, and all of it comes in with one transaction, or nothing does. From
+then on the database is the truth: the file is compared with it, and taken over when somebody says so. It speaks only
+of what it names; a setting that it does not name is not compared.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from shared.core.errors import ConfigInvalid, WrongState
+from shared.db.roster import agents, teams
+from shared.roster import agents_and_teams
+from shared.roster.agents_and_teams import AgentChange, TeamChange
+
+# What an agent's row has; the other fields of a change say how it is to be made, or who is the default.
+AGENT_FIELDS = tuple(name for name in AgentChange.model_fields if name not in ("share_folder", "default"))
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    default: str | None = None
+    agents: dict[str, AgentChange] = {}
+    teams: dict[str, TeamChange] = {}
+
+
+class Roster(NamedTuple):
+    """Who there is: settings by id of the agent or team, and which agent is the default.
+
+    Of a file: what it names, in its order. Of a database: everything.
+    """
+
+    agents: Mapping[str, Mapping[str, Any]]
+    teams: Mapping[str, Mapping[str, Any]]
+    default: str | None
+
+
+class Difference(NamedTuple):
+    """One thing that file and database don't agree about.
+
+    Args:
+        table: where, as the file would say it, such as ``agents.coder``; empty at the top of it.
+        field: which setting; empty where all of the agent or team is in only one of the two.
+        file: its value there; None where the file has nothing.
+        database: its value there; None where the database has nothing.
+    """
+
+    table: str
+    field: str
+    file: Any
+    database: Any
+
+    @property
+    def where(self) -> str:
+        """``agents.coder.model``."""
+        return ".".join(part for part in (self.table, self.field) if part)
+
+
+def read(path: Path) -> Roster:
+    """What the file says.
+
+    Raises:
+        ConfigInvalid: what can't be so, with file, table and key.
+    """
+    try:
+        found = _File.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        raise ConfigInvalid(f"{path} does not exist: write it, or take its name out of POSTROOM_CONFIG") from None
+    except OSError as error:
+        raise ConfigInvalid(f"{path} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigInvalid(f"{path} is not UTF-8, as TOML has to be") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigInvalid(f"{path} is no TOML: {error}") from None
+    except ValidationError as error:
+        raise ConfigInvalid("; ".join(_sentence(path, problem) for problem in error.errors())) from None
+    named = Roster(
+        {id_: _settings(path, id_, agent) for id_, agent in found.agents.items()},
+        {id_: team.model_dump(exclude_unset=True) for id_, team in found.teams.items()},
+        found.default if found.default is not None else next(iter(found.agents), None),
+    )
+    if named.default is not None and named.default not in named.agents:
+        raise ConfigInvalid(f"{path}: default: there is no table [agents.{named.default}]")
+    return named
+
+
+def _settings(path: Path, agent_id: str, agent: AgentChange) -> dict[str, Any]:
+    settings = agent.model_dump(exclude_unset=True)
+    if "default" in settings:
+        raise ConfigInvalid(
+            f'{path}: [agents.{agent_id}] default: say it at the top of the file: default = "{agent_id}"'
+        )
+    try:
+        json.dumps(settings.get("config"))
+    except TypeError:
+        raise ConfigInvalid(
+            f"{path}: [agents.{agent_id}] config: it is kept as JSON, which has no dates: quote them"
+        ) from None
+    return as_stored(agent_id, settings)
+
+
+def as_stored(agent_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """An agent's settings in the words of the database: a folder of its own and no model are None there."""
+    usual = {"folder": agent_id, "model": ""}  # TOML has no word for none
+    return {name: None if value == usual.get(name) else value for name, value in settings.items()}
+
+
+def _sentence(path: Path, problem: ErrorDetails) -> str:
+    """``postroom.toml: [agents.coder] concurrency: Input should be …``."""
+    where, text = problem["loc"], problem["msg"]
+    is_in_table = len(where) > 1
+    table = f" [{'.'.join(map(str, where[:2]))}]" if is_in_table else ""
+    key = ".".join(map(str, where[2 if is_in_table else 0 :]))
+    if problem["type"] == "extra_forbidden":
+        known = (TeamChange if where[0] == "teams" else AgentChange).model_fields
+        names = (
+            (name for name in known if name != "default") if is_in_table else ("default", "[agents.ID]", "[teams.ID]")
+        )
+        text = f"there is no such setting; known: {', '.join(names)}"
+    return f"{path}:{table}{f' {key}' if key else ''}: {text}"
+
+
+def begin(conn: apsw.Connection, path: Path | None, *, timezone: str, now_ms: int) -> None:
+    """Give a database without agents its first ones: those of the file, else one that needs no account.
+
+    Args:
+        path: the file, if there is one.
+        timezone: of the agents that name none.
+
+    Raises:
+        ConfigInvalid: the file is wrong, with table and key; nothing may be committed.
+    """
+    if path is not None:
+        _plant(conn, path, read(path), timezone=timezone, now_ms=now_ms)
+    agents.ensure_default(conn, timezone=timezone, now_ms=now_ms)
+
+
+def _plant(conn: apsw.Connection, path: Path, named: Roster, *, timezone: str, now_ms: int) -> None:
+    for id_, settings in named.agents.items():
+        with _in_table(path, "agent", id_):
+            change = {**settings, "default": True} if id_ == named.default else settings
+            agents_and_teams.save_agent(conn, id_, change, timezone=timezone, now_ms=now_ms)
+    for id_, settings in named.teams.items():
+        with _in_table(path, "team", id_):
+            agents_and_teams.save_team(conn, id_, settings, now_ms=now_ms)
+
+
+@contextmanager
+def _in_table(path: Path, kind: str, id_: str) -> Iterator[None]:
+    """What is refused within is told with its place in the file."""
+    try:
+        yield
+    except (ConfigInvalid, WrongState) as error:
+        reason = str(error).removeprefix(f"{kind} {id_!r}: ")
+        raise ConfigInvalid(f"{path}: [{kind}s.{id_}] {reason}") from None
+
+
+def of_database(conn: apsw.Connection) -> Roster:
+    """Who there is in the database."""
+    default = agents.default(conn)
+    return Roster(
+        {agent.id: {name: getattr(agent, name) for name in AGENT_FIELDS} for agent in agents.every(conn)},
+        {
+            team.id: {"name": team.name, "leader": team.leader, "agents": list(team.agents)}
+            for team in teams.every(conn)
+        },
+        default.id if default else None,
+    )
+
+
+def differences(file: Roster, database: Roster) -> list[Difference]:
+    """What the file says otherwise than the database, and what only the database has; agents before teams."""
+    found = [*_of_kind("agents", file.agents, database.agents), *_of_kind("teams", file.teams, database.teams)]
+    if file.default not in (None, database.default):
+        found.append(Difference("", "default", file.default, database.default))
+    return found
+
+
+def _of_kind(
+    kind: str, file: Mapping[str, Mapping[str, Any]], database: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Difference]:
+    for id_, said in file.items():
+        stored = database.get(id_)
+        if stored is None:
+            yield Difference(f"{kind}.{id_}", "", dict(said), None)
+            continue
+        for name, value in said.items():
+            if name in stored and value != stored[name]:
+                yield Difference(f"{kind}.{id_}", name, value, stored[name])
+    for id_ in sorted(database.keys() - file.keys()):
+        yield Difference(f"{kind}.{id_}", "", None, dict(database[id_]))

@@ -1,0 +1,45 @@
+"""How much one sender, and one chat, may ask of us in a minute: decided on rows, told once a minute."""
+
+from typing import NamedTuple
+
+import apsw
+
+from shared.channels.base import Event
+from shared.core.policy import Policy
+from shared.db.access import rates
+
+
+class Exceeded(NamedTuple):
+    """Too much came. *again_at*: from when on there is room, ms UTC, where that was not told within this minute."""
+
+    whose: str  # 'sender' or 'chat'
+    again_at: int | None
+
+
+def exceeded(
+    conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, counts_chat: bool = True, now_ms: int
+) -> Exceeded | None:
+    """Count the event against its sender and, in a group, its chat; None while both have room. A limit of 0 is none.
+
+    What the sender has no room for is not counted against the chat: one person can't silence a group.
+
+    Args:
+        counts_chat: whether its sender may talk to somebody there; many who may not can't silence it either.
+    """
+    group = event.platform_id if event.is_group and counts_chat else None
+    asked = (("sender", event.sender_id, policy.sender_limit), ("chat", group, policy.chat_limit))
+    for whose, id_, limit in asked:
+        if id_ is not None and limit:
+            key = rates.key(whose, channel, id_)
+            taken = rates.take(conn, key, per_minute=limit, burst=limit, now_ms=now_ms)
+            if not taken.allowed:
+                return Exceeded(whose, taken.again_at if taken.is_first_refusal else None)
+    return None
+
+
+def sentence(exceeded: Exceeded, *, now_ms: int) -> str:
+    """What the person is told."""
+    seconds = max(1, -((now_ms - (exceeded.again_at or now_ms)) // 1000))
+    who = "you have" if exceeded.whose == "sender" else "this chat has"
+    wait = "a second" if seconds == 1 else f"{seconds} seconds"
+    return f"That was more than {who} room for in a minute, and it was not read. Please write again in {wait}."

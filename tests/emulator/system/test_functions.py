@@ -1,0 +1,159 @@
+"""The functions as processes: whatever is under way when the emulator stops, none is left behind."""
+
+import asyncio
+import io
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.base.console import Console
+from emulator.processes.fork_client import Forks
+from emulator.system.functions import Fleet, Function
+from infra.processes import is_alive
+from tests.emulator.harness import ROOT
+
+pytestmark = pytest.mark.e2e
+
+FUNCTION = """
+import asyncio, contextlib, os
+from pathlib import Path
+
+from starlette.responses import PlainTextResponse
+
+from shared import framework
+
+HERE = Path(os.environ["HERE"])
+
+
+@contextlib.asynccontextmanager
+async def lifespan(app):
+    (HERE / "pids" / str(os.getpid())).touch()
+    while (HERE / "opens-never").exists():
+        await asyncio.sleep(0.01)
+    yield {}
+    while (HERE / f"busy-{os.getpid()}").exists():
+        await asyncio.sleep(0.01)
+
+
+@framework.http
+async def NAME(request):
+    return PlainTextResponse("ok")
+"""
+NAMES = ("first", "second")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    name: str
+    timeout_ms: int = 10_000
+
+    @property
+    def source(self) -> str:
+        return f"functions/{self.name}.py"
+
+
+@dataclass
+class Scene:
+    """A fleet of two functions, their folder, and what the console was told."""
+
+    fleet: Fleet
+    folder: Path
+    told: io.StringIO
+
+    @property
+    def pids(self) -> set[int]:
+        """All that ever were."""
+        return {int(path.name) for path in (self.folder / "pids").iterdir()}
+
+    @property
+    def alive(self) -> set[int]:
+        return {pid for pid in self.pids if is_alive(pid)}
+
+    def pid(self, name: str) -> int:
+        current = self.fleet[name].current
+        assert current is not None
+        return current.pid
+
+    def keep_busy(self, pid: int) -> None:
+        """It will not end before it is made to."""
+        (self.folder / f"busy-{pid}").touch()
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(90):
+        while not condition():  # noqa: ASYNC110 - processes set no events
+            await asyncio.sleep(0.01)
+
+
+def play(folder: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
+    """Run *scenario*; its fork server ends after it."""
+    for name in ("functions", "pids"):
+        (folder / name).mkdir()
+    (folder / "functions" / "__init__.py").touch()
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    own = environment | {"HERE": str(folder), "POSTROOM_DB": str(folder / "p.db"), "POSTROOM_RUN_DIR": str(folder)}
+
+    async def run() -> None:
+        told = io.StringIO()
+        forks = Forks(folder, environment, print)
+        await forks.start()
+        try:
+            await forks.renew()
+            fleet = Fleet(forks, Console("json", told))
+            for name in NAMES:
+                (folder / "functions" / f"{name}.py").write_text(FUNCTION.replace("NAME", name))
+                fleet.add(Function(Spec(name), socket.create_server(("127.0.0.1", 0)), own))
+            await scenario(Scene(fleet, folder, told))
+        finally:
+            await forks.stop()
+
+    asyncio.run(run())
+
+
+def test_a_stop_while_a_function_starts_ends_its_process(tmp_path: Path) -> None:
+    """It was nobody's current one, and served until the fork server ended, after the replica's last look."""
+
+    async def scenario(scene: Scene) -> None:
+        (scene.folder / "opens-never").touch()
+        starting = asyncio.create_task(scene.fleet.start(scene.fleet["first"]))
+        await until(lambda: scene.pids)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+
+        await scene.fleet.stop()
+        assert not scene.alive
+
+    play(tmp_path, scenario)
+
+
+def test_a_stop_ends_a_replaced_process_that_is_still_busy(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.fleet.start(scene.fleet["first"])
+        scene.keep_busy(scene.pid("first"))
+        await scene.fleet.reload(["first"], because="test")
+        assert len(scene.alive) == 2
+
+        await scene.fleet.stop()
+        assert not scene.alive
+
+    play(tmp_path, scenario)
+
+
+def test_what_crashed_is_not_started_again_once_the_stop_has_begun(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        for name in NAMES:
+            await scene.fleet.start(scene.fleet[name])
+        scene.keep_busy(scene.pid("second"))
+        os.kill(scene.pid("first"), signal.SIGKILL)
+        await until(lambda: "starting it again" in scene.told.getvalue())
+
+        await scene.fleet.stop()
+        assert len(scene.pids) == 2
+
+    play(tmp_path, scenario)

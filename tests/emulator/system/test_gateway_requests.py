@@ -1,0 +1,40 @@
+"""Requests that no browser sends."""
+
+import asyncio
+
+from aiohttp import web
+
+from tests.emulator.system.test_gateway import behind_gateway
+
+
+def exchange(text: str) -> tuple[str, list[web.Request]]:
+    """The status line of the gateway's answer to *text*, and what reached the function."""
+    reached: list[web.Request] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        reached.append(request)
+        return web.Response()
+
+    async def go() -> str:
+        async with behind_gateway(handler) as (url, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+            writer.write(text.replace("\n", "\r\n").encode())
+            line = (await asyncio.wait_for(reader.readline(), 60)).decode()
+            writer.close()
+            return line.strip()
+
+    return asyncio.run(go()), reached
+
+
+def test_a_request_line_with_a_whole_address_goes_to_the_function_and_nowhere_else() -> None:
+    status, reached = exchange("GET http://evil.example/a%2Fb?q=1 HTTP/1.1\nHost: 127.0.0.1\n\n")
+    assert status == "HTTP/1.1 200 OK"
+    assert [request.raw_path for request in reached] == ["/a%2Fb?q=1"]
+
+
+def test_what_the_connection_header_names_ends_at_the_gateway() -> None:
+    """RFC 9110, 7.6.1."""
+    _, reached = exchange("GET / HTTP/1.1\nHost: 127.0.0.1\nConnection: close, X-Mine\nX-Mine: 1\nX-Yours: 2\n\n")
+    (request,) = reached
+    assert "X-Mine" not in request.headers
+    assert request.headers["X-Yours"] == "2"

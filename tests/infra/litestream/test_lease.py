@@ -1,0 +1,266 @@
+"""One machine at a time holds the lease; who lost it finds out, and writes nothing."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.litestream.lease import Lease, LeaseHeld, LeaseLost, Owner, ttl_from
+from shared.core.errors import ConfigInvalid
+from shared.replica.lease_record import NAME, Place
+from shared.replica.object_store import Changed, FolderStore, Found, Store, open_store
+from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
+from tests.infra.processes import ROOT
+
+PLACE = Place("epoch_x", "epoch_x", "owner_one", 1)
+
+
+class Aged(FolderStore):
+    """A store whose clock is moved by hand."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.older_s = 0.0
+
+    def get(self, name: str) -> Found | None:
+        found = super().get(name)
+        return found and Found(found.body, found.tag, found.age_s + self.older_s)
+
+
+def lease(store: Store, name: str, ttl_ms: int = 60_000) -> Lease:
+    return Lease(store, Owner(f"owner_{name}", f"host-{name}", f"/data/{name}/postroom.db"), ttl_ms)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Aged:
+    return Aged(tmp_path / "replica")
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with s3_server(tmp_path_factory.mktemp("lease") / "s3") as port:
+        yield port
+
+
+def take(one: Lease) -> None:
+    asyncio.run(one.take())
+
+
+def test_a_second_machine_is_told_who_has_it_since_when_and_what_to_do(store: Aged) -> None:
+    take(lease(store, "one"))
+    store.older_s = 20
+    before = store.get(NAME)
+
+    with pytest.raises(LeaseHeld) as refused:
+        take(lease(store, "two"))
+
+    said = str(refused.value)
+    assert "host-one (/data/one/postroom.db, owner_one), since 20" in said
+    assert "renewed its lease 20 s ago" in said
+    assert "try again in 41 s" in said
+    assert "stop it there first" in said
+    assert before is not None
+    assert store.get(NAME).tag == before.tag, "it touched nothing"
+
+
+def test_the_same_owner_takes_it_at_once_and_its_earlier_self_has_lost_it(store: Aged) -> None:
+    first, again = lease(store, "one"), lease(store, "one")
+    take(first)
+    take(again)
+
+    with pytest.raises(LeaseLost, match="host-one"):
+        asyncio.run(first.renew(mark=7))
+    asyncio.run(again.renew(mark=8))
+    assert again.pointer.mark == 8
+
+
+def test_one_that_was_given_back_or_has_run_out_is_free_and_the_place_stays(store: Aged) -> None:
+    one, two, three = (lease(store, name) for name in ("one", "two", "three"))
+    take(one)
+    asyncio.run(one.begin(PLACE, None))
+    asyncio.run(one.release(mark=5))
+    take(two)
+    assert (two.pointer.place, two.pointer.mark, two.pointer.is_released) == (PLACE, 5, False)
+    store.older_s = 60.5
+    with pytest.raises(LeaseHeld):
+        take(three)  # a store that tells times in whole seconds may be one off
+    store.older_s = 61.5
+
+    take(three)
+
+    assert three.pointer.place == PLACE
+    for loser in (one, two):
+        with pytest.raises(LeaseLost):
+            asyncio.run(loser.renew())
+        with pytest.raises(LeaseLost):
+            asyncio.run(loser.begin(Place("mine", "mine", "owner_two", 2), None))
+    assert three.store.get(NAME).body == three.pointer.dump()
+
+
+class Slow(Aged):
+    """Has written before it is asked again, which then finds another tag."""
+
+    def put(self, name: str, body: bytes, *, replacing: str | None) -> str:
+        super().put(name, body, replacing=replacing)
+        return super().put(name, body, replacing=replacing)
+
+
+def test_a_store_that_is_so_slow_that_it_is_asked_twice_is_no_other_machine(tmp_path: Path) -> None:
+    one = lease(Slow(tmp_path / "replica"), "one")
+    take(one)
+    asyncio.run(one.begin(PLACE, None))
+
+    asyncio.run(one.renew(mark=5))
+
+    there = one.store.get(NAME)
+    assert there is not None
+    assert there.body == one.pointer.dump()
+    assert one.pointer.mark == 5
+
+
+def test_one_that_has_run_out_but_that_nobody_took_is_renewed(store: Aged) -> None:
+    """The bucket was away for a while."""
+    one = lease(store, "one")
+    take(one)
+    store.older_s = 3600
+
+    asyncio.run(one.renew(mark=3))
+
+    assert one.pointer.mark == 3
+
+
+def test_a_deleted_one_is_lost(store: Aged, tmp_path: Path) -> None:
+    one = lease(store, "one")
+    take(one)
+    (tmp_path / "replica" / NAME).unlink()
+    with pytest.raises(LeaseLost, match="somebody deleted it"):
+        asyncio.run(one.renew())
+
+
+def test_a_write_whose_answer_did_not_arrive_is_no_loss(store: Aged) -> None:
+    class Deaf(Aged):
+        deaf = True
+
+        def put(self, name: str, body: bytes, *, replacing: str | None) -> str:
+            tag = super().put(name, body, replacing=replacing)
+            if self.deaf:
+                self.deaf = False
+                raise Changed("the client's second attempt met its first")
+            return tag
+
+    deaf = Deaf(store._root)
+    one = lease(deaf, "one")
+    take(one)
+    deaf.deaf = True
+    asyncio.run(one.renew(mark=4))
+    assert one.pointer.mark == 4
+    asyncio.run(one.renew(mark=5))
+
+
+def test_a_check_refuses_before_anything_is_written(store: Aged) -> None:
+    one, two = lease(store, "one"), lease(store, "two")
+    take(one)
+    asyncio.run(one.release())
+    before = store.get(NAME)
+
+    def refuse(_: object) -> None:
+        raise ConfigInvalid("no")
+
+    with pytest.raises(ConfigInvalid):
+        asyncio.run(two.take(refuse))
+    assert store.get(NAME).body == before.body
+
+
+@pytest.mark.parametrize("where", ["folder", "s3"])
+@pytest.mark.parametrize("situation", ["new", "given back"])
+def test_of_many_that_take_it_at_once_exactly_one_succeeds(
+    where: str, situation: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"file://{tmp_path}/replica"
+    if where == "s3":
+        name = f"race-{situation.replace(' ', '-')}"
+        url = f"s3://postroom-replica/{name}?endpoint=http://127.0.0.1:{request.getfixturevalue('port')}"
+    if situation == "given back":
+        first = lease(open_store(url, ENVIRONMENT), "first")
+        take(first)
+        asyncio.run(first.release())
+    takers = [lease(open_store(url, ENVIRONMENT), f"taker{number}") for number in range(8)]
+    together = threading.Barrier(len(takers))
+    outcomes: list[str] = []
+
+    def race(taker: Lease) -> None:
+        together.wait()
+        try:
+            taker._take(lambda _: None)
+            outcomes.append(taker.owner.id)
+        except LeaseHeld:
+            outcomes.append("held")
+
+    threads = [threading.Thread(target=race, args=(taker,)) for taker in takers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    (winner,) = [outcome for outcome in outcomes if outcome != "held"]
+    held = open_store(url, ENVIRONMENT).get(NAME)
+    assert held is not None
+    assert f'"owner": "{winner}"'.encode() in held.body
+
+
+def test_how_long_it_lasts_is_a_setting() -> None:
+    assert ttl_from({}) == 60_000
+    assert ttl_from({"POSTROOM_REPLICA_LEASE": "5s"}) == 5000
+    for wrong in ("500ms", "soon"):
+        with pytest.raises(ConfigInvalid, match="POSTROOM_REPLICA_LEASE"):
+            ttl_from({"POSTROOM_REPLICA_LEASE": wrong})
+
+
+def test_people_can_see_who_has_it_and_where_the_state_is(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/replica"
+    one = lease(open_store(url, {}), "one")
+    take(one)
+    asyncio.run(one.begin(PLACE, None))
+    asyncio.run(one.renew(is_begun=True))
+    shown = subprocess.run(
+        [sys.executable, "-m", "infra.lease"],
+        cwd=ROOT, env={"POSTROOM_REPLICA_URL": url}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert f'"current": "{url}/epoch_x"' in shown.stdout
+    assert '"holder": "host-one' in shown.stdout
+
+
+def test_a_new_place_of_the_same_history_keeps_what_is_known_of_the_file(store: Aged) -> None:
+    one = lease(store, "one")
+    take(one)
+    asyncio.run(one.begin(PLACE, None))
+    asyncio.run(one.begun(PLACE, "epoch_x"))
+    asyncio.run(one.renew(mark=7))
+
+    asyncio.run(one.begin_again())
+
+    there = one.pointer
+    assert there.place.prefix != PLACE.prefix
+    assert (there.place.epoch, there.place.writer, there.mark) == ("epoch_x", "owner_one", 7)
+    assert (there.is_begun, there.earlier) == (False, (PLACE,))
+
+    asyncio.run(one.begun(PLACE, "epoch_x"))
+    assert not one.pointer.is_begun, "that was of the place before"
+    asyncio.run(one.begin_again())
+    assert one.pointer.earlier == (PLACE,), "a place that nothing came to is not remembered"
+
+
+def test_a_history_that_got_its_name_late_is_named_with_its_first_copy(store: Aged) -> None:
+    one = lease(store, "one")
+    take(one)
+    first = Place("epoch_p", None, "owner_one", 1)
+    asyncio.run(one.begin(first, None))
+
+    asyncio.run(one.begun(first, "epoch_of_the_file"))
+
+    assert (one.pointer.place.epoch, one.pointer.is_begun) == ("epoch_of_the_file", True)

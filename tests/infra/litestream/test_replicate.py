@@ -1,0 +1,384 @@
+"""A Litestream that runs is no proof that it replicates."""
+
+import asyncio
+import http.server
+import json
+import os
+import shlex
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+from collections import UserDict
+from collections.abc import Callable, Iterator, KeysView
+from pathlib import Path
+
+import pytest
+
+from infra.litestream import local_state
+from infra.litestream.lease import Lease, owner_of
+from infra.litestream.supervisor import Keeper
+from infra.processes import spawn
+from shared.core.errors import NotReplicated
+from shared.db.engine import meta
+from shared.db.engine.connection import open_connection, rows, transaction
+from shared.replica.object_store import FolderStore
+from shared.replica.sync import sync
+from shared.roster.new_database import prepare_database
+from tests.infra.litestream.test_litestream import command, until
+from tests.infra.processes import ROOT, Process
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+CANT_READ = "sync database: db sync: sync: write ltx from db: read database page 136: EOF"
+
+
+class _Unix(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Iterator[list[tuple[int, str]]]:
+    """What a Litestream on ``tmp_path/litestream.sock`` answers next; 200 when there is nothing left."""
+    queue: list[tuple[int, str]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status, text = queue.pop(0) if queue else (200, '{"txid": 1, "replicated_txid": 1}')
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def address_string(self) -> str:
+            return "unix"
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with _Unix(str(tmp_path / "litestream.sock"), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield queue
+        server.shutdown()
+
+
+def pages_in_file(path: Path) -> int:
+    return path.stat().st_size // 4096
+
+
+class Scripted:
+    """A keeper of a Litestream whose answers are written down; what it told."""
+
+    def __init__(self, database: Path, socket: Path) -> None:
+        self.told: list[str] = []
+        self._database, self._socket = database, socket
+        self._again = asyncio.Event()
+
+    def _tell(self, event: str, **_: object) -> None:
+        self.told.append(event)
+        if event == "replicate.litestream_started":
+            self._again.set()
+
+    def look(self, times: int, says: str = "starting") -> list[str | None]:
+        """Look at a Litestream that says *says* when it starts; return when what is begun anew runs again."""
+        argv = ["sh", "-c", f"echo {shlex.quote(says)}; exec sleep 60"]
+
+        async def look() -> list[str | None]:
+            heard = asyncio.Event()
+            keeper = Keeper(
+                argv, replica=f"file://{self._database.parent}/replica", environment=ENVIRONMENT,
+                database=self._database, control=self._socket, lease=lease_of(self._database),
+                tell=self._tell, on_line=lambda _: heard.set(),
+            )  # fmt: skip
+            keeper._process = await spawn(argv, environment=ENVIRONMENT)
+            keeping = asyncio.create_task(keeper._keep(keeper._process))
+            await asyncio.wait_for(heard.wait(), 60)
+            found = [await keeper.look() for _ in range(times)]
+            if {"replicate.mending", "replicate.doubtful"} & {*self.told}:
+                await asyncio.wait_for(self._again.wait(), 60)
+            keeping.cancel()
+            keeper._process.kill()
+            await keeper._process.wait()
+            return found
+
+        return asyncio.run(look())
+
+
+def lease_of(database: Path) -> Lease:
+    lease = Lease(FolderStore(database.parent / "replica"), owner_of(database.with_name("owner"), database))
+    lease._take(lambda _: None)
+    return lease
+
+
+class CalledOff(UserDict[str, str]):
+    """An environment whose second reader, who starts a Litestream after another, is *called* off in the midst of it."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        super().__init__(ENVIRONMENT)
+        self._call, self._readers = call, 0
+
+    def keys(self) -> KeysView[str]:
+        self._readers += 1
+        if self._readers == 2:
+            self._call()
+        return super().keys()
+
+
+def test_a_stop_while_another_litestream_is_started_ends_that_one_too(tmp_path: Path) -> None:
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+    argv = ["sh", "-c", f"[ -e {tmp_path}/second ] && exec sleep 300; touch {tmp_path}/second; exit 1"]
+
+    async def stopped() -> int:
+        stopping: asyncio.Future[asyncio.Task[int]] = asyncio.get_running_loop().create_future()
+        keeper = Keeper(
+            argv, replica=f"file://{tmp_path}/replica",
+            environment=CalledOff(lambda: stopping.set_result(asyncio.create_task(keeper.stop()))), database=database,
+            control=tmp_path / "litestream.sock", lease=lease_of(database), tell=lambda *_, **__: None,
+        )  # fmt: skip
+        await keeper.start()
+        return await asyncio.wait_for(await asyncio.wait_for(stopping, 60), 60)
+
+    assert asyncio.run(stopped()) == -signal.SIGKILL
+
+
+def test_what_it_cannot_read_is_brought_into_the_file_at_the_second_look(tmp_path: Path, answers: list) -> None:
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+    writer = open_connection(database)  # keeps the WAL alive, as the functions do
+    with transaction(writer):
+        for number in range(300):
+            meta.put(writer, f"key {number}", "x" * 1000)
+    before = pages_in_file(database)
+    keeper = Scripted(database, tmp_path / "litestream.sock")
+
+    answers += [(500, json.dumps({"error": CANT_READ}))] * 3
+    assert CANT_READ in (keeper.look(1)[0] or "")
+    assert pages_in_file(database) == before  # once may be chance
+    keeper.look(2)
+
+    assert pages_in_file(database) > before + 50
+    assert keeper.told == [
+        "replicate.behind", "replicate.behind", "replicate.mending", "replicate.litestream_ended",
+        "replicate.litestream_started",
+    ]  # fmt: skip
+    writer.close()
+
+
+def test_a_replica_that_is_away_is_nothing_to_mend(tmp_path: Path, answers: list) -> None:
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+    writer = open_connection(database)
+    with transaction(writer):
+        meta.put(writer, "key", "x" * 100_000)
+    before = pages_in_file(database)
+    keeper = Scripted(database, tmp_path / "litestream.sock")
+
+    answers += [(500, '{"error": "replica sync: dial tcp: connection refused"}')] * 3
+    keeper.look(4)
+
+    assert pages_in_file(database) == before
+    assert keeper.told == ["replicate.behind", "replicate.caught_up"]
+    writer.close()
+
+
+@pytest.mark.parametrize("says", ["sync error", "disk full while staging ltx file"])
+def test_with_trouble_of_its_own_it_is_killed_and_another_begins_with_a_whole_copy(tmp_path: Path, says: str) -> None:
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+    keeper, note = Scripted(database, tmp_path / "litestream.sock"), local_state.folder(database) / "note"
+    note.parent.mkdir()
+    note.touch()
+
+    keeper.look(0, f'{{"level":"ERROR","msg":"{says}","error":"no space left on device"}}')
+
+    assert not note.exists()
+    assert keeper.told[:3] == [
+        "replicate.doubtful", "replicate.litestream_ended", "replicate.litestream_started",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        '"msg":"monitor error","error":"replica sync: connection refused"',
+        '"msg":"sync error","error":"check database behind replica: get replica position: operation error S3"',
+    ],
+)
+def test_trouble_with_the_replica_is_no_reason_for_a_whole_copy(tmp_path: Path, answers: list, says: str) -> None:
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+    keeper = Scripted(database, tmp_path / "litestream.sock")
+
+    assert keeper.look(1, f'{{"level":"ERROR",{says}}}') == [None]
+
+    assert keeper.told == []
+
+
+class Replicating:
+    """``infra.replicate`` on a folder, and what can be restored from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.database, self.socket = folder / "postroom.db", folder / "litestream.sock"
+        self.environment = {
+            "POSTROOM_DB": str(self.database),
+            "POSTROOM_REPLICA_URL": f"file://{folder}/replica",
+            "POSTROOM_LITESTREAM_SOCKET": str(self.socket),
+        }
+        prepare_database(self.database)
+        self.writer = open_connection(self.database)
+        self.process: Process | None = None
+        self.start()
+
+    def start(self) -> None:
+        if self.process is not None:
+            self.process.close()
+        self.process = Process(sys.executable, *command("litestream")[1:], environment=self.environment)
+        self.sync()
+
+    def sync(self) -> None:
+        until(lambda: synced(self.socket, self.database), "everything in the replica")
+
+    def litestream(self) -> list[int]:
+        return children(self.process.pid)
+
+    @property
+    def place(self) -> str:
+        return json.loads((self.database.parent / "replica" / "lease.json").read_text())["place"]["prefix"]
+
+    def write(self, key: str) -> None:
+        with transaction(self.writer):
+            meta.put(self.writer, key, "x" * 9000)
+
+    def make_the_log_long(self) -> None:
+        for number in range(20):
+            self.write(f"before {number}")
+        self.sync()
+
+    def begin_the_log_anew(self) -> None:
+        """As happens when nobody reads: what was at the end of the log is in the file only."""
+        self.write("at the end of the old log")
+        rows(self.writer, "PRAGMA wal_checkpoint(PASSIVE)")
+        self.write("at the beginning of the new one")
+
+    def restored(self) -> list[tuple]:
+        self.sync()
+        copy = self.database.with_name("copy.db")
+        done = subprocess.run(
+            [sys.executable, "-m", "infra.restore", "--output", copy],
+            cwd=ROOT, env=ENVIRONMENT | self.environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        conn = open_connection(copy, readonly=True)
+        found = rows(conn, "SELECT * FROM meta ORDER BY key")
+        conn.close()
+        return found
+
+    def live(self) -> list[tuple]:
+        return rows(self.writer, "SELECT * FROM meta ORDER BY key")
+
+    def close(self) -> None:
+        self.process.close()
+        self.writer.close()
+
+
+@pytest.fixture
+def replicating(tmp_path: Path) -> Iterator[Replicating]:
+    found = Replicating(tmp_path)
+    yield found
+    found.close()
+
+
+def test_litestream_killed_is_followed_by_another_in_a_place_of_its_own(replicating: Replicating) -> None:
+    replicating.make_the_log_long()
+    first, (child,) = replicating.place, replicating.litestream()
+    os.kill(child, signal.SIGKILL)
+    replicating.process.wait_for("replicate.litestream_ended")
+    replicating.begin_the_log_anew()
+    until(lambda: [pid for pid in replicating.litestream() if pid != child], "another Litestream")
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.place != first
+
+
+def test_all_killed_at_once_is_followed_by_a_whole_copy_too(replicating: Replicating) -> None:
+    replicating.make_the_log_long()
+    first = replicating.place
+    for pid in (*replicating.litestream(), replicating.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    replicating.process.end()
+    replicating.begin_the_log_anew()
+    replicating.start()
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.place != first
+
+
+def test_a_stop_in_good_order_beside_a_writer_is_followed_by_a_whole_copy(replicating: Replicating) -> None:
+    replicating.make_the_log_long()
+    first = replicating.place
+    assert replicating.process.stop(signal.SIGTERM)[0] == 0
+    replicating.begin_the_log_anew()
+    replicating.start()
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.place != first
+
+
+def test_another_is_started_when_the_bucket_is_back(replicating: Replicating, tmp_path: Path) -> None:
+    replicating.sync()
+    (child,) = replicating.litestream()
+    (tmp_path / "replica").rename(tmp_path / "away")
+    (tmp_path / "replica").touch()
+    os.kill(child, signal.SIGKILL)
+    assert replicating.process is not None
+    replicating.process.wait_for("replicate.waiting")
+    replicating.write("meanwhile")
+    (tmp_path / "replica").unlink()
+    (tmp_path / "away").rename(tmp_path / "replica")
+
+    assert replicating.restored() == replicating.live()
+
+
+@pytest.mark.parametrize("kilobytes", [1, 100])
+def test_after_a_stop_of_everything_in_good_order_it_goes_on_in_the_same_place(
+    replicating: Replicating, kilobytes: int
+) -> None:
+    replicating.make_the_log_long()
+    first = replicating.place
+    replicating.writer.close()
+    assert replicating.process.stop(signal.SIGTERM)[0] == 0
+    replicating.writer = open_connection(replicating.database)
+    for number in range(kilobytes):  # a log that is shorter than the old one, or longer
+        with transaction(replicating.writer):
+            meta.put(replicating.writer, f"meanwhile {number}", "y" * 1000)
+    replicating.start()
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.place == first
+
+
+def synced(socket: Path, database: Path) -> bool:
+    """Whether Litestream says that all is in the replica."""
+    try:
+        asyncio.run(sync(socket, database, 2.0))
+    except NotReplicated:
+        return False
+    return True
+
+
+def children(pid: int) -> list[int]:
+    """The processes whose parent is *pid*."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def test_without_its_settings_it_says_which_is_missing() -> None:
+    process = Process(sys.executable, "-m", "infra.replicate", environment={"POSTROOM_DB": "x.db"})
+    try:
+        (refused,) = process.wait_for("replicate.refused")
+        assert "POSTROOM_REPLICA_URL is not set" in refused["reason"]
+        assert process.end() == 78
+    finally:
+        process.close()

@@ -1,0 +1,452 @@
+"""A missing file comes back whole, or nothing starts; a file goes on only when it is certain that it is the newest."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from infra.litestream import local_state
+from infra.litestream.lease import Lease, LeaseHeld, Owner, owner_of
+from infra.litestream.prepare import Ready, Step, check_file, decide, prepare
+from infra.litestream.restore_command import Facts, FileRefused, ReplicaRefused, facts_of, program
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.queue import events
+from shared.replica import lease_record
+from shared.replica.lease_record import Place, Pointer
+from shared.replica.object_store import FolderStore, StoreUnreachable, open_store
+from shared.roster.new_database import prepare_database
+from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
+from tests.infra.processes import ROOT
+
+NOW = 1_700_000_000_000
+LEGACY = Place("", None, "", 0)
+
+
+class Machine:
+    """A folder with a database, and an owner of its own."""
+
+    def __init__(self, folder: Path, url: str, ttl_ms: int = 60_000) -> None:
+        folder.mkdir(exist_ok=True)
+        self.database, self.url, self.ttl_ms = folder / "postroom.db", url, ttl_ms
+        self.lease = self.new_lease()
+
+    def new_lease(self) -> Lease:
+        owner = owner_of(self.database.with_name("owner"), self.database)
+        return Lease(open_store(self.url, ENVIRONMENT), owner, self.ttl_ms)
+
+    def start(self, **options: object) -> Ready:
+        """As a process does that starts: with a lease that was not taken yet."""
+        self.lease = self.new_lease()
+        return asyncio.run(prepare(self.database, self.url, self.lease, ENVIRONMENT, limit_s=30, **options))
+
+    def work(self, ready: Ready, count: int) -> None:
+        """Make the database if there is none, add events, replicate them, and note that."""
+        prepare_database(self.database)
+        conn = open_connection(self.database)
+        with transaction(conn):
+            for _ in range(count):
+                events.append(conn, "message_queued", now_ms=NOW)
+        conn.close()
+        command = [program(), "replicate", "-once", str(self.database), ready.url]
+        subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True)
+        facts, place = facts_of(self.database), self.lease.pointer.place
+        named = Place(place.prefix, place.epoch or facts.epoch, place.writer, place.began_at)
+        asyncio.run(self.lease.renew(mark=facts.mark, is_begun=True, place=named))
+
+    def stop(self) -> None:
+        """In good order."""
+        local_state.vouch(self.database)
+        self.crash()
+
+    def crash(self) -> None:
+        """In mid-work; the lease is ours all the same, so it is given back here."""
+        asyncio.run(self.lease.release())
+
+    @property
+    def facts(self) -> tuple[str | None, int]:
+        found = facts_of(self.database)
+        return found.epoch, found.mark
+
+    def lose_file(self) -> None:
+        for path in self.database.parent.glob("postroom.db*"):
+            path.unlink()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/replica"
+
+
+@pytest.fixture
+def one(tmp_path: Path, url: str) -> Machine:
+    """A machine that has replicated three events, and was stopped."""
+    machine = Machine(tmp_path / "one", url)
+    machine.work(machine.start(), 3)
+    machine.stop()
+    return machine
+
+
+def test_a_first_start_has_nothing_to_restore_and_a_prefix_of_its_own(tmp_path: Path, url: str) -> None:
+    machine = Machine(tmp_path / "one", url)
+
+    ready = machine.start()
+
+    assert ready.step is Step.FIRST
+    assert ready.url == f"{url}/{machine.lease.pointer.place.prefix}"
+    assert not machine.database.exists()
+    assert machine.start().url == ready.url, "a second look before the database is there changes nothing"
+    prepare_database(machine.database)
+    assert (machine.start().step, machine.start().url) == (Step.CONTINUE, ready.url)
+
+
+def test_a_restart_goes_on_in_the_same_place(one: Machine) -> None:
+    place = one.lease.pointer.place
+
+    ready = one.start()
+
+    assert (ready.step, one.lease.pointer.place) == (Step.CONTINUE, place)
+    assert place.epoch == one.facts[0]
+
+
+def test_after_an_end_in_mid_work_the_same_history_goes_on_in_a_new_place(one: Machine) -> None:
+    one.work(one.start(), 1)
+    before = one.lease.pointer.place
+    local_state.open_again(one.database)
+    one.crash()
+
+    ready = one.start()
+
+    after = one.lease.pointer
+    assert (ready.step, ready.url) == (Step.AGAIN, f"{one.url}/{after.place.prefix}")
+    assert (after.place.epoch, after.mark) == (before.epoch, 4) == one.facts
+    assert (after.earlier, after.is_begun) == ((before,), False)
+    assert local_state.position(one.database) is None, "Litestream begins with a whole copy"
+    assert (one.start().step, one.lease.pointer.place) == (Step.CONTINUE, after.place), "nothing came there yet"
+    local_state.open_again(one.database)
+    assert one.start().step is Step.AGAIN, "now something may have"
+    assert one.lease.pointer.earlier == (before,)
+
+
+def test_an_older_copy_is_refused_also_after_a_move_within_its_epoch(one: Machine, tmp_path: Path) -> None:
+    shutil.copy(one.database, tmp_path / "old.db")
+    one.work(one.start(), 1)
+    local_state.open_again(one.database)
+    assert one.start().step is Step.AGAIN
+    one.crash()
+    shutil.copy(tmp_path / "old.db", one.database)
+
+    with pytest.raises(FileRefused, match="older copy"):
+        one.start()
+
+
+def test_a_lost_file_comes_back_and_what_follows_is_a_new_epoch(one: Machine) -> None:
+    before = one.lease.pointer.place
+    one.lose_file()
+    (one.database.parent / "postroom.db-wal").write_bytes(b"committed in another history")
+
+    ready = one.start()
+
+    after = one.lease.pointer.place
+    assert ready.step is Step.RESTORE
+    assert ready.txid
+    assert one.facts == (after.epoch, 3)
+    assert after.prefix == after.epoch != before.epoch
+    assert one.lease.pointer.earlier == (before,)
+    assert lease_record.locate(one.lease.store, one.lease.pointer) == before, "until the new one has a copy"
+    one.work(ready, 1)
+    assert lease_record.locate(one.lease.store, one.lease.pointer) == one.lease.pointer.place
+    one.stop()
+    assert one.start().step is Step.CONTINUE
+
+
+def test_a_start_that_ended_in_the_middle_of_a_restore_is_made_good_by_the_next(one: Machine) -> None:
+    before = one.lease.pointer.place
+    one.lose_file()
+    one.start()
+    one.lose_file()  # as if it had ended before the file was in its place
+
+    ready = one.start()
+
+    assert ready.step is Step.RESTORE
+    assert one.facts == (one.lease.pointer.place.epoch, 3)
+    assert one.lease.pointer.earlier == (before,), "the place that nothing came to is forgotten"
+
+
+def test_a_file_without_a_byte_is_no_database(one: Machine) -> None:
+    one.lose_file()
+    one.database.touch()
+
+    assert one.start().step is Step.RESTORE
+    assert one.facts[1] == 3
+
+
+def test_another_machine_restores_and_the_first_one_s_file_is_refused_afterwards(
+    one: Machine, tmp_path: Path, url: str
+) -> None:
+    two = Machine(tmp_path / "two", url)
+    two.work(two.start(), 2)
+    two.stop()
+    there, before = two.lease.pointer, one.database.read_bytes()
+
+    with pytest.raises(FileRefused, match="another machine took over"):
+        one.start()
+
+    assert one.database.read_bytes() == before
+    assert lease_record.read(FolderStore(tmp_path / "replica")) == there, "refused before anything was written"
+    assert two.facts[1] == 5
+
+
+@pytest.mark.parametrize("leaves_notes", [True, False])
+def test_an_older_copy_of_the_file_is_noticed(one: Machine, tmp_path: Path, leaves_notes: bool) -> None:
+    """Its epoch is right, but events are missing that were replicated."""
+    shutil.copy(one.database, tmp_path / "older.db")
+    one.work(one.start(), 2)
+    one.stop()
+    one.lose_file()
+    shutil.copy(tmp_path / "older.db", one.database)
+    if not leaves_notes:
+        shutil.rmtree(one.database.with_name(".postroom.db-litestream"))
+
+    with pytest.raises(FileRefused, match=r"an older copy .* newest event is 3, and .* already replicated event 5"):
+        one.start()
+
+    one.lose_file()
+    one.start()
+    assert one.facts[1] == 5
+
+
+def test_an_older_folder_is_compared_where_the_lease_does_not_tell(one: Machine, tmp_path: Path) -> None:
+    """Events that came after the last renewal: Litestream's files tell what the mark does not."""
+    shutil.copytree(one.database.parent, tmp_path / "older")
+    mark = one.lease.pointer.mark
+    one.work(one.start(), 2)
+    asyncio.run(one.lease.renew(mark=mark, is_released=True))
+    shutil.rmtree(one.database.parent)
+    shutil.copytree(tmp_path / "older", one.database.parent)
+
+    with pytest.raises(FileRefused, match=r"not the newest state: .* up to event 3, the replica .* up to event 5"):
+        one.start()
+
+
+def test_the_file_can_be_declared_right(one: Machine, tmp_path: Path, url: str) -> None:
+    two = Machine(tmp_path / "two", url)
+    two.work(two.start(), 2)
+    two.stop()
+
+    ready = one.start(keep_file=True)
+
+    assert ready.step is Step.BEGIN
+    assert one.facts == (one.lease.pointer.place.epoch, 3)
+    assert one.lease.pointer.earlier[-1] == two.lease.pointer.place, "what only the replica has stays in its prefix"
+
+
+def test_a_file_that_was_moved_to_another_machine_goes_on_in_a_new_epoch(one: Machine, tmp_path: Path) -> None:
+    one.database.parent.rename(tmp_path / "moved")
+    shutil.copytree(tmp_path / "moved", tmp_path / "copied")
+    copied = Machine(tmp_path / "copied", one.url)
+
+    ready = copied.start()
+
+    assert copied.lease.owner.id != one.lease.owner.id, "a copy of the owner's file is another owner"
+    assert ready.step is Step.BEGIN
+    assert copied.facts == (copied.lease.pointer.place.epoch, 3)
+    assert local_state.position(copied.database) is None, "Litestream begins with a whole copy"
+
+
+def test_a_replica_from_before_there_were_epochs_moves_to_one(tmp_path: Path, url: str) -> None:
+    old = Machine(tmp_path / "old", url)
+    prepare_database(old.database)
+    subprocess.run([program(), "replicate", "-once", str(old.database), url], env=ENVIRONMENT, check=True)
+    epoch = old.facts[0]
+
+    ready = Machine(tmp_path / "new", url).start()
+    asyncio.run(Machine(tmp_path / "new", url).lease.take())  # the same owner, at once
+    with pytest.raises(LeaseHeld):
+        old.start()
+
+    assert ready.step is Step.RESTORE
+    fresh = Machine(tmp_path / "new", url)
+    assert fresh.facts[0] != epoch
+    assert ready.url == f"{url}/{fresh.facts[0]}"
+
+
+def test_with_its_file_an_old_replica_is_compared_and_moves_too(tmp_path: Path, url: str) -> None:
+    old = Machine(tmp_path / "old", url)
+    prepare_database(old.database)
+    subprocess.run([program(), "replicate", "-once", str(old.database), url], env=ENVIRONMENT, check=True)
+
+    ready = old.start()
+
+    assert ready.step is Step.BEGIN
+    assert old.lease.pointer.earlier == (LEGACY,)
+    assert ready.url == f"{url}/{old.facts[0]}"
+
+
+def test_an_emptied_bucket_begins_anew_from_the_file(one: Machine, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "replica")
+    ready = one.start()
+    assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
+    one.work(ready, 1)
+    one.stop()
+    shutil.rmtree(tmp_path / "replica" / one.lease.pointer.place.prefix)  # but not the lease
+    ready = one.start()
+    assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
+
+
+def test_a_replica_without_its_beginning_starts_nothing_empty(one: Machine, tmp_path: Path) -> None:
+    one.work(one.start(), 1)
+    one.stop()
+    one.lose_file()
+    for path in (tmp_path / "replica").rglob("*0000000000000001-*.ltx"):
+        path.unlink()
+    assert list((tmp_path / "replica").rglob("*.ltx")), "something is left of it"
+
+    with pytest.raises(ReplicaRefused, match=r"can't be restored"):
+        one.start()
+
+    assert not one.database.exists()
+    assert lease_record.read(one.lease.store).is_released, "and holds up nobody"
+
+
+def test_an_older_copy_of_the_file_is_refused_also_where_its_own_place_never_began() -> None:
+    there = Pointer(
+        "us", "tag", "host", "/data/postroom.db", 0, 0, 0, False, Place("epoch_2", "epoch_1", "us", 1), False, 900, ()
+    )
+    check_file(Facts("epoch_1", 900), there, us="us")
+    with pytest.raises(FileRefused, match="its newest event is 5"):
+        check_file(Facts("epoch_1", 5), there, us="us")
+
+
+class CutOff(FolderStore):
+    """The second write arrives and its answer does not, and then nothing does."""
+
+    writes = 0
+
+    def put(self, name: str, body: bytes, *, replacing: str | None) -> str:
+        self.writes += 1
+        tag = super().put(name, body, replacing=replacing) if self.writes <= 2 else ""
+        if self.writes >= 2:
+            raise StoreUnreachable("no answer")
+        return tag
+
+
+def test_a_first_place_that_was_named_without_an_answer_does_not_refuse_its_own_file(tmp_path: Path, url: str) -> None:
+    """So does a kill between the two: the pointer has the new epoch, and the file the one that it was made with."""
+    machine, other = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
+    for each in (machine, other):
+        prepare_database(each.database)
+    lease = Lease(CutOff(tmp_path / "replica"), owner_of(tmp_path / "one" / "owner", machine.database), ttl_ms=1)
+    with pytest.raises(StoreUnreachable):
+        asyncio.run(prepare(machine.database, url, lease, ENVIRONMENT, limit_s=30))
+    named = lease_record.read(lease.store)
+    assert named.place.epoch not in (None, machine.facts[0])
+
+    os.utime(tmp_path / "replica" / lease_record.NAME, (0, 0))
+    with pytest.raises(FileRefused, match="went on with epoch"):
+        other.start()
+    ready = machine.start()
+
+    assert ready.step is Step.BEGIN
+    assert machine.lease.pointer.place.epoch == machine.facts[0] != named.place.epoch
+    machine.work(ready, 1)
+    machine.stop()
+    assert machine.start().step is Step.CONTINUE
+
+
+def test_litestream_alone_does_not_restore(one: Machine) -> None:
+    """The functions may be running beside it already."""
+    one.lose_file()
+    with pytest.raises(FileRefused, match=r"run `python -m infra.restore`"):
+        one.start(may_restore=False)
+
+
+def test_a_file_that_is_no_database_is_told_as_one_sentence(one: Machine) -> None:
+    one.database.write_bytes(b"no database " * 500)
+    with pytest.raises(FileRefused, match=r"is not a database that SQLite can read .* Move it away, and keep it"):
+        one.start()
+
+
+@pytest.mark.e2e
+def test_in_a_bucket_it_is_the_same(tmp_path: Path) -> None:
+    with s3_server(tmp_path / "s3") as port:
+        machine = Machine(tmp_path / "one", f"s3://postroom-replica/db?endpoint=http://127.0.0.1:{port}")
+        machine.work(machine.start(), 3)
+        machine.stop()
+        assert machine.start().step is Step.CONTINUE
+        machine.lose_file()
+        ready = machine.start()
+        assert ready.step is Step.RESTORE
+        assert ready.url == f"s3://postroom-replica/db/{machine.facts[0]}?endpoint=http://127.0.0.1:{port}"
+        machine.work(ready, 1)
+        machine.stop()
+        assert machine.start().step is Step.CONTINUE
+
+
+HERE = Place("epoch_2", "epoch_2", "us", 2)
+BEFORE = Place("epoch_1", "epoch_1", "them", 1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "current", "place", "is_begun", "is_certain", "step"),
+    [
+        ("epoch_2", HERE, HERE, True, True, Step.CONTINUE),
+        ("epoch_2", HERE, HERE, True, False, Step.COMPARE),
+        ("epoch_2", HERE, HERE, False, True, Step.CONTINUE),  # sent, and not noted
+        ("epoch_2", BEFORE, HERE, False, False, Step.CONTINUE),  # named, and nothing sent
+        ("epoch_1", BEFORE, HERE, False, False, Step.COMPARE),  # the file does not know of it yet
+        ("epoch_1", BEFORE, BEFORE, True, True, Step.COMPARE),  # another's
+        ("epoch_2", None, HERE, True, False, Step.BEGIN),  # the bucket was emptied
+        ("epoch_1", LEGACY, LEGACY, False, True, Step.COMPARE),
+    ],
+)
+def test_how_a_file_goes_on(
+    epoch: str, current: Place | None, place: Place, is_begun: bool, is_certain: bool, step: Step
+) -> None:
+    there = Pointer("us", "t", "h", "d", 0, 0, 0, False, place, is_begun, 0, (BEFORE,))
+    assert decide(Facts(epoch, 5), there, current, us="us", is_certain=is_certain) is step
+
+
+def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, tmp_path: Path) -> None:
+    def run(*options: str, **environment: str) -> tuple[int, dict[str, str]]:
+        done = subprocess.run(
+            [sys.executable, "-m", "infra.restore", *options],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], "POSTROOM_REPLICA_URL": one.url, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
+
+    new = str(tmp_path / "two" / "postroom.db")
+    assert run()[0] == 78
+    one.start()
+    code, said = run(POSTROOM_DB=new)
+    assert (code, "another machine replicates" in said["reason"]) == (73, True)
+    assert not Path(new).exists()
+    code, said = run("--output", str(tmp_path / "copy.db"))
+    assert (code, said["event"]) == (0, "restore.copied")
+    assert facts_of(tmp_path / "copy.db").mark == 3
+    one.ttl_ms = 1500
+    held_at = time.monotonic()
+    one.start()
+    code, said = run("--wait", "60s", POSTROOM_DB=new)
+    assert (code, said["step"]) == (0, "restore")
+    assert time.monotonic() - held_at > 1.5
+    code, said = run(POSTROOM_DB=str(one.database))
+    assert code == 73, "the new one holds it"
+
+
+def test_an_owner_is_one_over_restarts(tmp_path: Path) -> None:
+    first = owner_of(tmp_path / "owner", tmp_path / "x.db")
+    assert owner_of(tmp_path / "owner", tmp_path / "x.db") == first
+    assert isinstance(first, Owner)
+    (tmp_path / "owner").write_text("{}")
+    assert owner_of(tmp_path / "owner", tmp_path / "x.db").id != first.id

@@ -1,0 +1,297 @@
+"""Litestream's yes is acknowledged only while ``lease.json`` says that restores look where it has replicated to."""
+
+import asyncio
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.litestream.lease import Lease, LeaseLost, Owner
+from infra.litestream.restore_command import facts_of
+from infra.litestream.supervisor import Keeper
+from shared.core.errors import NotReplicated
+from shared.core.settings import Settings
+from shared.replica import sync_permit
+from shared.replica.lease_record import Place
+from shared.replica.object_store import FolderStore, StoreUnreachable, open_store
+from shared.replica.sync import Replication
+from shared.roster.new_database import prepare_database
+from tests.e2e.crash.test_s3 import ERROR, XML, Faulty, _Proxied
+from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
+from tests.infra.litestream.test_replicate import synced
+from tests.infra.litestream.test_two_machines import Machine, began, machines, until  # noqa: F401 - one is a fixture
+
+PLACE = Place("epoch_x", "epoch_x", "owner_one", 1)
+
+
+class Holding(Faulty):
+    """A proxy before S3 that may hold back, or refuse, what is written to ``lease.json``; the rest passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.RequestHandlerClass = _Held
+        self.holds: Callable[[dict[str, object]], bool] = lambda there: False
+        self.refuses = False
+        self.held = threading.Event()
+        self.goes_on = threading.Event()
+
+
+class _Held(_Proxied):
+    server: Holding
+
+    def handle_any(self) -> None:
+        if self.command != "PUT" or not self.path.partition("?")[0].endswith("/lease.json"):
+            super().handle_any()
+            return
+        body = self._body()
+        if self.server.refuses:
+            self._answer(503, XML, ERROR)
+            return
+        if self.server.holds(json.loads(body)):
+            self.server.held.set()
+            self.server.goes_on.wait()
+            self.close_connection = True  # it never came to the store
+            return
+        self._done("well", *self._pass_on(body))
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[Holding]:
+    with s3_server(tmp_path / "s3") as port:
+        holding = Holding()
+        holding.target = port
+        yield holding
+        holding.goes_on.set()
+        holding.shutdown()
+        holding.server_close()
+
+
+@pytest.fixture
+def url(proxy: Holding) -> str:
+    return f"s3://postroom-replica/db?endpoint=http://127.0.0.1:{proxy.server_port}"
+
+
+def socket_of(machine: Machine) -> Path:
+    return Path(machine.environment["POSTROOM_LITESTREAM_SOCKET"])
+
+
+def is_acknowledged(machine: Machine) -> bool:
+    """Whether ingest, waiting for the replica, may say 2xx for what is in the database."""
+
+    async def confirm() -> bool:
+        settings = {"db": machine.database, "litestream_socket": socket_of(machine), "durability": "replicated"}
+        replication = Replication(Settings.model_construct(**settings), ())
+        try:
+            await replication.confirm("api")
+        except NotReplicated:
+            return False
+        finally:
+            await replication.close()
+        return True
+
+    return asyncio.run(confirm())
+
+
+def acknowledge(machine: Machine, rows: int) -> None:
+    """Start it, and have it acknowledge its first rows."""
+    machine.restore()
+    machine.replicate()
+    machine.write(rows)
+    until("the acknowledgement", lambda: is_acknowledged(machine))
+
+
+def litestream_says_yes(machine: Machine) -> bool:
+    return synced(socket_of(machine), machine.database)
+
+
+@pytest.mark.e2e
+def test_nothing_is_acknowledged_before_the_lease_says_that_the_first_place_has_begun(
+    machines: tuple[Machine, Machine],  # noqa: F811
+    proxy: Holding,
+) -> None:
+    one, _ = machines
+    proxy.holds = lambda there: there["is_begun"] is True
+    one.restore()
+    one.replicate()
+    one.write(1)
+    assert proxy.held.wait(20)
+    until("Litestream's yes", lambda: litestream_says_yes(one))
+
+    assert not is_acknowledged(one)
+
+    proxy.holds = lambda there: False
+    proxy.goes_on.set()
+    until("the acknowledgement", lambda: is_acknowledged(one))
+
+
+@pytest.mark.e2e
+def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_entry_of_the_new_place(
+    machines: tuple[Machine, Machine],  # noqa: F811
+    proxy: Holding,
+    url: str,
+) -> None:
+    one, two = machines
+    acknowledge(one, 3)
+    first = began(open_store(url, ENVIRONMENT)).place
+
+    proxy.holds = lambda there: there["is_begun"] is True and there["place"]["prefix"] != first.prefix
+    os.kill(one.litestream(), signal.SIGKILL)
+    one.keeper.wait_for("replicate.litestream_started")
+    assert proxy.held.wait(20)
+    one.write(2)
+    until("Litestream's yes", lambda: litestream_says_yes(one))
+    assert not is_acknowledged(one)
+
+    one.keeper.close()
+    proxy.holds = lambda there: False
+    proxy.goes_on.set()
+    assert two.restore("--wait", "15s")[0] == 0
+    assert facts_of(two.database).mark == 5, "a restore in that moment looks in the new place"
+
+
+@pytest.mark.e2e
+def test_a_keeper_that_is_frozen_until_another_machine_takes_over_lets_nothing_be_acknowledged(
+    machines: tuple[Machine, Machine],  # noqa: F811
+) -> None:
+    """Litestream goes on below it, in a place that the other machine has restored before."""
+    one, two = machines
+    acknowledge(one, 3)
+
+    os.kill(one.keeper.pid, signal.SIGSTOP)
+    assert two.restore("--wait", "15s")[0] == 0
+    one.write(2)
+    until("Litestream's yes", lambda: litestream_says_yes(one))
+    assert facts_of(two.database).mark == 3
+
+    assert not is_acknowledged(one)
+    os.kill(one.keeper.pid, signal.SIGCONT)
+    assert one.keeper.end() == 73
+    assert not is_acknowledged(one)
+
+
+@pytest.mark.e2e
+def test_while_the_lease_can_not_be_renewed_and_has_run_out_nothing_is_acknowledged(
+    machines: tuple[Machine, Machine],  # noqa: F811
+    proxy: Holding,
+) -> None:
+    one, _ = machines
+    acknowledge(one, 1)
+
+    proxy.refuses = True
+    until("the end of acknowledgements", lambda: not is_acknowledged(one))
+    assert litestream_says_yes(one)
+
+    proxy.refuses = False
+    until("the acknowledgement", lambda: is_acknowledged(one))
+    assert one.keeper.events("replicate.litestream_ended") == []
+    assert one.keeper.stop(signal.SIGTERM)[0] == 0
+    assert not sync_permit.is_given(socket_of(one)), "the lease was given back"
+
+
+class Away(FolderStore):
+    """Takes its time to write, or does not."""
+
+    is_away = False
+
+    def put(self, name: str, body: bytes, *, replacing: str | None) -> str:
+        if self.is_away:
+            raise StoreUnreachable("away")
+        time.sleep(0.05)
+        return super().put(name, body, replacing=replacing)
+
+
+def test_the_lease_is_ours_for_its_time_from_before_it_was_written(tmp_path: Path) -> None:
+    store = Away(tmp_path / "replica")
+    one, other = (Lease(store, Owner("owner_one", "host", "/data/postroom.db"), 60_000) for _ in range(2))
+
+    before = sync_permit.now_s()
+    asyncio.run(one.take())
+    assert before + 60 <= one.until_s < sync_permit.now_s() + 59.96
+
+    store.is_away = True
+    renewed = one.until_s
+    with pytest.raises(StoreUnreachable):
+        asyncio.run(one.renew())
+    assert one.until_s == renewed
+    store.is_away = False
+    asyncio.run(one.renew())
+    assert one.until_s > renewed + 0.04
+
+    renewed = one.until_s
+    asyncio.run(other.take())
+    with pytest.raises(LeaseLost):
+        asyncio.run(one.renew())
+    assert one.until_s == renewed
+    asyncio.run(other.release())
+    assert other.until_s == 0
+
+
+SCRIPT = 'read -r said < "$0"; echo "$said"; test "$said" = "an end" || exec sleep 60'
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('{"msg":"sync error"}', [("replicate.doubtful", True), ("replicate.litestream_ended", False)]),
+        ("an end", [("replicate.litestream_ended", True)]),  # nobody answers any more
+    ],
+)
+def test_the_permit_ends_with_doubt_or_at_the_latest_before_another_litestream_and_is_given_when_that_has_begun(
+    tmp_path: Path, said: str, told: list[tuple[str, bool]]
+) -> None:
+    database, control, pipe = tmp_path / "postroom.db", tmp_path / "l.sock", tmp_path / "pipe"
+    prepare_database(database)
+    os.mkfifo(pipe)
+    found: list[tuple[str, bool]] = []
+
+    async def go() -> None:
+        lease = Lease(FolderStore(tmp_path / "replica"), Owner("owner_one", "host", str(database)), 60_000)
+        await lease.take()
+        await lease.begin(PLACE, None)
+        again = asyncio.Event()
+
+        def tell(event: str, **_: object) -> None:
+            if event == "replicate.litestream_ended":
+                keeper._permit()  # the lease is renewed at any moment
+            found.append((event, sync_permit.is_given(control)))
+            if event == "replicate.litestream_started":
+                again.set()
+
+        keeper = Keeper(
+            ["sh", "-c", SCRIPT, str(pipe)],
+            replica=f"file://{tmp_path}/replica",
+            environment={"PATH": os.environ["PATH"]},
+            database=database,
+            control=control,
+            lease=lease,
+            tell=tell,
+            on_line=lambda _: None,
+        )
+        await keeper.start()
+        assert not sync_permit.is_given(control), "it has no whole copy yet"
+        await lease.begun(PLACE, "epoch_x")
+        assert await keeper._renew() is None
+        assert sync_permit.is_given(control)
+        (tmp_path / "l.sock.tmp").mkdir()
+        assert "nobody here can be told that it is ours" in (await keeper._renew() or "")
+        (tmp_path / "l.sock.tmp").rmdir()
+        saying = asyncio.create_task(asyncio.to_thread(pipe.write_text, f"{said}\n"))
+        await asyncio.wait_for(again.wait(), 20)
+        await saying
+        assert await keeper._renew() is None
+        assert not sync_permit.is_given(control), "the new place has no whole copy yet"
+        await lease.begun(lease.pointer.place, "epoch_x")
+        assert await keeper._renew() is None
+        assert sync_permit.is_given(control)
+        await keeper.stop()
+        assert not sync_permit.is_given(control)
+
+    asyncio.run(go())
+    assert found == [*told, ("replicate.litestream_started", False)]

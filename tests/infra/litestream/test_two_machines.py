@@ -1,0 +1,298 @@
+"""Two machines on one bucket, as real processes: never two histories in one prefix, whoever believes what."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.litestream.restore_command import facts_of
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.queue import events
+from shared.replica import lease_record
+from shared.replica.object_store import Store, open_store
+from shared.roster.new_database import prepare_database
+from spark_jobs import replicas
+from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
+from tests.infra.processes import ROOT, Process
+
+pytestmark = pytest.mark.e2e
+
+NOW = 1_700_000_000_000
+LEASE_S = 5  # longer than a busy machine lets its holder wait
+LATER = timedelta(seconds=1.1)
+PATIENCE_S = 60.0
+
+
+def until(what: str, look: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := look()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+    return found
+
+
+class Machine:
+    """``infra.restore`` and then ``infra.replicate``, in a folder of its own."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        folder.mkdir()
+        self.database, self.url = folder / "postroom.db", url
+        self.environment = {
+            **ENVIRONMENT,
+            "POSTROOM_DB": str(self.database),
+            "POSTROOM_REPLICA_URL": url,
+            "POSTROOM_LITESTREAM_SOCKET": str(folder / "litestream.sock"),
+            "POSTROOM_REPLICA_LEASE": f"{LEASE_S}s",
+        }
+        self.keeper: Process | None = None
+
+    def restore(self, *options: str) -> tuple[int, dict[str, Any]]:
+        """The exit code, and the last thing it said."""
+        done = subprocess.run(
+            [sys.executable, "-m", "infra.restore", *options],
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+    def replicate(self) -> Process:
+        prepare_database(self.database)
+        if self.keeper is not None:
+            self.keeper.close()
+        self.keeper = Process(sys.executable, "-m", "infra.replicate", environment=self.environment)
+        self.keeper.wait_for("replicate.started")
+        return self.keeper
+
+    def write(self, count: int) -> None:
+        conn = open_connection(self.database)
+        with transaction(conn):
+            for _ in range(count):
+                events.append(conn, "message_queued", now_ms=NOW)
+        conn.close()
+
+    @property
+    def epoch(self) -> str | None:
+        return facts_of(self.database).epoch
+
+    def litestream(self) -> int:
+        assert self.keeper is not None
+        (child,) = Path(f"/proc/{self.keeper.pid}/task/{self.keeper.pid}/children").read_text().split()
+        return int(child)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with s3_server(tmp_path / "s3") as port:
+        yield f"s3://postroom-replica/db?endpoint=http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def machines(tmp_path: Path, url: str) -> Iterator[tuple[Machine, Machine]]:
+    one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
+    yield one, two
+    for machine in (one, two):
+        if machine.keeper is not None:
+            machine.keeper.close()
+
+
+def marks(url: str, store: Store, cache: Path) -> tuple[str, int]:
+    """What a reader finds: the epoch, and the newest event."""
+    pin, path = replicas.pinned(url, cache_dir=cache)
+    there = lease_record.read(store)
+    assert there is not None
+    return pin.epoch, facts_of_copy(path)
+
+
+def facts_of_copy(path: Path) -> int:
+    import apsw
+
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    newest = apsw.Connection(f"file:{path}?immutable=1", flags=flags).execute("SELECT max(id) FROM events").get
+    return int(newest or 0)
+
+
+def began(store: Store) -> lease_record.Pointer:
+    """The pointer, when its place has a copy."""
+
+    def look() -> lease_record.Pointer | None:
+        there = lease_record.read(store)
+        return there if there and there.is_begun else None
+
+    found: lease_record.Pointer = until("the place to have a copy", look)
+    return found
+
+
+def test_a_second_machine_is_refused_takes_over_when_the_lease_has_run_out_and_the_first_is_fenced(
+    machines: tuple[Machine, Machine], url: str, tmp_path: Path
+) -> None:
+    one, two = machines
+    store, cache = open_store(url, ENVIRONMENT), tmp_path / "cache"
+    assert one.restore()[1]["step"] == "first"
+    one.replicate()
+    one.write(3)
+    first = began(store).place
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (first.prefix, 3))
+
+    code, said = two.restore()
+    assert code == 73
+    assert "another machine replicates to this replica" in said["reason"]
+    assert not two.database.exists()
+    assert lease_record.read(store).owner == first.writer
+
+    os.kill(one.keeper.pid, signal.SIGSTOP)  # it can't renew, and Litestream goes on below it
+    code, said = two.restore("--wait", "60s")
+    assert (code, said["step"]) == (0, "restore")
+    assert marks(url, store, cache) == (first.prefix, 3), "the state is the old one until the new has a copy"
+    one.write(5)
+    two.replicate()
+    two.write(1)
+    second = began(store).place
+    assert second.prefix == second.epoch == two.epoch != first.epoch
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.prefix, 4))
+
+    child = one.litestream()
+    os.kill(one.keeper.pid, signal.SIGCONT)
+    (fenced,) = one.keeper.wait_for("replicate.fenced")
+    assert f"{two.database}" in fenced["reason"]
+    assert one.keeper.end() == 73
+    assert not Path(f"/proc/{child}").exists(), "Litestream is gone with it"
+    two.write(1)
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.prefix, 5))
+
+    # The first one's file is another history now, also when the second one has stopped.
+    assert one.restore()[0] == 73
+    assert two.keeper.stop(signal.SIGTERM)[0] == 0
+    code, said = one.restore()
+    assert code == 65
+    assert "another machine took over" in said["reason"]
+    assert "--keep-file" in said["to_go_on_from_the_file"]
+    assert marks(url, store, cache) == (second.prefix, 5)
+    shutil.rmtree(one.database.parent)
+    one.database.parent.mkdir()
+    assert one.restore()[1]["step"] == "restore"
+    assert facts_of(one.database).mark == 5
+
+
+def test_after_kill_9_of_everything_the_same_machine_waits_for_nothing(
+    machines: tuple[Machine, Machine], url: str
+) -> None:
+    one, _ = machines
+    one.environment["POSTROOM_REPLICA_LEASE"] = "10m"
+    one.restore()
+    one.replicate()
+    one.write(2)
+    place = began(open_store(url, ENVIRONMENT)).place
+    child = one.litestream()
+    one.keeper.close()
+    until("the end of Litestream", lambda: not Path(f"/proc/{child}").exists())
+
+    assert one.restore()[1]["step"] == "again"
+    one.replicate()
+
+    there = began(open_store(url, ENVIRONMENT))
+    assert there.place.prefix != place.prefix, "a whole copy, for what was sent last may lack something"
+    assert (there.place.epoch, there.earlier) == (place.epoch, (place,)), "of the same history"
+
+
+def test_a_second_keeper_on_one_machine_is_refused(machines: tuple[Machine, Machine], url: str) -> None:
+    one, _ = machines
+    one.restore()
+    one.replicate()
+    began(open_store(url, ENVIRONMENT))
+    second = Process(sys.executable, "-m", "infra.replicate", environment=one.environment)
+    try:
+        (refused,) = second.wait_for("replicate.refused")
+        assert "another process of this machine" in refused["reason"]
+        assert second.end() == 73
+    finally:
+        second.close()
+    assert one.keeper.stop(signal.SIGTERM)[0] == 0
+
+
+@pytest.mark.long
+def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
+    machines: tuple[Machine, Machine], url: str, tmp_path: Path
+) -> None:
+    one, two = machines
+    store, cache = open_store(url, ENVIRONMENT), tmp_path / "cache"
+    one.restore()
+    one.replicate()
+    one.write(3)
+    first = began(store).place
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (first.prefix, 3))
+    old = replicas.resolve(url)
+    assert one.keeper.stop(signal.SIGTERM)[0] == 0
+    last = datetime.fromisoformat(old.timestamp)
+    until(
+        "two epochs that lie seconds apart, for stores tell times in whole ones",
+        lambda: datetime.now(UTC) > last + timedelta(seconds=4),
+    )
+    assert two.restore()[1]["step"] == "restore"
+    two.replicate()
+    two.write(1)
+    second = began(store).place
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.prefix, 4))
+
+    pin = replicas.resolve(url, timestamp="2999-01-01")
+    assert pin.epoch == second.prefix
+    assert replicas.Pin.at(url, pin.position) == pin
+    assert pin.source.startswith(f"s3://postroom-replica/db/{second.prefix}?")
+    assert facts_of_copy(replicas.ensure_local(old, cache)) == 3, "a pin stays, whoever went on"
+    assert replicas.resolve(old.source).txid == old.txid, "a prefix is an URL too"
+    between = datetime.fromtimestamp((second.began_at - 1) / 1000, UTC)
+    assert replicas.resolve(url, timestamp=between).epoch == first.prefix
+    early = replace(second, began_at=second.began_at - 2000)  # its first copy took two seconds
+    assert two.keeper.stop(signal.SIGTERM)[0] == 0
+    written = store.get(lease_record.NAME)
+    assert written is not None
+    store.put(lease_record.NAME, replace(began(store), place=early).dump(), replacing=written.tag)
+    at_once = datetime.fromtimestamp((early.began_at + 1) / 1000, UTC)
+    assert replicas.resolve(url, timestamp=at_once).epoch == first.prefix, "the new one had nothing yet"
+
+
+@pytest.mark.long
+def test_an_earlier_moment_can_be_gone_on_from(machines: tuple[Machine, Machine], url: str, tmp_path: Path) -> None:
+    """As infra/README.md has it: look at a copy, declare it right, have it replicated; then others restore that."""
+    one, two = machines
+    store = open_store(url, ENVIRONMENT)
+    one.restore()
+    one.replicate()
+    one.write(3)
+    first = began(store).place
+    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.prefix, 3))
+    assert one.keeper.stop(signal.SIGTERM)[0] == 0
+    instant = datetime.now(UTC) + timedelta(seconds=1)
+    until(
+        "two epochs that lie seconds apart, for stores tell times in whole ones",
+        lambda: datetime.now(UTC) > instant + LATER,
+    )
+    one.restore()
+    one.replicate()
+    one.write(2)
+    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.prefix, 5))
+    one.keeper.stop(signal.SIGTERM)
+
+    before = tmp_path / "two" / "postroom.db"
+    code, said = two.restore("--timestamp", instant.isoformat(), "--output", str(before))
+    assert code == 0, said
+    assert facts_of(before).mark == 3
+    assert two.restore()[0] == 65, "an older copy"
+    assert two.restore("--keep-file")[1]["step"] == "begin"
+    two.replicate().wait_for("replicate.begun")
+    assert two.keeper.stop(signal.SIGINT)[0] == 0
+    shutil.rmtree(one.database.parent)
+    one.database.parent.mkdir()
+    assert one.restore()[1]["step"] == "restore"
+    assert facts_of(one.database).mark == 3
+    there = lease_record.read(store)
+    assert there.place.prefix == one.epoch
+    assert there.earlier[0] == first, "the history that was left stays"

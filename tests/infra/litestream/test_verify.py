@@ -1,0 +1,393 @@
+"""A restore is the only proof of what is in the bucket: it is made, and compared row by row."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from infra.litestream.prepare import prepare
+from infra.litestream.replicate import CONFIG_FILE
+from infra.litestream.restore import own_lease
+from infra.litestream.restore_command import environment_for, program
+from infra.litestream.supervisor import Keeper
+from infra.litestream.verify import NotVerified, clear, every_ms_from, said_in, verify
+from shared.core.errors import ConfigInvalid
+from shared.db.engine import meta
+from shared.db.engine.connection import rows, scalar, transaction
+from shared.db.engine.lock import WorkerLock
+from shared.replica import sync_permit
+from shared.replica.sync import sync
+from tests.emulator.harness import descendants, wait_gone, wait_until
+from tests.infra.litestream.test_checkpoints import MORE_THAN_LITESTREAM_LEAVES, Running, grow
+from tests.infra.litestream.test_litestream import command
+from tests.infra.processes import Process, python
+from tests.support import make_agent
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+PATIENCE_S = 60.0
+TOO_BUSY = "Litestream does not answer (TimeoutError)"
+SNAPSHOT = '"msg":"snapshot complete"'
+WRITER = """
+import sys
+from pathlib import Path
+from shared.db import meta
+from shared.db.connection import open_connection, rows, transaction
+
+conn = open_connection(Path(sys.argv[1]))
+number = 0
+while True:
+    number += 1
+    with transaction(conn):
+        meta.put(conn, "written", str(number))
+        rows(conn, "INSERT INTO events (type, data, created_at) VALUES ('x', '{}', 1)")
+"""
+
+
+@pytest.fixture
+def running(conn: apsw.Connection, db: Path, tmp_path: Path) -> Iterator[Running]:
+    found = Running(tmp_path, db)
+    try:
+        found.begin(conn)
+        # One that is made later would have in it what is lost before that.
+        wait_until(lambda: any(SNAPSHOT in line for line in found.keeper.out), what="its first snapshot")
+        yield found
+    finally:
+        found.keeper.close()
+
+
+def settings_of(folder: Path, db: Path) -> dict[str, str]:
+    return {
+        "POSTROOM_DB": str(db),
+        "POSTROOM_REPLICA_URL": f"file://{folder}/replica",
+        "POSTROOM_LITESTREAM_SOCKET": str(folder / "litestream.sock"),
+    }
+
+
+def verified(environment: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    """The program's exit code and the one line that it says, as soon as a busy Litestream answers in time."""
+    for _ in range(10):
+        process = python("-m", "infra.verify", environment=environment)
+        try:
+            code = process.end()
+            assert process.err == []
+            (line,) = process.out
+        finally:
+            process.close()
+        if TOO_BUSY not in line:
+            break
+    return code, json.loads(line)
+
+
+def lose_a_row(conn: apsw.Connection, litestream: int, socket: Path) -> None:
+    """As a shell does that checkpoints: what Litestream had not read is moved, and the log begins anew over it.
+
+    That succeeds when Litestream's own last checkpoint was part of a request, and not of its own round.
+    """
+    db = Path(conn.filename)
+    for _ in range(100):
+        for size in (MORE_THAN_LITESTREAM_LEAVES, 1000, 1000, 1000):
+            grow(conn, size)
+            asyncio.run(sync(socket, db, PATIENCE_S))
+        os.kill(litestream, signal.SIGSTOP)
+        grow(conn, MORE_THAN_LITESTREAM_LEAVES)
+        make_agent(conn, "lost")
+        stranger = apsw.Connection(str(db))
+        ((_, written, moved),) = rows(stranger, "PRAGMA wal_checkpoint(PASSIVE)")
+        if moved == written:
+            with transaction(conn):
+                meta.put(conn, "heartbeat_at", "1")
+        stranger.close()
+        os.kill(litestream, signal.SIGCONT)
+        if moved == written:
+            return
+        with transaction(conn):
+            rows(conn, "DELETE FROM agents WHERE id = 'lost'")
+    pytest.fail("Litestream keeps its read transaction")
+
+
+def leftovers(folder: Path) -> list[Path]:
+    return list(folder.glob("*.verifying"))
+
+
+# -- by hand
+
+
+def test_beside_a_writer_at_full_speed_they_are_equal_and_nothing_is_left(running, conn, db, tmp_path):
+    writer = python("-c", WRITER, str(db), environment={})
+    try:
+        before = int(wait_until(lambda: meta.get(conn, "written"), what="the first row"))
+        found = [verified(running.environment) for _ in range(3)]
+        after = int(meta.get(conn, "written") or 0)
+    finally:
+        writer.close()
+
+    assert [(code, said["event"]) for code, said in found] == [(0, "verify.equal")] * 3, found
+    assert after > before
+    told = found[0][1]
+    tables = scalar(conn, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB '_litestream*'")
+    assert told["tables"] == tables + 1
+    assert told["replica"] == running.keeper.events("replicate.started")[0]["replica"]
+    assert told["rows"] >= before
+    assert told["bytes"] >= db.stat().st_size // 2
+    assert leftovers(tmp_path) == []
+
+
+def test_a_commit_that_the_replica_lost_is_found_in_its_table(running, conn, tmp_path):
+    lose_a_row(conn, running.pid, Path(running.environment["POSTROOM_LITESTREAM_SOCKET"]))
+
+    code, said = verified(running.environment)
+
+    agents = scalar(conn, "SELECT count(*) FROM agents")
+    assert (code, said["event"], said["level"]) == (65, "verify.differs", "error")
+    assert {"table": "agents", "here": agents, "there": agents - 1} in said["differences"]
+    assert leftovers(tmp_path) == []
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def damage(file: Path) -> None:
+    body = bytearray(file.read_bytes())
+    body[len(body) // 2] ^= 255
+    file.write_bytes(body)
+
+
+@pytest.mark.parametrize("harm", [remove, damage])
+def test_a_replica_that_does_not_restore_differs(running, conn, tmp_path, harm):
+    for _ in range(10):  # Litestream may mend it meanwhile, when a round of its own makes fewer files of many
+        grow(conn, 1000)
+        running.sync()
+        (levels,) = tmp_path.glob("replica/*/ltx/0")
+        harm(sorted(levels.iterdir())[-2])
+        for snapshot in tmp_path.glob("replica/*/ltx/[1-9]/*"):
+            snapshot.unlink()
+        code, said = verified(running.environment)
+        if code != 0:
+            break
+
+    assert (code, said["event"]) == (65, "verify.differs")
+    assert "restore" in said["damage"]
+    assert "differences" not in said
+    assert leftovers(tmp_path) == []
+
+
+def refused(running: Running, **more: Any) -> str:
+    """Why nothing was compared."""
+    told = running.environment
+    with pytest.raises(NotVerified) as error:
+        verify(
+            Path(told["POSTROOM_DB"]), told["POSTROOM_REPLICA_URL"], Path(told["POSTROOM_LITESTREAM_SOCKET"]),
+            ENVIRONMENT, **more,
+        )  # fmt: skip
+    return str(error.value)
+
+
+def test_where_there_is_no_room_nothing_is_restored_and_it_says_how_much_is_missing(running, db, tmp_path):
+    pages = scalar(apsw.Connection(str(db)), "PRAGMA page_count")
+    missing = -(-(pages * 4096 + 256 * 1024 * 1024 - 1_000_000) // 1_000_000)
+    assert refused(running, free=lambda _: 1_000_000).endswith(f"{missing} MB are missing")
+    assert leftovers(tmp_path) == []
+
+
+def test_while_another_comparison_is_at_work_there_is_none(running, db, tmp_path):
+    right = WorkerLock(db, "verify")
+    assert right.try_acquire()
+    (its := tmp_path / "p.db.verifying").mkdir()
+    assert refused(running) == "another comparison is at work"
+    right.release()
+    assert its.exists()
+
+
+def test_what_a_comparison_that_was_killed_has_left_is_removed_by_the_next(running, tmp_path):
+    (tmp_path / "p.db.verifying").mkdir()
+    (tmp_path / "p.db.verifying" / "restored.db.tmp").touch()
+    assert verified(running.environment)[0] == 0
+    assert leftovers(tmp_path) == []
+
+
+def test_litestream_that_does_not_answer_is_no_difference(running):
+    running.freeze()
+    assert refused(running, patience_s=0.5) == TOO_BUSY
+
+
+def test_a_place_that_nobody_vouches_for_is_not_compared(running):
+    running.keeper.signal(signal.SIGSTOP)
+    sync_permit.withdraw(Path(running.environment["POSTROOM_LITESTREAM_SOCKET"]))
+    assert refused(running) == "the replica has no whole copy yet, or its lease has run out"
+
+
+def test_a_place_that_is_left_meanwhile_is_no_difference(running, tmp_path):
+    def move(_: Path) -> int:
+        os.kill(running.pid, signal.SIGKILL)
+        running.keeper.wait_for("replicate.begun", 2)
+        return 1 << 50
+
+    assert refused(running, free=move) == "Litestream began a new place meanwhile: try again"
+    assert leftovers(tmp_path) == []
+
+
+def test_a_difference_that_a_second_comparison_does_not_find_is_none(running, conn, tmp_path):
+    make_agent(conn, "kept")
+    running.sync()
+    (levels,) = tmp_path.glob("replica/*/ltx/0")
+    newest, aside = max(levels.iterdir()), tmp_path / "aside"
+    calls = []
+
+    def stumble(_: Path) -> int:
+        calls.append(newest.rename(aside) if not calls else aside.rename(newest))
+        return 1 << 50
+
+    told = running.environment
+    found = verify(
+        Path(told["POSTROOM_DB"]), told["POSTROOM_REPLICA_URL"], Path(told["POSTROOM_LITESTREAM_SOCKET"]),
+        ENVIRONMENT, free=stumble,
+    )  # fmt: skip
+    assert (len(calls), found.is_equal, found.damage) == (2, True, None)
+
+
+def test_a_bucket_that_is_away_is_no_difference(running, tmp_path):
+    (tmp_path / "replica").rename(tmp_path / "away")
+    (tmp_path / "replica").touch()
+    code, said = verified(running.environment)
+    assert (code, said["event"], said["level"]) == (69, "verify.not_verified", "warning")
+
+
+def test_without_litestream_or_a_database_nothing_is_compared(db, tmp_path):
+    found = [verified(settings_of(tmp_path, file)) for file in (db, tmp_path / "none.db")]
+    assert [(code, said["event"]) for code, said in found] == [(69, "verify.not_verified")] * 2
+    assert found[1][1]["reason"] == f"there is no database {tmp_path / 'none.db'}"
+
+
+def test_without_its_settings_it_says_which_is_missing(db):
+    code, said = verified({"POSTROOM_DB": str(db)})
+    assert (code, said["event"]) == (78, "verify.refused")
+    assert "POSTROOM_REPLICA_URL is not set" in said["reason"]
+
+
+# -- by the keeper
+
+
+def keeper_of(
+    folder: Path, db: Path, tell: Callable[..., None], on_line: Callable[[str], None] = lambda _: None
+) -> Keeper:
+    told = settings_of(folder, db)
+    return Keeper(
+        [program(), "replicate", "-config", CONFIG_FILE],
+        replica=told["POSTROOM_REPLICA_URL"],
+        environment=environment_for(ENVIRONMENT | told),
+        database=db,
+        control=Path(told["POSTROOM_LITESTREAM_SOCKET"]),
+        lease=own_lease(db, told["POSTROOM_REPLICA_URL"]),
+        tell=tell,
+        on_line=on_line,
+    )
+
+
+def test_where_they_differ_the_keeper_has_another_begin_with_a_whole_copy(conn, db, tmp_path):
+    told: list[tuple[str, dict[str, Any]]] = []
+
+    def events(name: str) -> list[dict[str, Any]]:
+        return [facts for event, facts in told if event == name]
+
+    async def settled(keeper: Keeper) -> bool:
+        """As soon as a busy Litestream answers in time."""
+        before = len(events("replicate.differs"))
+        for _ in range(10):
+            if await keeper.verify() or len(events("replicate.differs")) > before:
+                break
+        return len(events("replicate.differs")) == before
+
+    def wait_for(name: str, times: int) -> None:
+        wait_until(lambda: len(events(name)) >= times, what=name)
+
+    async def scenario() -> None:
+        keeper = keeper_of(
+            tmp_path, db, lambda event, **facts: told.append((event, facts)), lambda line: told.append((line, {}))
+        )
+        await prepare(db, f"file://{tmp_path}/replica", keeper.lease, ENVIRONMENT)
+        await keeper.start()
+        try:
+            await asyncio.to_thread(wait_for, "replicate.begun", 1)
+            await asyncio.to_thread(wait_until, lambda: any(SNAPSHOT in event for event, _ in told), what="a snapshot")
+            first = keeper.place
+            await asyncio.to_thread(lose_a_row, conn, keeper.pid, keeper.control)
+
+            assert not await settled(keeper)
+            assert not sync_permit.is_given(keeper.control)
+            (differs,) = events("replicate.differs")
+            assert "agents" in [each["table"] for each in differs["differences"]]
+
+            await asyncio.to_thread(wait_for, "replicate.begun", 2)
+            assert keeper.place != first
+            assert await settled(keeper)
+            assert [facts["replica"] for facts in events("replicate.verified")] == [keeper.place]
+        finally:
+            await keeper.stop()
+
+    asyncio.run(scenario())
+
+
+def test_the_keeper_compares_by_itself_and_a_stop_in_the_midst_leaves_nothing(conn, db, tmp_path):
+    grow(conn, 30_000_000)  # so that a restore takes a moment
+    environment = settings_of(tmp_path, db) | {"POSTROOM_REPLICA_VERIFY": "1ms"}
+    keeper = Process(sys.executable, *command("litestream")[1:], environment=environment)
+    try:
+        keeper.wait_for("replicate.verified", 2)
+        wait_until(lambda: leftovers(tmp_path), what="a restore")
+        pids = descendants(keeper.pid)
+        assert keeper.stop(signal.SIGTERM)[0] == 0
+        wait_gone(pids)
+        assert {line["event"] for line in map(json.loads, keeper.out) if line.get("level") == "error"} == set()
+    finally:
+        keeper.close()
+    assert leftovers(tmp_path) == []
+
+
+def test_that_nothing_could_be_compared_is_told_once_until_the_reason_is_another(db, tmp_path):
+    told: list[dict[str, Any]] = []
+
+    async def scenario() -> None:
+        keeper = keeper_of(tmp_path, db, lambda event, **facts: told.append({"event": event, **facts}))
+        assert not await keeper.verify()
+        assert not await keeper.verify()
+        db.unlink()
+        assert not await keeper.verify()
+
+    asyncio.run(scenario())
+    assert {line["event"] for line in told} == {"replicate.not_verified"}
+    assert [line["reason"] for line in told] == ["the replica has no whole copy yet", f"there is no database {db}"]
+
+
+def test_where_nothing_can_be_removed_nobody_is_brought_down(tmp_path):
+    clear(tmp_path / "none" / "p.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_line_of_ours_is_a_reason():
+    line = json.dumps({"event": "verify.differs", "level": "error", "rows": 1})
+    assert said_in(f"a warning\n{line}\n") == ("verify.differs", {"rows": 1})
+    assert said_in('{"event": "verify.refused", "reason": "why"}') == ("verify.not_verified", {"reason": "why"})
+    killed = {"reason": "it ended before it had compared: Traceback\n  7"}
+    assert said_in("Traceback\n  7") == ("verify.not_verified", killed)
+    assert said_in("")[0] == "verify.not_verified"
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [(None, 86_400_000), ("", 86_400_000), ("0", 0), ("48h", 172_800_000), ("30m", 1_800_000)]
+)
+def test_how_often_is_a_duration(text, ms):
+    assert every_ms_from({} if text is None else {"POSTROOM_REPLICA_VERIFY": text}) == ms
+
+
+@pytest.mark.parametrize("text", ["daily", "h", "0h", "-1h", "1.5h", "24"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ConfigInvalid, match=r"POSTROOM_REPLICA_VERIFY: .* is neither 0"):
+        every_ms_from({"POSTROOM_REPLICA_VERIFY": text})

@@ -1,0 +1,110 @@
+import pytest
+
+from shared.access import cards
+from shared.channels.discord.channel import Discord, DiscordSettings
+from shared.channels.telegram.channel import Telegram, TelegramSettings
+from shared.db.access.approvals import Approval
+from tests.support import NOW
+
+TELEGRAM = Telegram(TelegramSettings(bot_token="1:a", webhook_secret="x"))
+DISCORD = Discord(DiscordSettings(public_key="0" * 64, application_id="1", bot_token="a.b.c"))
+RIGHT_TO_LEFT = "\u202e"
+
+
+def asked(title="telegram 5 (Ana) wants to talk", **fields):
+    values = {"id": 1, "approval_id": "approval_0000000a", "kind": "sender", "payload": {}, "title": title}
+    values |= {"expires_at": NOW, "created_at": NOW, "updated_at": NOW, "status": "pending", **fields}
+    return Approval(**{**dict.fromkeys(Approval._fields), **values})
+
+
+def plain(markdown):
+    """What a person sees of it on Telegram."""
+    return "\n".join(part.text for part in TELEGRAM.render(markdown))
+
+
+HOSTILE = [
+    "*bold* _it_ `code` ~~gone~~ [link](http://evil) ![i](http://evil) <b>&amp;</b>",
+    "# heading",
+    "1. one",
+    "- one",
+    "> quoted",
+    "``` fence",
+    "| a | b |",
+    "\\*",
+    "@everyone <@5> <#6>",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markup_of_others_is_shown_as_they_wrote_it_and_does_nothing(text):
+    assert plain(cards.escape(text)) == text
+    (part,) = TELEGRAM.render(cards.escape(text))
+    assert part.html is not None
+    assert not set("<>") & set(part.html.replace("&lt;", "").replace("&gt;", ""))
+
+
+@pytest.mark.parametrize("text", ["plain", "` ``` ```` `", "a\n```\n**b**", "~~~"])
+def test_a_block_can_not_be_ended_from_within(text):
+    for channel in (TELEGRAM, DISCORD):
+        (part,) = channel.render(f"{cards.block(text)}\n\nours")
+        assert part.text.endswith("ours")
+    assert plain(cards.block(text) + "\n\nours") == f"{text}\n\nours"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one\ntwo\r\n\tthree", "one two three"),
+        (f"a{RIGHT_TO_LEFT}b", "a b"),
+        ("zero\u200bwidth\u2028line", "zero width line"),
+        ("x" * 12, "xxxxxxxxxx… (+2 characters)"),
+        ("  ", ""),
+    ],
+)
+def test_a_line_has_nothing_that_is_not_seen_and_says_what_is_cut(text, shown):
+    assert cards.line(text, 10 if set(text) == {"x"} else 300) == shown
+
+
+def test_every_argument_is_shown_on_its_own_line_with_nothing_invisible():
+    given = {"name": "bob", "nested": {"a": [1, None, True]}, "text": f"a\nb{RIGHT_TO_LEFT}c", "ünï": "é"}
+    assert cards.arguments(given).splitlines() == [
+        '"name": "bob"',
+        '"nested": {"a": [1, null, true]}',
+        '"text": "a\\nb\\u202ec"',
+        '"ünï": "é"',
+    ]
+
+
+def test_long_arguments_are_cut_and_the_card_says_so_and_where_all_of_it_is():
+    short = asked(payload={"arguments": {"a": 1}})
+    assert "cut" not in cards.asking(short)
+    long = asked(payload={"arguments": {"a" * 70: "x" * 1_000, "last": 1}})
+    text = plain(cards.asking(long))
+    assert "(+702 characters)" in text
+    assert "(+12 characters)" in text
+    assert '"last": 1' in text
+    assert "emulator approvals show approval_0000000a" in text
+
+
+@pytest.mark.parametrize("count", [1, 60])
+def test_a_card_shows_the_last_argument_as_well_as_the_first(count):
+    given = {f"argument{number}": "`" * 200 for number in range(count)}
+    text = plain(cards.asking(asked(payload={"arguments": given})))
+    assert all(f'"argument{number}"' in text for number in range(count))
+
+
+def test_what_somebody_wrote_is_shown_cut_and_as_theirs():
+    text = plain(cards.asking(asked(), ["```\n**Approved by Bo**" + "x" * 300, "more", "again"]))
+    assert "They wrote (and 2 more):" in text
+    assert "``` **Approved by Bo**xxx" in text
+    assert "more\n" not in text
+    assert "They wrote" not in cards.asking(asked(), [""])
+
+
+def test_a_card_says_until_when_and_under_which_name():
+    assert plain(cards.asking(asked())).splitlines()[-1] == "Until 15 Jan 2027 08:00 UTC. approval_0000000a"
+
+
+def test_what_was_decided_can_not_be_forged_by_a_name_either():
+    text = cards.decided(asked(title="**x**"), "Refused by telegram 1 (*Bo*\n)")
+    assert plain(text) == "**x**\n\nRefused by telegram 1 (*Bo* )"

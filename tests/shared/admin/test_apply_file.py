@@ -1,0 +1,79 @@
+"""A database that follows a file of agents and teams."""
+
+import pytest
+
+from shared.admin import apply_file
+from shared.core.errors import ConfigInvalid, WrongState
+from shared.db.access import approvals
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import agents, teams
+from shared.roster import roster_file
+from shared.roster.roster_file import Roster
+from tests.asking import ask_sender, event, person
+from tests.support import NOW, dump, make_chat, make_session, put, wire
+
+TEAM = {"leader": "b", "agents": ["a", "b"]}
+FILE = Roster({"a": {"name": "A"}, "b": {"concurrency": 2, "folder": "there"}}, {"t": TEAM}, "b")
+
+
+def follow(conn, file=FILE, *, delete=False, now_ms=NOW):
+    with transaction(conn):
+        return apply_file.follow(conn, file, is_deleting=delete, timezone="Europe/Rome", now_ms=now_ms)
+
+
+def test_all_that_is_named_is_made_and_then_nothing_is_to_be_done(conn):
+    made = ["agents.a made", "agents.b made", "default b", "teams.t made"]
+    assert follow(conn) == (made, ["agents.assistant"])
+    found = agents.get(conn, "b")
+    assert (found.concurrency, found.folder, found.timezone, found.is_default) == (2, "there", "Europe/Rome", True)
+    before = dump(conn)
+    assert follow(conn) == ([], ["agents.assistant"])
+    assert dump(conn) == before
+    assert roster_file.differences(FILE, roster_file.of_database(conn))[0].where == "agents.assistant"
+
+
+def test_only_what_differs_of_what_is_named_is_changed(conn):
+    follow(conn)
+    rows(conn, "UPDATE agents SET name = 'Other', instructions = 'stays' WHERE id = 'a'")
+    rows(conn, "UPDATE teams SET leader = 'a'")
+    assert follow(conn).done == ["agents.a name", "teams.t leader"]
+    assert (agents.get(conn, "a").name, agents.get(conn, "a").instructions) == ("A", "stays")
+    assert teams.get(conn, "t").leader == "b"
+
+
+def test_a_folder_is_changed_to_one_that_is_shared_if_the_file_says_so(conn):
+    follow(conn)
+    agent = {"folder": "there", "share_folder": True}
+    assert follow(conn, Roster({"b": {}, "a": agent}, {}, None)).done == ["agents.a folder"]
+    with pytest.raises(ConfigInvalid, match="are not apart"):
+        follow(conn, Roster({"assistant": {"folder": "there"}}, {}, None))
+
+
+WRONG = {
+    "an agent": (Roster({"a": {}, "x": {"provider": "nobody"}}, {}, None), ConfigInvalid),
+    "a team": (Roster({"a": {}}, {"t": {"agents": ["nobody"]}}, "a"), ConfigInvalid),
+    "who goes": (Roster({"a": {}}, {}, None), WrongState),
+}
+
+
+@pytest.mark.parametrize(("file", "error"), WRONG.values(), ids=WRONG)
+def test_if_anything_can_not_be_nothing_is(conn, file, error):
+    put(conn)  # for the assistant, who so can't go
+    before = dump(conn)
+    with pytest.raises(error):
+        follow(conn, file, delete=True)
+    assert dump(conn) == before
+
+
+def test_who_is_only_in_the_database_goes_teams_first_and_what_waited_because_of_them_too(conn):
+    follow(conn)
+    wire(conn, make_chat(conn), "assistant")
+    make_session(conn)
+    person(conn, "1", "owner")
+    approval = ask_sender(conn, event()).approval
+    rows(conn, "INSERT INTO teams VALUES ('olds', 'Olds', 'a', 0, 0)")
+    gone = follow(conn, Roster({"b": {}}, {}, "b"), delete=True)
+    assert gone == (["teams.t deleted", "teams.olds deleted", "agents.assistant deleted", "agents.a deleted"], [])
+    assert approvals.get(conn, approval.approval_id).status == "expired"
+    assert agents.find(conn, "assistant").retired_at == NOW
+    assert agents.find(conn, "a") is None

@@ -1,0 +1,418 @@
+"""``send`` against a function that plays Discord, and what is sent."""
+
+import asyncio
+import json
+import re
+
+import httpx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from shared.channels.base import Button, Outgoing, Part
+from shared.channels.discord.channel import Discord, DiscordSettings
+from shared.channels.discord.sending import RACE_MS, classify, race_wait_ms
+from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
+from shared.runtime.http_client import NeverLeft, NoAnswer
+from tests.played import Played
+
+NOW = 1_795_168_000_000
+TOKEN = "aW50ZXJhY3Rpb24-6_x.y"
+BOT = "MTI5MDAwMDAwMDAwMDAwMDAwMQ.Example.ExampleExampleExample"
+BASE = "http://127.0.0.1:1/api/v10"
+WEBHOOK = f"{BASE}/webhooks/1290000000000000001/{TOKEN}"
+MESSAGE = {"id": "4242", "content": "hi"}
+
+
+def ok():
+    return httpx.Response(200, json=MESSAGE)
+
+
+def refusal(status, code, message="no"):
+    return httpx.Response(status, json={"code": code, "message": message})
+
+
+class Platform:
+    """Answers in turn; the last answer stays."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.calls = []
+        self.bodies = []
+        self.requests = []
+
+    def __call__(self, request):
+        self.requests.append(request)
+        self.calls.append(f"{request.method} {request.url}")
+        self.bodies.append(json.loads(request.content))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def send(adapter, platform, *, age_ms=3000, context=None, **changes):
+    usual = {
+        "response_id": 1,
+        "part_index": 0,
+        "platform_id": "200",
+        "thread_id": None,
+        "reply_to": "9",
+        "asked_at_ms": NOW - age_ms,
+        "is_first": True,
+    }
+    context = {"sealed_token": adapter.seal(TOKEN), "bot_is_there": True} if context is None else context
+    to = Outgoing(**{**usual, **changes}, context=context)
+
+    async def go():
+        return await adapter.send(Part("hi @everyone"), to, Played(platform), now_ms=NOW)
+
+    return asyncio.run(go())
+
+
+def test_the_first_part_replaces_the_thinking(discord):
+    platform = Platform(ok())
+    assert send(discord, platform) == "4242"
+    assert platform.calls == [f"PATCH {WEBHOOK}/messages/@original"]
+    assert "authorization" not in platform.requests[0].headers
+
+
+def test_later_parts_follow_up(discord):
+    platform = Platform(ok())
+    assert send(discord, platform, part_index=1, is_first=False) == "4242"
+    assert platform.calls == [f"POST {WEBHOOK}"]
+
+
+@pytest.mark.parametrize(("age_ms", "is_bot"), [(869_999, False), (870_000, True), (86_400_000, True)])
+def test_the_bot_takes_over_before_the_token_dies(discord, age_ms, is_bot):
+    platform = Platform(ok())
+    assert send(discord, platform, age_ms=age_ms, thread_id="300") == "4242"
+    (call,) = platform.calls
+    assert call == (f"POST {BASE}/channels/300/messages" if is_bot else f"PATCH {WEBHOOK}/messages/@original")
+
+
+def test_the_bot_sends_a_nonce_that_is_the_same_on_every_retry(discord):
+    """With ``enforce_nonce`` Discord answers a repeated send with the message that is already there."""
+    platform = Platform(ok())
+    for changes in ({}, {}, {"part_index": 1}, {"response_id": 2}, {"age_ms": 900_001}):
+        send(discord, platform, **{"age_ms": 900_000, **changes})
+    nonces = [body["nonce"] for body in platform.bodies]
+    assert nonces[0] == nonces[1]
+    assert len(set(nonces)) == 4
+    assert all(
+        len(nonce) <= 25 and body["enforce_nonce"] is True for nonce, body in zip(nonces, platform.bodies, strict=True)
+    )
+    assert platform.requests[0].headers["authorization"] == f"Bot {BOT}"
+
+
+@pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"age_ms": 900_000}])
+def test_no_call_can_ping_anybody(discord, changes):
+    platform = Platform(ok())
+    send(discord, platform, **changes)
+    assert platform.bodies[0]["content"] == "hi @everyone"
+    assert platform.bodies[0]["allowed_mentions"] == {"parse": [], "replied_user": False}
+    assert platform.requests[0].headers["user-agent"].startswith("DiscordBot (")
+
+
+@pytest.mark.parametrize("code", [10015, 10062, 50027])
+def test_a_dead_token_makes_the_bot_take_over_in_the_same_call(discord, code):
+    platform = Platform(refusal(404, code), ok())
+    assert send(discord, platform) == "4242"
+    assert platform.calls[1] == f"POST {BASE}/channels/200/messages"
+
+
+def test_where_the_bot_is_not_a_late_answer_is_lost_and_says_so(discord):
+    context = {"sealed_token": discord.seal(TOKEN), "bot_is_there": False}
+    platform = Platform(refusal(404, 10015))
+    with pytest.raises(PermanentError, match="15 minutes"):
+        send(discord, platform, context=context)
+    with pytest.raises(PermanentError, match="15 minutes"):
+        send(discord, platform, context=context, age_ms=900_000)
+    assert len(platform.calls) == 1
+
+
+def test_a_proactive_message_goes_as_the_bot(discord):
+    platform = Platform(ok())
+    send(discord, platform, context={})
+    assert platform.calls == [f"POST {BASE}/channels/200/messages"]
+
+
+@pytest.mark.parametrize(("age_ms", "wait_ms"), [(0, 250), (240, 250), (300, 500), (999, 500), (1500, 1000)])
+@pytest.mark.parametrize("code", [10015, 10062, 10008])
+def test_discord_may_not_know_yet_of_what_we_just_answered(discord, age_ms, wait_ms, code):
+    with pytest.raises(RetryableError) as caught:
+        send(discord, Platform(refusal(404, code)), age_ms=age_ms)
+    assert caught.value.retry_after_ms == wait_ms
+
+
+def test_the_waits_of_the_race_stay_below_five_attempts():
+    """Five failures make a response dead; the race must be over before."""
+    age, failures = 0, 0
+    while age < RACE_MS:
+        failures, age = failures + 1, age + race_wait_ms(age)
+    assert failures < 5
+
+
+def test_an_original_that_is_gone_is_followed_up(discord):
+    platform = Platform(refusal(404, 10008), ok())
+    assert send(discord, platform) == "4242"
+    assert platform.calls[1] == f"POST {WEBHOOK}"
+
+
+def test_an_archived_thread_is_answered_in_its_channel(discord):
+    platform = Platform(refusal(400, 50083), ok())
+    assert send(discord, platform, age_ms=900_000, thread_id="300") == "4242"
+    assert platform.calls == [f"POST {BASE}/channels/300/messages", f"POST {BASE}/channels/200/messages"]
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(502, text="x"), NoAnswer("slow"), NoAnswer("gone")])
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [({}, RetryableError), ({"age_ms": 900_000}, RetryableError), ({"is_first": False}, OutcomeUnknown)],
+    ids=["edit", "bot with nonce", "follow-up"],
+)
+def test_only_a_follow_up_can_be_said_twice(discord, answer, changes, error):
+    """An edit and a nonce make a second send the same message; a follow-up has no such thing."""
+    with pytest.raises(error) as caught:
+        send(discord, Platform(answer), **changes)
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "wait_ms"),
+    [
+        (httpx.Response(429, json={"retry_after": 0.2501, "global": False}), RateLimited, 251),
+        (httpx.Response(429, json={"retry_after": 64.5, "global": True}), RateLimited, 64_500),
+        (httpx.Response(429, text="<html>blocked</html>"), RateLimited, 300_000),
+        (refusal(400, 20028), RateLimited, 5_000),
+        (refusal(401, 0, "401: Unauthorized"), RetryableError, 60_000),
+        (refusal(403, 50001), PermanentError, None),
+        (refusal(400, 50035), PermanentError, None),
+        (refusal(400, 40094), PermanentError, None),
+        (refusal(404, 10003), PermanentError, None),
+        (NeverLeft("refused"), RetryableError, None),
+    ],
+)
+@pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"age_ms": 900_000}])
+def test_failures_are_told_apart_and_never_tell_a_token(discord, answer, error, wait_ms, changes):
+    platform = Platform(answer)
+    with pytest.raises(error) as caught:
+        send(discord, platform, **changes)
+    assert type(caught.value) is error
+    assert getattr(caught.value, "retry_after_ms", None) == wait_ms
+    assert not any(secret in repr(caught.value) for secret in (TOKEN, BOT, "127.0.0.1"))
+    assert caught.value.__cause__ is None, "a cause would be told with it"
+
+
+@pytest.mark.parametrize(
+    ("status", "payload", "outcome", "step"),
+    [
+        (200, MESSAGE, "sent", ""),
+        (204, {}, "sent", ""),
+        (400, {"code": 40060}, "sent", ""),
+        (404, {"code": 10062}, "permanent", "expired"),
+        (403, {"code": 30046}, "permanent", "gone"),
+        (400, {"code": 200000}, "permanent", ""),
+        (429, {"retry_after": "soon"}, "wait", ""),
+        (503, {}, "unknown", ""),
+    ],
+)
+def test_classify(status, payload, outcome, step):
+    verdict = classify(status, payload)
+    assert (verdict.outcome, verdict.step) == (outcome, step)
+
+
+# -- buttons, edits, answers to a press, direct chats -----------------------------------------------------------------
+
+YES, NO = Button("Approve", "7.0"), Button("Refuse", "7.1")
+ROWS = [
+    {
+        "type": 1,
+        "components": [
+            {"type": 2, "style": 2, "label": "Approve", "custom_id": "7.0"},
+            {"type": 2, "style": 2, "label": "Refuse", "custom_id": "7.1"},
+        ],
+    }
+]
+
+
+def press(discord, **changes):
+    """The context of a press of a button under message 55."""
+    return {"sealed_token": discord.seal(TOKEN), "bot_is_there": True, "message_id": "55", **changes}
+
+
+@pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"context": {}}])
+def test_buttons_stand_under_the_message(discord, changes):
+    platform = Platform(ok())
+    send(discord, platform, buttons=(YES, NO), **changes)
+    assert platform.bodies[0]["components"] == ROWS
+
+
+def test_five_buttons_stand_in_a_row(discord):
+    platform = Platform(ok())
+    send(discord, platform, buttons=tuple(Button(str(number), f"1.{number}") for number in range(7)))
+    assert [len(row["components"]) for row in platform.bodies[0]["components"]] == [5, 2]
+
+
+def test_an_edit_changes_the_message_and_takes_its_buttons_away(discord):
+    platform = Platform(httpx.Response(200, json={"id": "55"}))
+    assert send(discord, platform, context={}, edits="55") == "55"
+    assert platform.calls == [f"PATCH {BASE}/channels/200/messages/55"]
+    assert platform.bodies[0]["components"] == []
+    assert "nonce" not in platform.bodies[0]
+    assert platform.requests[0].headers["authorization"] == f"Bot {BOT}"
+
+
+@pytest.mark.parametrize("code", [10008, 30046, 50005])
+def test_what_cannot_be_edited_any_more_is_sent_anew(discord, code):
+    platform = Platform(refusal(404, code), ok())
+    assert send(discord, platform, context={}, edits="55") == "4242"
+    assert platform.calls[1] == f"POST {BASE}/channels/200/messages"
+    assert platform.bodies[1]["enforce_nonce"] is True
+
+
+def test_an_edit_without_an_answer_is_made_again(discord):
+    with pytest.raises(RetryableError) as caught:
+        send(discord, Platform(NoAnswer("slow")), context={}, edits="55")
+    assert type(caught.value) is RetryableError
+
+
+def test_a_pressed_message_is_changed_by_the_press(discord):
+    platform = Platform(httpx.Response(200, json={"id": "55"}))
+    assert send(discord, platform, context={}, edits="55", click=press(discord)) == "55"
+    assert platform.calls == [f"PATCH {WEBHOOK}/messages/@original"]
+    assert platform.bodies[0]["components"] == []
+    assert "flags" not in platform.bodies[0]
+
+
+@pytest.mark.parametrize(("age_ms", "code"), [(3000, 10062), (3000, 50027), (900_000, None)])
+def test_after_a_press_has_died_the_bot_changes_the_message(discord, age_ms, code):
+    platform = Platform(*([refusal(404, code)] if code else []), httpx.Response(200, json={"id": "55"}))
+    assert send(discord, platform, context={}, edits="55", click=press(discord), age_ms=age_ms) == "55"
+    assert platform.calls[-1] == f"PATCH {BASE}/channels/200/messages/55"
+
+
+def test_a_press_of_one_message_can_change_another(discord):
+    """@original is the message that has the button, and no other."""
+    platform = Platform(httpx.Response(200, json={"id": "54"}))
+    assert send(discord, platform, context={}, edits="54", click=press(discord)) == "54"
+    assert platform.calls == [f"PATCH {BASE}/channels/200/messages/54"]
+
+
+def test_a_message_that_the_bot_finds_gone_is_not_waited_for(discord):
+    """Only what goes by the press itself can be too early for Discord."""
+    platform = Platform(refusal(404, 10008), ok())
+    assert send(discord, platform, context={}, edits="54", click=press(discord), age_ms=100) == "4242"
+    assert platform.calls[1] == f"POST {WEBHOOK}"
+
+
+def test_an_answer_to_a_press_is_seen_by_who_pressed_only(discord):
+    platform = Platform(ok())
+    assert send(discord, platform, context={}, click=press(discord)) == "4242"
+    assert platform.calls == [f"POST {WEBHOOK}"]
+    assert platform.bodies[0]["flags"] == 64
+
+
+def test_a_press_that_discord_does_not_know_yet_is_answered_a_little_later(discord):
+    with pytest.raises(RetryableError) as caught:
+        send(discord, Platform(refusal(404, 10015)), context={}, click=press(discord), age_ms=100)
+    assert caught.value.retry_after_ms == 250
+
+
+def open_direct(discord, platform):
+    async def go():
+        return await discord.open_direct("80000000000000001", Played(platform))
+
+    return asyncio.run(go())
+
+
+def test_a_direct_chat_is_opened_as_the_bot(discord):
+    platform = Platform(httpx.Response(200, json={"id": "400", "type": 1}))
+    assert open_direct(discord, platform) == "400"
+    assert platform.calls == [f"POST {BASE}/users/@me/channels"]
+    assert platform.bodies == [{"recipient_id": "80000000000000001"}]
+    assert platform.requests[0].headers["authorization"] == f"Bot {BOT}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (refusal(403, 50007, "Cannot send messages to this user"), PermanentError),
+        (refusal(400, 50033), PermanentError),
+        (httpx.Response(429, json={"retry_after": 1}), RateLimited),
+        (NoAnswer("slow"), RetryableError),
+        (httpx.Response(502, text="x"), RetryableError),
+        (httpx.Response(200, json={}), RetryableError),
+    ],
+)
+def test_a_direct_chat_that_cannot_be_opened_says_whether_to_try_again(discord, answer, error):
+    """Never an unknown outcome: to open it twice opens one."""
+    with pytest.raises(error) as caught:
+        open_direct(discord, Platform(answer))
+    assert type(caught.value) is error
+
+
+# -- rendering --------------------------------------------------------------------------------------------------------
+
+
+def units(text):
+    """UTF-16 code units, counted apart from the code under test."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def render(text):
+    return [part.text for part in Discord(DiscordSettings.load()).render(text)]
+
+
+def words_of(pieces):
+    """Every character that shows, without the fences that cutting adds."""
+    lines = [line for piece in pieces for line in piece.split("\n") if not re.match(r"^\s*(>\s*)*(`{3,}|~{3,})", line)]
+    return "".join("".join(lines).split())
+
+
+LINES = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="|-"), max_size=400)
+TEXTS = st.lists(
+    LINES | st.sampled_from(["```", "```py", "~~~", "````", "> ```", "", "# t", "- a", "👩‍👩‍👧‍👦" * 30, "x" * 2500]),
+    min_size=1,
+    max_size=60,
+).map("\n".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS)
+@example("~" * 20000)
+@example("`" * 20000)
+@example("```py\n" + "x" * 9000)
+def test_every_piece_fits_and_nothing_that_shows_is_lost(text):
+    pieces = render(text)
+    assert all(1 <= len(piece) <= units(piece) <= 2000 and piece.strip() for piece in pieces)
+    assert words_of(pieces) == words_of([text])
+
+
+def test_markdown_stays_as_it_is():
+    text = "# Title\n\n**b** _i_ [l](https://e.org) <t:1>\n\n- a\n- b\n\n```py\nx\n```"
+    assert render(text) == [text]
+
+
+def test_an_oversized_code_block_is_reopened_with_its_language():
+    pieces = render("intro\n```py\n" + "print('x')\n" * 500 + "```\nend")
+    assert len(pieces) > 2
+    assert all(piece.count("```") % 2 == 0 for piece in pieces)
+    assert all(piece.startswith("```py\n") for piece in pieces[1:])
+    assert sum(piece.count("print('x')") for piece in pieces) == 500
+
+
+def test_a_table_becomes_a_code_block():
+    assert render("before\n\n| a | b |\n|---|---|\n| 1 | 中 |\n\nafter") == [
+        "before\n\n```\na | b\n--+---\n1 | 中\n```\n\nafter"
+    ]
+
+
+def test_cuts_between_paragraphs_where_it_can():
+    pieces = render("\n\n".join(["word " * 120] * 6))
+    assert all(piece.count("word") % 120 == 0 for piece in pieces)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00"])
+def test_nothing_to_show_is_no_part(text):
+    assert render(text) == []

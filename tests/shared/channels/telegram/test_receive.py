@@ -1,0 +1,246 @@
+"""Recorded updates, read as the table of expectations beside them says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared.channels.base import WebhookRequest
+from shared.channels.telegram.channel import Telegram, TelegramSettings
+from shared.core.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
+from tests.shared.channels.expected import seen
+
+EVENTS = Path(__file__).parents[3] / "events" / "telegram"
+CASES = json.loads((EVENTS / "expected.json").read_text())["cases"]
+SECRET = "a-Secret_that-telegram-repeats"
+NOW = 1_795_168_000_000
+IN_CONTEXT = (
+    "forwarded_from", "media_group_id", "callback_id", "reactions_added", "reactions_removed", "status", "old_status",
+    "ephemeral_message_id", "old_platform_id", "new_platform_id", "draft_id",
+)  # fmt: skip
+
+
+def request(body, secret=SECRET):
+    return WebhookRequest("POST", {}, {"x-telegram-bot-api-secret-token": secret}, body)
+
+
+def receive(adapter, body):
+    received = adapter.receive(request(body), now_ms=NOW)
+    assert (received.reply.status, received.reply.body) == (200, b"")
+    (event,) = received.events
+    return event
+
+
+def of_kind(*kinds):
+    chosen = [case for case in CASES if case["expect"]["kind"] in kinds]
+    assert chosen
+    return pytest.mark.parametrize("case", chosen, ids=lambda case: case["file"])
+
+
+def test_a_group_has_the_name_that_its_people_gave_it(telegram):
+    chat = {"id": -7, "type": "supergroup", "title": "Lunch\n group"}
+    update = {"update_id": 1, "message": {"message_id": 2, "date": 0, "chat": chat, "text": "hi"}}
+    update["message"]["from"] = {"id": 5, "is_bot": False, "first_name": "Ana"}
+    event = receive(telegram, json.dumps(update).encode())
+    assert (event.chat_name, event.place) == ("Lunch group", "Lunch group")
+    update["message"]["chat"] = {"id": 5, "type": "private", "first_name": "Ana"}
+    event = receive(telegram, json.dumps(update).encode())
+    assert (event.chat_name, event.place) == ("", "Ana")
+
+
+READ = ("message", "edit", "callback", "reaction", "membership", "migrate", "stop", "ignore")
+
+
+@of_kind(*READ)
+def test_reads_a_recorded_update(telegram, case):
+    body = (EVENTS / case["file"]).read_bytes()
+    expected = {name: value for name, value in case["expect"].items() if name != "duplicate_of"}
+    if "update_id" not in json.loads(body) or not isinstance(json.loads(body)["update_id"], int):
+        with pytest.raises(PayloadInvalid, match="update_id"):  # nothing to tell a redelivery by
+            receive(telegram, body)
+        return
+
+    event = receive(telegram, body)
+
+    actual = seen(event, "telegram", IN_CONTEXT)
+    assert {name: actual[name] for name in expected} == expected
+    assert event.event_key == f"7100200300:{json.loads(body)['update_id']}"
+    assert event.edited == (event.kind == "edit")
+    assert event.asks_for_a_turn == (event.kind == "message")
+    if "command" not in expected:
+        assert event.command is None
+
+
+@of_kind("reject")
+def test_says_why_a_body_cannot_be_read(telegram, case):
+    with pytest.raises(PayloadInvalid):
+        receive(telegram, (EVENTS / case["file"]).read_bytes())
+
+
+@of_kind("any", "ignore_or_reject")
+def test_reads_or_refuses_what_may_be_either(telegram, case):
+    try:
+        receive(telegram, (EVENTS / case["file"]).read_bytes())
+    except PayloadInvalid as error:
+        assert str(error)  # noqa: PT017
+
+
+def test_every_recorded_update_is_tested():
+    kinds = {*READ, "reject", "any", "ignore_or_reject"}
+    assert {case["expect"]["kind"] for case in CASES} <= kinds
+    assert {case["file"] for case in CASES} == {path.name for path in EVENTS.iterdir()} - {"expected.json"}
+
+
+def test_a_redelivery_has_the_same_key(telegram):
+    first, again = (
+        receive(telegram, (EVENTS / name).read_bytes()) for name in ("202_duplicate_a.json", "203_duplicate_b.json")
+    )
+    assert first == again
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", SECRET + "x", SECRET[:-1], SECRET.upper(), "ünïcode", "\udcff"])
+def test_refuses_another_secret_before_looking_at_the_body(telegram, secret):
+    with pytest.raises(SignatureInvalid):
+        telegram.receive(request(b"not even JSON", secret), now_ms=NOW)
+
+
+def test_refuses_a_missing_secret(telegram):
+    with pytest.raises(SignatureInvalid):
+        telegram.receive(WebhookRequest("POST", {}, {}, b"{}"), now_ms=NOW)
+
+
+@pytest.mark.parametrize("name", ["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"])
+@pytest.mark.parametrize("value", [None, "", "spaces are wrong"])
+def test_a_missing_secret_is_never_a_skipped_check(monkeypatch, name, value):
+    monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigInvalid, match=name) as caught:
+        TelegramSettings.load()
+    assert not value or value not in str(caught.value)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=st.binary() | st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(
+        st.sampled_from(["update_id", "message", "chat", "id", "from", "text", "photo", "poll", "x"]), inner),
+).map(lambda value: json.dumps(value).encode()))  # fmt: skip
+def test_signed_nonsense_is_refused_or_ignored_and_nothing_else(body):
+    adapter = Telegram(TelegramSettings.load())
+    try:
+        event = receive(adapter, body)
+    except PayloadInvalid:
+        return
+    assert event.reason or event.kind in READ
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=st.sampled_from([case for case in CASES if case["file"].endswith(".json")]), data=st.data())
+def test_a_recorded_update_with_one_value_replaced_never_breaks_anything(case, data):
+    """Telegram's types change; a surprise may cost one event, never an error that is redelivered for a day."""
+    update = json.loads((EVENTS / case["file"]).read_bytes())
+    paths = list(_paths(update))
+    path = data.draw(st.sampled_from(paths))
+    surprise = data.draw(st.sampled_from([None, True, -1, 2**70, 1.5, "", "x", [], {}, [None], {"id": "?"}]))
+    node = update
+    for key in path[:-1]:
+        node = node[key]
+    node[path[-1]] = surprise
+    try:
+        receive(Telegram(TelegramSettings.load()), json.dumps(update).encode())
+    except PayloadInvalid as error:
+        assert str(error)  # noqa: PT017
+
+
+def _paths(node, prefix=()):
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield (*prefix, key)
+        if len(prefix) < 8:
+            yield from _paths(value, (*prefix, key))
+
+
+def update(**message):
+    chat = {"id": -100, "type": "supergroup", "title": "Ops"}
+    base = {"message_id": 1, "chat": chat, "from": {"id": 5, "first_name": "Bo"}, "date": 1}
+    return json.dumps({"update_id": 9, "message": {**base, **message}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("message", "command", "args", "is_mention"),
+    [
+        ("/start@aurora_helper_bot CODE", "start", "CODE", True),
+        ("/start@Aurora_Helper_Bot", "start", "", True),
+        ("/start@another_bot CODE", None, None, False),
+    ],
+)
+def test_a_command_is_ours_when_it_names_us_or_nobody(telegram, message, command, args, is_mention):
+    entity = {"type": "bot_command", "offset": 0, "length": len(message.split(" ")[0])}
+    event = receive(telegram, update(text=message, entities=[entity]))
+    assert (event.command, event.command_args, event.is_mention) == (command, args, is_mention)
+
+
+def test_the_loop_guard_drops_bots_but_not_anonymous_admins(telegram):
+    bot = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
+    assert receive(telegram, update(text="x", **{"from": bot})).reason == "from_bot"
+    anonymous = receive(
+        telegram, update(text="x", sender_chat={"id": -100, "title": "Ops", "type": "supergroup"}, **{"from": bot})
+    )
+    assert (anonymous.kind, anonymous.sender_id, anonymous.sender) == ("message", "-100", "Ops")
+
+
+def test_an_empty_service_object_is_still_a_service_message(telegram):
+    assert receive(telegram, update(forum_topic_closed={})).reason == "service:forum_topic_closed"
+
+
+def test_migration_seen_in_the_old_group_says_both_ids(telegram):
+    event = receive(telegram, update(migrate_to_chat_id=-200))
+    assert (event.kind, event.context) == ("migrate", {"old_platform_id": "-100", "new_platform_id": "-200"})
+
+
+def test_a_badly_shaped_attachment_costs_only_itself(telegram):
+    event = receive(telegram, update(caption="look", document={"file_name": 7}, voice={"file_id": "v", "duration": 3}))
+    assert event.text == "look"
+    assert event.attachments == (
+        {"kind": "unsupported", "type": "document"},
+        {"kind": "voice", "file_id": "v", "duration": 3},
+    )
+
+
+def test_the_words_of_a_rich_message_are_all_read(telegram):
+    """A caption is rich text under a table, and an object with a text and a credit elsewhere."""
+    bold = {"type": "bold", "text": "bold"}
+    blocks = [
+        {"type": "table", "cells": [[{"text": "a"}, {"text": ["b", bold]}]], "caption": "Prices"},
+        {"type": "table", "cells": [[{"text": "c"}]], "caption": ["in ", bold]},
+        {"type": "photo", "photo": [], "caption": {"text": "a view", "credit": "Ana"}},
+        {"type": "pull_quotation", "text": "to be", "credit": ["Sha", "kespeare"]},
+    ]
+    event = receive(telegram, update(rich_message={"blocks": blocks}))
+    assert event.text.split("\n") == ["a", "bbold", "Prices", "c", "in bold", "a view", "Ana", "to be", "Shakespeare"]
+
+
+@pytest.mark.parametrize(
+    ("part", "is_mention"),
+    [
+        ({"type": "mention", "text": "@Aurora_Helper_Bot", "username": "Aurora_Helper_Bot"}, True),
+        ({"type": "mention", "text": "@another_bot", "username": "another_bot"}, False),
+        ({"type": "text_mention", "text": "you", "user": {"id": 7100200300, "first_name": "Aurora"}}, True),
+        ({"type": "text_mention", "text": "you", "user": {"id": 5, "first_name": "Bo"}}, False),
+        ({"type": "code", "text": "@aurora_helper_bot"}, False),
+    ],
+)
+def test_a_rich_message_names_us_in_its_own_way(telegram, part, is_mention):
+    """It has no entities: who is named stands in the text, however deep."""
+    items = [{"blocks": [{"type": "paragraph", "text": ["look ", {"type": "bold", "text": [part]}]}]}]
+    event = receive(telegram, update(rich_message={"blocks": [{"type": "list", "items": items}]}))
+    assert event.is_mention == is_mention
+
+
+@pytest.mark.parametrize("name", ["101_callback_query_topic.json", "102_callback_inaccessible_message.json"])
+def test_a_press_names_the_message_with_the_button(telegram, name):
+    """What answers it may have to change that message, long after anybody remembers having sent it."""
+    body = (EVENTS / name).read_bytes()
+    pressed = json.loads(body)["callback_query"]["message"]["message_id"]
+    assert receive(telegram, body).context["message_id"] == str(pressed)

@@ -1,0 +1,204 @@
+"""Rendered parts, judged by Telegram's own parser (the one that the Bot API server uses)."""
+
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from shared.channels.telegram.channel import Telegram, TelegramSettings
+
+tdjson = pytest.importorskip("tdjson")
+
+
+def execute(**request):
+    """Only ever static requests: they need neither a client nor the network."""
+    return json.loads(tdjson.td_execute(json.dumps(request).encode()))
+
+
+execute(**{"@type": "setLogVerbosityLevel", "new_verbosity_level": 0})
+
+
+def telegram_reads(html):
+    """``(text, entities)`` as a reader would get them; fails as ``sendMessage`` would."""
+    mode = {"@type": "textParseModeHTML"}
+    result = execute(**{"@type": "parseTextEntities", "text": html, "parse_mode": mode})
+    assert result["@type"] == "formattedText", (result, html)
+    entities = [(item["type"]["@type"].removeprefix("textEntityType"), item) for item in result["entities"]]
+    return result["text"], entities
+
+
+def units(text):
+    """UTF-16 code units, counted apart from the code under test."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def render(text):
+    return Telegram(TelegramSettings(_env_file=None)).render(text)
+
+
+def accepted(text):
+    """The parts of *text*, each checked against every limit."""
+    parts = render(text)
+    for part in parts:
+        read, _ = telegram_reads(part.html)
+        for shown in (read, part.text):
+            assert 1 <= len(shown) <= units(shown) <= 4096
+            assert shown.strip()
+        assert len(part.html.encode()) <= 32768
+    return parts
+
+
+STYLES = ["Bold", "Italic", "Strikethrough", "Code"]
+
+
+def solid(text):
+    return "".join(text.split())
+
+
+WORDS = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Cf", "Cn", "Co"], exclude_characters="\\`*_~[]()<>#+-=|!&:.\u00ad"),
+    min_size=1,
+    max_size=12,
+)
+INLINE = st.sampled_from([
+    "**b**", "*i*", "__b__", "~~s~~", "***both***", "**`x`**", "`c<d>`", "[`c`](https://e.org)", "[**b**](http://e)",
+    '[l](https://e.org/?a=1&b="2")', "[](http://x.y)", "![p](http://i.j/k.png)", "[x](javascript:alert(1))",
+    "<b>", "</pre>", "<script>", "List<String>", "&amp;", '& < > "', "\\*", "&#0;", "*", "_", "`", "[", "](",
+    "\n", "  \n", "\x00", "\u202e", "👩‍👩‍👧‍👦", "🏳️‍🌈", "\U0001d518",
+])  # fmt: skip
+LINES = st.lists(WORDS | INLINE, min_size=1, max_size=12).map(" ".join)
+
+
+def code_of(language, lines):
+    return "\n".join([f"```{language}", *lines, "```"])
+
+
+def table_of(cells):
+    row = f"|{'|'.join(cells)}|"
+    return "\n".join([row, "|-" * len(cells) + "|", row])
+
+
+BLOCKS = st.one_of(
+    LINES,
+    LINES.map("# {}".format),
+    LINES.map("> {}".format),
+    LINES.map("> > - {}".format),
+    st.lists(LINES, max_size=5).map(lambda items: "\n".join(f"- {item}" for item in items)),
+    st.lists(LINES, max_size=5).map(lambda items: "\n".join(f"{n}. {item}\n   - in" for n, item in enumerate(items))),
+    st.builds(code_of, st.sampled_from(["", "py", "c++", "a b", '"><b>']), st.lists(LINES, max_size=8)),
+    st.lists(LINES, min_size=2, max_size=4).map(table_of),
+    st.sampled_from(["---", "***", "```", "2026.", "#", ">", "-", "1.", "[a]: b", "    code", "<div>\nx\n</div>"]),
+)
+DOCUMENTS = st.tuples(st.lists(BLOCKS, min_size=1, max_size=8), st.sampled_from([1, 1, 1, 20, 60])).map(
+    lambda doc: "\n\n".join(doc[0] * doc[1])
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(DOCUMENTS)
+def test_telegram_accepts_every_part_of_any_document(text):
+    parts = accepted(text)
+    assert bool(parts) == bool(text.replace("\x00", "").strip())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300), st.sampled_from([1, 1, 40]))
+def test_telegram_accepts_every_part_of_any_text(text, times):
+    for part in render(text * times):
+        telegram_reads(part.html)
+        assert units(part.text) <= 4096
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.lists(WORDS, min_size=1, max_size=40).map(" ".join), min_size=1, max_size=12),
+    st.sampled_from(["\n", "\n\n"]),
+    st.sampled_from([1, 10, 40]),
+)
+@example(["x" * 12000], "\n", 1)
+@example(["👩‍👩‍👧‍👦" * 900], "\n", 1)
+def test_every_word_of_a_plain_text_arrives_in_order(lines, separator, times):
+    text = separator.join(lines * times)
+    parts = accepted(text)
+    assert solid("".join(part.text for part in parts)) == solid(text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.sampled_from("abc .\n<&>\"'é中😀"), min_size=1, max_size=9000))
+def test_telegram_shows_exactly_the_plain_text_of_a_part(text):
+    for part in accepted(text):
+        assert solid(telegram_reads(part.html)[0]) == solid(part.text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "kinds"),
+    [
+        ("**bold** and *italic*, ~~gone~~, `code`", "bold and italic, gone, code", STYLES),
+        ("# Title\n\ntext", "Title\n\ntext", ["Bold"]),
+        ("[site](https://example.org/a?b=1&c=2)", "site", ["TextUrl"]),
+        ("[](https://example.org)", "https://example.org", []),
+        ("![chart](https://example.org/c.png)", "chart", ["TextUrl"]),
+        ("[file](docs/a.md)", "file (docs/a.md)", []),
+        ("- a\n- b\n  - c\n\n7) x\n8) y", "• a\n• b\n  • c\n\n7) x\n8) y", []),
+        ("> said\n>\n> twice\n\nend", "said\n\ntwice\n\nend", ["BlockQuote"]),
+        ("```py\nif a < b:\n    pass\n```", "if a < b:\n    pass", ["PreCode"]),
+        ("| a | b |\n|---|---|\n| 1 | 中文 |", "a | b\n--+-----\n1 | 中文", ["Pre"]),
+        ("a List<String> & <b>more</b>", "a List<String> & <b>more</b>", []),
+        ("**half", "**half", []),
+        ("2026.", "2026.", []),
+        ("[a]: https://example.org", "[a]: https://example.org", []),
+    ],
+)  # fmt: skip
+def test_markdown_becomes_what_telegram_shows(text, shown, kinds):
+    (part,) = render(text)
+    read, entities = telegram_reads(part.html)
+    assert read == part.text == shown
+    assert [kind for kind, _ in entities if kind != "Url"] == kinds
+
+
+def test_an_oversized_code_block_is_reopened_with_its_language():
+    parts = accepted("intro\n\n```py\n" + "print('x')\n" * 900 + "```\n\nend")
+    kinds = [[(kind, item["type"].get("language")) for kind, item in telegram_reads(part.html)[1]] for part in parts]
+    assert len(parts) == 4
+    assert all(("PreCode", "py") in found for found in kinds[1:])
+    assert "".join(part.text for part in parts).count("print('x')") == 900
+    assert all(line in ("print('x')", "intro", "end", "") for part in parts for line in part.text.split("\n"))
+
+
+def test_paragraphs_stay_whole_where_they_can():
+    paragraph = "word " * 300
+    parts = accepted("\n\n".join([paragraph.strip()] * 5))
+    assert [part.text.count("\n\n") for part in parts] == [1, 1, 0]
+
+
+def test_a_long_paragraph_is_cut_at_a_sentence():
+    parts = accepted("This is one sentence of many. " * 300)
+    assert all(part.text.endswith("many.") for part in parts)
+
+
+@pytest.mark.parametrize("character", ["👩‍👩‍👧‍👦", "🏳️‍🌈", "👍🏽", "🇩🇪", "é̂"])
+@pytest.mark.parametrize("offset", range(5))
+def test_a_cut_does_not_fall_inside_what_looks_like_one_character(character, offset):
+    parts = accepted("x" * offset + character * 1500)
+    for part in parts:
+        assert not part.text.lstrip("x").replace(character, "")
+
+
+def test_the_weight_of_the_markup_is_limited_too():
+    text = "[a](https://example.org/" + "p" * 1500 + ") "
+    parts = accepted(text * 60)
+    assert len(parts) > 1
+    assert sum(part.text.count("a") for part in parts) == 60
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00", "\t\n "])
+def test_nothing_to_show_is_no_part(text):
+    assert render(text) == ()
+
+
+def test_depth_and_length_are_survived():
+    accepted(">" * 400 + " deep")
+    accepted("- " * 3000 + "x")
+    accepted("[" * 20000)
+    assert sum(len(part.text) for part in accepted("y" * 300_000)) == 300_000

@@ -1,0 +1,297 @@
+"""``send`` against a function that plays Telegram."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from shared.channels.base import Button, Outgoing, Part
+from shared.channels.telegram.sending import classify, keyboard
+from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
+from shared.runtime.http_client import NeverLeft, NoAnswer
+from tests.played import Played
+
+NOW = 1_795_168_000_000
+TOKEN = "7100200300:AAExampleExampleExampleExampleExample"
+PART = Part("bold <x>", "<b>bold</b> &lt;x&gt;")
+SENT = {"ok": True, "result": {"message_id": 77}}
+
+
+def outgoing(**changes):
+    usual = {
+        "response_id": 1,
+        "part_index": 0,
+        "platform_id": "5000000001",
+        "thread_id": None,
+        "reply_to": "12",
+        "context": {},
+        "asked_at_ms": NOW,
+        "is_first": True,
+    }
+    return Outgoing(**{**usual, **changes})
+
+
+def refusal(code, description, **parameters):
+    return httpx.Response(
+        code, json={"ok": False, "error_code": code, "description": description, "parameters": parameters}
+    )
+
+
+class Platform:
+    """Answers in turn; the last answer stays."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.bodies = []
+        self.urls = []
+
+    def __call__(self, request):
+        self.bodies.append(json.loads(request.content))
+        self.urls.append(str(request.url))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+async def send(adapter, platform, to=None, part=PART):
+    return await adapter.send(part, to or outgoing(), Played(platform), now_ms=NOW)
+
+
+@pytest.fixture
+def run():
+    return asyncio.run
+
+
+def test_sends_html_without_previews_and_returns_the_id(telegram, run):
+    platform = Platform(httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform)) == "77"
+    assert platform.urls == [f"http://127.0.0.1:1/bot{TOKEN}/sendMessage"]
+    assert platform.bodies == [
+        {
+            "chat_id": 5000000001,
+            "text": PART.html,
+            "parse_mode": "HTML",
+            "link_preview_options": {"is_disabled": True},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"platform_id": "-100"}, {"reply_parameters": {"message_id": 12, "allow_sending_without_reply": True}}),
+        ({"platform_id": "-100", "is_first": False}, {}),
+        ({"platform_id": "-100", "reply_to": None}, {}),
+        ({}, {}),
+        ({"thread_id": "17"}, {"message_thread_id": 17}),
+        ({"thread_id": "1"}, {}),
+        ({"thread_id": "dm:9"}, {"direct_messages_topic_id": 9}),
+        (
+            {"platform_id": "-100", "context": {"ephemeral_message_id": "5", "receiver_user_id": "6"}},
+            {"ephemeral_message_parameters": {"receiver_user_id": 6}},
+        ),
+    ],
+)
+def test_where_a_part_goes(telegram, run, changes, expected):
+    platform = Platform(httpx.Response(200, json=SENT))
+    run(send(telegram, platform, outgoing(**changes)))
+    (body,) = platform.bodies
+    assert {
+        name: body[name] for name in body if name not in ("chat_id", "text", "parse_mode", "link_preview_options")
+    } == expected
+
+
+@pytest.mark.parametrize(
+    "description", ["Bad Request: can't parse entities: Unsupported start tag", "Bad Request: text is too long"]
+)
+def test_refused_markup_is_sent_as_plain_text(telegram, run, description):
+    platform = Platform(refusal(400, description), httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform)) == "77"
+    assert platform.bodies[1]["text"] == PART.text
+    assert "parse_mode" not in platform.bodies[1]
+
+
+def test_gives_up_thread_reply_and_markup_one_by_one(telegram, run):
+    platform = Platform(
+        refusal(400, "Bad Request: TOPIC_CLOSED"),
+        refusal(400, "Bad Request: message to be replied not found"),
+        refusal(400, "Bad Request: can't parse entities"),
+        httpx.Response(200, json=SENT),
+    )
+    assert run(send(telegram, platform, outgoing(platform_id="-100", thread_id="17"))) == "77"
+    assert set(platform.bodies[3]) == {"chat_id", "text", "link_preview_options"}
+
+
+def test_what_is_refused_again_is_not_sent_again(telegram, run):
+    platform = Platform(refusal(400, "Bad Request: can't parse entities"))
+    with pytest.raises(PermanentError, match="can't parse entities"):
+        run(send(telegram, platform))
+    assert len(platform.bodies) == 2
+
+
+def test_a_migrated_group_is_followed(telegram, run):
+    moved = refusal(400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=-200)
+    platform = Platform(moved, httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform, outgoing(platform_id="-100"))) == "77"
+    assert [body["chat_id"] for body in platform.bodies] == [-100, -200]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (refusal(403, "Forbidden: bot was blocked by the user"), PermanentError),
+        (refusal(400, "Bad Request: chat not found"), PermanentError),
+        (refusal(400, "Bad Request: not enough rights to send text messages to the chat"), PermanentError),
+        (refusal(400, "Bad Request: message is too long"), PermanentError),
+        (refusal(413, "Request Entity Too Large"), PermanentError),
+        (refusal(401, "Unauthorized"), RetryableError),
+        (refusal(404, "Not Found"), RetryableError),
+        (refusal(409, "Conflict"), RetryableError),
+        (httpx.Response(502, text="<html>Bad Gateway</html>"), OutcomeUnknown),
+        (httpx.Response(200, text="<html>"), OutcomeUnknown),
+        (httpx.Response(302, headers={"location": "http://x"}), OutcomeUnknown),
+        (NeverLeft("no route"), RetryableError),
+        (NoAnswer("slow"), OutcomeUnknown),
+    ],
+)
+def test_failures_are_told_apart_and_never_tell_the_token(telegram, run, answer, error):
+    platform = Platform(answer)
+    with pytest.raises(error) as caught:
+        run(send(telegram, platform))
+    assert type(caught.value) is error
+    assert TOKEN not in repr(caught.value)
+    assert "127.0.0.1" not in repr(caught.value)
+    assert caught.value.__cause__ is None, "a cause would be told with it"
+    assert len(platform.bodies) == 1
+
+
+def test_a_refused_token_names_the_setting(telegram, run):
+    with pytest.raises(RetryableError, match="TELEGRAM_BOT_TOKEN") as caught:
+        run(send(telegram, Platform(refusal(401, "Unauthorized"))))
+    assert caught.value.retry_after_ms == 60_000
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wait_ms"), [({"retry_after": 7}, 7000), ({"retry_after": 0}, 1000), ({}, 5000)]
+)
+def test_waits_as_long_as_it_is_asked_to(telegram, run, parameters, wait_ms):
+    with pytest.raises(RateLimited) as caught:
+        run(send(telegram, Platform(refusal(429, "Too Many Requests", **parameters))))
+    assert caught.value.retry_after_ms == wait_ms
+
+
+@pytest.mark.parametrize(
+    ("status", "payload", "outcome", "step"),
+    [
+        (200, SENT, "sent", ""),
+        (200, {"ok": True, "result": True}, "sent", ""),
+        (400, {"description": "Bad Request: message is not modified: same"}, "sent", ""),
+        (400, {"description": "Bad Request: Entity URL 'x' is invalid"}, "give_way", "plain"),
+        (400, {"description": "Bad Request: message thread not found"}, "give_way", "no_thread"),
+        (400, {"description": "Bad Request: TOPIC_DELETED"}, "give_way", "no_thread"),
+        (400, {"description": "Bad Request: BUTTON_DATA_INVALID"}, "permanent", ""),
+        (400, {"description": "Bad Request: message to edit not found"}, "give_way", "anew"),
+        (400, {"description": "Bad Request: message can't be edited"}, "give_way", "anew"),
+        (403, {"description": "Forbidden: bot was kicked from the group chat"}, "permanent", ""),
+        (400, {}, "permanent", ""),
+        (500, {"description": "Internal Server Error"}, "unknown", ""),
+        (429, {"parameters": "odd"}, "wait", ""),
+    ],
+)
+def test_classify(status, payload, outcome, step):
+    verdict = classify(status, payload)
+    assert (verdict.outcome, verdict.step) == (outcome, step)
+    assert outcome == "sent" or verdict.reason
+
+
+# -- buttons, edits, answers to a press -------------------------------------------------------------------------------
+
+YES, NO = Button("Approve", "7.0"), Button("Refuse", "7.1")
+KEYS = {"inline_keyboard": [[{"text": "Approve", "callback_data": "7.0"}, {"text": "Refuse", "callback_data": "7.1"}]]}
+PRESS = {"callback_id": "4711", "message_id": "55"}
+OLD = "Bad Request: query is too old and response timeout expired or query ID is invalid"
+
+
+def methods(platform):
+    return [url.rpartition("/")[2] for url in platform.urls]
+
+
+def test_buttons_stand_under_the_message(telegram, run):
+    platform = Platform(httpx.Response(200, json=SENT))
+    run(send(telegram, platform, outgoing(buttons=(YES, NO))))
+    assert platform.bodies[0]["reply_markup"] == KEYS
+
+
+def test_long_labels_stand_below_each_other_and_are_cut():
+    buttons = (Button("the research assistant", "1.0"), Button("😀" * 60, "1.1"), Button(" \n", "1.2"))
+    first, second, third = (row for row in keyboard(buttons))
+    assert first == [{"text": "the research assistant", "callback_data": "1.0"}]
+    assert second[0]["text"] == "😀" * 39 + "…"
+    assert third[0]["text"] == "…"
+
+
+def test_an_edit_changes_the_message_and_takes_its_buttons_away(telegram, run):
+    platform = Platform(httpx.Response(200, json={"ok": True, "result": {"message_id": 55}}))
+    assert run(send(telegram, platform, outgoing(edits="55", thread_id="17"))) == "55"
+    assert methods(platform) == ["editMessageText"]
+    assert platform.bodies == [
+        {
+            "chat_id": 5000000001,
+            "message_id": 55,
+            "text": PART.html,
+            "parse_mode": "HTML",
+            "link_preview_options": {"is_disabled": True},
+        }
+    ]
+
+
+def test_what_says_that_already_is_edited(telegram, run):
+    platform = Platform(refusal(400, "Bad Request: message is not modified: specified new message content"))
+    assert run(send(telegram, platform, outgoing(edits="55"))) == "55"
+
+
+@pytest.mark.parametrize("why", ["message to edit not found", "message can't be edited", "MESSAGE_ID_INVALID"])
+def test_what_cannot_be_edited_any_more_is_sent_anew(telegram, run, why):
+    platform = Platform(refusal(400, f"Bad Request: {why}"), httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform, outgoing(edits="55", buttons=(YES, NO)))) == "77"
+    assert methods(platform) == ["editMessageText", "sendMessage"]
+    assert "message_id" not in platform.bodies[1]
+    assert platform.bodies[1]["reply_markup"] == KEYS
+
+
+def test_an_edit_without_an_answer_is_made_again(telegram, run):
+    """Unlike a message, it can't be said twice."""
+    with pytest.raises(RetryableError) as caught:
+        run(send(telegram, Platform(NoAnswer("slow")), outgoing(edits="55")))
+    assert type(caught.value) is RetryableError
+
+
+def test_a_press_is_acknowledged_before_its_message_changes(telegram, run):
+    platform = Platform(httpx.Response(200, json={"ok": True, "result": True}), httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform, outgoing(edits="55", click=PRESS))) == "77"
+    assert methods(platform) == ["answerCallbackQuery", "editMessageText"]
+    assert platform.bodies[0] == {"callback_query_id": "4711"}
+
+
+def test_an_answer_to_a_press_is_shown_to_who_pressed_only(telegram, run):
+    platform = Platform(httpx.Response(200, json={"ok": True, "result": True}))
+    assert run(send(telegram, platform, outgoing(click=PRESS))) is None
+    assert methods(platform) == ["answerCallbackQuery"]
+    assert platform.bodies == [{"callback_query_id": "4711", "text": PART.text, "show_alert": True}]
+
+
+@pytest.mark.parametrize("answer", [refusal(400, OLD), NoAnswer("slow"), NeverLeft("no route")])
+def test_a_press_that_cannot_be_answered_any_more_is_answered_with_a_message(telegram, run, answer):
+    platform = Platform(answer, httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform, outgoing(click=PRESS))) == "77"
+    assert methods(platform) == ["answerCallbackQuery", "sendMessage"]
+
+
+def test_what_is_too_long_for_an_answer_to_a_press_is_a_message(telegram, run):
+    platform = Platform(httpx.Response(200, json={"ok": True, "result": True}), httpx.Response(200, json=SENT))
+    long = Part("😀" * 101)
+    assert run(send(telegram, platform, outgoing(click=PRESS), long)) == "77"
+    assert platform.bodies[0] == {"callback_query_id": "4711"}
+    assert platform.bodies[1]["text"] == long.text

@@ -1,0 +1,87 @@
+import subprocess
+import sys
+import time
+
+import pytest
+
+from shared.core import patterns
+from shared.core.errors import ConfigInvalid
+
+MATCHES = {
+    "anything": (".", "x", True),
+    "nothing at all": (".", "", False),
+    "in the middle": ("deploy", "please deploy this", True),
+    "elsewhere": ("deploy", "please stop", False),
+    "case counts": ("Deploy", "deploy", False),
+    "case is set aside": ("(?i)deploy", "DEPLOY", True),
+    "at the beginning only": ("^ops:", "to ops: hello", False),
+    "letters of any script": (r"(?i)\p{L}+ÜR", "für", True),
+    "one character is one, whatever its bytes": ("^.$", "🙂", True),
+    "half of a pair in the text": ("a", "\ud83da", True),
+    "a dot is no newline": ("a.b", "a\nb", False),
+    "the end of the whole text": ("b$", "b\nc", False),
+}
+
+
+@pytest.mark.parametrize(("pattern", "text", "expected"), MATCHES.values(), ids=MATCHES)
+def test_a_pattern_matches(pattern, text, expected):
+    patterns.check(pattern)
+    assert patterns.matches(pattern, text) is expected
+
+
+REFUSED = {
+    "empty": ("", "it is empty"),
+    "an open bracket": ("a[b", "missing ]: [b"),
+    "an open group": ("(a", "missing ): (a"),
+    "nothing to repeat": ("*a", "no argument for repetition operator: *"),
+    "look-ahead": ("a(?=b)", "(?= (look-around and back references are not available)"),
+    "look-behind": ("(?<=a)b", "(?<"),
+    "a back reference": (r"(a)\1", "back references"),
+    "repetition without measure": ("a{1001}", "invalid repetition size"),
+    "repetition of repetition": ("((a{100}){100}){100}", "invalid repetition size"),
+    "a program too large": (r"(\pL{100}\pN{100}){5}", "too large"),
+    "half of a character": ("\ud83d", "half of a character pair"),
+    "too long": ("a" * 501, "501 characters long; at most 500"),
+}
+
+
+@pytest.mark.parametrize(("pattern", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_a_pattern_that_can_be_none_is_refused_with_what_is_wrong(pattern, sentence):
+    with pytest.raises(ConfigInvalid) as caught:
+        patterns.check(pattern)
+    assert sentence in str(caught.value)
+
+
+def test_a_stored_pattern_that_is_none_is_an_error_and_no_match():
+    with pytest.raises(ValueError, match="missing"):
+        patterns.matches("(", "(")
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*)*x", "(a?){200}a{200}", "(x+x+)+y"])
+def test_no_pattern_takes_long(pattern):
+    """Each of them keeps a matcher that goes back busy for longer than the world will last."""
+    text = "a" * 5000 + "x" * 4999 + "!"
+    patterns.matches(pattern, "")
+    began = time.process_time()
+    patterns.matches(pattern, text)
+    assert time.process_time() - began < 1
+
+
+def test_only_the_beginning_of_a_long_text_is_looked_at():
+    assert patterns.matches("x$", "a" * (patterns.LOOKED_AT - 1) + "x" + "y")
+    assert not patterns.matches("y", "a" * patterns.LOOKED_AT + "y")
+
+
+def test_a_refused_pattern_writes_nothing_on_stderr_and_re2_is_loaded_only_for_a_pattern():
+    """It would say the pattern, which is an operator's own business."""
+    code = """
+import sys
+from shared import patterns
+assert "re2" not in sys.modules
+try:
+    patterns.check("(secret")
+except Exception:
+    print("refused", "re2" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("refused True\n", "")

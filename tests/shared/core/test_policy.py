@@ -1,0 +1,16 @@
+from shared.core.policy import Policy
+from shared.core.settings import Settings
+
+
+def test_a_policy_is_what_the_settings_say(monkeypatch):
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"POSTROOM_{name.upper()}", raising=False)
+    assert Policy.of(Settings()) == Policy()
+    for name, value in (
+        ("NEW_CHATS", "wire"),
+        ("SENDER_LIMIT", "1"),
+        ("CHAT_LIMIT", "2"),
+        ("APPROVAL_LIFE_MS", "60000"),
+    ):
+        monkeypatch.setenv(f"POSTROOM_{name}", value)
+    assert Policy.of(Settings()) == Policy("wire", 1, 2, 60_000)

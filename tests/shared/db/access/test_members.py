@@ -1,0 +1,66 @@
+import apsw
+import pytest
+
+from shared.db.access import members, users
+from shared.db.engine.connection import transaction
+from shared.db.roster import agents
+from tests.support import NOW, make_agent
+
+
+@pytest.fixture
+def people(conn):
+    with transaction(conn):
+        return [users.ensure(conn, "telegram", id_, name="", now_ms=NOW).id for id_ in ("5", "6")]
+
+
+def put(conn, user, agent="assistant", is_refused=False, by="operator", now_ms=NOW):
+    with transaction(conn):
+        return members.put(conn, user, agent, is_refused=is_refused, by=by, now_ms=now_ms)
+
+
+def test_a_member_is_added_once_and_who_added_them_stays(conn, people):
+    assert put(conn, people[0])
+    assert not put(conn, people[0], by="somebody else", now_ms=NOW + 1)
+    assert members.of_user(conn, people[0]) == [(people[0], "assistant", False, "operator", NOW)]
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_who_was_refused_may_be_let_in_and_the_other_way_round(conn, people, is_refused):
+    assert put(conn, people[0], is_refused=not is_refused)
+    assert put(conn, people[0], is_refused=is_refused, by="telegram 1", now_ms=NOW + 1)
+    assert members.of_user(conn, people[0]) == [(people[0], "assistant", is_refused, "telegram 1", NOW + 1)]
+
+
+def test_whom_an_agent_knows_and_who_knows_somebody(conn, people):
+    ana, bob = people
+    make_agent(conn, "second")
+    put(conn, bob, is_refused=True)
+    put(conn, ana)
+    put(conn, ana, "second")
+    assert [(each.user_id, each.is_refused) for each in members.of_agent(conn, "assistant")] == [
+        (ana, False),
+        (bob, True),
+    ]
+    assert [each.agent for each in members.of_user(conn, ana)] == ["assistant", "second"]
+
+
+def test_who_is_removed_is_neither_member_nor_refused(conn, people):
+    put(conn, people[0], is_refused=True)
+    put(conn, people[1])
+    with transaction(conn):
+        assert members.remove(conn, people[0], "assistant")
+        assert not members.remove(conn, people[0], "assistant")
+    assert [each.user_id for each in members.of_agent(conn, "assistant")] == [people[1]]
+
+
+def test_memberships_go_with_the_agent(conn, people):
+    put(conn, people[0], make_agent(conn, "second"))
+    with transaction(conn):
+        agents.delete(conn, "second")
+    assert members.of_user(conn, people[0]) == []
+
+
+@pytest.mark.parametrize(("user", "agent"), [(1, "ghost"), (99, "assistant")])
+def test_the_schema_refuses_a_stranger_or_an_agent_that_is_none(conn, people, user, agent):
+    with pytest.raises(apsw.ConstraintError):
+        put(conn, user, agent)

@@ -1,0 +1,148 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from shared.core.errors import NotFound, WrongState
+from shared.db.access import questions
+from shared.db.engine.connection import transaction
+from tests.support import NOW, column, make_session, plan, row
+
+LATER = NOW + 60_000
+
+
+def ask(conn, text="Which one?", now_ms=NOW, **more):
+    _, session = make_session(conn)
+    fields = {"options": ("left", "right"), "message_id": "telegram_00000001", "expires_at": LATER, **more}
+    with transaction(conn):
+        return questions.ask(conn, session_id=session, question=text, now_ms=now_ms, **fields)
+
+
+def answer(conn, id_, text="left", now_ms=NOW + 1, by="telegram:5"):
+    with transaction(conn):
+        questions.answer(conn, id_, text, answered_by=by, now_ms=now_ms)
+
+
+def cancel(conn, id_):
+    with transaction(conn):
+        questions.cancel(conn, id_, now_ms=NOW + 1)
+
+
+def expire(conn, now_ms, limit=9):
+    with transaction(conn):
+        return questions.expire(conn, limit=limit, now_ms=now_ms)
+
+
+def types(conn):
+    return column(conn, "SELECT type FROM events ORDER BY id")
+
+
+def test_a_question_is_answered(conn):
+    id_ = ask(conn)
+    found = questions.get(conn, id_)
+    assert id_.startswith("question_")
+    assert (found.question, found.options, found.status, found.answer) == (
+        "Which one?",
+        ("left", "right"),
+        "open",
+        None,
+    )
+    answer(conn, id_)
+    found = questions.get(conn, id_)
+    assert (found.status, found.answer, found.answered_by) == ("answered", "left", "telegram:5")
+    assert types(conn) == ["question_asked", "question_answered"]
+    event = row(conn, "events")
+    assert (event["message_id"], json.loads(event["data"])) == ("telegram_00000001", {"question": id_})
+
+
+def test_there_is_one_answer(conn):
+    id_ = ask(conn)
+    answer(conn, id_, "left")
+    with pytest.raises(WrongState, match=f"{id_} is answered"):
+        answer(conn, id_, "right")
+    with pytest.raises(WrongState, match=f"{id_} is answered"):
+        cancel(conn, id_)
+    assert questions.get(conn, id_).answer == "left"
+    assert types(conn) == ["question_asked", "question_answered"]
+
+
+def test_a_cancelled_question_takes_no_answer(conn):
+    id_ = ask(conn)
+    cancel(conn, id_)
+    with pytest.raises(WrongState, match=f"{id_} is cancelled"):
+        answer(conn, id_)
+    assert types(conn) == ["question_asked", "question_cancelled"]
+
+
+def test_nobody_answers_what_was_not_asked(conn):
+    for attempt in (answer, cancel):
+        with pytest.raises(NotFound, match="no question 'question_x'"):
+            attempt(conn, "question_x")
+
+
+def test_its_time_is_over_at_the_instant_even_before_anybody_sweeps(conn):
+    id_ = ask(conn)
+    with pytest.raises(WrongState, match=f"{id_} is too old"):
+        answer(conn, id_, now_ms=LATER)
+    answer(conn, id_, now_ms=LATER - 1)
+
+
+def test_what_nobody_answered_in_time_expires_oldest_first_a_batch_at_a_time(conn):
+    ids = [ask(conn, expires_at=LATER + step) for step in range(4)]
+    answer(conn, ids[0])
+    assert expire(conn, LATER - 1) == 0
+    assert expire(conn, LATER + 2, limit=1) == 1
+    assert expire(conn, LATER + 2) == 1
+    assert [questions.get(conn, id_).status for id_ in ids] == ["answered", "expired", "expired", "open"]
+    assert types(conn)[-2:] == ["question_expired"] * 2
+    with pytest.raises(WrongState, match="is expired"):
+        answer(conn, ids[1])
+
+
+ANSWERER = """
+import sys
+from pathlib import Path
+from shared.db import questions
+from shared.db.connection import open_connection, transaction
+from shared.errors import WrongState
+
+conn = open_connection(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+for id_ in sys.argv[3:]:
+    try:
+        with transaction(conn):
+            questions.answer(conn, id_, sys.argv[2], answered_by=None, now_ms=1_800_000_000_001)
+        print(id_)
+    except WrongState:
+        pass
+"""
+
+
+def test_of_processes_that_answer_at_once_one_wins(conn, db):
+    asked = [ask(conn) for _ in range(40)]
+    people = {
+        name: subprocess.Popen(
+            [sys.executable, "-c", ANSWERER, str(db), name, *asked],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("ana", "ben", "cy")
+    }
+    for person in people.values():
+        person.stdout.readline()
+    for person in people.values():
+        person.stdin.write("go\n")
+        person.stdin.flush()
+    won = {name: person.communicate(timeout=180)[0].split() for name, person in people.items()}
+    assert sorted(id_ for ids in won.values() for id_ in ids) == sorted(asked)
+    assert all(questions.get(conn, id_).answer == name for name, ids in won.items() for id_ in ids)
+    assert types(conn).count("question_answered") == len(asked)
+
+
+def test_what_expires_is_found_by_its_index(conn):
+    lines = plan(conn, questions.EXPIRE, now=NOW, limit=9)
+    assert any("questions_open (expires_at<?)" in line for line in lines), lines
+    assert not any("SCAN" in line or "TEMP" in line for line in lines), lines

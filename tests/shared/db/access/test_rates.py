@@ -1,0 +1,146 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.db.access import rates
+from shared.db.access.rates import Allowance, Taken
+from shared.db.engine.connection import open_connection, rows, transaction
+from tests.support import NOW, column, plan, race
+
+KEY = rates.key("sender", "telegram", "5")
+MINUTE = 60_000
+TAKE = """
+from shared.db import rates
+with transaction(conn):
+    print(rates.take(conn, "k", per_minute=1, burst=5, now_ms=1).allowed)
+"""
+
+
+def take(conn, now_ms=NOW, key=KEY, per_minute=60, burst=3):
+    with transaction(conn):
+        return rates.take(conn, key, per_minute=per_minute, burst=burst, now_ms=now_ms)
+
+
+ALLOWANCES = {
+    "one each second": (60, 1, Allowance(1000, 1000)),
+    "all of a minute at once": (120, 120, Allowance(500, MINUTE)),
+    "what does not divide evenly": (700, 10, Allowance(86, 860)),
+    "five in a quarter of an hour": (5 / 15, 5, Allowance(180_000, 900_000)),
+    "a hundred an hour": (100 / 60, 100, Allowance(36_000, 3_600_000)),
+    "more than one each millisecond": (1_000_000, 5, Allowance(1, 5)),
+    "a burst of none is one": (60, 0, Allowance(1000, 1000)),
+}
+
+
+@pytest.mark.parametrize(("per_minute", "burst", "allowance"), ALLOWANCES.values(), ids=ALLOWANCES)
+def test_what_is_allowed_in_milliseconds(per_minute, burst, allowance):
+    assert rates.allowance(per_minute, burst) == allowance
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(("a", "b"), ("a,b",)), (("a", 'b","c'), ('a","b', "c")), (("a:b", "c"), ("a", "b:c")), (("a", ""), ("a",))],
+)
+def test_no_two_identities_have_one_key(one, other):
+    assert rates.key(*one) != rates.key(*other)
+
+
+# One each second, three at once: when they come, in ms, and whether each is let through.
+CASES = {
+    "a burst, and no more": ([0, 0, 0, 0], "yyyn"),
+    "one comes back each second": ([0, 0, 0, 999, 1000, 1001, 1999, 2000], "yyynynny"),
+    "a steady second is always let through": ([1000 * n for n in range(9)], "y" * 9),
+    "after a rest all are there": ([0, 0, 0, 3000, 3000, 3000, 3000], "yyyyyyn"),
+    "after a short rest some are": ([0, 0, 0, 2000, 2000, 2000], "yyyyyn"),
+    "a long rest gives no more than all": ([0, 99_000, 99_000, 99_000, 99_000], "yyyyn"),
+    "what is refused costs nothing": ([0, 0, 0, *[1] * 50, 1000], "yyy" + "n" * 50 + "y"),
+}
+
+
+@pytest.mark.parametrize(("instants", "outcome"), CASES.values(), ids=CASES)
+def test_so_many_are_let_through(conn, instants, outcome):
+    assert "".join("y" if take(conn, NOW + at).allowed else "n" for at in instants) == outcome
+
+
+@given(
+    per_minute=st.integers(1, 600),
+    burst=st.integers(1, 4),
+    steps=st.lists(st.one_of(st.just(0), st.just(0), st.integers(0, 500), st.integers(0, 200_000)), max_size=60),
+)
+def test_it_is_the_bucket_that_it_is_said_to_be(fresh_database, per_minute, burst, steps):
+    """Beside a bucket told plainly: so many tokens, which drip in at their interval and are at most *burst*."""
+    interval, _ = rates.allowance(per_minute, burst)
+    conn = open_connection(fresh_database)
+    try:
+        rows(conn, "BEGIN")
+        now, drops = NOW, burst * interval
+        for step in steps:
+            now, drops = now + step, min(burst * interval, drops + step)
+            has_one = drops >= interval
+            assert rates.take(conn, "k", per_minute=per_minute, burst=burst, now_ms=now).allowed == has_one
+            drops -= interval * has_one
+    finally:
+        rows(conn, "ROLLBACK")
+        conn.close()
+
+
+def test_each_key_has_its_own(conn):
+    for _ in range(4):
+        take(conn)
+    assert not take(conn).allowed
+    assert take(conn, key=rates.key("sender", "telegram", "6")).allowed
+    assert take(conn, key=rates.key("sender", "discord", "5")).allowed
+
+
+def test_the_first_refusal_of_each_minute_is_told_apart_and_says_when_to_go_on(conn):
+    for _ in range(3):
+        assert take(conn, per_minute=1) == Taken(allowed=True)
+    assert take(conn, NOW + 10, per_minute=1) == Taken(False, is_first_refusal=True, again_at=NOW + MINUTE)
+    assert take(conn, NOW + 10, per_minute=1) == Taken(False)
+    assert take(conn, NOW + MINUTE - 1, per_minute=1) == Taken(False)
+    assert take(conn, NOW + MINUTE, per_minute=1) == Taken(allowed=True)
+    assert take(conn, NOW + MINUTE + 9, per_minute=1) == Taken(False)
+    assert take(conn, NOW + MINUTE + 10, per_minute=1) == Taken(False, is_first_refusal=True, again_at=NOW + 2 * MINUTE)
+
+
+def test_it_may_go_on_exactly_when_that_was_said(conn):
+    for _ in range(3):
+        take(conn, per_minute=7)
+    again_at = take(conn, NOW + 1, per_minute=7).again_at
+    assert not take(conn, again_at - 1, per_minute=7).allowed
+    assert take(conn, again_at, per_minute=7).allowed
+
+
+def test_a_refusal_that_is_not_told_writes_nothing(conn):
+    for _ in range(4):
+        take(conn)
+    before = conn.total_changes()
+    assert take(conn) == Taken(False)
+    assert conn.total_changes() == before
+
+
+def test_a_clock_that_went_ahead_locks_nobody_out_for_longer_than_all_of_it_takes(conn):
+    day = 86_400_000
+    for _ in range(4):
+        take(conn, NOW + day)
+    assert take(conn) == Taken(False, is_first_refusal=True, again_at=NOW + 1000)
+    assert take(conn, NOW + 1000).allowed
+
+
+def test_what_is_all_there_again_is_forgotten_so_many_at_once(conn):
+    for number in range(4):
+        take(conn, key=str(number))
+    take(conn, key="late", now_ms=NOW + 60)
+    with transaction(conn):
+        assert rates.prune(conn, older_than_ms=NOW + 1000, limit=9) == 0
+        assert rates.prune(conn, older_than_ms=NOW + 1001, limit=3) == 3
+        assert rates.prune(conn, older_than_ms=NOW + 1001, limit=3) == 1
+    assert column(conn, "SELECT key FROM rates") == ["late"]
+
+
+def test_one_is_taken_by_its_key(conn):
+    assert all(line.startswith("SEARCH") for line in plan(conn, rates.TAKE, key="k", now=1, interval=1, room=1))
+
+
+def test_of_eight_processes_at_once_as_many_are_let_through_as_may_be(db):
+    assert sorted(race(db, TAKE, [[]] * 8)) == ["False"] * 3 + ["True"] * 5

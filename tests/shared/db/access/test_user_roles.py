@@ -1,0 +1,73 @@
+import apsw
+import pytest
+
+from shared.db.access import user_roles, users
+from shared.db.engine.connection import rows, transaction
+from tests.support import NOW, column, make_agent
+
+
+@pytest.fixture
+def ana(conn):
+    with transaction(conn):
+        return users.ensure(conn, "telegram", "5", name="Ana", now_ms=NOW).id
+
+
+def grant(conn, user, role, agent=None, by="operator", now_ms=NOW):
+    with transaction(conn):
+        return user_roles.grant(conn, user, role, agent, by=by, now_ms=now_ms)
+
+
+ROLES = [("owner", None), ("admin", None), ("admin", "assistant")]
+
+
+@pytest.mark.parametrize(("role", "agent"), ROLES)
+def test_a_role_is_given_once_and_who_gave_it_first_stays(conn, ana, role, agent):
+    assert grant(conn, ana, role, agent)
+    assert not grant(conn, ana, role, agent, by="somebody else", now_ms=NOW + 1)
+    assert user_roles.of_user(conn, ana) == [(ana, role, agent, "operator", NOW)]
+
+
+def test_roles_of_everything_and_of_an_agent_stand_beside_each_other(conn, ana):
+    assert all(grant(conn, ana, *each) for each in ROLES)
+    assert [(role.role, role.agent) for role in user_roles.of_user(conn, ana)] == ROLES
+
+
+@pytest.mark.parametrize("taken", ROLES)
+def test_exactly_that_role_is_taken_away(conn, ana, taken):
+    for each in ROLES:
+        grant(conn, ana, *each)
+    with transaction(conn):
+        assert user_roles.revoke(conn, ana, *taken)
+        assert not user_roles.revoke(conn, ana, *taken)
+    assert [(role.role, role.agent) for role in user_roles.of_user(conn, ana)] == [r for r in ROLES if r != taken]
+
+
+def test_the_roles_that_concern_an_agent_are_its_own_and_those_of_everything(conn, ana):
+    make_agent(conn, "second")
+    for each in (*ROLES, ("admin", "second")):
+        grant(conn, ana, *each)
+    assert len(user_roles.every(conn)) == 4
+    assert [role.agent for role in user_roles.every(conn, "second")] == [None, None, "second"]
+
+
+ILLEGAL = {
+    "an owner of one agent": ("owner", "assistant"),
+    "a role that is none": ("king", None),
+    "an agent that does not exist": ("admin", "ghost"),
+}
+
+
+@pytest.mark.parametrize(("role", "agent"), ILLEGAL.values(), ids=ILLEGAL)
+def test_the_schema_refuses(conn, ana, role, agent):
+    with pytest.raises(apsw.ConstraintError):
+        grant(conn, ana, role, agent)
+    assert column(conn, "SELECT count(*) FROM user_roles") == [0]
+
+
+def test_the_schema_refuses_the_same_role_of_everything_twice(conn, ana):
+    """NULLs are not equal to each other; the index sees to it that these are."""
+    insert = "INSERT INTO user_roles (user_id, role, granted_by, created_at) VALUES (?, 'owner', 'x', 1)"
+    with transaction(conn):
+        rows(conn, insert, (ana,))
+        with pytest.raises(apsw.ConstraintError):
+            rows(conn, insert, (ana,))

@@ -1,0 +1,269 @@
+import asyncio
+import threading
+
+import apsw
+import pytest
+
+from shared.db.engine import meta
+from shared.db.engine.connection import rows, scalar, transaction
+from shared.db.engine.group_commit import Writer
+from tests.support import column
+
+
+@pytest.fixture
+def writer(db):
+    writer = Writer(db)
+    yield writer
+    writer.close()
+
+
+def put(key, value="x"):
+    return lambda conn: meta.put(conn, key, value)
+
+
+def run(*coroutines):
+    """Await all of them at once; results and errors in order."""
+
+    async def gather():
+        return await asyncio.gather(*coroutines, return_exceptions=True)
+
+    return asyncio.run(gather())
+
+
+class Stopped:
+    """Holds the writing thread inside a job, so that what is asked meanwhile piles up."""
+
+    def __init__(self):
+        self.go, self.begun = threading.Event(), threading.Event()
+
+    def __call__(self, conn):
+        self.begun.set()
+        assert self.go.wait(60)
+
+
+def pile_up(writer, works, **options):
+    """All of *works* in one group, behind a job that holds the thread until they have been asked for."""
+
+    async def gather():
+        stopped = Stopped()
+        first = asyncio.create_task(writer.run(stopped))
+        await asyncio.to_thread(stopped.begun.wait, 60)
+        asked = [asyncio.create_task(writer.run(work, **options)) for work in works]
+        await asyncio.sleep(0)
+        stopped.go.set()
+        await first
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    return asyncio.run(gather())
+
+
+def test_what_was_written_is_there_for_others_when_run_returns(writer, conn):
+    assert run(writer.run(lambda own: (meta.put(own, "a", "1"), 42)[1])) == [42]
+    assert meta.get(conn, "a") == "1"
+
+
+def test_what_arrives_together_shares_a_commit(writer, conn):
+    commits = []
+
+    def counted(own):
+        own.set_commit_hook(lambda: bool(commits.append(1)))
+        meta.put(own, "first", "x")
+
+    run(writer.run(counted))
+    before = len(commits)
+    pile_up(writer, [put(f"k{number}") for number in range(64)])
+    assert len(commits) - before == 2  # the one that held the thread has nothing to write; at most one more
+    assert column(conn, "SELECT count(*) FROM meta WHERE key GLOB 'k*'") == [64]
+
+
+def test_what_one_turn_of_the_loop_asks_for_shares_a_commit(writer):
+    """The first of them does not wake the thread that rests: each would pay for a commit of its own."""
+
+    async def first(begun):
+        await writer.run(lambda _: begun.set())
+
+    async def second(begun):
+        is_apart = begun.wait(0.05)
+        await writer.run(lambda _: None)
+        return is_apart
+
+    def is_apart():
+        begun = threading.Event()
+        return run(first(begun), second(begun))[1]
+
+    assert not all(is_apart() for _ in range(20))  # it may not have come to rest yet, and takes the first as it comes
+
+
+def test_work_of_a_loop_is_not_left_waiting_for_another_loop(writer, conn):
+    """The first loop has asked and gives no turn away; whoever asks in a second loop is served all the same."""
+
+    async def go():
+        asked = asyncio.ensure_future(writer.run(put("first")))
+        await asyncio.sleep(0)
+        other = threading.Thread(target=run, args=(writer.run(put("second")),))
+        other.start()
+        other.join(10)
+        assert meta.get(conn, "second") == "x"
+        await asked
+
+    asyncio.run(go())
+    assert meta.get(conn, "first") == "x"
+
+
+def test_one_that_fails_takes_nobody_down_and_leaves_nothing(writer, conn):
+    def bad(own):
+        meta.put(own, "bad", "x")
+        raise LookupError("bad")
+
+    results = pile_up(writer, [put("a"), bad, put("b")])
+    assert [type(result) for result in results] == [type(None), LookupError, type(None)]
+    assert [meta.get(conn, key) for key in ("a", "bad", "b")] == ["x", None, "x"]
+
+
+def test_alone_it_fails_whole_too(writer, conn):
+    def bad(own):
+        meta.put(own, "bad", "x")
+        raise LookupError("bad")
+
+    assert [type(result) for result in run(writer.run(bad))] == [LookupError]
+    assert meta.get(conn, "bad") is None
+
+
+def test_only_durable_work_waits_for_the_disk(writer):
+    def synchronous(own):
+        return scalar(own, "PRAGMA synchronous")
+
+    assert run(writer.run(synchronous)) == [2]
+    assert run(writer.run(synchronous, durable=False)) == [1]
+    assert run(writer.run(synchronous)) == [2]
+
+
+def test_a_group_with_one_durable_job_is_durable(writer):
+    async def gather():
+        stopped = Stopped()
+        first = asyncio.create_task(writer.run(stopped, durable=False))
+        await asyncio.to_thread(stopped.begun.wait, 60)
+        asked = [
+            asyncio.create_task(writer.run(lambda own: scalar(own, "PRAGMA synchronous"), durable=durable))
+            for durable in (False, True)
+        ]
+        await asyncio.sleep(0)
+        stopped.go.set()
+        await first
+        return await asyncio.gather(*asked)
+
+    assert asyncio.run(gather()) == [2, 2]
+
+
+def test_close_finishes_what_was_asked_for_and_takes_no_more(db, conn):
+    async def go():
+        writer = Writer(db)
+        asked = [asyncio.create_task(writer.run(put(f"k{number}"))) for number in range(20)]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(writer.close)
+        await asyncio.gather(*asked)
+        with pytest.raises(RuntimeError, match="closed"):
+            await writer.run(put("late"))
+
+    asyncio.run(go())
+    assert column(conn, "SELECT count(*) FROM meta WHERE key GLOB 'k*'") == [20]
+
+
+def test_work_is_done_although_whoever_asked_went_away(writer, conn):
+    async def go():
+        stopped = Stopped()
+        first = asyncio.create_task(writer.run(stopped))
+        await asyncio.to_thread(stopped.begun.wait, 60)
+        gone = asyncio.create_task(writer.run(put("gone")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        stopped.go.set()
+        await first
+        await writer.run(put("next"))
+
+    asyncio.run(go())
+    assert meta.get(conn, "gone") == "x"
+
+
+def big(own):
+    rows(own, "INSERT INTO meta (key, value) VALUES (hex(randomblob(8)), hex(randomblob(100000)))")
+
+
+def limit(pages):
+    return lambda own: rows(own, f"PRAGMA max_page_count = {pages}") and None
+
+
+def test_a_full_disk_is_told_to_whom_it_concerns_and_later_work_succeeds(writer, conn):
+    run(writer.run(limit(1)))  # SQLite takes the present size
+    results = pile_up(writer, [put("small"), big, big])
+    assert [type(result) for result in results] == [apsw.FullError] * 3
+    assert meta.get(conn, "small") is None
+    run(writer.run(limit(1_000_000)))
+    assert run(writer.run(big), writer.run(put("after"))) == [None, None]
+    assert meta.get(conn, "after") == "x"
+
+
+def test_a_transaction_that_is_given_up_in_the_middle_fails_for_the_whole_group(writer, conn):
+    """SQLite rolls back everything on some errors: the neighbours' work is gone too, and they must be told."""
+
+    def give_up(own):
+        rows(own, "ROLLBACK")
+        raise apsw.IOError("disk I/O error")
+
+    results = pile_up(writer, [put("before"), give_up, put("behind")])
+    assert [type(result) for result in results] == [apsw.IOError] * 3
+    assert meta.get(conn, "before") is None
+    assert meta.get(conn, "behind") is None
+    assert run(writer.run(put("later"))) == [None]
+
+
+def test_a_database_that_can_not_be_opened_is_an_error_and_no_silence(tmp_path, fresh_database):
+    folder = tmp_path / "later"
+    writer = Writer(folder / "p.db")
+    (error,) = run(asyncio.wait_for(writer.run(put("a")), 60))
+    assert isinstance(error, apsw.CantOpenError)
+    folder.mkdir()
+    (folder / "p.db").write_bytes(fresh_database.read_bytes())
+    assert run(asyncio.wait_for(writer.run(put("a")), 60)) == [None]
+    writer.close()
+
+
+def test_the_loop_goes_on_while_the_database_is_locked(writer, conn):
+    async def go():
+        with transaction(conn):
+            asked = asyncio.create_task(writer.run(put("a")))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not asked.done()
+        await asyncio.wait_for(asked, 60)
+
+    asyncio.run(go())
+    assert meta.get(conn, "a") == "x"
+
+
+def test_a_stop_iteration_in_one_leaves_nobody_waiting(writer, conn):
+    """No future takes it: those behind it in the group would never have heard."""
+
+    def exhausted(own):
+        meta.put(own, "half", "x")
+        return next(iter(()))
+
+    results = pile_up(writer, [put("before"), exhausted, put("behind")])
+    assert [type(result) for result in results] == [type(None), RuntimeError, type(None)]
+    assert [meta.get(conn, key) for key in ("before", "half", "behind")] == ["x", None, "x"]
+
+
+def test_a_rollback_that_fails_does_not_end_all_writing(writer, conn):
+    def deny(operation, what, *_):
+        is_rollback = operation == apsw.SQLITE_TRANSACTION and what == "ROLLBACK"
+        return apsw.SQLITE_DENY if is_rollback else apsw.SQLITE_OK
+
+    def bad(own):
+        own.authorizer = deny
+        meta.put(own, "bad", "x")
+        raise LookupError("bad")
+
+    (error,) = run(writer.run(bad))
+    assert isinstance(error, apsw.AuthError)
+    assert run(writer.run(put("after")), writer.run(lambda own: scalar(own, "PRAGMA synchronous"))) == [None, 2]
+    assert [meta.get(conn, key) for key in ("bad", "after")] == [None, "x"]

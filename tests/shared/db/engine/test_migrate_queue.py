@@ -1,0 +1,167 @@
+"""From the first release's schema to the queue's: everything that was there is there, and goes on."""
+
+import json
+from importlib.resources import files
+
+import apsw
+import pytest
+
+from shared.db.engine import meta
+from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.engine.migrate import migrate
+from shared.db.queue import claims, messages, responses
+from shared.db.queue import ready as waiting
+from shared.db.queue.messages import NewMessage
+from shared.queue import turns
+from shared.queue.turns import RetryPolicy
+from tests.support import NOW, column, dump
+
+STATES = ("pending", "processing", "completed", "dead", "paused", "cancelled")
+POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
+SEED = """
+    INSERT INTO meta (key, value) VALUES ('schema_version', '1'), ('epoch', 'epoch_12345678');
+    INSERT INTO agents (id, name, is_default, created_at, updated_at) VALUES ('assistant', 'Assistant', 1, 1, 1);
+    INSERT INTO chats (channel, platform_id, created_at, updated_at) VALUES ('telegram', '100', 1, 1);
+    INSERT INTO wirings (chat_id, agent, created_at) VALUES (1, 'assistant', 1);
+    INSERT INTO sessions (session_id, agent, chat_id, created_at, last_active)
+    VALUES ('session_1', 'assistant', 1, 1, 1);
+    INSERT INTO agent_messages (agent_id, role, channel, sender, message_id, content, created_at)
+    VALUES ('assistant', 'user', 'telegram', 'Ana', 'telegram_zzzz0001', 'hello', 1);
+    INSERT INTO dropped (channel, reason, created_at) VALUES ('telegram', 'payload', 1);
+    INSERT INTO responses (message_id, in_reply_to, channel, chat_id, platform_id, sender, message, status, created_at,
+                           acked_at)
+    VALUES ('telegram_zzzz0003', 3, 'telegram', 1, '100', 'Ana', 'hi', 'acked', 1, 2),
+           ('telegram_zzzz0003', 3, 'telegram', 1, '100', 'Ana', 'and', 'pending', 1, NULL);
+"""
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A file of the first release: a message in every state, as trigger and as context, and what is around them."""
+    path = tmp_path / "p.db"
+    conn = open_connection(path)
+    with transaction(conn):
+        rows(conn, (files("shared.db") / "migrations" / "0001_first_light.sql").read_text("utf-8"))
+        rows(conn, SEED)
+        for number, (status, trigger) in enumerate([(status, trigger) for status in STATES for trigger in (1, 0)]):
+            held = ("turn_old", NOW + 1000) if status == "processing" else (None, None)
+            rows(
+                conn,
+                """
+                INSERT INTO messages (message_id, channel, chat_id, platform_id, event_key, sender, sender_id, message,
+                                      content, files, agent, session_id, trigger, status, retry_count, last_error,
+                                      claimed_by, lease, process_after, created_at, updated_at)
+                VALUES (?, 'telegram', 1, '100', ?, 'Ana', '5', ?, '{"context": {"a": 1}}', '["f"]', 'assistant', 1, ?,
+                        ?, 2, 'why', ?, ?, ?, ?, ?)
+                """,
+                (
+                    *(f"telegram_zzzz{number:04d}", f"e{number}", f"text {number}", trigger, status, *held),
+                    *(NOW + number, NOW, NOW + 1),
+                ),
+            )
+            message_id = f"telegram_zzzz{number:04d}"
+            rows(
+                conn,
+                "INSERT INTO events (type, message_id, data, created_at) VALUES ('message_received', ?, '{}', 1)",
+                (message_id,),
+            )
+        rows(
+            conn,
+            "UPDATE messages SET recurrence = '0 9 * * *', timezone = 'UTC', series_id = 'series_1', scheduled_at = ?"
+            " WHERE id IN (1, 7)",
+            (NOW,),
+        )
+        rows(conn, "UPDATE messages SET series_id = 'series_2' WHERE id = 7")
+        rows(conn, "DELETE FROM messages WHERE id = 5")  # pruned: rows have gaps
+        rows(conn, "DELETE FROM events WHERE id < 4")
+    yield path, conn
+    conn.close()
+
+
+def columns(conn, table):
+    return [name for _, name, *_ in rows(conn, f"PRAGMA table_xinfo({table})")]
+
+
+def test_every_row_is_there_with_all_that_stood_in_it(old):
+    path, conn = old
+    tables = [table for table in dump(conn) if table != "meta"]
+    kept = {table: columns(conn, table) for table in tables}
+    before = {table: rows(conn, f"SELECT {', '.join(kept[table])} FROM {table} ORDER BY 1") for table in tables}
+    assert migrate(path) >= 2
+    for table in tables:
+        assert rows(conn, f"SELECT {', '.join(kept[table])} FROM {table} ORDER BY 1") == before[table]
+    assert meta.get(conn, "epoch") == "epoch_12345678"
+    assert rows(conn, "PRAGMA foreign_key_check") == []
+    assert column(conn, "PRAGMA integrity_check") == ["ok"]
+
+
+def test_messages_are_found_under_the_ids_that_people_know(old):
+    path, conn = old
+    migrate(path)
+    for row_id, message_id in rows(conn, "SELECT id, given_id FROM messages"):
+        assert message_id == f"telegram_zzzz{row_id - 1:04d}"
+        assert messages.find(conn, message_id) == row_id
+    assert messages.find(conn, "telegram_zzzz0004") is None
+
+
+def test_ids_go_on_and_nothing_is_told_twice(old):
+    path, conn = old
+    migrate(path)
+    assert not messages.is_unannounced(conn)
+    new = NewMessage("telegram", "telegram", sender="Ana", agent="assistant", session_id=1, event_key="e99")
+    newest_event = column(conn, "SELECT max(id) FROM events")[0]
+    with transaction(conn):
+        row_id = messages.enqueue(conn, new, now_ms=NOW)
+        assert messages.announce(conn) == 1
+    assert row_id == 13
+    assert rows(conn, "SELECT id, message_id FROM events WHERE id > ?", (newest_event,)) == [
+        (newest_event + 1, new.message_id(13))
+    ]
+
+
+def test_an_event_of_before_is_known_and_a_series_has_one_live_row(old):
+    path, conn = old
+    migrate(path)
+    new = NewMessage("telegram", "telegram", sender="Ana", agent="assistant", session_id=1)
+    with transaction(conn):
+        assert messages.enqueue(conn, new._replace(event_key="e3"), now_ms=NOW) is None
+    series = {"recurrence": "0 9 * * *", "timezone": "UTC", "scheduled_at": NOW, "series_id": "series_1"}
+    with pytest.raises(apsw.ConstraintError), transaction(conn):
+        messages.enqueue(conn, new._replace(**series), now_ms=NOW)
+
+
+def test_what_was_running_can_be_settled_by_who_has_it_or_rescued(old):
+    path, conn = old
+    migrate(path)
+    ((claim, lease),) = claims.running(conn)
+    assert (claim.token, lease, [message.id for message in claim.batch]) == ("turn_old", NOW + 1000, [3, 4])
+    assert claims.is_held(conn, claim)
+    with transaction(conn):
+        assert turns.rescue(conn, POLICY, now_ms=NOW + 1001) == [claim]
+    assert rows(conn, "SELECT status, retry_count FROM messages WHERE id IN (3, 4)") == [("pending", 3), ("pending", 2)]
+
+
+def test_what_waited_is_taken_and_what_was_to_be_said_is_said(old):
+    path, conn = old
+    migrate(path)
+    with transaction(conn):
+        turns.rescue(conn, POLICY, now_ms=NOW, everything=True)
+    later = NOW + 10**6
+    (ready,) = waiting.ready(conn, now_ms=later)
+    with transaction(conn):
+        claim = claims.claim(conn, "assistant", ready.session_id, token="t", now_ms=later, lease_ms=1000, limit=10)
+    assert [message.message for message in claim.asked] == ["text 0"]
+    assert claim.asked[0].content == {"context": {"a": 1}}
+    assert responses.heads(conn, "telegram", now_ms=NOW) == [2]
+    assert json.loads(column(conn, "SELECT files FROM messages WHERE id = 1")[0]) == ["f"]
+
+
+def test_a_migration_that_fails_in_the_middle_leaves_the_file_as_it_was(old):
+    path, conn = old
+    rows(conn, "CREATE TABLE approvals (in_the_way)")
+    before = dump(conn)
+    with pytest.raises(apsw.SQLError, match="approvals"):
+        migrate(path)
+    assert dump(conn) == before
+    rows(conn, "DROP TABLE approvals")
+    assert migrate(path) >= 2

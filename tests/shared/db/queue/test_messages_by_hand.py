@@ -1,0 +1,468 @@
+"""What people and programs do to messages: find, cancel, pause, resume, retry, delete; and how arrivals are told."""
+
+import apsw
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from shared.core import ids
+from shared.core.errors import ClaimLost, NotFound, WrongState
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import claims, messages, ready
+from shared.db.queue.claims import Verdict
+from shared.db.queue.messages import NewMessage
+from shared.queue import series
+from tests.support import LEASE, NOW, column, dump, make_session, put, row, take, texts
+
+DEAD = Verdict(dead=True, retry_count=5, process_after=None, reason="no use")
+RETRY = Verdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
+
+
+def by_hand(conn, verb, row_id, *, now_ms=NOW, **more):
+    with transaction(conn):
+        return getattr(messages, verb)(conn, row_id, now_ms=now_ms, **more)
+
+
+def cancel(conn, row_id, now_ms=NOW):
+    return by_hand(conn, "cancel", row_id, reason="unwanted", now_ms=now_ms)
+
+
+def fail(conn, claim, verdict=RETRY):
+    with transaction(conn):
+        claims.fail(conn, claim, {message.id: verdict for message in claim.asked}, now_ms=NOW)
+
+
+def complete(conn, claim):
+    with transaction(conn):
+        claims.complete(conn, claim, now_ms=NOW)
+
+
+def dead(conn, **fields):
+    row_id = put(conn, "dead", **fields)
+    fail(conn, take(conn), DEAD)
+    return row_id
+
+
+def told(conn, *types):
+    return column(conn, f"SELECT type FROM events WHERE type IN ({','.join(map(repr, types))}) ORDER BY id")
+
+
+# -- ids
+
+row_ids = st.integers(1, 2**32 - 1)
+
+
+@given(row_ids, st.from_regex(r"[a-z][a-z_]{0,11}[a-z]", fullmatch=True))
+@example(1, "telegram")
+@example(2**32 - 1, "chatroom_batch")
+def test_a_row_has_one_id_and_an_id_one_row(row_id, prefix):
+    made = ids.of_row(prefix, row_id)
+    assert made.startswith(f"{prefix}_")
+    assert len(made) == len(prefix) + 1 + ids.SIZE
+    assert ids.row_of(made) == row_id
+
+
+@given(st.text(max_size=20))
+@example("telegram_")
+@example("_0badcafe")
+@example("telegram_0BADCAFE")
+@example("telegram_0badcafe\n")
+@example("telegram_" + 8 * "\N{ARABIC-INDIC DIGIT ZERO}")
+def test_what_is_no_rows_id_is_none_or_leads_back(text):
+    row_id = ids.row_of(text)
+    assert row_id is None or ids.of_row(text.rpartition("_")[0], row_id) == text
+
+
+@pytest.mark.parametrize("row_id", [1, 2, 255, 10**6, 2**31 - 1, 2**31, 2**32 - 1])
+def test_the_database_computes_the_same_id(conn, row_id):
+    """The product must hold in SQL's 64 bits."""
+    put(conn, id_prefix="chatroom_batch")
+    with transaction(conn):
+        rows(conn, "UPDATE messages SET id = :id", {"id": row_id})
+    message_id = row(conn, "messages")["message_id"]
+    assert message_id == ids.of_row("chatroom_batch", row_id)
+    assert messages.find(conn, message_id) == row_id
+
+
+def test_the_first_hundred_thousand_ids_are_all_different():
+    assert len({ids.of_row("a", row_id) for row_id in range(1, 100_001)}) == 100_000
+
+
+# -- find
+
+
+def test_a_message_is_found_by_the_id_that_people_see(conn):
+    first, second = put(conn), put(conn, given_id="order-7")
+    assert messages.find(conn, row(conn, "messages", first)["message_id"]) == first
+    assert messages.find(conn, "order-7") == second
+    for nobody in ("", "order-8", ids.of_row("telegram", 3), ids.of_row("discord", first), "telegram_", "_"):
+        assert messages.find(conn, nobody) is None
+
+
+def test_the_id_that_a_row_would_have_had_leads_nowhere_if_it_was_given_another(conn):
+    given_one = put(conn, given_id="order-7")
+    assert messages.find(conn, ids.of_row("telegram", given_one)) is None
+
+
+def test_nobody_takes_the_id_of_another_message(conn):
+    first = put(conn)
+    with pytest.raises(apsw.ConstraintError, match="another message has the id"):
+        put(conn, given_id=row(conn, "messages", first)["message_id"])
+    assert column(conn, "SELECT id FROM messages") == [first]
+
+
+def test_an_id_that_was_taken_in_advance_stays_that_messages_and_the_one_to_come_gets_another(conn):
+    """Ids can be foretold: whoever gives one of a message to come must not get the cancel that is meant for it."""
+    taken = [ids.of_row("telegram", number) for number in (3, 4)]
+    given = [put(conn, given_id=each) for each in taken]
+    new = messages.NewMessage("telegram", "telegram", sender="A", agent="assistant", session_id=make_session(conn)[1])
+    with transaction(conn):
+        coming = messages.enqueue(conn, new, now_ms=NOW)
+    assert coming == 5
+    assert row(conn, "messages", coming)["message_id"] == new.message_id(coming)
+    assert [messages.find(conn, each) for each in (*taken, new.message_id(coming))] == [*given, coming]
+
+
+def test_nor_does_one_of_many_or_the_next_of_a_series_get_it(conn):
+    taken = [ids.of_row(prefix, number) for prefix, number in (("telegram", 3), ("task", 5))]
+    given = [put(conn, given_id=each) for each in taken]
+    _, session = make_session(conn)
+    new = messages.NewMessage("telegram", "telegram", sender="A", agent="assistant", session_id=session)
+    with transaction(conn):
+        messages.enqueue_many(conn, [new], now_ms=NOW)
+    recurring = put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
+    cancel(conn, recurring)
+    with transaction(conn):
+        series.advance_messages(conn, now_ms=NOW)
+    assert [messages.find(conn, each) for each in taken] == given
+    seen = column(conn, "SELECT message_id FROM messages ORDER BY id")
+    assert len(set(seen)) == 5
+    assert [messages.find(conn, each) for each in seen] == [1, 2, 3, 4, 5]
+
+
+# -- enqueue_many and the events of arrival
+
+
+def test_many_are_stored_in_order_whatever_they_are(conn):
+    _, session = make_session(conn)
+    common = {"sender": "A", "agent": "assistant", "session_id": session}
+    news = [
+        NewMessage(message="1", **common),
+        NewMessage(message="2", trigger=False, **common),
+        NewMessage(message="3", event_key="e", **common),
+        NewMessage(message="twice", event_key="e", **common),
+        NewMessage(message="4", urgency="urgent", **common),
+        NewMessage(message="5", **common),
+    ]
+    with transaction(conn):
+        messages.enqueue_many(conn, news, now_ms=NOW)
+        messages.enqueue_many(conn, [], now_ms=NOW)
+    assert rows(conn, "SELECT message, trigger, urgency, created_at FROM messages ORDER BY id") == [
+        ("1", 1, "normal", NOW),
+        ("2", 0, "normal", NOW),
+        ("3", 1, "normal", NOW),
+        ("4", 1, "urgent", NOW),
+        ("5", 1, "normal", NOW),
+    ]
+
+
+def announce(conn):
+    with transaction(conn):
+        return messages.announce(conn)
+
+
+def test_each_arrival_is_told_once_in_order_and_with_its_own_instant(conn):
+    assert not messages.is_unannounced(conn)
+    assert announce(conn) == 0
+    put(conn, now_ms=NOW + 5)
+    put(conn, given_id="order-7", process_after=NOW + 9, chat="200")
+    assert messages.is_unannounced(conn)
+    assert announce(conn) == 2
+    assert not messages.is_unannounced(conn)
+    assert announce(conn) == 0
+    assert rows(conn, "SELECT type, message_id, agent, channel, session_id, data, created_at FROM events") == [
+        ("message_received", ids.of_row("telegram", 1), "assistant", "telegram", 1, "{}", NOW + 5),
+        ("message_received", "order-7", "assistant", "telegram", 2, f'{{"process_after":{NOW + 9}}}', NOW),
+    ]
+
+
+def test_many_arrivals_are_told_in_bounded_steps(conn):
+    _, session = make_session(conn)
+    new = NewMessage(sender="A", agent="assistant", session_id=session)
+    with transaction(conn):
+        messages.enqueue_many(conn, [new] * 1201, now_ms=NOW)
+    assert [announce(conn) for _ in range(4)] == [500, 500, 201, 0]
+    assert column(conn, "SELECT message_id FROM events ORDER BY id") == column(
+        conn, "SELECT message_id FROM messages ORDER BY id"
+    )
+
+
+def test_a_rolled_back_arrival_is_not_told_and_its_id_not_lost(conn):
+    announce(conn)
+    _, session = make_session(conn)
+
+    def failing():
+        with transaction(conn):
+            messages.enqueue(conn, NewMessage(sender="A", agent="assistant", session_id=session), now_ms=NOW)
+            messages.announce(conn)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        failing()
+    assert not messages.is_unannounced(conn)
+    assert column(conn, "SELECT id FROM events") == []
+
+
+# -- cancel
+
+
+def test_cancelling_what_waits(conn):
+    row_id = put(conn, process_after=NOW + 9)
+    before = cancel(conn, row_id, now_ms=NOW + 7)
+    assert (before.id, before.status, before.turn, before.agent, before.channel) == (
+        *(row_id, "pending", None, "assistant", "telegram"),
+    )
+    found = row(conn, "messages")
+    assert (found["status"], found["last_error"], found["updated_at"]) == ("cancelled", "unwanted", NOW + 7)
+    event = row(conn, "events")
+    names = ("type", "message_id", "agent", "channel", "session_id", "data", "created_at")
+    assert [event[name] for name in names] == [
+        *("message_cancelled", before.message_id, "assistant", "telegram", before.session_id),
+        *('{"reason": "unwanted"}', NOW + 7),
+    ]
+    assert ready.ready(conn, now_ms=NOW + 99) == []
+
+
+def test_cancelling_one_of_a_batch_frees_the_others_and_nobody_elses(conn):
+    put(conn, "context", trigger=False)
+    put(conn, "one")
+    unwanted = put(conn, "two")
+    put(conn, "beside", chat="200")
+    claim, beside = take(conn), take(conn, chat="200", token="turn_b")
+    waits = put(conn, "waits")
+    cancel(conn, unwanted)
+    found = rows(conn, "SELECT message, status, claimed_by, retry_count, last_error FROM messages ORDER BY id")
+    assert found == [
+        ("context", "pending", None, 0, None),
+        ("one", "pending", None, 0, None),
+        ("two", "cancelled", None, 0, "unwanted"),
+        ("beside", "processing", "turn_b", 0, None),
+        ("waits", "pending", None, 0, None),
+    ]
+    assert told(conn, "message_cancelled", "message_released") == ["message_cancelled", "message_released"]
+    assert not claims.is_held(conn, claim)
+    assert claims.is_held(conn, beside)
+    before = dump(conn)
+    with pytest.raises(ClaimLost):
+        complete(conn, claim)
+    assert dump(conn) == before
+    assert texts(take(conn, token="turn_c")) == ["context", "one", "waits"]
+    assert waits
+
+
+def test_cancelling_the_context_of_a_turn_ends_that_turn_too(conn):
+    """The agent has seen it: what it says now is not to be kept."""
+    context = put(conn, "context", trigger=False)
+    put(conn, "question")
+    claim = take(conn)
+    cancel(conn, context)
+    assert not claims.is_held(conn, claim)
+    assert column(conn, "SELECT status FROM messages ORDER BY id") == ["cancelled", "pending"]
+
+
+@pytest.mark.parametrize("is_running", [False, True], ids=["one that waits", "one that runs"])
+def test_cancelling_an_occurrence_leaves_it_out_and_its_series_goes_on(conn, is_running):
+    row_id = put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
+    if is_running:
+        take(conn)
+    cancel(conn, row_id)
+    with transaction(conn):
+        assert series.advance_messages(conn, now_ms=NOW) == 1
+    told = rows(conn, "SELECT status, scheduled_at, recurrence FROM messages WHERE series_id = 'series_1' ORDER BY id")
+    assert told == [("cancelled", NOW, None), ("pending", NOW + 60 * 60 * 1000, "0 9 * * *")]
+
+
+# -- pause and resume
+
+
+def test_a_paused_message_keeps_its_place(conn):
+    first = put(conn, "first")
+    put(conn, "second")
+    by_hand(conn, "pause", first)
+    assert texts(take(conn, limit=1)) == ["second"]
+    by_hand(conn, "resume", first)
+    assert ready.ready(conn, now_ms=NOW) == []
+    with transaction(conn):
+        rows(conn, "UPDATE messages SET status = 'pending', claimed_by = NULL, lease = NULL WHERE message = 'second'")
+    assert texts(take(conn)) == ["first", "second"]
+    assert told(conn, "message_paused", "message_resumed") == ["message_paused", "message_resumed"]
+
+
+def test_pausing_keeps_what_the_message_waits_for(conn):
+    row_id = put(conn)
+    fail(conn, take(conn))
+    put(conn, "later")
+    by_hand(conn, "pause", row_id)
+    assert texts(take(conn)) == ["later"]
+    by_hand(conn, "resume", row_id)
+    found = row(conn, "messages", row_id)
+    assert (found["process_after"], found["retry_count"], found["last_error"]) == (NOW + 5000, 1, "broken")
+
+
+# -- retry and delete
+
+
+def test_retrying_what_is_dead_gives_all_attempts_back_and_the_old_place(conn):
+    row_id = dead(conn)
+    put(conn, "younger")
+    before = by_hand(conn, "retry", row_id)
+    found = row(conn, "messages", row_id)
+    names = ("status", "retry_count", "last_error", "process_after")
+    assert (before.status, *(found[name] for name in names)) == ("dead", "pending", 0, None, None)
+    assert texts(take(conn)) == ["dead", "younger"]
+
+
+def test_an_occurrence_that_is_retried_does_not_begin_a_second_series(conn):
+    row_id = dead(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
+    with transaction(conn):
+        assert series.advance_messages(conn, now_ms=NOW) == 1
+    by_hand(conn, "retry", row_id)
+    assert column(conn, "SELECT id FROM messages WHERE recurrence IS NOT NULL") == [row_id + 1]
+
+
+def test_deleting_forgets_the_row(conn):
+    row_id = dead(conn, event_key="e1")
+    put(conn)
+    message_id = row(conn, "messages", row_id)["message_id"]
+    by_hand(conn, "delete", row_id)
+    assert column(conn, "SELECT id FROM messages") == [row_id + 1]
+    assert messages.find(conn, message_id) is None
+    assert rows(conn, "SELECT type, message_id FROM events WHERE type = 'message_deleted'") == [
+        ("message_deleted", message_id)
+    ]
+
+
+def test_of_the_newest_row_only_the_text_goes_so_that_its_id_never_comes_again(conn):
+    row_id = dead(conn, content={"context": {"a": 1}}, files=["secret.txt"])
+    by_hand(conn, "delete", row_id)
+    found = row(conn, "messages")
+    assert [found[name] for name in ("id", "status", "message", "content", "files")] == [
+        *(row_id, "cancelled", "", "{}", "[]"),
+    ]
+    assert put(conn) == row_id + 1
+
+
+# -- what is refused
+
+EXPECTED = {
+    "cancel": ("pending", "processing", "paused"),
+    "pause": ("pending",),
+    "resume": ("paused",),
+    "retry": ("dead",),
+    "delete": ("dead",),
+}
+STATES = ("pending", "processing", "completed", "dead", "paused", "cancelled")
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("verb", EXPECTED)
+def test_a_verb_is_refused_in_any_other_state_and_changes_nothing(conn, verb, state):
+    row_id = put(conn)
+    put(conn, "newest", chat="200")
+    claim = "claimed_by = 'turn_a', lease = 1, " if state == "processing" else ""
+    with transaction(conn):
+        rows(conn, f"UPDATE messages SET {claim} status = '{state}' WHERE id = {row_id}")
+    before = dump(conn)
+    more = {"reason": "unwanted"} if verb == "cancel" else {}
+    if state in EXPECTED[verb]:
+        assert by_hand(conn, verb, row_id, **more).status == state
+        assert dump(conn) != before
+        return
+    with pytest.raises(WrongState, match=f"is {state}; it can't become"):
+        by_hand(conn, verb, row_id, **more)
+    assert dump(conn) == before
+
+
+@pytest.mark.parametrize("verb", EXPECTED)
+def test_of_a_message_that_is_not_there_a_verb_says_so(conn, verb):
+    more = {"reason": "unwanted"} if verb == "cancel" else {}
+    with pytest.raises(NotFound):
+        by_hand(conn, verb, 7, **more)
+
+
+# -- who holds what, and what is urgent
+
+
+def test_a_turn_holds_its_messages_until_it_ends_or_they_are_taken(conn):
+    put(conn)
+    claim = take(conn)
+    assert claims.is_held(conn, claim)
+    fail(conn, claim)
+    assert not claims.is_held(conn, claim)
+    again = take(conn, token="turn_b", now_ms=NOW + LEASE)
+    assert (claims.is_held(conn, claim), claims.is_held(conn, again)) == (False, True)
+    complete(conn, again)
+    assert not claims.is_held(conn, again)
+
+
+def test_a_turn_whose_message_is_gone_holds_nothing(conn):
+    row_id = put(conn)
+    put(conn, chat="200")
+    claim = take(conn)
+    fail(conn, claim, DEAD)
+    by_hand(conn, "delete", row_id)
+    assert not claims.is_held(conn, claim)
+
+
+NOT_URGENT = {
+    "normal": {},
+    "for later": {"urgency": "urgent", "process_after": NOW + 1},
+    "context": {"urgency": "urgent", "trigger": False},
+    "paused": {"urgency": "urgent", "status": "paused"},
+    "of another session": {"urgency": "urgent", "chat": "200"},
+}
+
+
+@pytest.mark.parametrize("fields", NOT_URGENT.values(), ids=NOT_URGENT)
+def test_only_what_is_due_and_asks_is_urgent(conn, fields):
+    _, session = make_session(conn)
+    put(conn, **fields)
+    assert not claims.has_urgent(conn, session, now_ms=NOW)
+    put(conn, urgency="urgent")
+    assert claims.has_urgent(conn, session, now_ms=NOW)
+    take(conn)
+    assert not claims.has_urgent(conn, session, now_ms=NOW)
+
+
+def test_urgent_messages_take_the_places_of_older_ones_in_a_batch(conn):
+    for text in ("a", "b", "c"):
+        put(conn, text)
+    put(conn, "U", urgency="urgent")
+    put(conn, "context", trigger=False)
+    put(conn, "V", urgency="urgent")
+    assert texts(take(conn, limit=3)) == ["a", "U", "V"]
+
+
+def test_only_urgent_ones_where_there_is_no_more_room_oldest_first(conn):
+    put(conn, "a")
+    for text in "UVW":
+        put(conn, text, urgency="urgent")
+    assert texts(take(conn, limit=2)) == ["U", "V"]
+
+
+def test_an_urgent_message_of_another_thread_goes_alone(conn):
+    _, session = make_session(conn)
+    put(conn, "a")
+    with transaction(conn):
+        new = NewMessage("telegram", "telegram", sender="A", message="U", agent="assistant", session_id=session)
+        messages.enqueue(conn, new._replace(urgency="urgent"), now_ms=NOW)
+    assert texts(take(conn)) == ["U"]
+
+
+def test_nothing_urgent_passes_a_message_that_waits_for_another_try(conn):
+    """Its answer may have been begun: what comes after it waits, or the order is lost."""
+    put(conn, "a")
+    fail(conn, take(conn))
+    put(conn, "U", urgency="urgent")
+    assert take(conn) is None
+    assert texts(take(conn, now_ms=NOW + 5000)) == ["U"]

@@ -1,0 +1,93 @@
+import apsw
+import pytest
+
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import chats, wirings
+from shared.db.roster.wirings import Wiring
+from tests.support import NOW, column, make_agent, make_chat, plan, wire
+
+AS_NEW = {
+    "engage_mode": "mention",
+    "engage_pattern": None,
+    "sender_scope": "all",
+    "ignored_message_policy": "drop",
+    "session_mode": "shared",
+    "priority": 0,
+}
+
+
+def put(conn, chat, agent="assistant", now_ms=NOW, **fields):
+    with transaction(conn):
+        return wirings.put(conn, chat, agent, now_ms=now_ms, **{**AS_NEW, **fields})
+
+
+def test_the_wirings_of_a_place_are_found_by_indexes_and_sorted_in_no_table_of_their_own(conn):
+    lines = plan(conn, wirings.OF_PLACE, channel="telegram", platform_id="1")
+    assert len(lines) == 2
+    assert all(line.startswith("SEARCH ") and " INDEX " in line for line in lines), lines
+
+
+def test_a_place_is_the_chat_with_its_wirings_and_none_where_there_is_no_chat(conn):
+    assert wirings.of_place(conn, "telegram", "1") is None
+    chat = make_chat(conn, "1", is_group=True)
+    make_chat(conn, "1", "discord")
+    bare = wirings.of_place(conn, "telegram", "1")
+    assert bare == (chats.get(conn, chat), [])
+    assert bare.chat.is_group is True
+    made = put(conn, chat, engage_mode="pattern", engage_pattern="^hi", priority=-3)
+    assert wirings.of_place(conn, "telegram", "1") == (bare.chat, [made])
+    assert wirings.of_place(conn, "discord", "1").wirings == []
+
+
+def test_of_several_wirings_the_most_important_comes_first_and_then_the_oldest(conn):
+    chat = make_chat(conn, "1")
+    for agent, priority in (("low", 0), ("high", 5), ("late", 5)):
+        wire(conn, chat, make_agent(conn, agent), priority=priority)
+    for found in (wirings.of_place(conn, "telegram", "1").wirings, wirings.of_chat(conn, chat)):
+        assert [wiring.agent for wiring in found] == ["high", "late", "low"]
+
+
+def test_a_wiring_is_made_once_and_then_changed_and_keeps_id_and_birthday(conn):
+    chat = make_chat(conn)
+    made = put(conn, chat)
+    assert made == Wiring(made.id, chat, "assistant", *AS_NEW.values(), NOW)
+    changes = {
+        "engage_mode": "pattern",
+        "engage_pattern": "x",
+        "sender_scope": "known",
+        "ignored_message_policy": "accumulate",
+        "session_mode": "agent-shared",
+        "priority": 4,
+    }
+    changed = put(conn, chat, now_ms=NOW + 1, **changes)
+    assert changed == Wiring(made.id, chat, "assistant", *changes.values(), NOW)
+    assert wirings.get(conn, chat, "assistant") == changed
+    assert wirings.get(conn, chat, "ghost") is None
+
+
+def test_wirings_come_in_pages(conn):
+    made = [put(conn, make_chat(conn, str(number))) for number in range(5)]
+    first = wirings.every(conn, limit=3)
+    assert first == made[:3]
+    assert wirings.every(conn, limit=3, after=first[-1].id) == made[3:]
+
+
+def test_a_wiring_and_its_destination_come_and_go_together_whoever_makes_it(conn):
+    chat = make_chat(conn)
+    put(conn, chat)
+    put(conn, chat, priority=2)
+    assert rows(conn, "SELECT agent, name, target_chat, created_at FROM destinations") == [
+        ("assistant", f"chat-{chat}", chat, NOW)
+    ]
+    with transaction(conn):
+        assert wirings.delete(conn, chat, "assistant")
+        assert not wirings.delete(conn, chat, "assistant")
+    assert column(conn, "SELECT count(*) FROM destinations") == [0]
+
+
+@pytest.mark.parametrize(("chat", "agent"), [(1, "ghost"), (99, "assistant")])
+def test_the_schema_refuses_a_chat_or_an_agent_that_is_none(conn, chat, agent):
+    make_chat(conn)
+    with pytest.raises(apsw.ConstraintError):
+        put(conn, chat, agent)
+    assert column(conn, "SELECT count(*) FROM destinations") == [0]

@@ -1,0 +1,207 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from shared.channels.base import Event
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import chats
+from shared.inbound import events, pairing
+from shared.routing.router import Routed
+from tests.shared.routing.test_router import OPEN, asked, become, event, make_chat, reasons, said, wire
+from tests.support import NOW, column, dump
+
+LIMITED = replace(OPEN, sender_limit=2)
+
+
+def take(conn, what, policy=OPEN, *, channel="telegram", at=NOW):
+    with transaction(conn):
+        return events.take(conn, channel, what, policy, now_ms=at)
+
+
+def make_code(conn, grants="owner", agent=None):
+    with transaction(conn):
+        return pairing.make(conn, grants, agent, life_ms=60_000, now_ms=NOW).code
+
+
+def status_of(conn, chat="100"):
+    return chats.find(conn, "telegram", chat).status
+
+
+# -- buttons -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held(conn):
+    """A stranger's message waits for an owner; the tokens of the buttons of the card."""
+    become(conn, "owner", "9")
+    wire(conn, make_chat(conn, policy="request_approval"))
+    assert take(conn, event()).held == 1
+    (buttons,) = column(conn, "SELECT content -> '$.buttons' FROM responses WHERE platform_id = '9'")
+    return [token for _, token in json.loads(buttons)]
+
+
+def press(token, key="c1", *, sender="9", reason=None):
+    return Event("callback", key, platform_id="9", sender_id=sender, text=token, is_mention=True, reason=reason)
+
+
+@pytest.mark.parametrize("reason", [None, "unsupported:callback"])
+def test_a_press_decides_also_where_the_adapter_can_do_nothing_with_it(conn, held, reason):
+    assert take(conn, press(held[0], reason=reason)) == Routed(stored=1, said=True)
+    assert asked(conn) == ["assistant"]
+
+
+def test_a_press_that_comes_again_decides_nothing_more(conn, held):
+    take(conn, press(held[0]))
+    before = dump(conn)
+    assert take(conn, press(held[0])) == Routed()
+    assert dump(conn) == before
+
+
+def test_a_press_by_somebody_without_a_say_decides_nothing(conn, held):
+    found = take(conn, press(held[0], sender="5"))
+    assert (found.stored, found.dropped, found.said) == (0, "not_approver", True)
+    assert asked(conn) == []
+
+
+@pytest.mark.parametrize("token", ["", "approval_aaaaaaaa.0", "x.0", "nonsense"])
+def test_a_button_that_nobody_knows_leaves_its_reason(conn, held, token):
+    assert take(conn, press(token)) == Routed(dropped="unsupported:callback")
+    assert reasons(conn) == [("unsupported", "callback")]
+
+
+def test_presses_count_against_the_limit(conn, held):
+    found = [take(conn, press("nonsense", str(number)), LIMITED).dropped for number in range(3)]
+    assert found == ["unsupported:callback"] * 2 + ["rate_limited:sender"]
+    assert take(conn, press(held[0], "c9"), LIMITED).stored == 0
+    assert asked(conn) == []
+
+
+# -- codes -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_code_makes_the_first_owner_in_a_chat_that_nobody_wired(conn):
+    code = make_code(conn)
+    found = take(conn, event(f"/start {code}"))
+    assert (found.stored, found.dropped, found.said) == (0, None, True)
+    assert rows(conn, "SELECT role, agent FROM user_roles") == [("owner", None)]
+    assert "You are an owner now" in said(conn)[0]
+    assert code not in str(dump(conn))
+
+
+SAYS = {
+    "to us": (event("/start@our_bot {}", command="start", command_args="{}"), True),
+    "as a command of the platform's own": (event("/start {}", kind="command", command="ask"), True),
+    "behind our name": (event("@our_bot  /start {}"), True),
+    "to another bot": (event("/start@other_bot {}"), False),
+    "another command": (event("/started {}"), False),
+    "in the middle": (event("please /start {}"), False),
+    "where the adapter gave up": (event("/start {}", kind="command", reason="unsupported:command"), False),
+    "as what somebody changed": (event("/start {}", kind="edit"), False),
+}
+
+
+@pytest.mark.parametrize(("what", "is_code"), SAYS.values(), ids=SAYS)
+def test_a_code_is_one_where_it_is_said_to_us(conn, what, is_code):
+    wire(conn, make_chat(conn))
+    code = make_code(conn)
+    args = what.command_args and code
+    take(conn, replace(what, text=what.text.format(code), command_args=args))
+    assert column(conn, "SELECT count(*) FROM user_roles") == [int(is_code)]
+
+
+def test_a_code_that_is_none_reaches_no_agent_and_no_row(conn):
+    wire(conn, make_chat(conn))
+    found = take(conn, event("/start ABCD-EFGH"))
+    assert (found.stored, found.dropped, found.said) == (0, "pairing_failed", True)
+    assert asked(conn) == []
+    assert "ABCD" not in str(dump(conn))
+
+
+@pytest.mark.parametrize(
+    "policy", [replace(OPEN, new_chats="wire"), replace(OPEN, new_chats="ask")], ids=["wire", "ask"]
+)
+@pytest.mark.parametrize("is_group", [False, True])
+def test_a_wrong_code_before_anything_else_changes_nothing_of_how_strangers_are_treated(conn, policy, is_group):
+    become(conn, "owner", "9")
+    assert take(conn, event("/start summer", is_group=is_group), policy).dropped == "pairing_failed"
+    found = take(conn, event("hello", event_key="2", is_group=is_group), policy)
+    assert (found.stored, found.held) == ((1, 0) if policy.new_chats == "wire" else (0, 1))
+
+
+def test_start_without_a_code_is_text(conn):
+    wire(conn, make_chat(conn))
+    assert take(conn, event("/start")).stored == 1
+
+
+def test_codes_count_against_the_limit_and_a_right_one_waits_too(conn):
+    wire(conn, make_chat(conn))
+    code = make_code(conn)
+    texts = ["/start WRONG-1", "/start WRONG-2", f"/start {code}"]
+    found = [take(conn, event(text, event_key=str(key)), LIMITED).dropped for key, text in enumerate(texts)]
+    assert found == ["pairing_failed", "pairing_failed", "rate_limited:sender"]
+    assert column(conn, "SELECT count(*) FROM user_roles") == [0]
+    assert "in 30 seconds" in said(conn)[-1]
+    assert take(conn, event(f"/start {code}", event_key="9"), LIMITED, at=NOW + 30_000).said
+    assert column(conn, "SELECT count(*) FROM user_roles") == [1]
+
+
+# -- chats' own news ---------------------------------------------------------------------------------------------------
+
+
+def membership(status, key="1", chat="100"):
+    return Event("membership", key, platform_id=chat, sender_id="5", context={"status": status, "old_status": "x"})
+
+
+@pytest.mark.parametrize("status", ["kicked", "left"])
+@pytest.mark.parametrize("back", ["member", "administrator", "creator", "restricted"])
+def test_a_chat_that_the_bot_was_removed_from_is_inactive_until_it_is_back(conn, status, back):
+    wire(conn, make_chat(conn))
+    assert take(conn, membership(status)) == Routed()
+    assert status_of(conn) == "inactive"
+    assert take(conn, membership(back, "3")) == Routed()
+    assert status_of(conn) == "active"
+    assert take(conn, event(event_key="4")).stored == 1
+
+
+def test_what_is_said_in_an_inactive_chat_shows_that_the_bot_is_back(conn):
+    wire(conn, make_chat(conn))
+    take(conn, membership("kicked"))
+    assert take(conn, event(event_key="2")).stored == 1
+    assert status_of(conn) == "active"
+
+
+@pytest.mark.parametrize(
+    "what",
+    [membership("kicked", chat="999"), membership("authorized"), membership("kicked", chat=None), membership(None)],
+    ids=["a chat that is none of ours", "installed", "no chat", "nothing said"],
+)
+def test_news_that_concern_no_chat_of_ours_leave_their_reason(conn, what):
+    make_chat(conn)
+    assert take(conn, what) == Routed(dropped="unsupported:membership")
+    assert status_of(conn) == "active"
+
+
+def migration(key, old="100", new="-200"):
+    ids = {"old_platform_id": old, "new_platform_id": new}
+    return Event("migrate", key, platform_id=old, context=ids)
+
+
+def test_a_group_that_got_another_id_goes_on_under_that_and_the_news_come_twice(conn):
+    chat = make_chat(conn, is_group=True)
+    wire(conn, chat)
+    assert [take(conn, migration(key)) for key in ("1", "2")] == [Routed()] * 2
+    assert chats.find(conn, "telegram", "100") is None
+    assert chats.find(conn, "telegram", "-200").id == chat
+    assert take(conn, event(platform_id="-200", is_group=True)).stored == 1
+    assert reasons(conn) == []
+
+
+def test_another_id_for_a_chat_that_is_none_of_ours_leaves_its_reason(conn):
+    assert take(conn, migration("1")) == Routed(dropped="unsupported:migrate")
+
+
+def test_everything_else_is_routed(conn):
+    wire(conn, make_chat(conn))
+    assert take(conn, event("hello")).stored == 1
+    assert take(conn, event("hello", kind="edit", event_key="2")).dropped == "unsupported:edit"

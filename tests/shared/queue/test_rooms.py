@@ -1,0 +1,112 @@
+import json
+
+import apsw
+import pytest
+
+from shared.core import hops
+from shared.core.errors import WrongState
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import claims
+from shared.db.roster import teams
+from shared.db.roster.teams import Team
+from shared.queue import rooms
+from tests.support import LEASE, NOW, column, dump, make_agent, texts
+
+PENDING = "SELECT agent, from_agent, trigger, message FROM messages ORDER BY id"
+
+
+@pytest.fixture(autouse=True)
+def team(conn):
+    for name in ("coder", "reviewer", "writer"):
+        make_agent(conn, name)
+    team = Team("dev", "Dev", "coder", ("coder", "reviewer", "writer"))
+    with transaction(conn):
+        teams.save(conn, team, now_ms=NOW)
+    return team
+
+
+def post(conn, text, **from_whom):
+    with transaction(conn):
+        return rooms.post(conn, teams.get(conn, "dev"), text, now_ms=NOW, **from_whom)
+
+
+def take(conn, agent):
+    (session,) = column(conn, "SELECT id FROM sessions WHERE agent = :agent", agent=agent)
+    with transaction(conn):
+        return claims.claim(conn, agent, session, token="turn_a", now_ms=NOW, lease_ms=LEASE, limit=10)
+
+
+def test_what_a_member_says_stands_in_the_room_once_and_reaches_every_other(conn):
+    line = post(conn, "it works", from_agent="coder")
+    assert rows(conn, "SELECT * FROM chat_messages") == [(line, "dev", "coder", "it works", NOW)]
+    told = "[Chat room #dev — @coder]:\nit works"
+    assert rows(conn, PENDING) == [("reviewer", "coder", 1, told), ("writer", "coder", 1, told)]
+    assert set(rows(conn, "SELECT channel, id_prefix, platform_id, sender FROM messages")) == {
+        ("chatroom", "chat", "dev", "coder")
+    }
+
+
+def test_what_a_person_says_reaches_all(conn):
+    post(conn, "well done")
+    assert column(conn, "SELECT from_agent FROM chat_messages") == ["user"]
+    assert [found[:3] for found in rows(conn, PENDING)] == [(name, None, 1) for name in ("coder", "reviewer", "writer")]
+
+
+def test_posts_that_wait_are_taken_into_one_turn(conn):
+    post(conn, "one")
+    post(conn, "two", from_agent="writer")
+    assert texts(take(conn, "coder")) == ["[Chat room #dev — @user]:\none", "[Chat room #dev — @writer]:\ntwo"]
+
+
+def test_an_answer_is_context_for_the_others_and_asks_nobody(conn):
+    post(conn, "who is there?")
+    asked = take(conn, "coder").asked[0]
+    with transaction(conn):
+        rooms.answer(conn, "dev", "I am", from_agent="coder", because=asked.content, now_ms=NOW)
+    assert column(conn, "SELECT message FROM chat_messages ORDER BY id") == ["who is there?", "I am"]
+    assert [found[:3] for found in rows(conn, PENDING)[3:]] == [("reviewer", "coder", 0), ("writer", "coder", 0)]
+    batch = take(conn, "writer").batch
+    assert [message.trigger for message in batch] == [True, False]
+
+
+def test_an_answer_to_a_room_that_is_gone_or_was_left_is_heard_by_nobody(conn):
+    with transaction(conn):
+        teams.save(conn, Team("dev", "Dev", "writer", ("writer",)), now_ms=NOW)
+    before = dump(conn)
+    with transaction(conn):
+        rooms.answer(conn, "dev", "I am", from_agent="coder", because={}, now_ms=NOW)
+        rooms.answer(conn, "gone", "I am", from_agent="writer", because={}, now_ms=NOW)
+    assert dump(conn) == before
+
+
+def test_only_members_and_people_speak(conn):
+    make_agent(conn, "stranger")
+    before = dump(conn)
+    with pytest.raises(WrongState, match="'stranger' is not of the team 'dev'"):
+        post(conn, "hello", from_agent="stranger")
+    assert dump(conn) == before
+
+
+def test_a_post_that_can_not_reach_everybody_is_not_made(conn):
+    rows(
+        conn,
+        """
+        CREATE TEMP TRIGGER broken BEFORE INSERT ON main.messages WHEN NEW.agent = 'writer'
+        BEGIN SELECT raise(ABORT, 'broken'); END
+        """,
+    )
+    before = dump(conn)
+    with pytest.raises(apsw.ConstraintError, match="broken"):
+        post(conn, "hello")
+    assert dump(conn) == before
+
+
+def test_members_that_wake_each_other_are_stopped(conn):
+    post(conn, "begin")
+    content = {"hops": 0}
+    for count in range(1, hops.LIMIT + 1):
+        post(conn, "go on", from_agent="coder", because=content)
+        content = json.loads(column(conn, "SELECT content FROM messages ORDER BY id DESC LIMIT 1")[0])
+        assert content["hops"] == count
+    with pytest.raises(WrongState, match="12 times because of one message"):
+        post(conn, "go on", from_agent="coder", because=content)

@@ -1,0 +1,272 @@
+import json
+
+import apsw
+import pytest
+
+from shared.core.errors import ClaimLost
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import claims, messages, ready, sessions
+from shared.db.queue.messages import NewMessage
+from shared.queue import turns
+from shared.queue.turns import Failure, RetryPolicy, Said
+from tests.support import LEASE, NOW, column, dump, make_session, put, row, take
+
+POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
+BROKEN = Failure("it broke")
+
+
+def settle(conn, claim, *said, now_ms=NOW):
+    with transaction(conn):
+        turns.settle(conn, claim, said or [Said("answer", claim.asked[0])], "go on", now_ms=now_ms)
+
+
+def fail(conn, claim, failure=BROKEN, policy=POLICY, now_ms=NOW):
+    with transaction(conn):
+        return turns.fail(conn, claim, failure, policy, now_ms=now_ms)
+
+
+def test_a_turn_is_settled_whole(conn):
+    put(conn, "context", trigger=False)
+    put(conn, "question", platform_message_id="m7", content={"is_group": True, "context": {"token": "sealed"}})
+    claim = take(conn)
+    settle(conn, claim, Said("one", claim.asked[0]), Said("two", claim.asked[0]), now_ms=NOW + 9)
+    assert column(conn, "SELECT status FROM messages") == ["completed"] * 2
+    assert rows(conn, "SELECT role, sender, content, created_at FROM agent_messages ORDER BY id") == [
+        ("user", "Ana", "context", NOW),
+        ("user", "Ana", "question", NOW),
+        ("assistant", "assistant", "one", NOW + 9),
+        ("assistant", "assistant", "two", NOW + 9),
+    ]
+    assert column(conn, "SELECT message FROM responses ORDER BY id") == ["one", "two"]
+    response = row(conn, "responses", 1)
+    names = ("message_id", "in_reply_to", "channel", "platform_id", "sender", "sender_id", "original_message", "agent")
+    asked = claim.asked[0]
+    assert [response[name] for name in names] == [
+        *(asked.message_id, asked.id, "telegram", "100", "Ana", "5", "question", "assistant")
+    ]
+    content = {"reply_to": "m7", "context": {"token": "sealed"}, "asked_at": NOW}
+    assert json.loads(response["content"]) == content
+    assert sessions.get(conn, claim.session_id).continuation == "go on"
+    assert column(conn, "SELECT type FROM events ORDER BY id")[-3:] == [
+        *("response_ready", "response_ready", "chain_step_done")
+    ]
+
+
+def test_in_a_direct_chat_the_answer_quotes_nothing(conn):
+    put(conn, platform_message_id="m7")
+    settle(conn, take(conn))
+    assert "reply_to" not in row(conn, "responses")["content"]
+
+
+STATEMENTS = ("messages", "agent_messages", "responses", "sessions", "events")
+
+
+@pytest.mark.parametrize("table", STATEMENTS)
+def test_nothing_is_kept_of_a_settlement_of_which_one_statement_fails(conn, table):
+    put(conn)
+    claim = take(conn)
+    verb = "UPDATE" if table in ("messages", "sessions") else "INSERT"
+    rows(conn, f"CREATE TEMP TRIGGER broken BEFORE {verb} ON main.{table} BEGIN SELECT raise(ABORT, 'broken'); END")
+    before = dump(conn)
+    with pytest.raises(apsw.ConstraintError, match="broken"):
+        settle(conn, claim)
+    assert dump(conn) == before
+
+
+@pytest.mark.parametrize("verb", ["settle", "fail", "release"])
+def test_whoever_lost_the_turn_leaves_nothing(conn, verb):
+    put(conn)
+    lost = take(conn)
+    with transaction(conn):
+        turns.rescue(conn, POLICY, now_ms=NOW, everything=True)
+    before = dump(conn)
+    with pytest.raises(ClaimLost):  # noqa: PT012 - three verbs of different shape
+        if verb == "settle":
+            settle(conn, lost)
+        elif verb == "fail":
+            fail(conn, lost)
+        else:
+            with transaction(conn):
+                turns.release(conn, lost, now_ms=NOW)
+    assert dump(conn) == before
+
+
+@pytest.mark.parametrize(
+    ("jitter", "waits"), [(0.0, [2500, 5000, 10_000, 20_000]), (0.999999, [4999, 9999, 19_999, 39_999])]
+)
+def test_a_message_is_tried_five_times_with_doubling_waits_and_then_its_sender_is_told(conn, jitter, waits):
+    put(conn, "question")
+    policy = RetryPolicy(5, 5000, 300_000, jitter)
+    now, seen = NOW, []
+    for _ in range(4):
+        assert fail(conn, take(conn, now_ms=now), policy=policy, now_ms=now) == []
+        found = row(conn, "messages")
+        seen.append(found["process_after"] - now)
+        assert take(conn, now_ms=found["process_after"] - 1) is None
+        now = found["process_after"]
+    assert seen == waits
+    assert column(conn, "SELECT count(*) FROM responses") == [0]
+    (dead,) = fail(conn, take(conn, now_ms=now), policy=policy, now_ms=now)
+    assert dead.message == "question"
+    found = row(conn, "messages")
+    assert (found["status"], found["retry_count"], found["last_error"]) == ("dead", 5, "it broke")
+    assert rows(conn, "SELECT message, platform_id, message_id FROM responses") == [
+        (turns.APOLOGY, "100", dead.message_id)
+    ]
+
+
+def test_a_permanent_failure_is_told_at_once_and_without_the_operators_reason(conn):
+    put(conn)
+    fail(conn, take(conn), Failure("the key is wrong", retryable=False))
+    assert column(conn, "SELECT status FROM messages") == ["dead"]
+    assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
+    assert "the key" not in turns.APOLOGY
+
+
+def test_each_message_of_a_dead_turn_gets_its_sentence(conn):
+    put(conn, "a")
+    put(conn, "b")
+    put(conn, "context", trigger=False)
+    assert len(fail(conn, take(conn), Failure("no", retryable=False))) == 2
+    assert column(conn, "SELECT original_message FROM responses ORDER BY id") == ["a", "b"]
+    assert column(conn, "SELECT status FROM messages ORDER BY id") == ["dead", "dead", "pending"]
+
+
+WAITS = {
+    "as asked": (7000, 7000),
+    "never a spin": (0, 1000),
+    "nor into the past": (-5, 1000),
+    "at most a day": (10**18, 86_400_000),
+}
+
+
+@pytest.mark.parametrize(("asked", "waited"), WAITS.values(), ids=WAITS)
+def test_waiting_because_somebody_asked_us_to_costs_no_attempt(conn, asked, waited):
+    put(conn)
+    for _ in range(7):
+        now = row(conn, "messages")["process_after"] or NOW
+        fail(conn, take(conn, now_ms=now), Failure("slow down", wait_ms=asked), now_ms=now)
+        found = row(conn, "messages")
+        assert (found["status"], found["retry_count"], found["process_after"] - now) == ("pending", 0, waited)
+
+
+@pytest.mark.parametrize("failure", [Failure(""), Failure(" \n"), Failure("", wait_ms=5000)])
+def test_a_failure_that_does_not_say_why_keeps_its_place_too(conn, failure):
+    """The reason tells a message that waits for another try from one that is planned for later, which others pass."""
+    put(conn, "first")
+    fail(conn, take(conn), failure)
+    put(conn, "second")
+    assert ready.ready(conn, now_ms=NOW) == []
+    assert row(conn, "messages", 1)["last_error"] == turns.NO_REASON
+    assert column(conn, "SELECT type FROM events WHERE type <> 'chain_step_start'") == ["message_retry"]
+
+
+def test_giving_back_costs_nothing_and_waits_for_nothing(conn):
+    put(conn, "context", trigger=False)
+    put(conn)
+    claim = take(conn)
+    with transaction(conn):
+        turns.release(conn, claim, now_ms=NOW)
+    assert (
+        rows(conn, "SELECT status, retry_count, process_after, last_error FROM messages")
+        == [("pending", 0, None, None)] * 2
+    )
+    assert row(conn, "events")["type"] == "message_released"
+    assert len(take(conn, token="turn_b").batch) == 2
+
+
+def test_rescue_fails_the_turns_whose_lease_ran_out_and_no_other(conn):
+    put(conn)
+    put(conn, chat="200")
+    first = take(conn)
+    take(conn, chat="200", token="turn_b", now_ms=NOW + 1)
+    with transaction(conn):
+        assert turns.rescue(conn, POLICY, now_ms=NOW + LEASE) == []
+        assert turns.rescue(conn, POLICY, now_ms=NOW + LEASE + 1) == [first]
+    assert rows(conn, "SELECT status, retry_count FROM messages ORDER BY id") == [("pending", 1), ("processing", 0)]
+
+
+def test_a_message_that_kills_its_agent_dies_at_last(conn):
+    put(conn)
+    now = NOW
+    for _ in range(5):
+        take(conn, now_ms=now)
+        with transaction(conn):
+            turns.rescue(conn, POLICY, now_ms=now, everything=True)
+        now += 10**6
+    assert column(conn, "SELECT status FROM messages") == ["dead"]
+    assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
+
+
+# -- series
+
+DAILY = {"recurrence": "0 9 * * *", "timezone": "UTC", "series_id": "series_1", "kind": "task"}
+NINE = NOW + 3_600_000  # 09:00 UTC
+
+
+def occurrence(conn, **fields):
+    put(conn, "task", process_after=NINE, scheduled_at=NINE, **{**DAILY, **fields})
+    return take(conn, now_ms=NINE)
+
+
+def live(conn):
+    return rows(conn, "SELECT status, process_after FROM messages WHERE recurrence IS NOT NULL")
+
+
+def test_an_occurrence_hands_over_when_it_is_settled(conn):
+    settle(conn, occurrence(conn), now_ms=NINE + 60_000)
+    assert live(conn) == [("pending", NINE + 86_400_000)]
+
+
+def test_a_dead_occurrence_does_not_end_its_series(conn):
+    fail(conn, occurrence(conn), Failure("no", retryable=False), now_ms=NINE)
+    assert live(conn) == [("pending", NINE + 86_400_000)]
+
+
+def test_a_failed_one_is_still_the_live_one(conn):
+    fail(conn, occurrence(conn), now_ms=NINE)
+    assert live(conn) == [("pending", NINE + 2500)]
+    assert take(conn, now_ms=NINE + 2500).batch[0].message == "task"
+
+
+UNUSABLE = {
+    "a zone that is gone": {"timezone": "Mars/Olympus"},
+    "a date that never comes": {"recurrence": "0 0 30 2 *"},
+}
+
+
+@pytest.mark.parametrize("fields", UNUSABLE.values(), ids=UNUSABLE)
+def test_a_series_that_can_not_go_on_ends_with_an_event_and_hinders_no_settlement(conn, fields):
+    """One bad row must not keep every turn of every session from settling."""
+    settle(conn, occurrence(conn, **fields), now_ms=NINE)
+    assert live(conn) == []
+    assert column(conn, "SELECT status FROM messages") == ["completed"]
+    (reason,) = column(conn, "SELECT data ->> 'reason' FROM events WHERE type = 'series_ended'")
+    assert next(iter(fields.values())) in reason
+
+
+def test_the_session_of_a_settled_turn_is_free_again(conn):
+    put(conn)
+    put(conn)
+    settle(conn, take(conn, limit=1))
+    assert [each.session_id for each in ready.ready(conn, now_ms=NOW)] == [make_session(conn)[1]]
+
+
+def test_a_large_turn_leaves_prepared_what_the_next_one_needs(conn):
+    """apsw keeps the statements that were used last, and counts each row of an ``executemany`` as a use."""
+    _, session = make_session(conn)
+    new = NewMessage(id_prefix="telegram", agent="assistant", session_id=session, sender="Ana", message="hello")
+
+    def turn():
+        with transaction(conn):
+            messages.enqueue_many(conn, [new] * 20, now_ms=NOW)
+        with transaction(conn):
+            claim = claims.claim(conn, "assistant", session, token="t", now_ms=NOW, lease_ms=LEASE, limit=20)
+        with transaction(conn):
+            turns.settle(conn, claim, [Said("hi", each) for each in claim.asked], None, now_ms=NOW)
+        assert len(claim.asked) == 20
+
+    turn()
+    prepared = conn.cache_stats()["misses"]
+    turn()
+    assert conn.cache_stats()["misses"] == prepared

@@ -1,0 +1,98 @@
+import pytest
+
+from shared.rest.endpoints import ENDPOINTS
+from tests.functions.client import ask, call
+
+GUARDED = {
+    "a name of the machine": ("GET", "127.0.0.1:3777", {}, None, 200),
+    "localhost": ("GET", "localhost:3777", {}, None, 200),
+    "IPv6": ("GET", "[::1]:3777", {}, None, 200),
+    "a name that was made to point here": ("GET", "evil.example:3777", {}, None, 403),
+    "a name that begins like ours": ("GET", "127.0.0.1.evil.example", {}, None, 403),
+    "a host that is no host": ("GET", "[::1", {}, None, 403),
+    "a page from elsewhere that reads": ("GET", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 200),
+    "a page from elsewhere that writes": ("POST", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 403),
+    "a page without an origin": ("POST", "127.0.0.1:3777", {"origin": "null"}, None, 403),
+    "an origin that begins like ours": (
+        "POST",
+        "127.0.0.1:3777",
+        {"origin": "http://localhost.evil.example"},
+        None,
+        403,
+    ),
+    "an origin that ends like ours": ("POST", "127.0.0.1:3777", {"origin": "http://evil.example@localhost"}, None, 403),
+    "another program's origin": ("POST", "127.0.0.1:3777", {"origin": "chrome-extension://localhost"}, None, 403),
+    "no token where one is set": ("GET", "127.0.0.1:3777", {}, "s3cret", 401),
+    "a wrong token": ("GET", "127.0.0.1:3777", {"authorization": "Bearer guess"}, "s3cret", 401),
+    "a token that is no ASCII": (
+        "GET",
+        "127.0.0.1:3777",
+        {"authorization": "Bearer é".encode("latin-1")},
+        "s3cret",
+        401,
+    ),
+    "the token": ("GET", "api.example", {"authorization": "Bearer s3cret"}, "s3cret", 200),
+    "the token, and a page from elsewhere": (
+        *("POST", "api.example", {"authorization": "Bearer s3cret", "origin": "https://evil.example"}, "s3cret", 400),
+    ),
+}
+
+
+@pytest.mark.parametrize(("method", "host", "headers", "token", "status"), GUARDED.values(), ids=GUARDED)
+def test_who_is_let_in(serving, monkeypatch, method, host, headers, token, status):
+    if token:
+        monkeypatch.setenv("POSTROOM_API_TOKEN", token)
+    path = "/api/queue/status" if method == "GET" else "/api/message"
+    reply = ask(serving, method, path, headers={"host": host, **headers})
+    assert reply.status_code == status
+    assert "access-control-allow-origin" not in reply.headers
+    if status in (401, 403):
+        assert reply.json()["error"]
+
+
+def test_every_endpoint_is_guarded_and_so_is_what_does_not_exist(serving, monkeypatch):
+    monkeypatch.setenv("POSTROOM_API_TOKEN", "s3cret")
+    paths = {(each.method, each.path.replace("{id}", "1")) for each in ENDPOINTS} | {("GET", "/api/nothing")}
+    replies = call(serving, *((method, path, {}) for method, path in paths))
+    assert {reply.status_code for reply in replies} == {401}
+
+
+LOOPBACK = ["http://localhost:3000", "http://127.0.0.1:8080", "http://[::1]:1", "https://localhost"]
+
+
+@pytest.mark.parametrize("origin", LOOPBACK)
+@pytest.mark.parametrize("token", [None, "s3cret"])
+def test_a_page_of_this_machine_may_ask_and_read_the_answer(serving, monkeypatch, origin, token):
+    if token:
+        monkeypatch.setenv("POSTROOM_API_TOKEN", token)
+    bearer = {"authorization": f"Bearer {token}"} if token else {}
+    preflight = {"origin": origin, "access-control-request-method": "PUT"}
+    asked, answered, refused = call(
+        serving,
+        ("OPTIONS", "/api/agents/a", {"headers": {**preflight, "access-control-request-headers": "content-type"}}),
+        ("POST", "/api/message", {"headers": {"origin": origin, **bearer}, "json": {"message": "hello"}}),
+        ("GET", "/api/messages/none", {"headers": {"origin": origin, **bearer}}),
+    )
+    assert (asked.status_code, answered.status_code, refused.status_code) == (204, 200, 404)
+    for reply in (asked, answered, refused):
+        assert reply.headers["access-control-allow-origin"] == origin
+        assert reply.headers["vary"] == "Origin"
+        assert "access-control-allow-credentials" not in reply.headers
+    assert {"GET", "POST", "PUT", "PATCH", "DELETE"} == set(asked.headers["access-control-allow-methods"].split(", "))
+    assert "Content-Type" in asked.headers["access-control-allow-headers"]
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "https://office.tinyagicompany.com", "null"])
+@pytest.mark.parametrize("token", [None, "s3cret"])
+def test_a_page_from_elsewhere_may_not_even_ask_whether_it_may(serving, monkeypatch, origin, token):
+    if token:
+        monkeypatch.setenv("POSTROOM_API_TOKEN", token)
+    headers = {"origin": origin, "access-control-request-method": "GET"}
+    reply = ask(serving, "OPTIONS", "/api/message", headers=headers)
+    assert reply.status_code == 403
+    assert not {name for name in reply.headers if name.startswith("access-control")}
+
+
+def test_health_needs_nothing(serving, monkeypatch):
+    monkeypatch.setenv("POSTROOM_API_TOKEN", "s3cret")
+    assert ask(serving, "GET", "/healthz").json() == {"ok": True, "function": "api"}

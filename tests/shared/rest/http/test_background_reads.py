@@ -1,0 +1,199 @@
+"""What takes seconds is read beside the event loop, by few at once, and for nobody who has gone away."""
+
+import asyncio
+import contextlib
+import threading
+
+import httpx
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from functions import api
+from shared.db.engine.connection import scalar
+from shared.rest.http.background_reads import Aside
+from tests.infra.processes import listening_socket
+
+LONG_S = 30.0
+
+
+class Slow:
+    """Work that goes on until it is given up, or told to end."""
+
+    def __init__(self, *, is_deaf=False):
+        self.begun, self.end, self.is_over = threading.Event(), threading.Event(), threading.Event()
+        self._is_deaf = is_deaf
+
+    def __call__(self, conn, is_given_up):
+        self.begun.set()
+        for _ in range(20_000):  # a test that fails comes to an end
+            if self.end.wait(0.002) or (is_given_up() and not self._is_deaf):
+                break
+        self.is_over.set()
+        return "slow"
+
+
+def quick(conn, is_given_up):
+    return scalar(conn, "SELECT 'quick'")
+
+
+async def stays():
+    """The ``receive`` of a caller who waits for the answer."""
+    await asyncio.Event().wait()
+
+
+@contextlib.asynccontextmanager
+async def listening(aside, **works):
+    """A real server of *works* by path; its port."""
+
+    async def answer(request):
+        return JSONResponse(await aside.read(works[request.path_params["name"]], request.receive))
+
+    app = Starlette(routes=[Route("/{name}", answer)])
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+    sock, port = listening_socket()
+    task = asyncio.create_task(server.serve(sockets=[sock]))
+    try:
+        yield port
+    finally:
+        server.should_exit = True
+        await task
+        sock.close()
+
+
+async def leaves_when(event, port, path, until):
+    """A caller who asks, and closes the connection once *event* is set."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    await until(event.is_set)
+    writer.close()
+    await writer.wait_closed()
+
+
+def test_whoever_goes_away_leaves_a_place(db, conn, until):
+    slow = Slow()
+
+    async def go():
+        async with listening(Aside(db, places=1, patience_s=LONG_S), slow=slow, quick=quick) as port:
+            await leaves_when(slow.begun, port, "/slow", until)
+            async with httpx.AsyncClient(timeout=LONG_S) as client:
+                return (await client.get(f"http://127.0.0.1:{port}/quick")).json()
+
+    assert asyncio.run(go()) == "quick"
+    assert slow.is_over.is_set()
+
+
+def test_whoever_finds_no_place_waits_and_is_then_told_when_to_come_again(db, conn, until):
+    slow = Slow()
+
+    async def go():
+        async with (
+            listening(Aside(db, places=1, patience_s=0.01), slow=slow, quick=quick) as port,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=LONG_S) as client,
+        ):
+            first = asyncio.create_task(client.get("/slow"))
+            await until(slow.begun.is_set)
+            refused = await client.get("/quick")
+            slow.end.set()
+            return refused, (await first).json(), (await client.get("/quick")).json()
+
+    refused, first, after = asyncio.run(go())
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    assert (first, after) == ("slow", "quick")
+
+
+def test_whoever_waits_has_the_next_place(db, conn, until):
+    slow = Slow()
+
+    async def go():
+        aside = Aside(db, places=1, patience_s=LONG_S)
+        first = asyncio.create_task(aside.read(slow, stays))
+        await until(slow.begun.is_set)
+        second = asyncio.create_task(aside.read(quick, stays))
+        await asyncio.sleep(0)
+        slow.end.set()
+        return await asyncio.gather(first, second)
+
+    assert asyncio.run(go()) == ["slow", "quick"]
+
+
+def test_whoever_goes_away_while_waiting_takes_no_place(db, conn, until):
+    slow = Slow()
+
+    async def leaves():
+        return {"type": "http.disconnect"}
+
+    async def go():
+        aside = Aside(db, places=1, patience_s=LONG_S)
+        first = asyncio.create_task(aside.read(slow, stays))
+        await until(slow.begun.is_set)
+        with pytest.raises(HTTPException, match="went away"):
+            await aside.read(quick, leaves)
+        slow.end.set()
+        return await first, await aside.read(quick, stays)
+
+    assert asyncio.run(go()) == ("slow", "quick")
+
+
+def test_a_place_is_free_when_its_thread_has_ended_and_not_before(db, conn, until):
+    """A request is cancelled by its time limit; a thread is not."""
+    slow = Slow(is_deaf=True)
+
+    async def go():
+        aside = Aside(db, places=1, patience_s=0.01)
+        first = asyncio.create_task(aside.read(slow, stays))
+        await until(slow.begun.is_set)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        with pytest.raises(HTTPException, match="are taken"):
+            await aside.read(quick, stays)
+        slow.end.set()
+        while True:
+            with contextlib.suppress(HTTPException):
+                return await aside.read(quick, stays)
+
+    assert asyncio.run(go()) == "quick"
+
+
+def test_the_event_loop_goes_on_meanwhile(db, conn):
+    async def go():
+        return await Aside(db).read(lambda *_: threading.current_thread(), stays)
+
+    assert asyncio.run(go()) is not threading.main_thread()
+
+
+def test_what_fails_leaves_a_place(db, conn):
+    def broken(conn, is_given_up):
+        raise LookupError("broken")
+
+    async def go():
+        aside = Aside(db, places=1, patience_s=LONG_S)
+        with pytest.raises(LookupError):
+            await aside.read(broken, stays)
+        return await aside.read(quick, stays)
+
+    assert asyncio.run(go()) == "quick"
+
+
+def test_searches_have_as_many_places_as_there_are(serving, conn, db, until):
+    slow = Slow()
+
+    async def go():
+        async with serving(api) as client:
+            service = api._held.get()
+            service.aside = Aside(db, places=1, patience_s=0.01)
+            first = asyncio.create_task(service.aside.read(slow, stays))
+            await until(slow.begun.is_set)
+            refused = await client.get("/api/search?q=word")
+            slow.end.set()
+            await first
+            return refused, await client.get("/api/search?q=word")
+
+    refused, after = asyncio.run(go())
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    assert refused.json() == {"error": "all places for what takes long are taken (1): try again later"}
+    assert (after.status_code, after.json()) == (200, {"found": [], "next": None})

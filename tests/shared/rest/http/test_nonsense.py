@@ -1,0 +1,99 @@
+"""Whatever comes, the answer is a refusal or an answer: never a failure of ours, and never silence."""
+
+import asyncio
+import json
+
+import pytest
+
+from functions import api
+from shared.db.access import approvals, users
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import chats
+from shared.rest.endpoints import ENDPOINTS
+from tests.functions.client import stream
+from tests.support import make_agent
+
+VALUES = [None, True, 0, -1, 10**40, 1.5, "", " ", "\x00", "é" * 5000, "@", "../..", [], [[]], {}, {"a": {}}, ["x"]]
+WHOLE = [b"", b"null", b"[]", b"7", b'"x"', b"{", b"[" * 5000, b'{"a":NaN}', b"\xff\xfe", b'{"message":"\\ud800"}']
+NAMES = ["%00", "..%2f..", "'", "%F0%9F%98%80", "x" * 3000, "-1", "9" * 40, "%20", "null", "__class__", "{id}"]
+QUERIES = ["limit=", "limit=1e400", "limit=0x10", "since_id=-1", "since=9999999999999999999", "before=0", "wait=inf"]
+QUERIES += [
+    "channel=%00",
+    "channel=" + "x" * 5000,
+    "agent=%FF",
+    "types=,",
+    "types=" + "x" * 5000,
+    "limit=1&limit=x",
+    "&&=;",
+]
+CHANGING = [each for each in ENDPOINTS if each.body is not None]
+NAMED = [each for each in ENDPOINTS if each.parameters]
+ASKED = [each for each in ENDPOINTS if each.query is not None and each.path != "/api/events/stream"]
+
+
+def _title(each):
+    return f"{each.method} {each.path}"
+
+
+def check(serving, calls):
+    """Call, and look at each answer."""
+
+    async def go():
+        async with serving(api) as client:
+            for method, path, content in calls:
+                reply = await client.request(method, path, content=content)
+                assert reply.status_code < 500 or reply.status_code == 501, (method, path, content, reply.text)
+                if reply.status_code >= 400:
+                    assert reply.json()["error"], (method, path)
+
+    asyncio.run(go())
+
+
+def _path(each, name="assistant"):
+    path = each.path
+    for parameter, kind in each.parameters.items():
+        path = path.replace(f"{{{parameter}}}", name if kind is str or name != "assistant" else "1")
+    return path
+
+
+@pytest.mark.parametrize("each", CHANGING, ids=map(_title, CHANGING))
+def test_no_body_breaks_it(serving, conn, each):
+    make_agent(conn, "coder")
+    fields = {
+        **{"message": "x", "channel": "c", "sender": "s", "agentId": "coder", "cron": "0 9 * * *", "content": "x"},
+        **{"name": "n", "agents": ["coder"], "leader_agent": "coder", "platformId": "p", "senderId": "s"},
+        **{"toAgent": "coder", "grants": "owner", "choice": 0, "engageMode": "pattern", "engagePattern": "x"},
+    }
+    valid = {name: value for name, value in fields.items() if name in each.body.model_fields}
+    if each.path == "/api/agents/{id}":
+        valid = {"name": "n"}
+    with transaction(conn):
+        chats.ensure(conn, "c", "1", is_group=True, now_ms=1)
+        users.ensure(conn, "c", "1", name="", now_ms=1)
+        approvals.request(conn, approvals.NewApproval("tool", {}), expires_at=10**15, now_ms=1)
+    rows(conn, "UPDATE approvals SET approval_id = 'assistant'")
+    bodies = [json.dumps({**valid, field: value}).encode() for field in each.body.model_fields for value in VALUES]
+    check(serving, [(each.method, _path(each), content) for content in bodies + WHOLE])
+
+
+@pytest.mark.parametrize("each", NAMED, ids=map(_title, NAMED))
+def test_no_name_breaks_it(serving, conn, each):
+    check(serving, [(each.method, _path(each, name), b'{"message":"x","name":"x","content":"x"}') for name in NAMES])
+
+
+@pytest.mark.parametrize("each", ASKED, ids=map(_title, ASKED))
+def test_no_query_breaks_it(serving, conn, each):
+    check(serving, [(each.method, f"{_path(each)}?{query}", b"") for query in QUERIES])
+
+
+def test_a_page_of_this_machine_may_read_the_stream(serving, conn):
+    started = []
+
+    async def go():
+        async with serving(api), stream(origin="http://localhost:3000", started=started):
+            pass
+
+    asyncio.run(go())
+    headers = dict(started[0]["headers"])
+    assert headers[b"access-control-allow-origin"] == b"http://localhost:3000"
+    assert headers[b"content-type"] == b"text/event-stream; charset=utf-8"

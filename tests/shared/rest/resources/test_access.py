@@ -1,0 +1,455 @@
+"""Who may talk to whom, as the operator sees and changes it over the API."""
+
+import pytest
+
+from shared.db.access import dropped
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import agents, chats, wirings
+from tests.asking import ask_sender, event, person
+from tests.functions.client import ask, call, get, post
+from tests.support import NOW, column, dump, make_agent, make_chat, put, wire
+
+
+def made(reply):
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+# -- chats
+
+
+def test_a_chat_is_made_before_anybody_wrote_and_an_agent_is_wired_to_it(serving, conn):
+    body = {"channel": "telegram", "platformId": "-100200", "isGroup": True, "name": "Family"}
+    chat = made(post(serving, body, "/api/chats"))["chat"]
+    assert {**chat, "createdAt": 0} == {
+        **{"id": 1, "channel": "telegram", "platformId": "-100200", "name": "Family", "isGroup": True},
+        **{"status": "active", "senderPolicy": "strict", "refusedAt": None, "opensFor": None, "notBefore": None},
+        **{"createdAt": 0, "agents": []},
+    }
+    wiring = made(ask(serving, "PUT", "/api/chats/1/wirings/assistant", {}))["wiring"]
+    assert {**wiring, "createdAt": 0} == {
+        **{"id": 1, "chatId": 1, "channel": "telegram", "platformId": "-100200", "chatName": "Family"},
+        **{"agent": "assistant", "engageMode": "mention-sticky", "engagePattern": None, "senderScope": "all"},
+        **{"ignoredMessagePolicy": "drop", "sessionMode": "per-thread", "priority": 0, "createdAt": 0},
+    }
+    assert get(serving, "/api/chats/1").json()["agents"] == ["assistant"]
+    (destination,) = get(serving, "/api/destinations?agent=assistant").json()
+    assert (destination["name"], destination["chatId"], destination["toAgent"]) == ("family", 1, None)
+    again = post(serving, body, "/api/chats")
+    assert (again.status_code, again.json()) == (
+        409,
+        {"error": "telegram chat '-100200' is there already: it is chat 1"},
+    )
+
+
+def test_a_chat_is_found_by_what_its_platform_calls_it(serving, conn):
+    for channel, chat in (("telegram", "1"), ("telegram", "2"), ("discord", "2")):
+        make_chat(conn, chat, channel)
+    found = {
+        query: [chat["id"] for chat in get(serving, f"/api/chats?{query}").json()]
+        for query in ("", "channel=telegram", "channel=telegram&platformId=2", "platformId=2", "before=3&limit=1")
+    }
+    assert found == {
+        **{"": [3, 2, 1], "channel=telegram": [2, 1], "channel=telegram&platformId=2": [2]},
+        **{"platformId=2": [3, 2], "before=3&limit=1": [2]},
+    }
+
+
+CHAT_CHANGES = {
+    "a name": ({"name": "Us"}, ("Us", "strict", "active", False)),
+    "no name": ({"name": None}, (None, "strict", "active", False)),
+    "a policy": ({"senderPolicy": "public"}, ("Old", "public", "active", False)),
+    "a status": ({"status": "inactive"}, ("Old", "strict", "inactive", False)),
+    "that it is refused": ({"refused": True}, ("Old", "strict", "active", True)),
+    "nothing": ({}, ("Old", "strict", "active", False)),
+}
+
+
+@pytest.mark.parametrize(("change", "after"), CHAT_CHANGES.values(), ids=CHAT_CHANGES)
+def test_a_change_of_a_chat_keeps_what_is_not_named(serving, conn, change, after):
+    make_chat(conn)
+    rows(conn, "UPDATE chats SET name = 'Old'")
+    shown = made(ask(serving, "PATCH", "/api/chats/1", change))["chat"]
+    found = chats.get(conn, 1)
+    stored = (found.name, found.sender_policy, found.status, found.refused_at is not None)
+    assert stored == after == (shown["name"], shown["senderPolicy"], shown["status"], shown["refusedAt"] is not None)
+
+
+def test_a_chat_that_gets_a_name_is_called_by_it_where_nobody_called_it_otherwise(serving, conn):
+    make_agent(conn, "coder")
+    for agent in ("assistant", "coder"):
+        wire(conn, make_chat(conn), agent)
+    made(ask(serving, "PUT", "/api/agents/coder/destinations/home", {"chatId": 1}))
+    made(ask(serving, "PATCH", "/api/chats/1", {"name": "The Family"}))
+    assert rows(conn, "SELECT agent, name FROM destinations") == [("assistant", "the-family"), ("coder", "home")]
+
+
+def test_a_refused_chat_is_taken_back_and_stays_refused_since_when_it_was(serving, conn):
+    make_chat(conn)
+    first, again, back = call(
+        serving, *(("PATCH", "/api/chats/1", {"json": {"refused": refused}}) for refused in (True, True, False))
+    )
+    assert first.json()["chat"]["refusedAt"] == again.json()["chat"]["refusedAt"] > 0
+    assert back.json()["chat"]["refusedAt"] is None
+
+
+def test_a_chat_where_an_agent_answers_is_not_refused(serving, conn):
+    wire(conn, make_chat(conn))
+    reply = ask(serving, "PATCH", "/api/chats/1", {"refused": True})
+    assert (reply.status_code, reply.json()) == (409, {"error": "assistant answers in chat 1: unwire it there first"})
+
+
+def test_a_chat_is_let_go(serving, conn):
+    chat = make_chat(conn)
+    assert made(ask(serving, "DELETE", f"/api/chats/{chat}")) == {"ok": True, "retired": False}
+    assert get(serving, f"/api/chats/{chat}").status_code == 404
+    wire(conn, make_chat(conn))
+    put(conn)
+    assert ask(serving, "DELETE", f"/api/chats/{chat}").status_code == 409
+    rows(conn, "UPDATE messages SET status = 'completed'")
+    assert made(ask(serving, "DELETE", f"/api/chats/{chat}")) == {"ok": True, "retired": True}
+    shown = get(serving, f"/api/chats/{chat}").json()
+    assert (shown["agents"], shown["status"], shown["refusedAt"] > 0) == ([], "inactive", True)
+
+
+# -- wirings
+
+
+def test_a_change_of_a_wiring_keeps_what_is_not_named(serving, conn):
+    make_chat(conn)
+    first = {"engageMode": "pattern", "engagePattern": "^bot", "senderScope": "known", "priority": 3}
+    rest = {"ignoredMessagePolicy": "accumulate", "sessionMode": "agent-shared"}
+    made(ask(serving, "PUT", "/api/chats/1/wirings/assistant", {**first, **rest}))
+    changed = made(ask(serving, "PUT", "/api/chats/1/wirings/assistant", {"priority": 7}))["wiring"]
+    assert {name: changed[name] for name in (*first, *rest)} == {**first, **rest, "priority": 7}
+    assert get(serving, "/api/chats/1/wirings/assistant").json() == changed
+    stored = wirings.get(conn, 1, "assistant")
+    assert stored[3:9] == ("pattern", "^bot", "known", "accumulate", "agent-shared", 7)
+
+
+WIRINGS = {
+    "a mode that is none": ({"engageMode": "always"}, 400, "engageMode: "),
+    "a pattern that is none": ({"engageMode": "pattern", "engagePattern": "("}, 400, "("),
+    "no pattern": ({"engageMode": "pattern"}, 400, "needs an engage_pattern"),
+    "a setting that is none": ({"colour": "red"}, 400, "colour: "),
+}
+
+
+@pytest.mark.parametrize(("body", "status", "sentence"), WIRINGS.values(), ids=WIRINGS)
+def test_a_wiring_that_can_not_be_is_refused_and_nothing_is_written(serving, conn, body, status, sentence):
+    make_chat(conn)
+    before = dump(conn)
+    reply = ask(serving, "PUT", "/api/chats/1/wirings/assistant", body)
+    assert (reply.status_code, sentence in reply.json()["error"]) == (status, True)
+    assert dump(conn) == before
+
+
+def test_wirings_are_listed_by_weight_in_a_chat_and_newest_first_everywhere(serving, conn):
+    make_agent(conn, "coder")
+    for chat in "12":
+        wire(conn, make_chat(conn, chat))
+        wire(conn, make_chat(conn, chat), "coder", priority=5)
+    here = get(serving, "/api/chats/2/wirings").json()
+    assert [(wiring["chatId"], wiring["agent"]) for wiring in here] == [(2, "coder"), (2, "assistant")]
+    everywhere = get(serving, "/api/wirings?agent=coder").json()
+    assert [(wiring["chatId"], wiring["agent"]) for wiring in everywhere] == [(2, "coder"), (1, "coder")]
+    assert [wiring["id"] for wiring in get(serving, "/api/wirings?before=3").json()] == [2, 1]
+
+
+def test_an_agent_that_is_unwired_answers_and_sends_there_no_more(serving, conn):
+    wire(conn, make_chat(conn))
+    assert made(ask(serving, "DELETE", "/api/chats/1/wirings/assistant")) == {"ok": True}
+    assert get(serving, "/api/destinations").json() == get(serving, "/api/wirings").json() == []
+    reply = ask(serving, "DELETE", "/api/chats/1/wirings/assistant")
+    assert (reply.status_code, reply.json()) == (
+        404,
+        {"error": "agent 'assistant' does not answer in chat 1: nobody does"},
+    )
+
+
+def test_a_retired_agent_is_wired_nowhere(serving, conn):
+    make_chat(conn)
+    make_agent(conn, "coder")
+    with transaction(conn):
+        agents.retire(conn, "coder", now_ms=NOW)
+    assert ask(serving, "PUT", "/api/chats/1/wirings/coder", {}).status_code == 404
+
+
+# -- users
+
+
+def test_somebody_is_known_and_given_roles_which_are_taken_back_one_by_one(serving, conn):
+    make_agent(conn, "coder")
+    body = {"channel": "telegram", "senderId": "4711", "name": "Ana"}
+    user = made(post(serving, body, "/api/users"))["user"]
+    assert {**user, "createdAt": 0} == {**body, "id": 1, "createdAt": 0, "roles": [], "members": [], "directChat": None}
+    replies = call(
+        serving,
+        ("PUT", "/api/users/1/roles/owner", {}),
+        ("PUT", "/api/users/1/roles/admin?agent=coder", {}),
+        ("PUT", "/api/users/1/roles/admin?agent=coder", {}),
+        ("DELETE", "/api/users/1/roles/owner?force=true", {}),
+        ("DELETE", "/api/users/1/roles/admin", {}),
+    )
+    roles = [[(role["role"], role["agent"]) for role in reply.json()["user"]["roles"]] for reply in replies[:4]]
+    owner, admin = ("owner", None), ("admin", "coder")
+    assert roles == [[owner], [owner, admin], [owner, admin], [admin]]
+    assert (replies[4].status_code, replies[4].json()) == (404, {"error": "user 1 is no admin of everything"})
+    assert column(conn, "SELECT granted_by FROM user_roles") == ["operator"]
+
+
+@pytest.mark.parametrize("query", ["agnet=coder", "agent="])
+def test_a_mistyped_agent_makes_nobody_an_admin_of_everything(serving, conn, query):
+    person(conn, "5")
+    for method in ("PUT", "DELETE"):
+        assert ask(serving, method, f"/api/users/1/roles/admin?{query}").status_code == 400
+    assert rows(conn, "SELECT * FROM user_roles") == []
+
+
+def test_the_same_identity_is_one_user_with_the_newest_name(serving, conn):
+    body = {"channel": "telegram", "senderId": "4711"}
+    for name, expected in (("Ana", "Ana"), ("", "Ana"), ("Ana Li", "Ana Li")):
+        assert made(post(serving, {**body, "name": name}, "/api/users"))["user"]["name"] == expected
+    made(post(serving, {**body, "channel": "discord"}, "/api/users"))
+    assert rows(conn, "SELECT channel, name FROM users") == [("telegram", "Ana Li"), ("discord", "")]
+
+
+def test_users_are_found_by_identity_and_by_the_agent_that_they_are_somebody_to(serving, conn):
+    make_agent(conn, "coder")
+    person(conn, "1", "owner")
+    person(conn, "2", "admin", "coder")
+    person(conn, "3", "admin", "assistant")
+    person(conn, "4")
+    person(conn, "4", channel="discord")
+    made(ask(serving, "PUT", "/api/users/4/members/coder", {}))
+    queries = ("", "agent=coder", "channel=telegram&senderId=4", "channel=telegram", "before=3&limit=1")
+    found = {query: [user["id"] for user in get(serving, f"/api/users?{query}").json()] for query in queries}
+    assert found == {
+        **{"": [5, 4, 3, 2, 1], "agent=coder": [4, 2, 1], "channel=telegram&senderId=4": [4]},
+        **{"channel=telegram": [4, 3, 2, 1], "before=3&limit=1": [2]},
+    }
+
+
+def test_a_membership_lets_in_or_keeps_out_and_is_taken_back(serving, conn):
+    person(conn, "5")
+    replies = call(
+        serving,
+        ("PUT", "/api/users/1/members/assistant", {"json": {}}),
+        ("PUT", "/api/users/1/members/assistant", {"json": {"isRefused": True}}),
+        ("DELETE", "/api/users/1/members/assistant", {}),
+        ("DELETE", "/api/users/1/members/assistant", {}),
+    )
+    members = [[each["isRefused"] for each in reply.json()["user"]["members"]] for reply in replies[:3]]
+    assert members == [[False], [True], []]
+    assert replies[3].status_code == 404
+
+
+def test_nobody_else_is_shown_for_a_user_that_does_not_exist(serving, conn):
+    person(conn, "5")
+    for id_ in ("2", "9223372036854775807"):
+        assert get(serving, f"/api/users/{id_}").status_code == 404
+
+
+def test_forgetting_somebody_takes_everything_away_but_not_in_the_middle_of_a_question(serving, conn):
+    wire(conn, make_chat(conn))
+    owner = person(conn, "9", "owner")
+    asked = ask_sender(conn, event())
+    about = asked.approval.user_id
+    reply = ask(serving, "DELETE", f"/api/users/{about}")
+    assert (reply.status_code, f"{asked.approval.approval_id} asks about user {about}" in reply.text) == (409, True)
+    assert ask(serving, "DELETE", f"/api/users/{owner.id}?force=true").status_code == 200
+    made(post(serving, {"approve": False}, f"/api/approvals/{asked.approval.approval_id}/decide"))
+    assert ask(serving, "DELETE", f"/api/users/{about}").status_code == 200
+    for table in ("users", "user_roles", "members", "user_dms"):
+        assert rows(conn, f"SELECT * FROM {table}") == []
+    assert rows(conn, "SELECT user_id, approver, status FROM approvals") == [(None, None, "refused")]
+
+
+@pytest.mark.parametrize("path", ["/api/users/1", "/api/users/1/roles/owner"])
+def test_the_last_owner_is_kept_unless_it_is_forced(serving, conn, path):
+    person(conn, "9", "owner")
+    before = dump(conn)
+    for refused in ("", "?force=false"):
+        reply = ask(serving, "DELETE", path + refused)
+        assert (reply.status_code, "the last owner" in reply.json()["error"]) == (409, True)
+    assert dump(conn) == before
+    assert ask(serving, "DELETE", f"{path}?force=true").status_code == 200
+    assert rows(conn, "SELECT * FROM user_roles") == []
+
+
+# -- what waits for a yes
+
+
+@pytest.fixture
+def held(conn):
+    """A stranger wrote, and nobody could be shown it."""
+    wire(conn, make_chat(conn))
+    return ask_sender(conn, event()).approval
+
+
+def test_what_waits_is_shown_with_every_argument_and_without_what_was_written(serving, conn, held):
+    (shown,) = get(serving, "/api/approvals?status=pending").json()
+    assert get(serving, f"/api/approvals/{held.approval_id}").json() == shown
+    names = ("approvalId", "kind", "agent", "chatId", "userId", "options", "status", "held", "choice", "approver")
+    assert [shown[name] for name in names] == [
+        *(held.approval_id, "sender", "assistant", 1, held.user_id, list(held.options), "pending", 1, None, None)
+    ]
+    assert "text of 1" not in str(shown)
+    assert get(serving, "/api/approvals?status=approved").json() == []
+    assert get(serving, "/api/approvals?before=1").json() == []
+
+
+def test_a_yes_lets_the_person_in_and_gives_the_agent_what_was_held_once(serving, conn, held):
+    path = f"/api/approvals/{held.approval_id}/decide"
+    reply, again = call(serving, *(("POST", path, {"json": {"approve": True}}) for _ in range(2)))
+    told = made(reply)
+    assert (told["approval"]["status"], told["approval"]["choice"], told["problem"]) == ("approved", 0, None)
+    assert (told["approval"]["decidedBy"], told["approval"]["held"]) == ("operator", 0)
+    assert "operator" in told["sentence"]
+    assert column(conn, "SELECT message FROM messages WHERE kind = 'chat'") == ["text of 1"]
+    assert rows(conn, "SELECT agent, is_refused FROM members") == [("assistant", 0)]
+    assert (again.status_code, "is approved" in again.json()["error"]) == (409, True)
+
+
+def test_a_no_is_the_last_of_the_options(serving, conn, held):
+    told = made(post(serving, {"approve": False}, f"/api/approvals/{held.approval_id}/decide"))
+    assert (told["approval"]["status"], told["approval"]["choice"]) == ("refused", len(held.options) - 1)
+    assert column(conn, "SELECT reason FROM dropped") == ["sender_refused"]
+
+
+DECISIONS = {
+    "neither": ({}, 400, "send either choice"),
+    "both": ({"choice": 0, "approve": True}, 400, "send either choice"),
+    "one that is none": ({"choice": 7}, 409, "no choice 7: choose 0 to 1"),
+    "one below": ({"choice": -1}, 400, "choice: "),
+}
+
+
+@pytest.mark.parametrize(("body", "status", "sentence"), DECISIONS.values(), ids=DECISIONS)
+def test_a_decision_that_can_not_be_decides_nothing(serving, conn, held, body, status, sentence):
+    reply = post(serving, body, f"/api/approvals/{held.approval_id}/decide")
+    assert (reply.status_code, sentence in reply.json()["error"]) == (status, True)
+    assert column(conn, "SELECT status FROM approvals") == ["pending"]
+
+
+def test_a_membership_given_by_hand_answers_what_was_asked(serving, conn, held):
+    made(ask(serving, "PUT", f"/api/users/{held.user_id}/members/assistant", {}))
+    assert column(conn, "SELECT status FROM approvals") == ["approved"]
+    assert column(conn, "SELECT message FROM messages") == ["text of 1"]
+
+
+def test_a_new_owner_is_shown_what_nobody_could_be_shown(serving, conn, held):
+    body = {"channel": "telegram", "senderId": "9"}
+    owner = made(post(serving, body, "/api/users"))["user"]
+    assert column(conn, "SELECT id FROM responses") == []
+    shown = made(ask(serving, "PUT", f"/api/users/{owner['id']}/roles/owner"))["user"]
+    assert column(conn, "SELECT platform_id FROM responses") == ["9"]
+    assert shown["directChat"] == chats.find(conn, "telegram", "9").id
+    assert get(serving, f"/api/approvals/{held.approval_id}").json()["approver"] == owner["id"]
+
+
+# -- pairings
+
+
+def test_a_code_is_shown_once_and_stands_nowhere(serving, conn):
+    told = made(post(serving, {}, "/api/pairings"))
+    assert told["say"] == f"/start {told['code']}"
+    (shown,) = get(serving, "/api/pairings").json()
+    assert (shown["pairingId"], shown["grants"], shown["agent"], shown["status"]) == (
+        *(told["pairingId"], "owner", None, "open"),
+    )
+    assert shown["expiresAt"] == told["expiresAt"] == shown["createdAt"] + 15 * 60 * 1000
+    everything = str(dump(conn)) + str(shown)
+    assert told["code"] not in everything
+    assert told["code"].replace("-", "") not in everything
+
+
+def test_a_code_lives_as_long_as_it_is_set(serving, conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_PAIRING_LIFE_MS", "60000")
+    made(post(serving, {"grants": "admin"}, "/api/pairings"))
+    assert column(conn, "SELECT expires_at - created_at FROM pairings") == [60_000]
+
+
+def test_a_code_is_taken_back_once(serving, conn):
+    id_ = made(post(serving, {"grants": "chat", "agent": "assistant"}, "/api/pairings"))["pairingId"]
+    first, again = call(serving, *[("DELETE", f"/api/pairings/{id_}", {})] * 2)
+    assert (first.status_code, again.status_code) == (200, 409)
+    assert again.json() == {"error": f"pairing {id_} is revoked already: its code gives nothing any more"}
+
+
+def test_a_code_whose_time_is_over_is_shown_so_before_anybody_swept(serving, conn):
+    made(post(serving, {}, "/api/pairings"))
+    rows(conn, "UPDATE pairings SET expires_at = 1")
+    (shown,) = get(serving, "/api/pairings").json()
+    assert shown["status"] == "expired"
+    reply = ask(serving, "DELETE", f"/api/pairings/{shown['pairingId']}")
+    assert (reply.status_code, "is expired already" in reply.json()["error"]) == (409, True)
+
+
+# -- destinations
+
+
+def test_an_agent_is_let_send_to_another_and_calls_it_otherwise_later(serving, conn):
+    make_agent(conn, "coder")
+    path = "/api/agents/coder/destinations"
+    made(ask(serving, "PUT", f"{path}/boss", {"toAgent": "assistant"}))
+    told = made(ask(serving, "PUT", f"{path}/chief", {"toAgent": "assistant"}))["destination"]
+    assert (told["name"], told["toAgent"], told["chatId"]) == ("chief", "assistant", None)
+    assert get(serving, "/api/destinations").json() == [told]
+    assert made(ask(serving, "DELETE", f"{path}/chief")) == {"ok": True}
+    reply = ask(serving, "DELETE", f"{path}/chief")
+    assert (reply.status_code, reply.json()["error"]) == (
+        404,
+        "agent 'coder' calls no destination 'chief'; known: none",
+    )
+
+
+DESTINATIONS = {
+    "both": ("x", {"toAgent": "coder", "chatId": 1}, 400),
+    "neither": ("x", {}, 400),
+    "itself": ("x", {"toAgent": "assistant"}, 400),
+    "nobody": ("x", {"toAgent": "nobody"}, 404),
+    "no chat": ("x", {"chatId": 7}, 404),
+    "a name that can be none": ("X", {"toAgent": "coder"}, 400),
+}
+
+
+@pytest.mark.parametrize(("name", "body", "status"), DESTINATIONS.values(), ids=DESTINATIONS)
+def test_a_destination_that_can_not_be_is_refused(serving, conn, name, body, status):
+    make_agent(conn, "coder")
+    assert ask(serving, "PUT", f"/api/agents/assistant/destinations/{name}", body).status_code == status
+    assert rows(conn, "SELECT * FROM destinations") == []
+
+
+# -- what was refused
+
+
+def test_refusals_are_found_by_reason_and_channel_and_followed(serving, conn):
+    with transaction(conn):
+        for channel, reason in (("telegram", "a"), ("discord", "a"), ("telegram", "b"), ("telegram", "a")):
+            dropped.record(conn, channel=channel, reason=reason, now_ms=NOW)
+    queries = ("", "reason=a", "reason=a&channel=telegram", "channel=discord", "before=3", "since_id=2")
+    queries += ("since_id=1&reason=a", "reason=a&before=4&limit=1", "reason=none")
+    found = {query: [each["id"] for each in get(serving, f"/api/dropped?{query}").json()] for query in queries}
+    assert found == {
+        **{"": [4, 3, 2, 1], "reason=a": [4, 2, 1], "reason=a&channel=telegram": [4, 1], "channel=discord": [2]},
+        **{"before=3": [2, 1], "since_id=2": [3, 4], "since_id=1&reason=a": [2, 4]},
+        **{"reason=a&before=4&limit=1": [2], "reason=none": []},
+    }
+
+
+def test_a_page_of_this_machine_may_ask_for_a_change(serving, conn):
+    """A browser asks first whether the method is allowed, and the emulator's pages use this one."""
+    headers = {"origin": "http://127.0.0.1:8080", "access-control-request-method": "PATCH"}
+    (reply,) = call(serving, ("OPTIONS", "/api/chats/1", {"headers": headers}))
+    assert "PATCH" in reply.headers["access-control-allow-methods"]
+
+
+def test_a_message_for_an_agent_that_is_gone_is_refused_there_and_then(serving, conn):
+    make_agent(conn, "coder")
+    put(conn, agent="coder")
+    rows(conn, "UPDATE messages SET status = 'completed'")
+    made(ask(serving, "DELETE", "/api/agents/coder"))
+    plan = {"agentId": "coder", "message": "x", "cron": "0 9 * * *"}
+    replies = [post(serving, {"message": "x", "agent": "coder"}), post(serving, plan, "/api/schedules")]
+    assert [reply.status_code for reply in replies] == [404, 404]

@@ -1,0 +1,144 @@
+"""The mail, as programs send and read it."""
+
+import pytest
+
+from shared.db.engine.connection import rows
+from shared.db.queue import mailbox
+from tests.functions.client import ask, get, post
+from tests.support import dump, make_agent, plan, put, row
+
+NAMES = ("sender", "recipient", "msgType", "urgency", "body", "status")
+
+
+@pytest.fixture(autouse=True)
+def crew(conn):
+    for name in ("alice", "bob"):
+        make_agent(conn, name)
+
+
+def made(reply):
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def send(serving, recipient, body="hello", **more):
+    return made(post(serving, {"recipient": recipient, "body": body, **more}, "/api/mail"))
+
+
+def mail(serving, agent):
+    return [[letter[name] for name in NAMES] for letter in made(get(serving, f"/api/agents/{agent}/mail"))]
+
+
+def test_what_is_sent_waits_in_the_mailbox_until_it_is_consumed_once(serving, conn):
+    sent = send(serving, "bob", "first")
+    send(serving, "bob", "second", sender="alice", msgType="task", urgency="urgent")
+    put(conn, "of a person, which is no mail", agent="bob")
+    waiting = mail(serving, "bob")
+    assert waiting == [
+        ["operator", "bob", "message", "normal", "first", "pending"],
+        ["alice", "bob", "task", "urgent", "second", "pending"],
+    ]
+    assert mail(serving, "bob") == waiting, "looking takes nothing"
+    taken = made(ask(serving, "POST", "/api/agents/bob/mail/consume"))
+    assert [letter["body"] for letter in taken] == ["first", "second"]
+    assert (taken[0]["id"], taken[0]["messageId"]) == (sent["id"], sent["messageId"])
+    assert all(letter["deliveredAt"] >= letter["createdAt"] for letter in taken)
+    assert mail(serving, "bob") == made(ask(serving, "POST", "/api/agents/bob/mail/consume")) == []
+
+
+def test_what_is_urgent_is_seen_until_it_is_delivered(serving, conn):
+    sent = send(serving, "bob", urgency="urgent")
+    send(serving, "alice")
+    urgent = made(get(serving, "/api/mail/urgent"))
+    assert urgent == [{"id": sent["id"], "messageId": sent["messageId"], "recipient": "bob"}]
+    made(ask(serving, "POST", "/api/agents/bob/mail/consume"))
+    assert made(get(serving, "/api/mail/urgent")) == []
+
+
+def test_a_reply_stays_in_the_thread_and_goes_to_who_wrote(serving, conn):
+    first = send(serving, "bob", "what is it?", sender="alice")
+    replied = made(post(serving, {"body": "42"}, f"/api/messages/{first['messageId']}/reply"))
+    assert replied["responseId"] is None
+    thread = made(get(serving, f"/api/messages/{replied['messageId']}/thread"))
+    assert thread == made(get(serving, f"/api/messages/{first['messageId']}/thread"))
+    told = [(each["sender"], each["recipient"], each["body"], each["threadId"], each["replyTo"]) for each in thread]
+    assert told == [
+        ("alice", "bob", "what is it?", first["id"], None),
+        ("bob", "alice", "42", first["id"], first["id"]),
+    ]
+    assert thread[0]["conversationId"] == thread[1]["conversationId"]
+
+
+def test_the_operator_fetches_the_answer(serving, conn):
+    asked = send(serving, "bob", "all well?")
+    replied = made(post(serving, {"body": "yes"}, f"/api/messages/{asked['messageId']}/reply"))
+    assert replied["messageId"] is None
+    (fetched,) = made(get(serving, "/api/responses/pending?channel=internal"))
+    assert (fetched["id"], fetched["message"], fetched["agent"]) == (replied["responseId"], "yes", "bob")
+
+
+def test_what_is_replied_in_a_room_stands_there(serving, conn):
+    made(ask(serving, "PUT", "/api/teams/dev", {"agents": ["alice", "bob"]}))
+    made(post(serving, {"message": "who knows?"}, "/api/chatroom/dev"))
+    (letter,) = made(ask(serving, "POST", "/api/agents/bob/mail/consume"))
+    replied = made(post(serving, {"body": "I do"}, f"/api/messages/{letter['messageId']}/reply"))
+    assert replied == {"ok": True, "messageId": None, "responseId": None, "line": 2}
+    newest = made(get(serving, "/api/chatroom/dev"))[0]
+    assert (newest["id"], newest["from_agent"], newest["message"]) == (2, "bob", "I do")
+
+
+def test_agents_that_answer_each_other_by_sending_come_to_an_end(serving, conn):
+    """What it is because of counts, as in a turn; without it each would be the first of its own."""
+    sent = send(serving, "bob", "0", sender="alice")
+    for number in range(1, 13):
+        pair = ("bob", "alice") if number % 2 else ("alice", "bob")
+        sent = send(serving, pair[1], str(number), sender=pair[0], because=sent["messageId"])
+    body = {"recipient": "alice", "body": "13", "sender": "bob", "because": sent["messageId"]}
+    reply = post(serving, body, "/api/mail")
+    assert (reply.status_code, "12 times" in reply.json()["error"]) == (409, True)
+    known = rows(conn, "SELECT content ->> '$.hops', conversation_id FROM messages ORDER BY id")
+    assert known == [(number, known[0][1]) for number in range(13)]
+
+
+def test_because_of_what_another_was_sent_nothing_is_written(serving, conn):
+    """What is said to it would go to whoever asked the other one."""
+    asked = put(conn, "of a person", agent="alice")
+    (message_id,) = rows(conn, "SELECT message_id FROM messages WHERE id = ?", (asked,))[0]
+    for sender in ("bob", "operator"):
+        body = {"recipient": "assistant", "body": "x", "sender": sender, "because": message_id}
+        reply = post(serving, body, "/api/mail")
+        assert (reply.status_code, reply.json()["error"]) == (409, f"message {message_id!r} was not for {sender!r}")
+
+
+WRONG = {
+    "to nobody": ("/api/mail", {"recipient": "zoe", "body": "x"}, 404, "no agent 'zoe'; known: "),
+    "from nobody": ("/api/mail", {"recipient": "bob", "body": "x", "sender": "zoe"}, 404, "no agent 'zoe'"),
+    "to itself": ("/api/mail", {"recipient": "bob", "body": "x", "sender": "bob"}, 409, "writes to itself"),
+    "because of nothing": ("/api/mail", {"recipient": "bob", "body": "x", "because": "nope"}, 404, "no message 'nope'"),
+    "nothing": ("/api/mail", {"recipient": "bob", "body": ""}, 400, "body: "),
+    "of a kind that is none": ("/api/mail", {"recipient": "bob", "body": "x", "msgType": "poke"}, 400, "msgType: "),
+    "with a word too many": ("/api/mail", {"recipient": "bob", "body": "x", "type": "task"}, 400, "type: "),
+    "in answer to nothing": ("/api/messages/nope/reply", {"body": "x"}, 404, "no message 'nope'"),
+    "out of no mailbox": ("/api/agents/zoe/mail/consume", None, 404, "zoe"),
+}
+
+
+@pytest.mark.parametrize(("path", "body", "status", "sentence"), WRONG.values(), ids=WRONG)
+def test_what_can_not_be_is_refused_and_nothing_is_stored(serving, conn, path, body, status, sentence):
+    before = dump(conn)
+    reply = ask(serving, "POST", path, body)
+    assert (reply.status_code, sentence in reply.json()["error"]) == (status, True), reply.text
+    assert dump(conn) == before
+
+
+def test_after_too_many_messages_the_sender_is_told(serving, conn):
+    sent = send(serving, "bob", sender="alice")
+    rows(conn, "UPDATE messages SET content = json_set(content, '$.hops', 12)")
+    reply = post(serving, {"body": "again"}, f"/api/messages/{sent['messageId']}/reply")
+    assert reply.status_code == 409
+    assert row(conn, "messages")["id"] == sent["id"]
+
+
+def test_a_mailbox_is_looked_into_by_what_is_open(conn):
+    lines = plan(conn, mailbox.WAITING, agent="bob", now=1, limit=9)
+    assert any(line.startswith("SEARCH messages USING INDEX messages_open") for line in lines), lines

@@ -1,0 +1,136 @@
+import pytest
+
+from shared.db.engine.connection import rows, transaction
+from shared.queue import turns
+from shared.queue.turns import Said
+from tests.functions.client import ask, call, get, post
+from tests.support import NOW, column, dump, make_agent, take
+
+DAILY = {"agentId": "coder", "message": "tidy up", "cron": "0 9 * * *", "label": "daily", "timezone": "Europe/Zurich"}
+KEYS = {"id", "label", "cron", "agentId", "message", "channel", "sender", "enabled", "createdAt", "timezone", "nextAt"}
+
+
+@pytest.fixture
+def coder(conn):
+    make_agent(conn, "coder")
+    return conn
+
+
+def make(serving, **fields):
+    reply = post(serving, {**DAILY, **fields}, "/api/schedules")
+    assert reply.status_code == 200, reply.text
+    return reply.json()["schedule"]
+
+
+def test_a_schedule_is_a_message_that_comes_again(serving, coder):
+    schedule = make(serving)
+    assert schedule.keys() == KEYS
+    assert {**DAILY, "channel": "schedule", "sender": "Scheduler", "enabled": True}.items() <= schedule.items()
+    found = rows(coder, "SELECT agent, kind, recurrence, timezone, series_id, process_after, id_prefix FROM messages")
+    assert found == [("coder", "task", "0 9 * * *", "Europe/Zurich", schedule["id"], schedule["nextAt"], "task")]
+
+
+def test_a_schedule_may_run_once(serving, coder):
+    schedule = make(serving, cron=None, runAt="2031-01-31T09:00:00Z")
+    assert (schedule["cron"], schedule["runAt"], schedule["nextAt"]) == (
+        *("", "2031-01-31T09:00:00.000Z", 1_927_616_400_000),
+    )
+
+
+def test_an_instant_without_a_zone_is_on_the_wall_of_the_schedules(serving, coder):
+    schedule = make(serving, cron="", runAt="2031-01-31T09:00:00")
+    assert schedule["runAt"] == "2031-01-31T08:00:00.000Z"
+
+
+REFUSED = {
+    "neither": ({"cron": None}, 400, "either cron or runAt is required"),
+    "both": ({"runAt": "2031-01-31T09:00:00Z"}, 400, "either cron or runAt is required"),
+    "six fields": ({"cron": "0 0 9 * * *"}, 400, "five fields"),
+    "a date that is none": ({"cron": None, "runAt": "tomorrow"}, 400, "runAt 'tomorrow' is no ISO 8601 instant"),
+    "the past": ({"cron": None, "runAt": "2001-01-31T09:00:00Z"}, 400, "is not in the future"),
+    "beyond the column": ({"cron": None, "runAt": "9999-01-31T09:00:00Z"}, 400, "is not in the future"),
+    "an unknown zone": ({"timezone": "Mars"}, 400, "time zone 'Mars'"),
+    "an unknown zone, once": ({"timezone": "Mars", "cron": None, "runAt": "2031-01-31T09:00:00"}, 400, "'Mars'"),
+    "an unknown agent": ({"agentId": "nobody"}, 404, "no agent 'nobody'"),
+    "no agent": ({"agentId": ""}, 400, "agentId and message are required"),
+    "no message": ({"message": ""}, 400, "agentId and message are required"),
+    "a channel that is a path": ({"channel": "../etc"}, 400, "channel: "),
+}
+
+
+@pytest.mark.parametrize(("fields", "status", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_a_schedule_that_can_not_be_is_refused(serving, coder, fields, status, sentence):
+    before = dump(coder)
+    reply = post(serving, {**DAILY, **fields}, "/api/schedules")
+    assert (reply.status_code, sentence in reply.json()["error"]) == (status, True)
+    assert dump(coder) == before
+
+
+def test_a_label_is_given_once(serving, coder):
+    make(serving)
+    assert "exists already" in post(serving, DAILY, "/api/schedules").json()["error"]
+    other = make(serving, label="other")
+    reply = ask(serving, "PUT", f"/api/schedules/{other['id']}", {"label": "daily"})
+    assert (reply.status_code, "exists already" in reply.json()["error"]) == (400, True)
+
+
+def test_schedules_are_listed_soonest_first_and_by_agent(serving, coder):
+    make(serving, agentId="assistant", label="later", cron=None, runAt="2031-01-31T09:00:00Z")
+    make(serving)
+    assert [each["label"] for each in get(serving, "/api/schedules").json()] == ["daily", "later"]
+    assert [each["label"] for each in get(serving, "/api/schedules?agent=coder").json()] == ["daily"]
+    assert get(serving, "/api/schedules?agent=nobody").json() == []
+
+
+def test_a_schedule_changes_where_named_and_keeps_its_id(serving, coder):
+    schedule = make(serving)
+    path = f"/api/schedules/{schedule['id']}"
+    changed = ask(serving, "PUT", path, {"message": "tidy all", "cron": "30 10 * * *", "label": "mornings"}).json()
+    assert changed["schedule"] == {
+        **{**schedule, "message": "tidy all", "cron": "30 10 * * *", "label": "mornings"},
+        "nextAt": changed["schedule"]["nextAt"],
+    }
+    assert get(serving, "/api/schedules").json() == [changed["schedule"]]
+    assert column(coder, "SELECT count(*) FROM messages") == [1]
+
+
+def test_the_whole_schedule_may_be_sent_back(serving, coder):
+    schedule = make(serving)
+    reply = ask(serving, "PUT", f"/api/schedules/{schedule['id']}", {**schedule, "message": "tidy all"})
+    assert reply.json()["schedule"] == {**schedule, "message": "tidy all"}
+
+
+@pytest.mark.parametrize("fixed", [{"agentId": "assistant"}, {"channel": "telegram"}, {"sender": "Bo"}])
+def test_whose_it_is_does_not_change(serving, coder, fixed):
+    schedule = make(serving)
+    reply = ask(serving, "PUT", f"/api/schedules/{schedule['id']}", fixed)
+    assert (reply.status_code, "can't change" in reply.json()["error"]) == (400, True)
+
+
+def test_a_schedule_pauses_and_goes_on(serving, coder):
+    schedule = make(serving, enabled=False)
+    assert not schedule["enabled"]
+    path = f"/api/schedules/{schedule['id']}"
+    replies = call(serving, *(("PUT", path, {"json": {"enabled": on}}) for on in (False, True, True, False)))
+    assert [reply.json()["schedule"]["enabled"] for reply in replies] == [False, True, True, False]
+    assert column(coder, "SELECT status FROM messages") == ["paused"]
+
+
+@pytest.mark.parametrize("by", ["id", "label"])
+def test_a_schedule_ends(serving, coder, by):
+    schedule = make(serving)
+    paths = [f"/api/schedules/{schedule[by]}"] * 2
+    assert [reply.status_code for reply in call(serving, *(("DELETE", path, {}) for path in paths))] == [200, 404]
+    assert get(serving, "/api/schedules").json() == []
+    assert column(coder, "SELECT status FROM messages") == ["cancelled"]
+
+
+def test_a_schedule_goes_on_from_run_to_run_under_one_id(serving, coder):
+    schedule = make(serving, senderId="100")
+    due = schedule["nextAt"]
+    rows(coder, "UPDATE chats SET channel = 'telegram'")
+    claim = take(coder, agent="coder", chat="100", now_ms=due)
+    with transaction(coder):
+        turns.settle(coder, claim, [Said("done", claim.asked[0])], None, now_ms=max(due, NOW))
+    (following,) = get(serving, "/api/schedules").json()
+    assert (following["id"], following["nextAt"] > due) == (schedule["id"], True)

@@ -1,0 +1,113 @@
+"""Where something was said, as programs ask for it."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from shared.db.engine.connection import transaction
+from shared.db.queue import agent_messages
+from shared.db.queue.agent_messages import Line
+from shared.db.views import history
+from shared.rest.resources import search
+from tests.functions.client import get
+from tests.support import NOW, plan
+
+LONG = "x" * 300
+
+
+@pytest.fixture
+def said(conn):
+    """What was said, one line after the other."""
+
+    def say(*texts, agent="coder", role="user", channel="telegram"):
+        lines = [Line(agent, role, channel, "Ana", "telegram_1", text, NOW) for text in texts]
+        with transaction(conn):
+            agent_messages.append(conn, lines)
+
+    return say
+
+
+def hits(serving, query):
+    return [each["id"] for each in get(serving, f"/api/search?q={query}").json()["found"]]
+
+
+def test_what_was_said_is_found_in_whatever_case_newest_first(serving, said):
+    said("Die Rechnung ist da", "nothing", "RECHNUNG?", "Ärger", "50% off_")
+    assert get(serving, "/api/search?q=rechnung").json() == {
+        "found": [
+            {
+                **{"id": id_, "agent": "coder", "role": "user", "channel": "telegram", "sender": "Ana"},
+                **{"messageId": "telegram_1", "excerpt": text, "createdAt": NOW},
+            }
+            for id_, text in ((3, "RECHNUNG?"), (1, "Die Rechnung ist da"))
+        ],
+        "next": None,
+    }
+    assert hits(serving, "%C3%A4rger") == [4]
+    assert (hits(serving, "0%25%20o"), hits(serving, ".."), hits(serving, "0_")) == ([5], [], [])
+
+
+def test_of_a_long_text_what_stands_around_is_shown(serving, said):
+    said(f"{LONG}needle{LONG}")
+    (hit,) = get(serving, "/api/search?q=needle").json()["found"]
+    assert hit["excerpt"] == f"…{LONG[:120]}needle{LONG[:120]}…"
+
+
+def test_only_of_an_agent_on_a_channel_and_before_a_line(serving, said):
+    said("word 1", "word 2")
+    said("word 3", agent="other", role="assistant", channel="discord")
+    found = {query: hits(serving, f"word{query}") for query in ("&agent=coder", "&channel=discord", "&before=2")}
+    assert found == {"&agent=coder": [2, 1], "&channel=discord": [3], "&before=2": [1]}
+
+
+def test_more_of_them_are_asked_for_with_where_it_ended(serving, said):
+    said(*(f"word {number}" for number in range(5)))
+    seen, more = [], ""
+    while more is not None:
+        page = get(serving, f"/api/search?q=word&limit=2{more}").json()
+        seen.append([each["id"] for each in page["found"]])
+        more = page["next"] and f"&before={page['next']}"
+    assert seen == [[5, 4], [3, 2], [1]]
+
+
+def test_one_call_looks_at_so_many_lines_and_says_where_it_stopped(serving, said, monkeypatch):
+    monkeypatch.setattr(search, "_BATCH", 2)
+    monkeypatch.setattr(search, "_MOST", 4)
+    said("word", *("nothing",) * 5)
+    first = get(serving, "/api/search?q=word").json()
+    assert first == {"found": [], "next": 3}
+    assert hits(serving, "word&before=3") == [1]
+
+
+def test_one_call_looks_at_so_many_characters_and_says_where_it_stopped(serving, said, monkeypatch):
+    """Lines may be long: so many of them would be gigabytes."""
+    monkeypatch.setattr(search, "_MOST_CHARACTERS", 2 * len(LONG))
+    said("word", LONG, f"word{LONG}", "", LONG)
+    first = get(serving, "/api/search?q=word").json()
+    assert ([each["id"] for each in first["found"]], first["next"]) == ([3], 3)
+    assert hits(serving, "word&before=3") == [1]
+
+
+def test_nobody_is_searched_for_who_has_gone_away(conn, said):
+    said(*("nothing",) * 20)
+    looked = []
+
+    class Aside:
+        """Whoever asked goes away after four lines."""
+
+        async def read(self, work, receive):
+            return work(conn, lambda: looked.append(1) or len(looked) == 4)
+
+    asked = search.get_search.run(
+        SimpleNamespace(aside=Aside()), query=search.Wanted(q="word"), request=SimpleNamespace(receive=None)
+    )
+    assert asyncio.run(asked) == {"found": [], "next": 17}
+
+
+@pytest.mark.parametrize("agent", [None, "coder"])
+def test_no_history_is_sorted_or_read_whole(conn, agent):
+    sql = history.HISTORY_BEFORE if agent else history.HISTORY_OF_ALL_BEFORE
+    given = {"before": 9, "limit": 1} | ({"agent": agent} if agent else {})
+    (line,) = plan(conn, sql, **given)
+    assert line.startswith("SEARCH agent_messages USING ")

@@ -1,0 +1,70 @@
+import pytest
+
+from shared.access.rules import STRANGER, Standing
+from shared.channels.base import Event
+from shared.routing.commands import ADMIN, FILTERED, command_of, gate
+
+
+def event(text, command=None):
+    return Event("message", "1", text=text, command=command)
+
+
+COMMANDS = {
+    "alone": (event("/clear"), "clear"),
+    "with words after it": (event("/clear all of it"), "clear"),
+    "on a line of its own": (event("/clear\nnow"), "clear"),
+    "after blanks": (event("  \n/clear"), "clear"),
+    "in capitals": (event("/CLEAR"), "clear"),
+    "a longer word": (event("/clearance sale"), "clearance"),
+    "with a mark": (event("/clear!"), "clear!"),
+    "with an underscore": (event("/remote-control on"), "remote-control"),
+    "to us": (event("/clear@our_bot now", "clear"), "clear"),
+    "to us, in capitals": (event("/Clear@Our_Bot", "Clear"), "clear"),
+    "to another bot": (event("/clear@other_bot"), None),
+    "to another bot, after a command of the platform's own": (event("/clear@other_bot", "ask"), None),
+    "as the text of a command of the platform's own": (event("/clear", "ask"), "clear"),
+    "an empty bot": (event("/clear@"), None),
+    "in the middle": (event("please /clear"), None),
+    "a slash": (event("/"), None),
+    "a path": (event("/etc/passwd"), "etc/passwd"),
+    "no text": (event(""), None),
+    "blanks": (event("   "), None),
+    "no slash": (event("clear", "clear"), None),
+}
+
+
+@pytest.mark.parametrize(("given", "expected"), COMMANDS.values(), ids=COMMANDS)
+def test_the_command_that_an_event_begins_with(given, expected):
+    assert command_of(given) == expected
+
+
+def test_a_command_is_found_where_what_stood_before_it_was_taken_off():
+    assert command_of(event("@coder /clear"), "/clear") == "clear"
+
+
+OWNER, ADMIN_OF_ALL = Standing(1, is_owner=True), Standing(1, is_admin=True)
+SCOPED, OF_ANOTHER = Standing(1, admin_of=frozenset({"a"})), Standing(1, admin_of=frozenset({"b"}))
+MEMBER = Standing(1, member_of=frozenset({"a"}))
+EVERYBODY = (OWNER, ADMIN_OF_ALL, SCOPED, OF_ANOTHER, MEMBER, STRANGER)
+
+# What an owner, an admin, an admin of this agent, one of another, a member and a stranger get.
+GATES = {
+    **dict.fromkeys(sorted(FILTERED), ("drop",) * 6),
+    "clear": ("do", "do", "do", "refuse", "refuse", "refuse"),
+    **dict.fromkeys(sorted(ADMIN - {"clear"}), ("pass", "pass", "pass", "refuse", "refuse", "refuse")),
+    "start": ("pass",) * 6,
+    "clearance": ("pass",) * 6,
+    "clear!": ("pass",) * 6,
+    "helpme": ("pass",) * 6,
+    None: ("pass",) * 6,
+}
+
+
+@pytest.mark.parametrize(("command", "expected"), GATES.items(), ids=str)
+def test_what_becomes_of_a_command(command, expected):
+    assert tuple(gate(command, standing, "a") for standing in EVERYBODY) == expected
+
+
+def test_the_lists_are_these():
+    assert {"help", "login", "logout", "doctor", "config", "remote-control"} == FILTERED
+    assert {"clear", "compact", "context", "cost", "files"} == ADMIN

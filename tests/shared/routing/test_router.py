@@ -1,0 +1,860 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from shared.access import people
+from shared.channels.base import Event
+from shared.core.policy import Policy
+from shared.db.access import users
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import messages, sessions
+from shared.db.roster import agents, chats, sticky_threads, teams
+from shared.roster import wirings
+from shared.routing import router
+from tests.support import NOW, column, dump, make_agent, plan, row
+
+SECRET = "what the person wrote"
+OPEN = Policy(new_chats="refuse", sender_limit=0, chat_limit=0)
+ASK, WIRE = replace(OPEN, new_chats="ask"), replace(OPEN, new_chats="wire")
+
+
+def event(text=SECRET, **fields):
+    values = {"kind": "message", "event_key": "1", "platform_id": "100", "sender": "Ana", "sender_id": "5"}
+    return Event(**{**values, "text": text, "is_mention": True, **fields})
+
+
+def store(conn, what, policy=OPEN, *, channel="telegram", at=NOW):
+    with transaction(conn):
+        return router.store(conn, channel, what, policy, now_ms=at)
+
+
+def make_chat(conn, chat="100", policy="public", channel="telegram", *, is_group=False):
+    with transaction(conn):
+        return chats.ensure(conn, channel, chat, is_group=is_group, sender_policy=policy, now_ms=NOW).id
+
+
+def wire(conn, chat_id, agent="assistant", **changes):
+    if agent != "assistant" and not column(conn, "SELECT id FROM agents WHERE id = :agent", agent=agent):
+        make_agent(conn, agent)
+    with transaction(conn):
+        return wirings.connect(conn, chat_id, agent, changes, now_ms=NOW)
+
+
+def become(conn, role, sender="5", channel="telegram", agent="assistant"):
+    """Somebody is an ``owner``, an ``admin`` of everything, ``scoped``, a ``member``, ``refused``, or a ``user``."""
+    with transaction(conn):
+        user = users.ensure(conn, channel, sender, name="Ana", now_ms=NOW)
+        match role:
+            case "owner" | "admin":
+                people.grant(conn, user.id, role, None, by="test", now_ms=NOW)
+            case "scoped":
+                people.grant(conn, user.id, "admin", agent, by="test", now_ms=NOW)
+            case "member":
+                people.add_member(conn, user.id, agent, by="test", now_ms=NOW)
+            case "refused":
+                people.refuse(conn, user.id, agent, by="test", now_ms=NOW)
+    return user
+
+
+def asked(conn):
+    """The agents that were given something to answer, in order."""
+    return column(conn, "SELECT agent FROM messages WHERE trigger = 1 ORDER BY id")
+
+
+def reasons(conn):
+    return rows(conn, "SELECT reason, detail FROM dropped ORDER BY id")
+
+
+def said(conn):
+    return column(conn, "SELECT message FROM responses ORDER BY id")
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_wired", [True, False])
+def test_a_group_that_was_renamed_is_called_so_from_its_next_message_on_but_not_by_its_agents(conn, is_wired):
+    store(conn, event(is_group=True, chat_name="Lunch"), WIRE)
+    if not is_wired:
+        rows(conn, "DELETE FROM wirings")
+    called = rows(conn, "SELECT name, target_chat FROM destinations")
+    for key, title, name in (("2", "Dinner", "Dinner"), ("3", "", "Dinner"), ("4", "Dinner", "Dinner")):
+        store(conn, event(event_key=key, is_group=True, chat_name=title, is_mention=False), at=NOW + int(key))
+        assert rows(conn, "SELECT name, updated_at FROM chats") == [(name, NOW + 2)]
+    assert rows(conn, "SELECT name, target_chat FROM destinations") == called
+
+
+def test_a_direct_chat_keeps_its_name_whatever_who_writes_there_calls_themselves(conn):
+    store(conn, event(), WIRE)
+    store(conn, event(event_key="2", sender="Your bank"), WIRE)
+    assert column(conn, "SELECT name FROM chats") == ["Ana"]
+
+
+def test_a_message_to_a_wired_chat_is_stored_with_what_the_answer_needs(conn):
+    wire(conn, make_chat(conn))
+    reply_to = {"message_id": "9", "text": "before"}
+    told = event(context={"token": "sealed"}, thread_id="7", platform_message_id="m1", is_group=True, reply_to=reply_to)
+    assert store(conn, told) == router.Routed(stored=1)
+    found = row(conn, "messages")
+    assert found["message_id"].startswith("telegram_")
+    names = (
+        "channel",
+        "platform_id",
+        "thread_id",
+        "platform_message_id",
+        "event_key",
+        "sender",
+        "sender_id",
+        "message",
+    )
+    assert [found[name] for name in names] == ["telegram", "100", "7", "m1", "1", "Ana", "5", SECRET]
+    assert column(conn, "SELECT content ->> '$.context.token' FROM messages") == ["sealed"]
+
+
+def test_a_redelivery_is_stored_for_the_agent_that_missed_it_and_for_no_other(conn):
+    chat = make_chat(conn)
+    wire(conn, chat)
+    assert store(conn, event()) == router.Routed(stored=1)
+    assert store(conn, event()) == router.Routed(duplicates=1)
+    wire(conn, chat, "second")
+    assert store(conn, event()) == router.Routed(stored=1, duplicates=1)
+    assert asked(conn) == ["assistant", "second"]
+
+
+def test_all_wirings_engage_the_most_important_first(conn):
+    chat = make_chat(conn)
+    wire(conn, chat)
+    wire(conn, chat, "second", priority=5)
+    assert store(conn, event()).stored == 2
+    assert asked(conn) == ["second", "assistant"]
+
+
+DROPPED = {
+    "a chat that nobody wired": (event(platform_id="999"), "not_wired", ""),
+    "a group that did not address the bot": (event(is_mention=False, is_group=True), "not_addressed", ""),
+    "nothing said": (event(text=""), "empty", ""),
+    "no conversation": (event(platform_id=None), "no_chat", ""),
+    "a kind that asks for nothing": (event(kind="reaction"), "unsupported", "reaction"),
+    "what the adapter gave up": (event(kind="ignore", reason="relay"), "relay", ""),
+    "a command that the adapter refused": (
+        event(kind="command", reason="unsupported:command"), "unsupported", "command",
+    ),
+    "a reason with a detail": (event(kind="ignore", reason="malformed:member"), "malformed", "member"),
+    "a chat where an owner wants no agent": (event(platform_id="unwanted"), "chat_refused", ""),
+    "a program's own command": (event("/help me"), "command_filtered", "help"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "reason", "detail"), DROPPED.values(), ids=DROPPED)
+def test_what_is_dropped_leaves_its_reason_once_and_never_the_text(conn, what, reason, detail):
+    wire(conn, make_chat(conn))
+    unwanted = make_chat(conn, "unwanted")
+    with transaction(conn):
+        chats.update(conn, unwanted, refused_at=NOW, now_ms=NOW)
+    before = len(column(conn, "SELECT id FROM chats"))
+    for _ in range(2):
+        assert store(conn, what).dropped == ":".join(filter(None, (reason, detail)))
+    assert rows(conn, "SELECT channel, reason, detail, event_key FROM dropped") == [("telegram", reason, detail, "1")]
+    assert SECRET not in str(dump(conn))
+    assert column(conn, "SELECT id FROM messages") == []
+    assert len(column(conn, "SELECT id FROM chats")) == before
+
+
+def test_attachments_alone_are_a_message(conn):
+    wire(conn, make_chat(conn))
+    assert store(conn, event(text="", attachments=({"kind": "photo", "file_id": "f"},))).stored == 1
+    assert column(conn, "SELECT files ->> '$[0].kind' FROM messages") == ["photo"]
+
+
+def test_a_group_that_did_not_address_the_bot_is_context_where_the_wiring_wants_that(conn):
+    chat = make_chat(conn, is_group=True)
+    wire(conn, chat, ignored_message_policy="accumulate")
+    wire(conn, chat, "second", ignored_message_policy="drop")
+    assert store(conn, event(is_mention=False, is_group=True)).stored == 1
+    assert rows(conn, "SELECT agent, trigger FROM messages") == [("assistant", 0)]
+
+
+# -- chats that nobody wired -------------------------------------------------------------------------------------------
+
+NEW = {
+    "a person": (event(platform_id="7"), "mention", "shared", "Ana"),
+    "a group that addresses the bot": (
+        event(platform_id="7", is_group=True, thread_id="3"), "mention-sticky", "per-thread", None,
+    ),
+    "a group with a name": (
+        event(platform_id="7", is_group=True, chat_name="Lunch"), "mention-sticky", "per-thread", "Lunch",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "engage", "session", "name"), NEW.values(), ids=NEW)
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown chat", "known chat without wirings"])
+def test_a_new_chat_is_wired_to_the_default_agent_where_the_operator_allows_it(
+    conn, what, engage, session, name, is_known
+):
+    if is_known:
+        make_chat(conn, "7", is_group=what.is_group)
+    assert store(conn, what, WIRE).stored == 1
+    assert rows(conn, "SELECT agent, engage_mode, session_mode FROM wirings") == [("assistant", engage, session)]
+    assert row(conn, "chats")["sender_policy"] == "public"
+    if not is_known:
+        assert row(conn, "chats")["name"] == name
+    assert store(conn, what, WIRE).duplicates == 1
+
+
+def test_who_treats_strangers_strictly_in_a_chat_goes_on_doing_so_when_it_is_wired_by_itself(conn):
+    make_chat(conn, "7", "strict")
+    assert store(conn, event(platform_id="7"), WIRE).dropped == "sender_unknown"
+
+
+def test_where_strangers_are_treated_strictly_nothing_of_them_is_held_and_nobody_asked_before_an_agent_is_there(conn):
+    become(conn, "owner", "9")
+    make_chat(conn, "7", "strict", is_group=True)
+    said_there = event(platform_id="7", is_group=True)
+    assert store(conn, said_there, ASK) == router.Routed(dropped="sender_unknown")
+    assert SECRET not in str(dump(conn))
+    become(conn, "member")
+    assert store(conn, replace(said_there, event_key="2"), ASK).held == 1
+
+
+@pytest.mark.parametrize("policy", [WIRE, ASK], ids=["wire", "ask"])
+def test_a_group_that_did_not_address_the_bot_is_neither_wired_nor_asked_about(conn, policy):
+    become(conn, "owner", "9")
+    assert store(conn, event(platform_id="7", is_group=True, is_mention=False), policy).dropped == "not_wired"
+    assert chats.find(conn, "telegram", "7") is None
+    assert said(conn) == []
+
+
+def test_without_a_default_agent_nothing_is_wired(conn):
+    with transaction(conn):
+        rows(conn, "UPDATE agents SET is_default = 0")
+    assert agents.default(conn) is None
+    assert store(conn, event(platform_id="7"), WIRE).dropped == "not_wired"
+
+
+def test_an_owner_is_asked_about_a_new_chat_and_the_message_waits(conn):
+    become(conn, "owner", "9")
+    assert store(conn, event(platform_id="7"), ASK) == router.Routed(held=1, said=True)
+    assert chats.find(conn, "telegram", "7").sender_policy == "request_approval"
+    assert column(conn, "SELECT count(*) FROM held") == [1]
+    assert column(conn, "SELECT id FROM messages") == []
+    assert reasons(conn) == []
+    assert column(conn, "SELECT platform_id FROM responses ORDER BY id") == ["9", "7"]
+
+
+def test_of_a_new_chat_that_nobody_can_be_asked_about_no_row_stays(conn):
+    assert store(conn, event(platform_id="7"), ASK).dropped == "not_wired"
+    assert chats.find(conn, "telegram", "7") is None
+    assert reasons(conn) == [("not_wired", "")]
+    assert SECRET not in str(dump(conn))
+
+
+def test_who_waits_is_told_when_that_begins_and_a_redelivery_says_nothing(conn):
+    become(conn, "owner", "9")
+    for key, at, is_said in (("1", NOW, True), ("1", NOW, False), ("2", NOW, False), ("3", NOW + 2, False)):
+        assert store(conn, event(platform_id="7", event_key=key), ASK, at=at) == router.Routed(held=1, said=is_said)
+    assert column(conn, "SELECT count(*) FROM responses WHERE platform_id = '7'") == [1]
+    assert column(conn, "SELECT count(*) FROM held") == [3]
+
+
+def test_where_the_platform_shows_a_place_for_each_answer_who_waits_is_told_each_time(conn):
+    become(conn, "owner", "9", "discord")
+    for key in ("1", "2"):
+        what = event(platform_id="7", kind="command", command="ask", event_key=key, context={"token": key})
+        assert store(conn, what, ASK, channel="discord", at=NOW + int(key)).said
+    waiting = "SELECT content ->> '$.context.token' FROM responses WHERE platform_id = '7' ORDER BY id"
+    assert column(conn, waiting) == ["1", "2"]
+
+
+# -- who may -----------------------------------------------------------------------------------------------------------
+
+NOBODY = "nobody"
+EVERY_ROLE = ("owner", "admin", "scoped", "member", "user", "refused", NOBODY)
+YES, HELD = "stored", "held"
+UNKNOWN, NEVER, NOT_KNOWN = "sender_unknown", "sender_refused", "not_known"
+ACCESS = {
+    ("public", "all"): (YES, YES, YES, YES, YES, NEVER, YES),
+    ("public", "known"): (YES, YES, YES, YES, NOT_KNOWN, NEVER, NOT_KNOWN),
+    ("request_approval", "all"): (YES, YES, YES, YES, HELD, NEVER, HELD),
+    ("request_approval", "known"): (YES, YES, YES, YES, HELD, NEVER, HELD),
+    ("strict", "all"): (YES, YES, YES, YES, UNKNOWN, NEVER, UNKNOWN),
+    ("strict", "known"): (YES, YES, YES, YES, UNKNOWN, NEVER, UNKNOWN),
+}
+CASES = [
+    (policy, scope, role, expected)
+    for (policy, scope), outcomes in ACCESS.items()
+    for role, expected in zip(EVERY_ROLE, outcomes, strict=True)
+]
+
+
+@pytest.mark.parametrize(("policy", "scope", "role", "expected"), CASES)
+def test_who_may_talk_to_an_agent(conn, policy, scope, role, expected):
+    wire(conn, make_chat(conn, policy=policy), sender_scope=scope)
+    if role != NOBODY:
+        become(conn, role)
+    found = store(conn, event())
+    assert (YES if found.stored else HELD if found.held else found.dropped) == expected
+    assert asked(conn) == (["assistant"] if expected == YES else [])
+    assert (SECRET in str(dump(conn))) is (expected in (YES, HELD))
+
+
+@pytest.mark.parametrize(("policy", "scope", "role", "expected"), CASES)
+def test_only_what_those_wrote_who_may_becomes_context(conn, policy, scope, role, expected):
+    """Nobody is asked about somebody who did not ask for anything, and nothing of what they wrote is kept anywhere."""
+    chat = make_chat(conn, policy=policy, is_group=True)
+    wire(conn, chat, sender_scope=scope, ignored_message_policy="accumulate")
+    if role != NOBODY:
+        become(conn, role)
+    found = store(conn, event(is_mention=False, is_group=True))
+    is_context = expected == YES
+    assert (found.stored, found.held, found.dropped) == (
+        (1, 0, None) if is_context else (0, 0, UNKNOWN if expected == HELD else expected)
+    )
+    assert column(conn, "SELECT count(*) FROM approvals") == [0]
+    assert (SECRET in str(dump(conn))) is is_context
+
+
+def test_an_identity_is_of_one_channel_and_no_name_stands_for_it(conn):
+    become(conn, "owner", "5", "discord")
+    wire(conn, make_chat(conn, policy="strict"))
+    for what in (event(), event(sender="owner", sender_id="discord:5"), event(sender="5", sender_id=None)):
+        assert store(conn, what).dropped == "sender_unknown"
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_known", "is_self", "stays"),
+    [
+        ("strict", False, False, False),
+        ("strict", True, False, True),
+        ("strict", False, True, True),
+        ("public", False, False, True),
+    ],
+)
+def test_where_strangers_are_treated_strictly_they_are_not_quoted_either(conn, policy, is_known, is_self, stays):
+    wire(conn, make_chat(conn, policy=policy))
+    become(conn, "member")
+    if is_known:
+        become(conn, "member", "6")
+    quoted = {"message_id": "1", "text": SECRET, "sender_id": "6", "is_self": is_self}
+    what = event("look at that", reply_to=quoted, context={"quote": SECRET, "media_group_id": "7"})
+    assert store(conn, what).stored == 1
+    assert (SECRET in str(dump(conn))) is stays
+    assert json.loads(row(conn, "messages")["content"])["context"]["media_group_id"] == "7"
+
+
+def test_two_agents_treat_the_same_person_each_in_its_own_way(conn):
+    chat = make_chat(conn, policy="request_approval")
+    wire(conn, chat)
+    wire(conn, chat, "second")
+    wire(conn, chat, "third")
+    become(conn, "member", agent="second")
+    become(conn, "refused", agent="third")
+    assert store(conn, event()) == router.Routed(stored=1, held=1, dropped="sender_refused", said=True)
+    assert asked(conn) == ["second"]
+    assert reasons(conn) == [("sender_refused", "")]
+
+
+def test_of_a_flood_of_strangers_a_bounded_number_waits_and_one_card_is_shown(conn):
+    become(conn, "owner", "9")
+    wire(conn, make_chat(conn, policy="request_approval", is_group=True))
+    for number in range(60):
+        store(conn, event(sender_id=f"1{number}", event_key=str(number), is_group=True), at=NOW + number)
+    assert column(conn, "SELECT count(*) FROM approvals") == [20]
+    assert column(conn, "SELECT count(*) FROM responses WHERE platform_id = '9'") == [1]
+    assert column(conn, "SELECT count(*) FROM dropped WHERE reason = 'too_many_waiting'") == [40]
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+IN_THREAD = {"is_group": True, "thread_id": "7"}
+
+
+def test_who_was_mentioned_in_a_thread_answers_there_without_being_mentioned_again(conn):
+    wire(conn, make_chat(conn, is_group=True), engage_mode="mention-sticky")
+    told = [
+        store(conn, event(event_key="1", is_mention=False, **IN_THREAD)).dropped,
+        store(conn, event(event_key="2", **IN_THREAD)).stored,
+        store(conn, event(event_key="3", is_mention=False, **IN_THREAD)).stored,
+        store(conn, event(event_key="4", is_mention=False, is_group=True, thread_id="8")).dropped,
+        store(conn, event(event_key="5", is_mention=False, is_group=True)).dropped,
+    ]
+    assert told == ["not_addressed", 1, 1, "not_addressed", "not_addressed"]
+
+
+def test_one_mention_outside_of_threads_makes_no_group_answer_everything(conn):
+    wire(conn, make_chat(conn, is_group=True), engage_mode="mention-sticky")
+    assert store(conn, event(event_key="1", is_group=True)).stored == 1
+    assert store(conn, event(event_key="2", is_group=True, is_mention=False)).dropped == "not_addressed"
+
+
+def test_context_in_a_thread_does_not_make_it_stick(conn):
+    chat = make_chat(conn, is_group=True)
+    wire(conn, chat, engage_mode="mention-sticky", session_mode="per-thread", ignored_message_policy="accumulate")
+    for key in ("1", "2"):
+        store(conn, event(event_key=key, is_mention=False, **IN_THREAD))
+    assert column(conn, "SELECT trigger FROM messages") == [0, 0]
+
+
+@pytest.mark.parametrize(("policy", "role"), [("strict", NOBODY), ("request_approval", NOBODY), ("public", "refused")])
+def test_a_mention_by_somebody_who_may_not_sticks_nowhere(conn, policy, role):
+    wired = wire(conn, make_chat(conn, policy=policy, is_group=True), engage_mode="mention-sticky")
+    if role != NOBODY:
+        become(conn, role)
+    store(conn, event(**IN_THREAD))
+    assert not sticky_threads.has(conn, wired.id, "7")
+
+
+def test_threads_of_a_platform_that_has_none_are_none(conn):
+    wire(conn, make_chat(conn, channel="sms", is_group=True), engage_mode="mention-sticky", session_mode="per-thread")
+    store(conn, event(**IN_THREAD), channel="sms")
+    assert rows(conn, "SELECT m.thread_id, s.thread_id FROM messages m JOIN sessions s ON s.id = m.session_id") == [
+        (None, None)
+    ]
+    assert store(conn, event(event_key="2", is_mention=False, **IN_THREAD), channel="sms").dropped == "not_addressed"
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
+
+A, B = {"platform_id": "100"}, {"platform_id": "200"}
+SESSIONS = {
+    "shared: the threads of a chat": ("shared", A | IN_THREAD, A | IN_THREAD | {"thread_id": "8"}, True),
+    "shared: two chats": ("shared", A, B, False),
+    "per-thread: the threads of a group": ("per-thread", A | IN_THREAD, A | IN_THREAD | {"thread_id": "8"}, False),
+    "per-thread: the same thread": ("per-thread", A | IN_THREAD, A | IN_THREAD, True),
+    "per-thread: the sub-threads of a direct chat": (
+        "per-thread", A | {"thread_id": "7"}, A | {"thread_id": "8"}, True,
+    ),
+    "agent-shared: two chats": ("agent-shared", A, B, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "one", "other", "is_same"), SESSIONS.values(), ids=SESSIONS)
+def test_one_session_serves(conn, mode, one, other, is_same):
+    for chat in ("100", "200"):
+        wire(conn, make_chat(conn, chat), session_mode=mode)
+    store(conn, event(**one))
+    store(conn, event(**{**other, "event_key": "2"}))
+    assert len(column(conn, "SELECT DISTINCT session_id FROM messages")) == (1 if is_same else 2)
+    assert column(conn, "SELECT count(*) FROM messages") == [2]
+
+
+def test_the_agents_own_session_is_never_that_of_a_thread(conn):
+    wire(conn, make_chat(conn, "100", is_group=True), session_mode="per-thread")
+    wire(conn, make_chat(conn, "200"), session_mode="agent-shared")
+    store(conn, event(**IN_THREAD))
+    store(conn, event(event_key="2", platform_id="200"))
+    assert len(column(conn, "SELECT DISTINCT session_id FROM messages")) == 2
+
+
+def test_two_agents_of_a_chat_have_sessions_of_their_own(conn):
+    chat = make_chat(conn)
+    wire(conn, chat)
+    wire(conn, chat, "second")
+    store(conn, event())
+    assert len(column(conn, "SELECT DISTINCT session_id FROM messages")) == 2
+
+
+# -- whom a text names -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(conn):
+    """A direct chat and a group, in each of which two agents answer; and a team that one of them leads."""
+    for chat, is_group in (("100", False), ("200", True)):
+        chat_id = make_chat(conn, chat, is_group=is_group)
+        wire(conn, chat_id)
+        wire(conn, chat_id, "coder")
+    with transaction(conn):
+        teams.save(conn, teams.Team("build", "Builders", "coder", ("coder",)), now_ms=NOW)
+
+
+IN_GROUP = {"platform_id": "200", "is_group": True}
+NAMED = {
+    "nobody": (event("hi"), [("assistant", "hi"), ("coder", "hi")]),
+    "an agent": (event("@coder hi"), [("coder", "hi")]),
+    "an agent in capitals": (event("@CODER hi"), [("coder", "hi")]),
+    "a team": (event("@build hi"), [("coder", "hi")]),
+    "a team's name": (event("@builders hi"), [("coder", "hi")]),
+    "somebody unknown": (event("@nobody hi"), [("assistant", "@nobody hi"), ("coder", "@nobody hi")]),
+    "an agent that is not there": (event("@absent hi"), [("assistant", "@absent hi"), ("coder", "@absent hi")]),
+    "an agent in a group, behind the bot's name": (event("@our_bot @coder hi", **IN_GROUP), [("coder", "hi")]),
+    "an agent in a reply to the bot": (event("@coder hi", **IN_GROUP), [("coder", "hi")]),
+    "an agent in a group where the bot is not meant": (event("@coder hi", **IN_GROUP, is_mention=False), []),
+}
+
+
+@pytest.mark.usefixtures("two")
+@pytest.mark.parametrize(("what", "expected"), NAMED.values(), ids=NAMED)
+def test_a_text_asks_whom_it_names(conn, what, expected):
+    make_agent(conn, "absent")
+    store(conn, what)
+    assert rows(conn, "SELECT agent, message FROM messages ORDER BY id") == expected
+
+
+def test_where_anybody_may_talk_to_any_agent_the_one_that_is_named_comes_and_answers_nobody_else(conn):
+    make_agent(conn, "coder")
+    for key, text in enumerate(("@coder hi", "hello", "@coder again", "@assistant hello")):
+        assert store(conn, event(text, platform_id="7", event_key=str(key)), WIRE).stored == 1
+    assert asked(conn) == ["coder", "assistant", "coder", "assistant"]
+    assert column(conn, "SELECT message FROM messages ORDER BY id") == ["hi", "hello", "again", "hello"]
+    assert rows(conn, "SELECT engage_mode, priority FROM wirings WHERE agent = 'coder'") == [("pattern", -1)]
+
+
+def test_a_team_whose_leader_is_gone_names_nobody(conn):
+    make_agent(conn, "coder")
+    with transaction(conn):
+        teams.save(conn, teams.Team("build", "Builders", "coder", ("coder",)), now_ms=NOW)
+        rows(conn, "UPDATE agents SET retired_at = :now WHERE id = 'coder'", {"now": NOW})
+    assert store(conn, event("@build hi", platform_id="7"), WIRE).stored == 1
+    assert store(conn, event("@build hi", platform_id="7", event_key="2"), WIRE).stored == 1
+    assert asked(conn) == ["assistant"] * 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields"),
+    [(OPEN, {}), (ASK, {}), (WIRE, {"is_group": True})],
+    ids=["new chats are refused", "are asked about", "are wired, in a group"],
+)
+def test_elsewhere_nobody_comes_by_being_named(conn, policy, fields):
+    make_agent(conn, "coder")
+    wire(conn, make_chat(conn))
+    store(conn, event("@coder hi", **fields), policy)
+    assert asked(conn) == ["assistant"]
+    assert column(conn, "SELECT message FROM messages") == ["@coder hi"]
+
+
+@pytest.mark.parametrize(
+    ("sender_policy", "role"), [("strict", None), ("request_approval", None), ("public", "refused")]
+)
+def test_nobody_comes_by_being_named_by_somebody_who_may_not_talk_to_them(conn, sender_policy, role):
+    make_agent(conn, "coder")
+    wire(conn, make_chat(conn, policy=sender_policy))
+    if role:
+        become(conn, role, agent="coder")
+    store(conn, event("@coder hi"), WIRE)
+    assert column(conn, "SELECT agent FROM wirings") == ["assistant"]
+    become(conn, "member", agent="coder")
+    store(conn, event("@coder hi", event_key="2"), WIRE)
+    assert column(conn, "SELECT agent FROM wirings ORDER BY id") == ["assistant", "coder"]
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["owner", "admin", "scoped"])
+def test_clear_by_an_admin_starts_afresh_once(conn, role):
+    become(conn, role)
+    chat = make_chat(conn)
+    wire(conn, chat)
+    store(conn, event("hello"))
+    (before,) = column(conn, "SELECT session_id FROM messages")
+    for is_first in (True, False):
+        assert store(conn, event("/clear", event_key="2")).said is is_first
+    assert column(conn, "SELECT status FROM sessions ORDER BY id") == ["closed", "active"]
+    store(conn, event("again", event_key="3"))
+    assert column(conn, "SELECT session_id FROM messages ORDER BY id")[1] != before
+    assert ["starts afresh" in text for text in said(conn)] == [True]
+    assert reasons(conn) == [("command_done", "clear")]
+
+
+@pytest.mark.parametrize("role", [NOBODY, "user", "member"])
+@pytest.mark.parametrize("command", ["clear", "compact", "context", "cost", "files"])
+def test_an_admins_command_by_somebody_else_is_refused_with_a_sentence(conn, role, command):
+    if role != NOBODY:
+        become(conn, role)
+    wire(conn, make_chat(conn, is_group=True))
+    what = event(f"/{command}@bot now", command=command, is_group=True, platform_message_id="m1", thread_id="3")
+    assert store(conn, what) == router.Routed(dropped=f"command_refused:{command}", said=True)
+    assert store(conn, what).said is False
+    assert asked(conn) == []
+    assert column(conn, "SELECT count(*) FROM sessions") == [0]
+    (text,) = said(conn)
+    assert f"Only an admin of Assistant may use /{command}." in text
+    assert "emulator pair" in text
+    found = row(conn, "responses")
+    assert (found["platform_id"], found["thread_id"], found["sender_id"]) == ("100", "3", "5")
+    assert column(conn, "SELECT content ->> '$.reply_to' FROM responses") == ["m1"]
+
+
+@pytest.mark.parametrize("text", ["/clearance", "/clear! now", "please /clear", "/clear@other_bot", "/compactly"])
+def test_what_is_no_command_is_text(conn, text):
+    wire(conn, make_chat(conn))
+    assert store(conn, event(text)).stored == 1
+
+
+@pytest.mark.parametrize("text", ["/compact", "/context now", "/cost", "/files", "/model x"])
+def test_the_other_commands_of_an_admin_are_the_agents(conn, text):
+    become(conn, "admin")
+    wire(conn, make_chat(conn))
+    assert store(conn, event(text)).stored == 1
+
+
+def test_a_command_in_a_group_that_is_not_for_the_bot_is_context_like_any_text(conn):
+    become(conn, "owner")
+    wire(conn, make_chat(conn, is_group=True), ignored_message_policy="accumulate")
+    assert store(conn, event("/clear", is_group=True, is_mention=False)) == router.Routed(stored=1)
+    assert rows(conn, "SELECT message, trigger FROM messages") == [("/clear", 0)]
+
+
+@pytest.mark.usefixtures("two")
+def test_a_name_before_a_command_gets_nobody_past_the_gate(conn):
+    found = store(conn, event("@coder /clear"))
+    assert (found.dropped, found.said) == ("command_refused:clear", True)
+    become(conn, "scoped", agent="coder")
+    assert store(conn, event("@coder /clear", event_key="2")).dropped is None
+    assert "Coder starts afresh" in said(conn)[-1]
+
+
+@pytest.mark.usefixtures("two")
+def test_a_command_to_two_agents_is_answered_once_for_both(conn):
+    become(conn, "scoped", agent="coder")
+    assert store(conn, event("/clear")).said
+    (text,) = said(conn)
+    assert "Coder starts afresh" in text
+    assert "Only an admin of Assistant" in text
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome"),
+    [("strict", (0, "sender_unknown", False)), ("request_approval", (0, "command_refused:clear", True))],
+)
+def test_nobody_is_asked_about_a_stranger_who_commands_and_where_strangers_get_no_word_they_get_none(
+    conn, policy, outcome
+):
+    become(conn, "owner", "9")
+    wire(conn, make_chat(conn, policy=policy))
+    found = store(conn, event("/clear"))
+    assert (found.held, found.dropped, found.said) == outcome
+    assert column(conn, "SELECT count(*) FROM approvals") == [0]
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+LIMITED = replace(OPEN, sender_limit=3)
+
+
+def test_more_than_a_minutes_worth_is_refused_and_the_person_is_told_once(conn):
+    wire(conn, make_chat(conn))
+    found = [store(conn, event(event_key=str(number)), LIMITED) for number in range(6)]
+    assert [each.stored for each in found] == [1, 1, 1, 0, 0, 0]
+    assert [each.dropped for each in found[3:]] == ["rate_limited:sender"] * 3
+    assert [each.said for each in found[3:]] == [True, False, False]
+    assert ["in 20 seconds" in text for text in said(conn)] == [True]
+    assert store(conn, event(event_key="7"), LIMITED, at=NOW + 20_000).stored == 1
+
+
+def test_a_redelivery_of_what_was_refused_is_not_told_again(conn):
+    wire(conn, make_chat(conn))
+    found = [store(conn, event(event_key=str(number)), LIMITED).said for number in range(4)]
+    later = [store(conn, event(event_key=f"later {number}"), LIMITED, at=NOW + 60_000).said for number in range(3)]
+    assert found + later == [False] * 3 + [True] + [False] * 3
+    again = store(conn, event(event_key="3"), LIMITED, at=NOW + 60_001)
+    assert (again.dropped, again.said) == ("rate_limited:sender", False)
+
+
+def test_a_redelivery_of_what_is_stored_is_nobodys_fault(conn):
+    wire(conn, make_chat(conn))
+    for number in range(4):
+        store(conn, event(event_key=str(number)), LIMITED)
+    assert store(conn, event(event_key="0"), LIMITED) == router.Routed(duplicates=1)
+
+
+def test_whether_an_agent_has_an_event_is_told_by_an_index(conn):
+    (line,) = plan(conn, messages.HAS_EVENT, channel="telegram", event_key="1")
+    assert "COVERING INDEX messages_event" in line
+
+
+def test_a_group_is_not_told_about_what_nobody_asked(conn):
+    wire(conn, make_chat(conn, is_group=True), ignored_message_policy="accumulate")
+    found = [store(conn, event(event_key=str(number), is_group=True, is_mention=False), LIMITED) for number in range(5)]
+    assert [each.stored for each in found] == [1, 1, 1, 0, 0]
+    assert said(conn) == []
+
+
+def test_what_concerns_no_agent_counts_against_nobody(conn):
+    wire(conn, make_chat(conn, is_group=True))
+    for number in range(9):
+        store(conn, event(event_key=str(number), is_group=True, is_mention=False), LIMITED)
+    assert column(conn, "SELECT count(*) FROM rates") == [0]
+
+
+@pytest.mark.parametrize("text", ["/clear", "/help", "/anything"])
+def test_commands_count_too(conn, text):
+    wire(conn, make_chat(conn))
+    found = [store(conn, event(text, event_key=str(number)), LIMITED).dropped for number in range(4)]
+    assert found[3] == "rate_limited:sender"
+    assert found[2] != "rate_limited:sender"
+
+
+def test_a_new_chat_has_its_limit_before_anybody_is_asked(conn):
+    become(conn, "owner", "9")
+    policy = replace(ASK, sender_limit=2)
+    found = [store(conn, event(platform_id=str(number), event_key=str(number)), policy) for number in range(4)]
+    assert [each.held for each in found] == [1, 1, 0, 0]
+    assert column(conn, "SELECT count(*) FROM chats WHERE platform_id IN ('2', '3')") == [0]
+
+
+@pytest.mark.parametrize("sender_policy", ["strict", "request_approval"])
+def test_many_who_may_not_use_up_no_room_of_those_who_may_and_hear_nothing_where_none_is_asked(conn, sender_policy):
+    wire(conn, make_chat(conn, policy=sender_policy, is_group=True))
+    become(conn, "member", "9")
+    policy = replace(OPEN, sender_limit=2, chat_limit=4)
+    for number in range(12):
+        store(conn, event(event_key=str(number), sender_id=f"s{number // 3}", is_group=True), policy)
+    if sender_policy == "strict":
+        assert said(conn) == []
+    assert store(conn, event(event_key="me", sender_id="9", is_group=True), policy).stored == 1
+
+
+def test_the_first_message_of_a_chat_that_is_wired_by_itself_counts_once(conn):
+    policy = replace(WIRE, sender_limit=2)
+    found = [store(conn, event(platform_id="7", event_key=str(number)), policy).stored for number in range(3)]
+    assert found == [1, 1, 0]
+
+
+# -- what fails --------------------------------------------------------------------------------------------------------
+
+
+def test_a_stored_pattern_that_is_none_stops_nobody_else(conn):
+    chat = make_chat(conn)
+    wire(conn, chat, "broken", engage_mode="pattern", engage_pattern=".", priority=9)
+    wire(conn, chat)
+    with transaction(conn):
+        rows(conn, "UPDATE wirings SET engage_pattern = '(' WHERE agent = 'broken'")
+    assert store(conn, event()) == router.Routed(stored=1, dropped="wiring_failed:broken")
+    assert asked(conn) == ["assistant"]
+    assert reasons(conn) == [("wiring_failed", "broken")]
+
+
+def test_a_wiring_that_fails_on_its_rows_leaves_none_of_them_and_stops_nobody_else(conn):
+    chat = make_chat(conn)
+    for agent, priority in (("first", 9), ("broken", 5), ("assistant", 0)):
+        wire(conn, chat, agent, priority=priority)
+    rows(
+        conn,
+        """
+        CREATE TEMP TRIGGER breaks BEFORE INSERT ON messages WHEN NEW.agent = 'broken'
+        BEGIN SELECT RAISE(ABORT, 'broken'); END
+        """,
+    )
+    assert store(conn, event()) == router.Routed(stored=2, dropped="wiring_failed:broken")
+    assert asked(conn) == ["first", "assistant"]
+    assert column(conn, "SELECT count(*) FROM sessions WHERE agent = 'broken'") == [0]
+    rows(conn, "DROP TRIGGER breaks")
+    assert store(conn, event()) == router.Routed(stored=1, duplicates=2)
+    assert asked(conn) == ["first", "assistant", "broken"]
+
+
+# -- events that were held ---------------------------------------------------------------------------------------------
+
+
+def test_what_was_held_is_given_to_its_agent_once(conn):
+    chat = make_chat(conn, policy="strict", is_group=True)
+    wired = wire(conn, chat, engage_mode="mention-sticky", session_mode="per-thread")
+    wire(conn, chat, "second")
+    held = event("@assistant hi", **IN_THREAD)
+    with transaction(conn):
+        given = [router.admit(conn, "telegram", held, "assistant", now_ms=NOW) for _ in range(2)]
+    assert given == [True, False]
+    assert rows(conn, "SELECT agent, message, thread_id FROM messages") == [("assistant", "hi", "7")]
+    assert sticky_threads.has(conn, wired.id, "7")
+
+
+@pytest.mark.parametrize("what", [event(platform_id="999"), event()], ids=["no such chat", "wired no more"])
+def test_what_was_held_for_an_agent_that_answers_there_no_more_is_given_to_nobody(conn, what):
+    make_chat(conn)
+    with transaction(conn):
+        assert router.admit(conn, "telegram", what, "assistant", now_ms=NOW) is False
+    assert column(conn, "SELECT id FROM messages") == []
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def test_where_somebody_known_writes_alone_is_where_they_are_reached(conn):
+    user = become(conn, "member", channel="discord")
+    chat = make_chat(conn, channel="discord")
+    wire(conn, chat)
+    wire(conn, make_chat(conn, "200", channel="discord", is_group=True))
+    for what in (event(event_key="1"), event(event_key="2", platform_id="200", is_group=True)):
+        store(conn, what, channel="discord")
+    assert rows(conn, "SELECT user_id, chat_id FROM user_dms") == [(user.id, chat)]
+
+
+# -- many at once ------------------------------------------------------------------------------------------------------
+
+_CREW = """
+import json, multiprocessing, sys
+from pathlib import Path
+from shared import routing
+from shared.channels.base import Event
+from shared.db.connection import open_connection, transaction
+from shared.policy import Policy
+
+db, new_chats, *keys = sys.argv[1:]
+fork = multiprocessing.get_context("fork")
+together, found = fork.Barrier(len(keys)), fork.SimpleQueue()
+
+def store(key):
+    conn = open_connection(Path(db))
+    event = Event("message", key, platform_id="100", sender="Ana", sender_id="5" + key, text="hello", is_mention=True)
+    together.wait(60)
+    with transaction(conn):
+        routed = routing.store(conn, "telegram", event, Policy(new_chats=new_chats), now_ms=1_800_000_000_000)
+    found.put([routed.stored, routed.duplicates])
+
+crew = [fork.Process(target=store, args=(key,)) for key in keys]
+for each in crew:
+    each.start()
+print(json.dumps([found.get() for _ in crew]))
+"""
+
+
+def at_once(db, keys, new_chats="refuse"):
+    """What as many processes as there are keys of events, let go at the same moment, stored and had already."""
+    argv = [sys.executable, "-c", _CREW, str(db), new_chats, *keys]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120)
+    return sorted(map(tuple, json.loads(done.stdout)))
+
+
+def test_twenty_first_messages_at_once_make_one_chat_one_wiring_and_one_session(conn, db):
+    found = at_once(db, list(map(str, range(20))), new_chats="wire")
+    assert found == [(1, 0)] * 20
+    counts = [
+        column(conn, f"SELECT count(*) FROM {table}")[0] for table in ("chats", "wirings", "sessions", "messages")
+    ]
+    assert counts == [1, 1, 1, 20]
+    assert column(conn, "SELECT count(*) FROM destinations") == [1]
+
+
+def test_an_event_that_comes_many_times_at_once_is_one_row_for_each_agent_and_serves_who_missed_it(conn, db):
+    chat = make_chat(conn)
+    wire(conn, chat)
+    wire(conn, chat, "second")
+    found = at_once(db, ["1"] * 12)
+    assert found == [(0, 2)] * 11 + [(2, 0)]
+    wire(conn, chat, "third")
+    found = at_once(db, ["1"] * 8)
+    assert found == [(0, 3)] * 7 + [(1, 2)]
+    assert asked(conn) == ["assistant", "second", "third"]
+
+
+def test_strangers_who_come_at_once_leave_one_card(conn, db):
+    become(conn, "owner", "9")
+    wire(conn, make_chat(conn, policy="request_approval"))
+    assert at_once(db, list(map(str, range(12)))) == [(0, 0)] * 12
+    assert column(conn, "SELECT count(*) FROM held") == [12]
+    assert column(conn, "SELECT count(*) FROM responses WHERE platform_id = '9'") == [1]
+
+
+def test_a_session_keeps_its_continuation(conn):
+    chat = make_chat(conn)
+    with transaction(conn):
+        made = [sessions.ensure(conn, "assistant", chat, None, now_ms=NOW) for _ in range(2)]
+        sessions.touch(conn, made[0], continuation="c1", now_ms=NOW)
+        sessions.touch(conn, made[0], continuation=None, now_ms=NOW + 1)
+    assert made[0] == made[1]
+    assert sessions.get(conn, made[0]).continuation == "c1"

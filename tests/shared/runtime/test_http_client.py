@@ -1,0 +1,336 @@
+"""The HTTP client against real sockets: what is said, and how connections end."""
+
+import asyncio
+import contextlib
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from shared.runtime.http_client import ANSWER_BYTES, HttpClient, NeverLeft, NoAnswer
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Server:
+    """Takes requests one after the other on each connection, and answers with what *script* has in turn.
+
+    A piece of the script is the answer's bytes; ``HANG`` answers never, ``END`` closes the connection.
+    """
+
+    HANG, END = object(), object()
+
+    def __init__(self, *script):
+        self.script = list(script)
+        self.requests = []
+        self.connections = 0
+
+    async def __call__(self, reader, writer):
+        self.connections += 1
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:"))
+                self.requests.append((head, await reader.readexactly(length)))
+                for piece in self.script.pop(0) if len(self.script) > 1 else self.script[0]:
+                    if piece is self.HANG:
+                        await reader.read()
+                    elif piece is self.END:
+                        break
+                    else:
+                        writer.write(piece)
+                        await writer.drain()
+                        await asyncio.sleep(0)
+                else:
+                    continue
+                break
+
+
+def talk(server, work, *, tls=None, **options):
+    """Run *work*, which gets a client and a function that posts to *server*."""
+
+    async def go():
+        client = HttpClient(**options)
+        at_work = set()
+
+        async def serve(reader, writer):
+            at_work.add(asyncio.current_task())
+            with contextlib.suppress(ConnectionError):
+                await server(reader, writer)
+            writer.close()
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()
+
+        listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+        port = listening.sockets[0].getsockname()[1]
+        scheme = "https" if tls else "http"
+
+        async def post(body=b"{}", path="/bot1:TOKEN/send", host="127.0.0.1", **headers):
+            return await client.request("POST", f"{scheme}://{host}:{port}{path}", body, headers)
+
+        try:
+            async with asyncio.timeout(20):
+                return await work(client, post)
+        finally:
+            await client.close()
+            listening.close()
+            await asyncio.gather(*at_work)
+
+    return uvloop.run(go())
+
+
+def test_says_what_it_was_asked_to_and_nothing_else():
+    server = Server([OK])
+
+    async def work(_, post):
+        return await post(b'{"a": 1}', "/bot1:T/send?x=%20", **{"Content-Type": "application/json"})
+
+    assert talk(server, work) == (200, b"ok")
+    ((head, body),) = server.requests
+    lines = head.decode().split("\r\n")
+    assert lines[0] == "POST /bot1:T/send?x=%20 HTTP/1.1"
+    assert lines[1].startswith("Host: 127.0.0.1:")
+    assert lines[2:] == ["Content-Length: 8", "Content-Type: application/json", "", ""]
+    assert body == b'{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([b"HTTP/1.1 204 No Content\r\n\r\n"], (204, b"")),
+        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"], (200, b"abc")),
+        ([b"HTTP/1.1 100 Continue\r\n\r\n", OK], (200, b"ok")),
+        ([b"HTTP/1.1 102 Processing\r\n\r\n" + OK], (200, b"ok")),
+        ([b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nuntil the", b" end", Server.END], (200, b"until the end")),
+        ([OK[:10], OK[10:30], OK[30:]], (200, b"ok")),
+        ([b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"], (302, b"")),
+        ([b"HTTP/1.1 429 Slow down\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"], (429, b"x")),
+    ],
+    ids=["204", "chunked", "100", "102", "until the end", "in pieces", "redirect", "429"],
+)
+def test_reads_an_answer_of_any_shape(pieces, expected):
+    assert talk(Server(pieces), lambda _, post: post()) == expected
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [Server.END],
+        [OK[:-1], Server.END],
+        [OK[:20], Server.END],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", Server.END],
+        [b"HTTP/1.1 100 Continue\r\n\r\n", Server.END],
+        [b"what is this?\r\n\r\n"],
+        [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + b"x" * (ANSWER_BYTES + 1)],
+        [Server.HANG],
+        [OK[:-1], Server.HANG],
+    ],
+    ids=["closed", "cut", "cut head", "cut chunks", "only 100", "no HTTP", "101", "endless", "silent", "half"],
+)
+def test_without_a_whole_answer_nobody_knows_and_the_connection_is_not_used_again(pieces):
+    server = Server(pieces, [OK])
+
+    async def work(_, post):
+        with pytest.raises(NoAnswer) as caught:
+            await post()
+        assert "TOKEN" not in str(caught.value)
+        return await post()
+
+    assert talk(server, work, answer_limit_s=0.3) == (200, b"ok")
+    assert (server.connections, len(server.requests)) == (2, 2)
+
+
+def test_a_reset_leaves_no_outcome():
+    async def server(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.abort()
+
+    async def work(_, post):
+        with pytest.raises(NoAnswer):
+            await post(b"{}" * 100_000)
+
+    talk(server, work)
+
+
+def test_nothing_left_where_nobody_listens():
+    async def work(client, _):
+        with pytest.raises(NeverLeft, match=r"^ConnectError$"):
+            await client.request("POST", "http://127.0.0.1:1/bot1:TOKEN/send", b"{}", {})
+
+    talk(Server([OK]), work)
+
+
+@pytest.mark.parametrize(
+    ("url", "headers"),
+    [
+        ("ftp://127.0.0.1/x", {}),
+        ("127.0.0.1/x", {}),
+        ("http:///x", {}),
+        ("http://127.0.0.1:99999/x", {}),
+        ("http://127.0.0.1/a b", {}),
+        ("http://127.0.0.1/\u00fc", {}),
+        ("http://\u00fc.example/x", {}),
+        (f"http://{'a' * 64}.example/x", {}),
+        ("http://127.0.0.1/x", {"Authorization": "Bot TOKEN\r\nX: y"}),
+        ("http://127.0.0.1/x", {"Authorization": "Bot TOKEN\u00fc"}),
+    ],
+)
+def test_nothing_leaves_that_http_cannot_say(url, headers):
+    async def work(client, _):
+        with pytest.raises(NeverLeft) as caught:
+            await client.request("POST", url, b"{}", headers)
+        assert "TOKEN" not in str(caught.value)
+
+    talk(Server([OK]), work)
+
+
+def test_a_connection_serves_one_request_after_the_other_and_two_at_once_have_two():
+    server = Server([OK])
+
+    async def work(_, post):
+        for _ in range(3):
+            await post()
+        assert server.connections == 1
+        await asyncio.gather(post(), post())
+        assert server.connections == 2
+
+    talk(server, work)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"],
+        [b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"],
+        [OK, Server.END],
+    ],
+    ids=["close", "1.0", "closed after it"],
+)
+def test_a_connection_that_will_not_do_is_not_used_again(first):
+    server = Server(first, [OK])
+
+    async def work(_, post):
+        await post()
+        await asyncio.sleep(0.05)  # what the server does after its answer has arrived
+        return await post()
+
+    assert talk(server, work) == (200, b"ok")
+    assert server.connections == 2
+
+
+def test_a_farewell_to_an_idle_connection_is_no_answer_to_the_next_request():
+    late = asyncio.Event()
+
+    async def server(reader, writer):
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(OK)
+        if not late.is_set():
+            await late.wait()
+            writer.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+        await reader.read()
+
+    async def work(_, post):
+        await post()
+        late.set()
+        await asyncio.sleep(0.05)
+        return await post()
+
+    assert talk(server, work) == (200, b"ok")
+
+
+def test_who_stops_waiting_leaves_no_answer_behind_for_another():
+    server = Server([b"HTTP/1.1 200 OK\r\n", Server.HANG], [OK])
+
+    async def work(_, post):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await post()
+        return await post()
+
+    assert talk(server, work) == (200, b"ok")
+    assert server.connections == 2
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again():
+    server = Server([OK])
+
+    async def work(_, post):
+        await post()
+        await asyncio.sleep(0.05)
+        await post()
+
+    talk(server, work, idle_limit_s=0.02)
+    assert server.connections == 2
+
+
+def test_closing_breaks_off_what_is_under_way():
+    server = Server([b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf", Server.HANG])
+
+    async def work(client, post):
+        asking = asyncio.create_task(post())
+        while not server.requests:  # noqa: ASYNC110 - the server is a function
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        await client.close()
+        with pytest.raises(NoAnswer):
+            await asking
+
+    talk(server, work)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate of our own for the name localhost, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(*plain))
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def _serving(certificate):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    return context
+
+
+def test_speaks_tls_with_who_is_trusted(certificate):
+    server = Server([OK])
+    trusted = ssl.create_default_context(cafile=certificate[0])
+
+    async def work(_, post):
+        await post(host="localhost")
+        return await post(host="localhost")
+
+    assert talk(server, work, tls=_serving(certificate), trusted=trusted) == (200, b"ok")
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(("is_trusted", "host"), [(False, "localhost"), (True, "127.0.0.1")])
+def test_nothing_leaves_for_a_stranger(certificate, is_trusted, host):
+    """One whose certificate nobody signed whom everybody trusts, and one who has another's."""
+    server = Server([OK])
+    trusted = ssl.create_default_context(cafile=certificate[0]) if is_trusted else None
+
+    async def work(_, post):
+        with pytest.raises(NeverLeft, match=r"^ConnectError$"):
+            await post(host=host)
+
+    talk(server, work, tls=_serving(certificate), trusted=trusted)
+    assert server.requests == []

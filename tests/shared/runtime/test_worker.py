@@ -1,0 +1,251 @@
+import asyncio
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from shared.runtime import worker
+from shared.runtime.kick import Kicker
+from shared.runtime.worker import Backlog, Worker
+
+
+@pytest.fixture
+def sockets():
+    """A folder short enough for sockets, wherever the tests run."""
+    with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+class Steps:
+    """Steps and repairs of a worker that are counted, and done as *script* says, the last of it for ever."""
+
+    def __init__(self, db, sockets, *script, repair_fails=0):
+        self.told = []
+        self.stepped = asyncio.Condition()
+        self._script = list(script) or [None]
+        self._repair_fails = repair_fails
+        self.worker = Worker("dispatch", db=db, sockets=sockets, repair=self.repair, step=self.step)
+
+    async def repair(self):
+        await self._tell("repair")
+        if self.told.count("repair") <= self._repair_fails:
+            raise LookupError("no")
+
+    async def step(self):
+        await self._tell("step")
+        what = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+        if isinstance(what, Exception):
+            raise what
+        return what
+
+    async def _tell(self, what):
+        self.told.append(what)
+        async with self.stepped:
+            self.stepped.notify_all()
+
+    async def until(self, count):
+        async with self.stepped:
+            await asyncio.wait_for(self.stepped.wait_for(lambda: len(self.told) >= count), 60)
+
+
+def run(work):
+    return asyncio.run(work())
+
+
+def test_repair_comes_before_the_first_step_and_once(tmp_path, sockets):
+    async def work():
+        steps = Steps(tmp_path / "p.db", sockets)
+        steps.worker.begin()
+        steps.worker.begin()
+        await steps.until(2)
+        steps.worker.wake()
+        await steps.until(3)
+        await steps.worker.stop()
+        return steps.told
+
+    assert run(work) == ["repair", "step", "step"]
+
+
+def test_no_step_before_a_repair_has_worked(tmp_path, sockets):
+    async def work():
+        steps = Steps(tmp_path / "p.db", sockets, repair_fails=1)
+        steps.worker.begin()
+        await steps.until(1)
+        steps.worker.wake()
+        await steps.until(3)
+        await steps.worker.stop()
+        return steps.told
+
+    assert run(work) == ["repair", "repair", "step"]
+
+
+def test_an_error_in_a_step_does_not_end_the_loop(tmp_path, sockets):
+    async def work():
+        steps = Steps(tmp_path / "p.db", sockets, LookupError("no"), None)
+        steps.worker.begin()
+        await steps.until(2)
+        steps.worker.wake()
+        await steps.until(3)
+        await steps.worker.stop()
+        return steps.told
+
+    assert run(work) == ["repair", "step", "step"]
+
+
+def test_a_kick_wakes_it(tmp_path, sockets):
+    async def work():
+        steps = Steps(tmp_path / "p.db", sockets)
+        steps.worker.begin()
+        await steps.until(2)
+        kicker = Kicker(sockets)
+        kicker.kick("dispatch")
+        await steps.until(3)
+        kicker.close()
+        await steps.worker.stop()
+        return steps.told
+
+    assert run(work) == ["repair", "step", "step"]
+
+
+def test_a_due_time_and_the_end_of_a_job_wake_it(tmp_path, sockets):
+    async def work():
+        steps = Steps(tmp_path / "p.db", sockets, 0.0, None)
+        steps.worker.begin()
+        await steps.until(3)
+        ended = asyncio.Event()
+
+        async def job():
+            ended.set()
+
+        steps.worker.start(job())
+        assert steps.worker.running == 1
+        await steps.until(4)
+        assert ended.is_set()
+        assert steps.worker.running == 0
+        await steps.worker.stop()
+        return steps.told
+
+    assert run(work) == ["repair", "step", "step", "step"]
+
+
+def test_a_job_that_fails_takes_nothing_down(tmp_path, sockets):
+    async def work():
+        steps = Steps(tmp_path / "p.db", sockets)
+        steps.worker.begin()
+        await steps.until(2)
+
+        async def job():
+            raise LookupError("no")
+
+        steps.worker.start(job())
+        await steps.until(3)
+        await steps.worker.stop()
+        return steps.worker.running
+
+    assert run(work) == 0
+
+
+def test_stop_cancels_jobs_when_its_patience_ends_and_waits_for_their_last_words(tmp_path, sockets):
+    async def work():
+        steps = Steps(tmp_path / "p.db", sockets)
+        steps.worker.begin()
+        await steps.until(2)
+        told = []
+
+        async def job():
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await asyncio.sleep(0)
+                told.append("given back")
+
+        steps.worker.start(job())
+        await steps.worker.stop()
+        return told
+
+    assert run(work) == ["given back"]
+
+
+def test_a_step_under_way_at_the_stop_is_done_to_its_end(tmp_path, sockets):
+    """What it has claimed must get its job: nobody else gives it back."""
+
+    async def work():
+        begun, told = asyncio.Event(), []
+
+        async def step():
+            begun.set()
+            await asyncio.sleep(0.01)  # the commit of a claim, in another thread
+            worker.start(job())
+
+        async def job():
+            told.append("ran")
+
+        async def repair():
+            pass
+
+        worker = Worker("dispatch", db=tmp_path / "p.db", sockets=sockets, repair=repair, step=step)
+        worker.begin()
+        await begun.wait()
+        await worker.stop()
+        return told
+
+    assert run(work) == ["ran"]
+
+
+def test_a_second_worker_waits_until_the_first_has_stopped(tmp_path, sockets):
+    async def work():
+        first, second = (Steps(tmp_path / "p.db", sockets) for _ in range(2))
+        first.worker.begin()
+        await first.until(2)
+        second.worker.begin()
+        second.worker.wake()
+        await asyncio.sleep(0)
+        assert second.told == []
+        await first.worker.stop()
+        await second.until(2)
+        await second.worker.stop()
+        return second.told
+
+    assert run(work) == ["repair", "step"]
+
+
+def test_one_that_never_got_its_turn_stops_at_once(tmp_path, sockets, monkeypatch):
+    monkeypatch.setattr(worker, "_STOP_PATIENCE_S", 600.0)
+
+    async def work():
+        first, second = (Steps(tmp_path / "p.db", sockets) for _ in range(2))
+        first.worker.begin()
+        await first.until(2)
+        second.worker.begin()
+        await asyncio.wait_for(second.worker.stop(), 60)
+        await first.worker.stop()
+        return second.told
+
+    assert run(work) == []
+
+
+def test_a_backlog_is_taken_from_without_looking_again_until_it_runs_short_or_is_old():
+    looks = []
+
+    def look(now_ms):
+        looks.append(now_ms)
+        return [1, 2, 3, 4]
+
+    backlog = Backlog(look)
+    assert backlog.take(0, now_ms=1000) == []
+    assert backlog.take(2, now_ms=1000) == [1, 2]
+    assert backlog.take(1, now_ms=1249) == [3]
+    assert looks == [1000]
+    assert backlog.take(1, now_ms=1250) == [1]
+    assert backlog.take(4, now_ms=1251) == [1, 2, 3, 4]
+    assert looks == [1000, 1250, 1251]
+
+
+def test_a_backlog_looks_again_when_told_to_or_when_the_clock_went_back():
+    looks = []
+    backlog = Backlog(lambda now_ms: looks.append(now_ms) or [1, 2, 3])
+    backlog.take(1, now_ms=1000)
+    backlog.forget()
+    backlog.take(1, now_ms=1001)
+    backlog.take(1, now_ms=500)
+    assert looks == [1000, 1001, 500]
