@@ -11,7 +11,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, Said
-from tests.functions.client import ask, call, get, post
+from tests.api_client import ask, call, get, post
 from tests.support import NOW, answer, column, dump, make_agent, make_chat, put, row, take, wire
 
 # -- POST /api/message

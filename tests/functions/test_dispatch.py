@@ -356,7 +356,7 @@ def test_the_log_tells_of_turns_and_never_of_texts(conn, capfd):
     put(conn, "!fail another secret", chat="200")
     tried = "SELECT count(*) FROM messages WHERE status = 'completed' OR retry_count > 0"
     script = (
-        "import sys; sys.path.insert(0, '.'); from shared import logs; logs.configure('dispatch')\n"
+        "import sys; sys.path.insert(0, '.'); from shared.core import logs; logs.configure('dispatch')\n"
         + KILLED.replace(
             "await asyncio.sleep(300)",
             f"""while service.reader.execute({tried!r}).get < 2: await asyncio.sleep(0.01)

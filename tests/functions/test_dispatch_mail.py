@@ -87,7 +87,7 @@ def test_what_was_consumed_is_run_by_nobody(conn, to_the_end):
 CONSUMER = """
 import sys
 from pathlib import Path
-from shared import mailbox
+from shared.queue import mailbox
 from shared.db.connection import open_connection, transaction
 
 conn = open_connection(Path(sys.argv[1]))

@@ -19,7 +19,7 @@ from shared.db.engine.connection import open_connection
 from shared.db.queue import events
 from shared.rest.live.feed import Feed
 from shared.rest.live.unfetched_responses import Reminders
-from tests.functions.client import ask, call, frames, get, post, stream
+from tests.api_client import ask, call, frames, get, post, stream
 from tests.support import answer, column, make_agent, make_chat, put, take, wire
 
 

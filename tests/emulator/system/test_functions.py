@@ -26,7 +26,7 @@ from pathlib import Path
 
 from starlette.responses import PlainTextResponse
 
-from shared import framework
+from shared.runtime import framework
 
 HERE = Path(os.environ["HERE"])
 

@@ -37,7 +37,7 @@ SNAPSHOT = '"msg":"snapshot complete"'
 WRITER = """
 import sys
 from pathlib import Path
-from shared.db import meta
+from shared.db.engine import meta
 from shared.db.connection import open_connection, rows, transaction
 
 conn = open_connection(Path(sys.argv[1]))

@@ -116,9 +116,9 @@ def test_the_frameworks_own_log_does_not_take_the_place_of_ours(start, environme
     """Its variable asks for a log by way of Flask, which is there in name only."""
     code = """
 import logging
-from shared import logs
+from shared.core import logs
 logs.configure("ingest")
-from infra import loader
+from infra.runner import loader
 loader.load("ingest")
 logging.getLogger("some.library").warning("careful")
 """

@@ -130,7 +130,7 @@ def test_who_is_no_owner_goes_where_there_is_only_one(conn):
 
 
 REVOKE = """
-from shared import people
+from shared.access import people
 from shared.errors import WrongState
 with transaction(conn):
     try:
@@ -208,7 +208,7 @@ def test_what_can_not_be_is_refused_with_a_sentence_and_nothing_is_written(conn,
 
 
 GRANT = """
-from shared import people
+from shared.access import people
 with transaction(conn):
     print(people.grant(conn, 1, "owner", None, by=sys.argv[2], now_ms=1))
 """

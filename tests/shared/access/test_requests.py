@@ -205,13 +205,13 @@ def test_the_same_event_is_held_once(conn, place):
 
 
 RACE = """
-from shared import approving
-from shared.db import wirings
+from shared.access import requests
+from shared.db.roster import wirings
 from tests.asking import POLICY, event
 from tests.support import NOW
 with transaction(conn):
     place = wirings.of_place(conn, "telegram", "100")
-    print(approving.ask_sender(conn, place, event(), "assistant", policy=POLICY, now_ms=NOW).outcome)
+    print(requests.ask_sender(conn, place, event(), "assistant", policy=POLICY, now_ms=NOW).outcome)
 """
 
 

@@ -102,7 +102,7 @@ def test_what_python_asks_of_a_module_is_not_there_in_name_only(library):
 
 
 def test_the_framework_can_not_be_asked_for_what_it_was_loaded_without():
-    code = "from shared import framework; framework.aio.from_http({}, b'')"
+    code = "from shared.runtime import framework; framework.aio.from_http({}, b'')"
     asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     said = "RuntimeError: cloudevents.http.from_http is called, and is here in name only, since functions_framework"
     assert said in asked.stderr

@@ -95,7 +95,7 @@ def test_the_sockets_are_beside_the_database_unless_told_otherwise(monkeypatch):
 
 _LOGGING = """
 import logging, pathlib, threading
-from shared import logs
+from shared.core import logs
 log = logs.get()
 logs.configure("ingest")
 log.info("noun.verb", stored=2)

@@ -504,13 +504,13 @@ def test_a_button_that_is_not_of_an_approval_is_not_ours(conn, place, owner, tok
 
 
 CLICKS = """
-from shared import deciding
+from shared.inbound import decisions
 from tests.asking import POLICY, event
 from tests.support import NOW
 token, key, sender = sys.argv[2:]
 pressed = event(key, sender, sender, kind="callback", text=token, context={})
 with transaction(conn):
-    print(deciding.click(conn, "telegram", pressed, policy=POLICY, now_ms=NOW).dropped)
+    print(decisions.click(conn, "telegram", pressed, policy=POLICY, now_ms=NOW).dropped)
 """
 
 
@@ -540,7 +540,7 @@ def test_the_same_press_that_comes_to_several_processes_decides_once_and_is_answ
 
 KILLED = """
 import os, signal, sys, pathlib
-from shared import deciding
+from shared.inbound import decisions
 from shared.db.connection import open_connection, transaction
 from tests.asking import POLICY
 from tests.support import NOW
@@ -554,7 +554,7 @@ def count(*_):
     return True
 with transaction(conn):
     conn.set_exec_trace(count)
-    deciding.decide(conn, sys.argv[2], 0, deciding.OPERATOR, policy=POLICY, now_ms=NOW)
+    decisions.decide(conn, sys.argv[2], 0, decisions.OPERATOR, policy=POLICY, now_ms=NOW)
 left = 9
 print("done")
 """

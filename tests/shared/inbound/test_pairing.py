@@ -305,7 +305,7 @@ def test_who_answers_a_discord_command_needs_what_came_with_it(conn):
 
 
 CLAIM = """
-from shared import pairing
+from shared.inbound import pairing
 from tests.asking import POLICY, event
 from tests.support import NOW
 code, sender = sys.argv[2:]

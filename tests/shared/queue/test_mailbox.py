@@ -505,7 +505,7 @@ def test_only_agents_have_a_mailbox(conn):
 CONSUMER = """
 import sys, time
 from pathlib import Path
-from shared import mailbox
+from shared.queue import mailbox
 from shared.db.connection import open_connection, transaction
 
 conn = open_connection(Path(sys.argv[1]))

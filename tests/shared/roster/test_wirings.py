@@ -189,9 +189,10 @@ def test_a_disconnected_agent_answers_there_no_more_and_may_not_send_there(conn)
 
 
 CONNECT = """
-from shared import retiring, wiring
+from shared.admin import retire
+from shared.roster import wirings
 with transaction(conn):
-    print(wiring.connect(conn, 1, "assistant", {"priority": int(sys.argv[2])}, now_ms=1).id)
+    print(wirings.connect(conn, 1, "assistant", {"priority": int(sys.argv[2])}, now_ms=1).id)
 """
 
 

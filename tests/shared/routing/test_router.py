@@ -789,7 +789,7 @@ def test_where_somebody_known_writes_alone_is_where_they_are_reached(conn):
 _CREW = """
 import json, multiprocessing, sys
 from pathlib import Path
-from shared import routing
+from shared.routing import router
 from shared.channels.base import Event
 from shared.db.connection import open_connection, transaction
 from shared.policy import Policy
@@ -803,7 +803,7 @@ def store(key):
     event = Event("message", key, platform_id="100", sender="Ana", sender_id="5" + key, text="hello", is_mention=True)
     together.wait(60)
     with transaction(conn):
-        routed = routing.store(conn, "telegram", event, Policy(new_chats=new_chats), now_ms=1_800_000_000_000)
+        routed = router.store(conn, "telegram", event, Policy(new_chats=new_chats), now_ms=1_800_000_000_000)
     found.put([routed.stored, routed.duplicates])
 
 crew = [fork.Process(target=store, args=(key,)) for key in keys]

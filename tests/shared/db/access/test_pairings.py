@@ -8,7 +8,7 @@ from tests.support import NOW, column, make_agent, plan, race, row
 
 LATER = NOW + 900_000
 USE = """
-from shared.db import pairings
+from shared.db.access import pairings
 with transaction(conn):
     print(pairings.use(conn, 1, int(sys.argv[2]), 1))
 """

@@ -103,7 +103,7 @@ def test_what_nobody_answered_in_time_expires_oldest_first_a_batch_at_a_time(con
 ANSWERER = """
 import sys
 from pathlib import Path
-from shared.db import questions
+from shared.db.access import questions
 from shared.db.connection import open_connection, transaction
 from shared.errors import WrongState
 

@@ -10,7 +10,7 @@ from tests.support import NOW, column, plan, race
 KEY = rates.key("sender", "telegram", "5")
 MINUTE = 60_000
 TAKE = """
-from shared.db import rates
+from shared.db.access import rates
 with transaction(conn):
     print(rates.take(conn, "k", per_minute=1, burst=5, now_ms=1).allowed)
 """

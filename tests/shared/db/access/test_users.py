@@ -5,7 +5,7 @@ from shared.db.engine.connection import transaction
 from tests.support import NOW, column, make_chat, race
 
 ENSURE = """
-from shared.db import users
+from shared.db.access import users
 with transaction(conn):
     print(users.ensure(conn, "telegram", "5", name=sys.argv[2], now_ms=1).id)
 """

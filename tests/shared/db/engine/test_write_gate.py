@@ -19,7 +19,7 @@ IN_A_COMMIT = """
 import sys, time
 import apsw
 from pathlib import Path
-from shared.db import meta
+from shared.db.engine import meta
 from shared.db.connection import open_connection, transaction
 
 class File(apsw.VFSFile):

@@ -1,7 +1,7 @@
 import pytest
 
 from shared.rest.endpoints import ENDPOINTS
-from tests.functions.client import ask, call
+from tests.api_client import ask, call
 
 GUARDED = {
     "a name of the machine": ("GET", "127.0.0.1:3777", {}, None, 200),

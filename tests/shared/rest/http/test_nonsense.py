@@ -10,7 +10,7 @@ from shared.db.access import approvals, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from shared.rest.endpoints import ENDPOINTS
-from tests.functions.client import stream
+from tests.api_client import stream
 from tests.support import make_agent
 
 VALUES = [None, True, 0, -1, 10**40, 1.5, "", " ", "\x00", "é" * 5000, "@", "../..", [], [[]], {}, {"a": {}}, ["x"]]

@@ -4,7 +4,7 @@ import pytest
 
 from shared.db.engine.connection import rows
 from shared.db.queue import mailbox
-from tests.functions.client import ask, get, post
+from tests.api_client import ask, get, post
 from tests.support import dump, make_agent, plan, put, row
 
 NAMES = ("sender", "recipient", "msgType", "urgency", "body", "status")

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from functions import api
-from tests.functions.conftest import app_of
+from tests.serving import app_of
 
 
 def status(peer, **headers):

@@ -3,7 +3,7 @@ import pytest
 from shared.db.engine.connection import rows, transaction
 from shared.queue import turns
 from shared.queue.turns import Said
-from tests.functions.client import ask, call, get, post
+from tests.api_client import ask, call, get, post
 from tests.support import NOW, column, dump, make_agent, take
 
 DAILY = {"agentId": "coder", "message": "tidy up", "cron": "0 9 * * *", "label": "daily", "timezone": "Europe/Zurich"}

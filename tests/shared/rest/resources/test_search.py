@@ -10,7 +10,7 @@ from shared.db.queue import agent_messages
 from shared.db.queue.agent_messages import Line
 from shared.db.views import history
 from shared.rest.resources import search
-from tests.functions.client import get
+from tests.api_client import get
 from tests.support import NOW, plan
 
 LONG = "x" * 300

@@ -6,7 +6,7 @@ from shared.db.engine.connection import transaction
 from shared.db.queue import sessions
 from shared.queue import turns
 from shared.queue.turns import Said
-from tests.functions.client import ask, get, post
+from tests.api_client import ask, get, post
 from tests.support import NOW, column, dump, make_agent, put, take, texts
 
 

@@ -14,7 +14,7 @@ from shared.rest.live.feed import Batch, Feed
 from shared.rest.live.frames import Row
 from shared.rest.resources.stream import EventStream
 from shared.runtime.kick import Kicker
-from tests.functions.client import frames, get, stream, whole
+from tests.api_client import frames, get, stream, whole
 from tests.support import NOW, answer, make_agent, put, take
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from shared.db.engine.connection import rows
-from tests.functions.client import ask, get, post
+from tests.api_client import ask, get, post
 from tests.support import column, make_agent
 
 TEAM = {"name": "The Crew", "agents": ["coder", "writer"], "leader_agent": "writer"}

@@ -5,7 +5,7 @@ import contextlib
 import json
 
 from functions import api
-from tests.functions.conftest import app_of
+from tests.serving import app_of
 
 
 def call(serving, *calls, host="127.0.0.1:3777"):

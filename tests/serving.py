@@ -1,0 +1,76 @@
+"""Functions served inside the test: their environment, and a client that calls them as programs do."""
+
+import asyncio
+import contextlib
+import tempfile
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from shared.channels import registry
+from shared.core.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, db, tmp_path):
+    """A database, channels with the keys of the recorded events, and nothing of the machine that the tests run on."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"POSTROOM_{name.upper()}", raising=False)
+    with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as sockets:  # short enough for sockets
+        for name, value in {
+            "POSTROOM_DB": str(db),
+            "POSTROOM_RUN_DIR": sockets,
+            "POSTROOM_AGENTS_DIR": str(tmp_path / "agents"),
+            "POSTROOM_TICK_SECRET": "tick-secret",
+            "POSTROOM_NEW_CHATS": "wire",
+            "POSTROOM_RETRY_BASE_MS": "1",
+            "TELEGRAM_BOT_TOKEN": "7100200300:AAExample",
+            "TELEGRAM_WEBHOOK_SECRET": "a-Secret_that-telegram-repeats",
+            "TELEGRAM_BOT_USERNAME": "aurora_helper_bot",
+            "TELEGRAM_API_BASE": "http://127.0.0.1:1",
+            "DISCORD_PUBLIC_KEY": "f7f2db88b74780161a2e67efa0afc95be6cc6dcd56e3f2a559b472fd9ed51dc9",
+            "DISCORD_APPLICATION_ID": "1290000000000000001",
+            "DISCORD_BOT_TOKEN": "MTI5MDAwMDAwMDAwMDAwMDAwMQ.Example.ExampleExample",
+            "DISCORD_API_BASE": "http://127.0.0.1:1/api/v10",
+        }.items():
+            monkeypatch.setenv(name, value)
+        registry.forget()
+        yield Path(sockets)
+        registry.forget()
+
+
+def app_of(module):
+    """The function's handler behind every path, as the framework serves it."""
+    handler = getattr(module, module.__name__.rpartition(".")[2])
+    methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
+    return Starlette(routes=[Route("/{path:path}", handler, methods=methods)])
+
+
+@contextlib.asynccontextmanager
+async def _serving(module, host="127.0.0.1:3777"):
+    app = app_of(module)
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    async with module.lifespan(app), httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
+        yield client
+
+
+@pytest.fixture
+def serving():
+    """A function with its lifespan, and a client for it."""
+    return _serving
+
+
+@pytest.fixture
+def until():
+    """Waits for what another task or thread is about to do."""
+
+    async def wait(condition, limit_s=60.0):
+        async with asyncio.timeout(limit_s):
+            while not (found := condition()):  # noqa: ASYNC110 - rows tell nobody that they have changed
+                await asyncio.sleep(0.002)
+            return found
+
+    return wait

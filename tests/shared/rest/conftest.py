@@ -1,0 +1,3 @@
+from tests.serving import environment, serving, until
+
+__all__ = ["environment", "serving", "until"]
