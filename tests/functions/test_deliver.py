@@ -146,7 +146,7 @@ def test_a_crash_between_two_parts_sends_the_first_no_second_time(conn):
 KILLED = """
 import asyncio
 from functions.deliver import Deliver
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.played import Played
 
 async def platform(request):

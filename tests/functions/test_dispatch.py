@@ -277,7 +277,7 @@ def test_a_turn_whose_process_is_gone_is_failed_by_the_next_dispatch(conn, until
 KILLED = """
 import asyncio, sys
 from functions.dispatch import Dispatch
-from shared.settings import Settings
+from shared.core.settings import Settings
 
 async def main():
     service = Dispatch(Settings.load())

@@ -38,7 +38,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from shared.db.engine import meta
-from shared.db.connection import open_connection, rows, transaction
+from shared.db.engine.connection import open_connection, rows, transaction
 
 conn = open_connection(Path(sys.argv[1]))
 number = 0

@@ -131,7 +131,7 @@ def test_who_is_no_owner_goes_where_there_is_only_one(conn):
 
 REVOKE = """
 from shared.access import people
-from shared.errors import WrongState
+from shared.core.errors import WrongState
 with transaction(conn):
     try:
         print(people.revoke(conn, int(sys.argv[2]), "owner", None))

@@ -111,7 +111,7 @@ def test_a_direct_chat_is_an_id_or_an_error_of_ours(name, status):
         assert isinstance(caught.value, RetryableError) == (status in (429, 500, 503))
 
 
-@pytest.mark.parametrize("name", ["", "telegrams", "../telegram", "shared.channels.telegram.channel", "Telegram", "os"])
+@pytest.mark.parametrize("name", ["", "telegrams", "../telegram", "shared.channels.telegram", "Telegram", "os"])
 def test_a_name_from_a_url_selects_only_from_the_list(name):
     with pytest.raises(UnknownName, match="discord, telegram"):
         registry.get(name)

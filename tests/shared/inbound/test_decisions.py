@@ -82,7 +82,7 @@ def test_what_was_held_and_comes_again_afterwards_is_not_given_twice(conn, place
     approval = ask_sender(conn, event()).approval
     decide(conn, approval)
     with transaction(conn):
-        assert not decisions.routing.admit(conn, "telegram", event(), "assistant", now_ms=LATER)
+        assert not decisions.router.admit(conn, "telegram", event(), "assistant", now_ms=LATER)
     assert texts(conn) == ["text of 1"]
 
 
@@ -192,7 +192,7 @@ def test_who_else_wrote_in_a_new_chat_is_asked_about_and_not_let_in_with_the_fir
     assert texts(conn) == ["text of 1"]
     (asked,) = approvals.every(conn, status="pending", limit=9)
     assert (asked.kind, asked.agent) == ("sender", "assistant")
-    assert [each.event_key for each in decisions.held.of(conn, asked.id)] == ["2"]
+    assert [each.event_key for each in decisions.held_events.of(conn, asked.id)] == ["2"]
     decide(conn, asked)
     assert texts(conn) == ["text of 1", "text of 2"]
 
@@ -541,7 +541,7 @@ def test_the_same_press_that_comes_to_several_processes_decides_once_and_is_answ
 KILLED = """
 import os, signal, sys, pathlib
 from shared.inbound import decisions
-from shared.db.connection import open_connection, transaction
+from shared.db.engine.connection import open_connection, transaction
 from tests.asking import POLICY
 from tests.support import NOW
 conn = open_connection(pathlib.Path(sys.argv[1]))

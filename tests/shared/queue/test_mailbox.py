@@ -506,7 +506,7 @@ CONSUMER = """
 import sys, time
 from pathlib import Path
 from shared.queue import mailbox
-from shared.db.connection import open_connection, transaction
+from shared.db.engine.connection import open_connection, transaction
 
 conn = open_connection(Path(sys.argv[1]))
 empty = 0

@@ -183,8 +183,8 @@ def test_a_file_that_is_named_and_not_there_is_told(tmp_path):
 def test_six_processes_that_start_at_once_begin_once(tmp_path, file):
     path, agents_file = tmp_path / "p.db", file()
     script = (
-        "import sys; from pathlib import Path; from shared.roster.new_database import prepare;"
-        "prepare(Path(sys.argv[1]), agents_file=Path(sys.argv[2]))"
+        "import sys; from pathlib import Path; from shared.roster.new_database import prepare_database;"
+        "prepare_database(Path(sys.argv[1]), agents_file=Path(sys.argv[2]))"
     )
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     running = [

@@ -791,8 +791,8 @@ import json, multiprocessing, sys
 from pathlib import Path
 from shared.routing import router
 from shared.channels.base import Event
-from shared.db.connection import open_connection, transaction
-from shared.policy import Policy
+from shared.db.engine.connection import open_connection, transaction
+from shared.core.policy import Policy
 
 db, new_chats, *keys = sys.argv[1:]
 fork = multiprocessing.get_context("fork")

@@ -54,7 +54,7 @@ def test_a_newer_listener_takes_over_and_the_older_ones_end_leaves_it_alone(tmp_
 _LISTEN = """
 import sys, time
 from pathlib import Path
-from shared.kick import Listener
+from shared.runtime.kick import Listener
 listener = Listener(Path(sys.argv[1]), "dispatch")
 print("ready", flush=True)
 time.sleep(60)

@@ -104,8 +104,8 @@ ANSWERER = """
 import sys
 from pathlib import Path
 from shared.db.access import questions
-from shared.db.connection import open_connection, transaction
-from shared.errors import WrongState
+from shared.db.engine.connection import open_connection, transaction
+from shared.core.errors import WrongState
 
 conn = open_connection(Path(sys.argv[1]))
 print("ready", flush=True)

@@ -149,7 +149,7 @@ def test_writers_queue_at_the_gate_in_front_of_the_database(db):
 _HOLD = """
 import sys, time
 from pathlib import Path
-from shared.db.connection import open_connection, rows, transaction
+from shared.db.engine.connection import open_connection, rows, transaction
 conn = open_connection(Path(sys.argv[1]))
 with transaction(conn):
     rows(conn, "INSERT INTO meta (key, value) VALUES ('half', 'done')")

@@ -8,7 +8,7 @@ from shared.db.engine.lock import WorkerLock
 _HOLD = """
 import sys, time
 from pathlib import Path
-from shared.db.lock import WorkerLock
+from shared.db.engine.lock import WorkerLock
 lock = WorkerLock(Path(sys.argv[1]), "dispatch")
 print(lock.try_acquire(), flush=True)
 time.sleep(60)

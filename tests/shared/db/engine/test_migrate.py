@@ -6,12 +6,13 @@ from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.engine.migrate import migrate
 from shared.db.roster import agents
+from shared.roster.new_database import prepare_database
 from tests.support import NOW, column, dump, make_agent, make_session, put, race
 
 
 def test_a_fresh_file_gets_the_schema_an_epoch_and_the_echo_agent(tmp_path):
     path = tmp_path / "deep" / "p.db"
-    version = migrate(path)
+    version = prepare_database(path)
     conn = open_connection(path)
     assert meta.get(conn, "schema_version") == str(version)
     assert meta.get(conn, "epoch").startswith("epoch_")
@@ -29,7 +30,9 @@ def test_a_second_time_changes_nothing(db, conn):
 def test_eight_processes_at_once_agree(tmp_path):
     path = tmp_path / "p.db"
     open_connection(path).close()  # or they would stand at the gate before they read the file
-    script = "from shared.db.engine.migrate import migrate; print(migrate(pathlib.Path(sys.argv[1])))"
+    script = (
+        "from shared.roster.new_database import prepare_database; print(prepare_database(pathlib.Path(sys.argv[1])))"
+    )
     assert len(set(race(path, script, [()] * 8))) == 1
     conn = open_connection(path)
     assert column(conn, "SELECT count(*) FROM agents") == [1]
@@ -49,7 +52,7 @@ def test_the_first_agent_is_not_made_again_where_agents_are(db, conn):
     make_agent(conn, "other")
     with transaction(conn):
         rows(conn, "DELETE FROM agents WHERE id = 'assistant'")
-    migrate(db)
+    prepare_database(db)
     assert [agent.id for agent in agents.every(conn)] == ["other"]
 
 

@@ -20,7 +20,7 @@ import sys, time
 import apsw
 from pathlib import Path
 from shared.db.engine import meta
-from shared.db.connection import open_connection, transaction
+from shared.db.engine.connection import open_connection, transaction
 
 class File(apsw.VFSFile):
     def __init__(self, name, flags):
