@@ -36,7 +36,7 @@ bench:  ## speeds beside the raw limit, as ratios
 
 analyse:  ## message volume by Spark, from the replica of the running emulator
 	@infra/setup.sh dev
-	@$(BIN)/emulator exec -- sh -c '$(BIN)/python -m spark_jobs.message_volume --replica "$$EMULATOR_REPLICA_URL" --out $(OUT)'
+	@$(BIN)/emulator exec -- sh -c '$(BIN)/python -m spark_jobs message_volume --replica "$$EMULATOR_REPLICA_URL" --out $(OUT)'
 
 format:  ## lay out the code
 	@infra/setup.sh dev

@@ -1,7 +1,7 @@
 """The contract between a platform and the rest: what a channel adapter is given, and what it gives back.
 
 An adapter verifies, parses, renders and sends. It decides nothing about who may talk to whom, keeps nothing between
-calls, and never sees the database. One adapter is one file, with others beside it where it grows, and its two lines in
+calls, and never sees the database. One adapter is one file, with others beside it where it grows, and its line in
 ``registry``.
 """
 

@@ -6,16 +6,14 @@ from importlib import import_module
 from shared.channels.base import Channel, Traits
 from shared.core.errors import UnknownName
 
-_MODULES = {
-    "discord": "shared.channels.discord.channel",
-    "telegram": "shared.channels.telegram.channel",
-}
-_TRAITS = {
-    "discord": Traits(has_threads=True, direct_by_sender=False, has_buttons=True),
-    "telegram": Traits(has_threads=True, direct_by_sender=True, has_buttons=True),
+# One line a channel: its module, and what it can do. The traits stand here because routing needs them where the
+# settings of the adapter are missing.
+_CHANNELS = {
+    "discord": ("shared.channels.discord.channel", Traits(has_threads=True, direct_by_sender=False, has_buttons=True)),
+    "telegram": ("shared.channels.telegram.channel", Traits(has_threads=True, direct_by_sender=True, has_buttons=True)),
 }
 _NO_TRAITS = Traits(has_threads=False, direct_by_sender=False, has_buttons=False)
-NAMES = tuple(_MODULES)
+NAMES = tuple(_CHANNELS)
 
 
 def get(name: str) -> Channel:
@@ -25,22 +23,23 @@ def get(name: str) -> Channel:
         UnknownName: no such channel.
         ConfigInvalid: the channel lacks a setting; the message names it.
     """
-    if name not in _MODULES:
-        raise UnknownName("channel", name, _MODULES)
+    if name not in _CHANNELS:
+        raise UnknownName("channel", name, _CHANNELS)
     return _load(name)
 
 
 def traits(name: str) -> Traits:
-    """What is known of a channel without its settings; what has no adapter, as ``api``, can do none of it."""
-    return _TRAITS.get(name, _NO_TRAITS)
+    """What a channel can do, known without its settings. A channel without an adapter, such as ``api``, has none."""
+    return _CHANNELS[name][1] if name in _CHANNELS else _NO_TRAITS
 
 
 def forget() -> None:
-    """Read settings anew at the next ``get``."""
+    """Read the settings again at the next ``get``."""
     _load.cache_clear()
 
 
 @cache
 def _load(name: str) -> Channel:
-    adapter: Channel = import_module(_MODULES[name]).channel()
+    module, _ = _CHANNELS[name]
+    adapter: Channel = import_module(module).channel()
     return adapter
