@@ -41,7 +41,6 @@ from infra.processes import die_with_parent, kill_group, name_process
 
 PRELOADED = (
     "asyncio",
-    "cloudevents.http",
     "logging.config",
     "uvicorn",
     "uvicorn.protocols.http.httptools_impl",

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from shared.core.slim_imports import in_name_only
+from emulator.storage.placeholder_modules import placeholders
 
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
 _SUFFIX = ".object"
@@ -267,7 +267,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the supervisor decides
     # Heavy, and configured by the environment: after the arguments are known to be right.
     os.environ.setdefault("MOTO_S3_DEFAULT_KEY_BUFFER_SIZE", str(1 << 20))
-    with in_name_only(*_NOT_FOR_S3):
+    with placeholders(*_NOT_FOR_S3):
         import moto.iam.models  # noqa: F401 - asked about every request, and else imported by the first
         from moto.core.models import DEFAULT_ACCOUNT_ID
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app

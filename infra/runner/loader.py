@@ -1,24 +1,23 @@
-"""Finds a function by its name, and makes the app of it that is served: the framework's, with its own ``lifespan``."""
+"""Finds a function by its name and makes the app that is served: its handler for every path, and its ``lifespan``."""
 
 import contextlib
 import importlib
 import logging
-import os
 import pkgutil
 from collections.abc import AsyncIterator, Callable, Mapping
-from types import ModuleType
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from shared.core import logs
 from shared.core.errors import PostroomError, UnknownName
-from shared.runtime import framework
-from shared.runtime.framework import FUNCTION_SIGNATURE_TYPE
 
 Opened = contextlib.AbstractAsyncContextManager[Mapping[str, Any] | None]
 
 log = logs.get()
+
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")  # those that functions-framework serves
 
 
 def known(package: str = "functions") -> tuple[str, ...]:
@@ -37,9 +36,9 @@ def load(name: str, package: str = "functions") -> Starlette:
     if name not in names:
         raise UnknownName("function", name, names)
     module = importlib.import_module(f"{package}.{name}")
-    app = _framework_app(name, module)
-    app.router.lifespan_context = Lifespan(module.lifespan)
-    return app
+    return Starlette(
+        routes=[Route("/{path:path}", getattr(module, name), methods=_METHODS)], lifespan=Lifespan(module.lifespan)
+    )
 
 
 class Lifespan:
@@ -60,19 +59,3 @@ class Lifespan:
                 self.has_refused = True
                 raise
             yield state or {}
-
-
-def _framework_app(name: str, module: ModuleType) -> Starlette:
-    os.environ.pop("LOG_EXECUTION_ID", None)  # it would put another log in the place of ours, by way of Flask
-    before = os.environ.get(FUNCTION_SIGNATURE_TYPE)
-    app: Starlette = framework.aio.create_asgi_app_from_module(  # type: ignore[no-untyped-call]
-        name, module.__file__, "http", module, module.__spec__
-    )
-    # The framework leaves a variable behind, which the programs that a function starts need not see.
-    if before is None:
-        os.environ.pop(FUNCTION_SIGNATURE_TYPE, None)
-    # Its handler of exceptions begins a second answer when one had begun; Guard does better. And it makes up an id for
-    # each request that only lines of its own would show.
-    superfluous: tuple[object, ...] = (framework.aio.ExceptionHandlerMiddleware, framework.execution_id.AsgiMiddleware)
-    app.user_middleware = [layer for layer in app.user_middleware if layer.cls not in superfluous]
-    return app

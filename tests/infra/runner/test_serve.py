@@ -112,23 +112,6 @@ def test_an_exception_is_logged_once_without_local_variables(serve, client):
     assert len([entry for entry in process.out if "broken on purpose" in entry]) == 1
 
 
-def test_the_frameworks_own_log_does_not_take_the_place_of_ours(start, environment):
-    """Its variable asks for a log by way of Flask, which is there in name only."""
-    code = """
-import logging
-from shared.core import logs
-logs.configure("ingest")
-from infra.runner import loader
-loader.load("ingest")
-logging.getLogger("some.library").warning("careful")
-"""
-    process = start("-c", code, environment={**environment, "LOG_EXECUTION_ID": "true"})
-
-    assert process.end() == 0
-    assert len(process.events("careful")) == 1
-    assert process.err == []
-
-
 def test_a_stream_that_breaks_in_the_middle_is_not_mistaken_for_whole(serve, client):
     process, url = serve()
 
