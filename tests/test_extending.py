@@ -1,0 +1,269 @@
+"""A channel, a provider and a job are each one new file and one registry line: added to a copy of the tree and used."""
+
+import contextlib
+import difflib
+import http.server
+import json
+import os
+import queue
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import urllib.request
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("shared", "functions", "infra", "spark_jobs")
+LIMIT_S = 60
+ENTRY = re.compile(r'    "\w+": .*,$')  # a line of a registry
+
+CHANNEL = '''
+    """Pigeon: a platform that signs with a secret and speaks JSON."""
+
+    import json
+
+    from pydantic import SecretStr
+    from pydantic_settings import SettingsConfigDict
+
+    from shared.channels import http
+    from shared.channels.base import Event, Part, Received, WebhookReply
+    from shared.core.errors import PermanentError, SignatureInvalid
+    from shared.core.settings import FromEnvironment
+
+
+    class PigeonSettings(FromEnvironment):
+        model_config = SettingsConfigDict(env_prefix="PIGEON_", frozen=True, extra="ignore")
+
+        secret: SecretStr
+        api_base: str
+
+
+    class Pigeon:
+        name = "pigeon"
+        unreadable = WebhookReply(status=400)
+
+        def __init__(self, settings):
+            self._settings = settings
+
+        def receive(self, request, *, now_ms):
+            if request.headers.get("x-pigeon-secret") != self._settings.secret.get_secret_value():
+                raise SignatureInvalid("the X-Pigeon-Secret header is missing or wrong")
+            note = json.loads(request.body)
+            event = Event(
+                "message",
+                event_key=note["id"],
+                platform_id=note["loft"],
+                platform_message_id=note["id"],
+                sender=note["from"],
+                sender_id=note["from"],
+                text=note["text"],
+            )
+            return Received((event,))
+
+        def render(self, text):
+            return (Part(text),)
+
+        async def send(self, part, to, client, *, now_ms):
+            body = {"loft": to.platform_id, "text": part.text}
+            answer = await http.call(client, "Pigeon", "POST", f"{self._settings.api_base}/send", body, {})
+            if answer.status != 200:
+                raise PermanentError(f"Pigeon answered {answer.status}")
+            return str(answer.payload["id"])
+
+        async def open_direct(self, sender_id, client):
+            return sender_id
+
+
+    def channel():
+        return Pigeon(PigeonSettings.load())
+'''
+
+PROVIDER = '''
+    """Shout: says everything in capitals."""
+
+    from shared.agents.base import Init, Result, Text
+
+
+    class Shout:
+        def check(self, config):
+            pass
+
+        async def run(self, turn):
+            yield Init("shouting")
+            for message in turn.messages:
+                yield Text(message.text.upper(), message.message_id)
+            yield Result()
+
+
+    def provider():
+        return Shout()
+'''
+
+JOB = '''
+    """Counts the messages of each sender, from a Parquet file."""
+
+    import sys
+
+    from spark_jobs.session import session
+
+
+    def main(arguments):
+        source, = arguments
+        counted = session("senders").read.parquet(source).groupBy("sender").count().orderBy("sender")
+        sys.stdout.write("".join(f"{row.sender} {row['count']}\\n" for row in counted.collect()))
+        return 0
+'''
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A copy of the product."""
+    copy = tmp_path / "tree"
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def extend(tree, path, text, registry, line):
+    """Add the file, and its line as the last of its kind in the registry."""
+    (tree / path).write_text(textwrap.dedent(text).lstrip())
+    lines = (tree / registry).read_text().splitlines(keepends=True)
+    last = max(number for number, each in enumerate(lines) if ENTRY.match(each))
+    lines.insert(last + 1, f"    {line}\n")
+    (tree / registry).write_text("".join(lines))
+
+
+def changes(tree):
+    """Each file of the copy that is new or differs, with the lines that were added to it and taken from it."""
+    found = {}
+    for path in sorted(each for room in ROOMS for each in (tree / room).rglob("*") if each.is_file()):
+        name = path.relative_to(tree)
+        if "__pycache__" in name.parts or ((ROOT / name).exists() and (ROOT / name).read_bytes() == path.read_bytes()):
+            continue
+        before = (ROOT / name).read_text().splitlines() if (ROOT / name).exists() else []
+        marks = [line[0] for line in difflib.ndiff(before, path.read_text().splitlines())]
+        found[str(name)] = (marks.count("+"), marks.count("-"))
+    return found
+
+
+def assert_only(tree, path, registry):
+    """Nothing differs but the new file, and one new line of the registry."""
+    found = changes(tree)
+    assert found.keys() == {path, registry}
+    assert found[registry] == (1, 0)
+
+
+class Platform:
+    """Pigeon itself: it keeps what it is sent."""
+
+    def __init__(self):
+        self.sent = queue.Queue()
+        platform = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                platform.sent.put((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+                body = b'{"id": 7}'
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def platform():
+    there = Platform()
+    yield there
+    there.close()
+
+
+@contextlib.contextmanager
+def running(tree, *names, **settings):
+    """The copy's functions, each a process of its own; where each is reached."""
+    with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as sockets, contextlib.ExitStack() as stack:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "POSTROOM_DB": str(tree / "postroom.db"),
+            "POSTROOM_RUN_DIR": sockets,  # a socket's path is at most 107 bytes long
+            "POSTROOM_AGENTS_DIR": str(tree / "agents"),
+            "POSTROOM_NEW_CHATS": "wire",
+            **settings,
+        }
+        urls = {}
+        for name in names:
+            sock = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            urls[name] = f"http://127.0.0.1:{sock.getsockname()[1]}"
+            command = [sys.executable, "-m", "infra.runner", name, "--fd", str(sock.fileno())]
+            process = subprocess.Popen(command, cwd=tree, env=environment, pass_fds=[sock.fileno()])
+            stack.callback(process.wait, LIMIT_S)
+            stack.callback(process.terminate)
+        for url in urls.values():
+            call("GET", f"{url}/healthz")
+        yield urls
+
+
+def call(method, url, body=None, **headers):
+    """The answer's JSON; the socket listens before its function does, so the first call waits for it."""
+    content = json.dumps(body).encode() if body is not None else None
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(url, content, {"Content-Type": "application/json", **headers}, method=method)
+    with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+        found = answer.read()
+    return json.loads(found) if found else None
+
+
+def test_a_channel_is_one_file_and_one_line(tree, platform):
+    line = '"pigeon": ("shared.channels.pigeon", Traits(has_threads=False, direct_by_sender=True, has_buttons=False)),'
+    extend(tree, "shared/channels/pigeon.py", CHANNEL, "shared/channels/registry.py", line)
+    assert_only(tree, "shared/channels/pigeon.py", "shared/channels/registry.py")
+    settings = {"PIGEON_SECRET": "coo", "PIGEON_API_BASE": platform.url}
+    with running(tree, "ingest", "dispatch", "deliver", **settings) as urls:
+        note = {"id": "note-1", "loft": "loft-9", "from": "Ana", "text": "hello"}
+        call("POST", f"{urls['ingest']}/webhooks/pigeon", note, X_Pigeon_Secret="coo")
+        sent = platform.sent.get(timeout=LIMIT_S)
+    assert sent == ("/send", {"loft": "loft-9", "text": "You said: hello"})
+
+
+def test_a_provider_is_one_file_and_one_line(tree):
+    line = '"shout": "shared.agents.providers.shout",'
+    extend(tree, "shared/agents/providers/shout.py", PROVIDER, "shared/agents/registry.py", line)
+    assert_only(tree, "shared/agents/providers/shout.py", "shared/agents/registry.py")
+    with running(tree, "dispatch", "api") as urls:
+        call("PUT", f"{urls['api']}/api/agents/assistant", {"provider": "shout"})
+        posted = call("POST", f"{urls['api']}/api/message", {"message": "hello"})
+        story = call("GET", f"{urls['api']}/api/messages/{posted['messageId']}?wait=30")
+    assert [each["message"] for each in story["responses"]] == ["HELLO"]
+
+
+@pytest.mark.spark
+def test_a_job_is_one_file_and_one_line(tree, tmp_path):
+    line = '"senders": "spark_jobs.senders",'
+    extend(tree, "spark_jobs/senders.py", JOB, "spark_jobs/__main__.py", line)
+    assert_only(tree, "spark_jobs/senders.py", "spark_jobs/__main__.py")
+    source = tmp_path / "messages.parquet"
+    parquet.write_table(pa.table({"sender": ["Ana", "Ben", "Ana"]}), source)
+    command = [sys.executable, "-m", "spark_jobs", "senders", str(source)]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=600, check=False)
+    assert (done.returncode, done.stdout) == (0, "Ana 2\nBen 1\n"), done.stderr
