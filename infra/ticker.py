@@ -7,6 +7,7 @@ runs the same class in its own loop.
 
 import asyncio
 import contextlib
+import os
 import re
 import signal
 import sys
@@ -18,10 +19,9 @@ from urllib.parse import urlsplit
 from shared.core import logs
 from shared.core.durations import parse_ms
 from shared.core.errors import PostroomError
+from shared.core.ticks import TICK_HEADER
 
-SECRET_HEADER = "X-Postroom-Tick"  # noqa: S105 - the header's name, not its value
 ANSWER_TIMEOUT_S = 10.0
-USAGE, CONFIG = 64, 78  # sysexits
 
 _FORM = re.compile(r"([a-z][a-z0-9_]*)=([0-9a-z]+)@([1-9][0-9]{0,4})")
 
@@ -203,7 +203,7 @@ def main(arguments: Sequence[str]) -> int:
         complaints.append("no ticks given; write at least one, such as dispatch=5s@9002")
     if complaints:
         sys.stderr.write("".join(f"ticker: {complaint}\n" for complaint in complaints))
-        return USAGE
+        return os.EX_USAGE
     logs.configure("ticker")
     try:
         from shared.core.settings import Settings  # not above, like the client below
@@ -211,10 +211,10 @@ def main(arguments: Sequence[str]) -> int:
         secret = Settings.load().tick_secret
     except PostroomError as error:
         sys.stderr.write(f"ticker: {error}\n")
-        return CONFIG
+        return os.EX_CONFIG
     if secret is None or not secret.get_secret_value():
         sys.stderr.write("ticker: POSTROOM_TICK_SECRET is not set; give the functions and the ticker the same one\n")
-        return CONFIG
+        return os.EX_CONFIG
     asyncio.run(_until_stopped(ticks, secret.get_secret_value()))
     return 0
 
@@ -230,7 +230,7 @@ async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
 
     async def post(tick: Tick) -> int:
         try:
-            status, _ = await client.request("POST", tick.url, b"", {SECRET_HEADER: secret})
+            status, _ = await client.request("POST", tick.url, b"", {TICK_HEADER: secret})
         except (NeverLeft, NoAnswer) as error:
             raise Away(str(error)) from None
         return status

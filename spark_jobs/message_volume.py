@@ -181,17 +181,17 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(64, f"{self.prog}: {message}\n{self.format_usage()}")
+        self.exit(os.EX_USAGE, f"{self.prog}: {message}\n{self.format_usage()}")
 
 
 def _exit_code(error: PostroomError) -> int:
     if isinstance(error, ConfigInvalid):
-        return 64
+        return os.EX_USAGE
     if isinstance(error, (ReplicaMissing, PositionMissing)):
-        return 66
+        return os.EX_NOINPUT
     if isinstance(error, ReplicaUnreachable):
-        return 69
-    return 75 if isinstance(error, InUse) else 65
+        return os.EX_UNAVAILABLE
+    return os.EX_TEMPFAIL if isinstance(error, InUse) else os.EX_DATAERR
 
 
 def _zone(name: str) -> str:

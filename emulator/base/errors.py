@@ -15,6 +15,8 @@
     └── Misconfigured        78    the template or the environment is wrong
 """
 
+import os
+
 from shared.core.errors import PostroomError
 
 
@@ -27,58 +29,58 @@ class EmulatorError(PostroomError):
 class Usage(EmulatorError):
     """The command line can't be meant so."""
 
-    exit_code = 64
+    exit_code = os.EX_USAGE
 
 
 class WrongFolder(EmulatorError):
     """``--state`` names a folder with other things in it: what is in a state folder, the emulator deletes."""
 
-    exit_code = 64
+    exit_code = os.EX_USAGE
 
 
 class Invalid(EmulatorError):
     """What was given can't be so: an id, a pattern, a file."""
 
-    exit_code = 65
+    exit_code = os.EX_DATAERR
 
 
 class NotADatabase(EmulatorError):
     """The file where the database should be is none."""
 
-    exit_code = 65
+    exit_code = os.EX_DATAERR
 
 
 class NotThere(EmulatorError):
     """What was named does not exist."""
 
-    exit_code = 66
+    exit_code = os.EX_NOINPUT
 
 
 class NotReady(EmulatorError):
     """A function or a service did not come up."""
 
-    exit_code = 69
+    exit_code = os.EX_UNAVAILABLE
 
 
 class Taken(EmulatorError):
     """Another instance holds the folder."""
 
-    exit_code = 73
+    exit_code = os.EX_CANTCREAT
 
 
 class TooSlow(EmulatorError):
     """Not ready in time."""
 
-    exit_code = 75
+    exit_code = os.EX_TEMPFAIL
 
 
 class Refused(EmulatorError):
     """Refused, because it could reach real people or real accounts."""
 
-    exit_code = 77
+    exit_code = os.EX_NOPERM
 
 
 class Misconfigured(EmulatorError):
     """The template or the environment is wrong."""
 
-    exit_code = 78
+    exit_code = os.EX_CONFIG

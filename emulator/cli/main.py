@@ -25,7 +25,6 @@ from emulator.base.state import StateFolder, describe, running
 from emulator.cli import commands
 from shared.core.errors import PostroomError
 
-BUG, USAGE = 70, 64
 EXEC_READY_LIMIT_S = 60.0
 
 app = typer.Typer(
@@ -108,7 +107,7 @@ def execute(
     _only_loopback(host)
     command = context.args[1:] if context.args[:1] == ["--"] else context.args
     if not command:
-        _fail(f"exec needs a command: {typed('exec -- pytest -q')}", USAGE)
+        _fail(f"exec needs a command: {typed('exec -- pytest -q')}", os.EX_USAGE)
     folder = _state(state, ephemeral)
 
     async def against() -> int:
@@ -133,10 +132,13 @@ def chat(
     from emulator.cli.chat import run_chat
 
     if platform not in ("telegram", "discord"):
-        _fail(f"no such platform {platform!r}; there are telegram and discord", USAGE)
+        _fail(f"no such platform {platform!r}; there are telegram and discord", os.EX_USAGE)
     who = running(StateFolder(state.resolve()))
     if not who:
-        _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`, in another terminal", 69)
+        _fail(
+            f"no emulator is running in {state}: start it with `{typed('run', state)}`, in another terminal",
+            os.EX_UNAVAILABLE,
+        )
     url = who["urls"]["gateway"]
     code = run_chat(platform, base_url=url, person=name, once=once, timeout_s=timeout, chat=place, state=state)
     raise typer.Exit(code)
@@ -150,12 +152,12 @@ def status(
     """What runs, where, and what is not well. Ends with 1 when something is not up, 69 when nothing runs."""
     who = running(StateFolder(state.resolve()))
     if who is None:
-        _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`", 69)
+        _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`", os.EX_UNAVAILABLE)
     if not who:
-        _fail(f"the emulator in {state} is just starting: ask again in a moment", 75)
+        _fail(f"the emulator in {state} is just starting: ask again in a moment", os.EX_TEMPFAIL)
     facts = _get_json(who["urls"]["gateway"], "/_emulator/status")
     if facts is None:
-        _fail(f"emulator[{who['pid']}] does not answer at {who['urls']['gateway']}", 69)
+        _fail(f"emulator[{who['pid']}] does not answer at {who['urls']['gateway']}", os.EX_UNAVAILABLE)
     if as_json:
         print(json.dumps(facts, indent=2))  # noqa: T201
     else:
@@ -169,7 +171,7 @@ def validate(template: Template = _TEMPLATE) -> None:
     from infra.template import deployment as loader
 
     if not template.is_file():
-        _fail(f"{template} does not exist", 66)
+        _fail(f"{template} does not exist", os.EX_NOINPUT)
     begun = time.monotonic()
     try:
         found = loader.load(template)
@@ -177,7 +179,7 @@ def validate(template: Template = _TEMPLATE) -> None:
         for problem in error.problems:
             print(problem)  # noqa: T201
         count = len(error.problems)
-        _fail(f"{count} problem{'s' if count != 1 else ''} ({(time.monotonic() - begun) * 1000:.0f} ms)", 78)
+        _fail(f"{count} problem{'s' if count != 1 else ''} ({(time.monotonic() - begun) * 1000:.0f} ms)", os.EX_CONFIG)
     print(  # noqa: T201
         f"{template} ok: {len(found.functions)} functions, {len(found.routes)} routes, {len(found.ticks)} ticks "
         f"({(time.monotonic() - begun) * 1000:.0f} ms)"
@@ -217,7 +219,7 @@ def reset(
         _fail(f"{folder.problem}; nothing was deleted", errors.Refused.exit_code)
     if not yes:
         if not sys.stdin.isatty():
-            _fail(f"this deletes everything in {state}: say so with --yes", USAGE)
+            _fail(f"this deletes everything in {state}: say so with --yes", os.EX_USAGE)
         if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
             raise typer.Exit(1)
     left = folder.remove()
@@ -352,7 +354,7 @@ def _exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     except PostroomError as error:
         _fail(str(error), errors.Misconfigured.exit_code)
     except OSError as error:
-        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 71)
+        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", os.EX_OSERR)
     raise typer.Exit(code)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from emulator.system.functions import Fleet
 from emulator.system.gateway import Gateway
 from infra.template.specs import TickSpec
-from infra.ticker import SECRET_HEADER, Tick, Ticker
+from infra.ticker import Tick, Ticker
+from shared.core.ticks import TICK_HEADER
 
 _LIMIT_S = 10.0
 
@@ -17,7 +18,7 @@ class Ticks:
     def __init__(self, fleet: Fleet, gateway: Gateway, secret: str) -> None:
         self._fleet = fleet
         self._gateway = gateway
-        self._headers = {SECRET_HEADER: secret}
+        self._headers = {TICK_HEADER: secret}
         self._running: asyncio.Task[None] | None = None
 
     def start(self, ticks: Sequence[TickSpec]) -> None:

@@ -288,7 +288,7 @@ def main() -> int:
         found = store.get(NAME)
     except PostroomError as error:
         sys.stderr.write(f"error: {error}\n")
-        return 69
+        return os.EX_UNAVAILABLE
     facts: dict[str, Any] = {
         "replica": url,
         "current": pointer.at(url, place.prefix) if place else None,

@@ -19,7 +19,7 @@ import apsw
 
 from infra.litestream.lease import Lease
 from infra.litestream.prepare import Ready, prepare
-from infra.litestream.restore import AWAY, UNREACHABLE, be_alone, exit_code, own_lease, setting
+from infra.litestream.restore import AWAY, be_alone, exit_code, own_lease, setting
 from infra.litestream.restore_command import environment_for, program
 from infra.litestream.retention import retention_from
 from infra.litestream.supervisor import Fenced, Keeper
@@ -124,7 +124,7 @@ def main() -> int:
         return exit_code(error)
     except OSError as error:
         log.error("replicate.refused", reason=f"{error.strerror}: {error.filename}")
-        return UNREACHABLE
+        return os.EX_UNAVAILABLE
     except apsw.Error as error:  # a full disk, say
         log.error("replicate.refused", reason=f"{os.environ.get('POSTROOM_DB')}: {error}")
-        return UNREACHABLE
+        return os.EX_UNAVAILABLE

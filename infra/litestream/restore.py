@@ -37,7 +37,6 @@ from shared.replica import lease_record
 from shared.replica.credentials import CredentialsUnreachable
 from shared.replica.object_store import StoreRefused, StoreUnreachable, open_store
 
-REFUSED, UNREACHABLE, HELD, CONFIG = 65, 69, 73, 78
 AWAY = (StoreUnreachable, StoreRefused, CredentialsUnreachable)  # the bucket: it may come back
 _WAIT_STEP_S = 1.0
 
@@ -59,10 +58,10 @@ def setting(name: str) -> str:
 def exit_code(error: PostroomError) -> int:
     """Of a program that ends with *error*."""
     if isinstance(error, InUse):
-        return HELD
+        return os.EX_CANTCREAT
     if isinstance(error, AWAY):
-        return UNREACHABLE
-    return CONFIG if isinstance(error, ConfigInvalid) else REFUSED
+        return os.EX_UNAVAILABLE
+    return os.EX_CONFIG if isinstance(error, ConfigInvalid) else os.EX_DATAERR
 
 
 def own_lease(database: Path, url: str) -> Lease:

@@ -28,7 +28,7 @@ import apsw
 
 from infra.litestream import table_digests
 from infra.litestream.prepare import RESTORE_LIMIT_S
-from infra.litestream.restore import AWAY, REFUSED, UNREACHABLE, exit_code, setting
+from infra.litestream.restore import AWAY, exit_code, setting
 from infra.litestream.restore_command import ReplicaRefused, RestoreUnfinished, fetch, is_missing
 from infra.litestream.table_digests import Difference, Table
 from infra.processes import kill_group, spawn
@@ -336,7 +336,7 @@ def main() -> int:
         found = verify(database, url, control, os.environ)
     except NotVerified as error:
         log.warning(NOT_VERIFIED, reason=str(error))
-        return UNREACHABLE
+        return os.EX_UNAVAILABLE
     except PostroomError as error:
         log.error("verify.refused", reason=str(error))
         return exit_code(error)
@@ -344,4 +344,4 @@ def main() -> int:
         log.info(EQUAL, **facts(found))
         return 0
     log.error(DIFFERS, **facts(found))
-    return REFUSED
+    return os.EX_DATAERR

@@ -10,6 +10,7 @@ function does not load, 73 can't listen, 78 the settings or the database refuse.
 
 import argparse
 import errno
+import os
 import signal
 import socket
 import sys
@@ -23,8 +24,6 @@ from shared.core import logs
 from shared.core.durations import parse_ms
 from shared.core.errors import PostroomError, UnknownName
 from shared.core.settings import Settings
-
-USAGE, SOFTWARE, CANT_CREATE, CONFIG = 64, 70, 73, 78
 
 log = logs.get()
 
@@ -61,16 +60,16 @@ def serve(
     except _Stopped:
         return 0
     except SystemExit as end:  # uvicorn's way to say that the lifespan did not start; it has logged why
-        return end.code if isinstance(end.code, int) else SOFTWARE
+        return end.code if isinstance(end.code, int) else os.EX_SOFTWARE
     except UnknownName as error:
         log.error("function.unknown", reason=str(error))
-        return USAGE
+        return os.EX_USAGE
     except PostroomError as error:
         log.error("function.refused", reason=str(error))
-        return CONFIG
+        return os.EX_CONFIG
     except Exception:
         log.exception("function.broken")
-        return SOFTWARE
+        return os.EX_SOFTWARE
     finally:
         sock.close()
 
@@ -90,7 +89,7 @@ def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[
     except SystemExit:
         lifespan = app.router.lifespan_context
         if isinstance(lifespan, Lifespan) and lifespan.has_refused:
-            return CONFIG
+            return os.EX_CONFIG
         raise
     return 0
 
@@ -164,12 +163,12 @@ def main(arguments: Sequence[str]) -> int:
         options = _parse(arguments)
     except _Usage as error:
         sys.stderr.write(f"runner: {error}\n")
-        return USAGE
+        return os.EX_USAGE
     try:
         sock = _listen(options)
     except OSError as error:
         sys.stderr.write(f"runner: {_why_not(options, error)}\n")
-        return CANT_CREATE
+        return os.EX_CANTCREAT
     address = sock.getsockname()
 
     def ready() -> None:

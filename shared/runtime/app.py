@@ -13,6 +13,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shared.core.ticks import TICK_HEADER
+
 
 class Service(Protocol):
     """What a function holds between requests."""
@@ -23,7 +25,6 @@ class Service(Protocol):
 
 T = TypeVar("T", bound=Service)
 
-TICK_HEADER = "x-postroom-tick"
 BODY_LIMIT = 1024 * 1024  # bytes
 
 
