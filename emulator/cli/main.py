@@ -168,14 +168,15 @@ def status(
 @app.command()
 def validate(template: Template = _TEMPLATE) -> None:
     """Check template.yaml: every problem with its line and column, all at once."""
-    from infra.template import deployment as loader
+    from infra.template import deployment
+    from infra.template.cloudformation import TemplateInvalid
 
     if not template.is_file():
         _fail(f"{template} does not exist", os.EX_NOINPUT)
     begun = time.monotonic()
     try:
-        found = loader.load(template)
-    except loader.TemplateInvalid as error:
+        found = deployment.load(template)
+    except TemplateInvalid as error:
         for problem in error.problems:
             print(problem)  # noqa: T201
         count = len(error.problems)

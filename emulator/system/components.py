@@ -17,8 +17,9 @@ from emulator.system.functions import Fleet, Function
 from emulator.system.gateway import Gateway
 from infra.litestream.lease import ttl_from
 from infra.litestream.retention import retention_from
-from infra.template import deployment as template
-from infra.template.deployment import Deployment
+from infra.template import deployment
+from infra.template.cloudformation import TemplateInvalid
+from infra.template.specs import Deployment
 
 API_PORT = 3777  # where TinyAGI's clients look
 
@@ -122,7 +123,7 @@ class Parts:
         own = self.own_environment()
         for spec in self.deployment.functions:
             self.fleet[spec.name].environment = environment.for_function(
-                self._environ, spec.environment, self.deployment.emulator.environment, self.files, own
+                self._environ, spec.environment, self.deployment.emulator_environment, self.files, own
             )
 
     def _bind(self, s3: ports.Listening, kept: dict[str, Any]) -> Sockets:
@@ -159,9 +160,9 @@ def read_template(path: Path) -> Deployment:
     if not path.is_file():
         raise Misconfigured(f"{path} does not exist: start in the project's folder, or name it with --template")
     try:
-        deployment = template.load(path)
-    except template.TemplateInvalid as error:
-        raise Misconfigured("\n".join(str(problem) for problem in error.problems)) from None
-    if not any(function.name == "api" for function in deployment.functions):
-        raise Misconfigured(f"{path} has no function 'api', which clients and the chat page need")
-    return deployment
+        found = deployment.load(path)
+    except TemplateInvalid as error:
+        raise Misconfigured(str(error)) from None
+    if not any(function.name == "api" for function in found.functions):
+        raise Misconfigured(f"{path} has no function 'api'; REST clients and this command need it")
+    return found

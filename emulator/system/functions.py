@@ -10,12 +10,13 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from emulator.base.console import Console
 from emulator.base.errors import NotReady
 from emulator.processes.fork_client import Fork, Forks
 from emulator.system.gateway import Upstream
+from infra.template.specs import FunctionSpec
 
 READY_LIMIT_S = 5.0
 FIRST_READY_LIMIT_S = 20.0  # the first time, on a busy machine, nothing is cached
@@ -23,17 +24,6 @@ STOP_LIMIT_S = 3.0
 DRAIN_LIMIT_S = 10.0  # a replaced process finishes what it began; a turn that takes longer is retried by the rows
 STEADY_S = 10.0  # after this long alive a crash is the first one again
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.1, 5.0
-
-
-class FunctionSpec(Protocol):
-    """What the template says of a function."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def timeout_ms(self) -> int: ...
 
 
 @dataclass(eq=False)

@@ -9,12 +9,14 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
+
+from infra.template.specs import RouteSpec
 
 REPLAYABLE_BYTES = 1 << 20  # bodies up to this are held, so that they can be sent twice
 CHUNK_BYTES = 1 << 16
@@ -36,19 +38,6 @@ _HOP_BY_HOP = frozenset(
 _LOCAL_HOSTS = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
-class Route(Protocol):
-    """What the template says of one route; ``methods`` empty means all."""
-
-    @property
-    def path_pattern(self) -> str: ...
-    @property
-    def methods(self) -> Sequence[str]: ...
-    @property
-    def function(self) -> str: ...
-    @property
-    def priority(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Upstream:
     """Where a function listens, and why it can't answer if it can't."""
@@ -60,7 +49,7 @@ class Upstream:
 class Router:
     """Finds the function for a request: the lowest priority that matches, as in a load balancer's listener."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
+    def __init__(self, routes: Sequence[RouteSpec]) -> None:
         ordered = sorted(routes, key=lambda route: route.priority)
         self._rules = [(_pattern(route.path_pattern), frozenset(route.methods), route.function) for route in ordered]
 
@@ -76,7 +65,7 @@ class Gateway:
 
     def __init__(
         self,
-        routes: Sequence[Route],
+        routes: Sequence[RouteSpec],
         upstream: Callable[[str], Upstream],
         *,
         ready: Callable[[], bool],

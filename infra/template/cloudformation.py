@@ -1,207 +1,217 @@
-"""Reads a CloudFormation template into nodes that know their line and column. Knows nothing of what we deploy."""
+"""Parses a CloudFormation template into nodes that know their line and column. Knows nothing about what we deploy."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 import yaml
 
-# C where PyYAML was built with it: 10 times as fast, and its marks are the same.
+from shared.core.errors import ConfigInvalid
+
+# The C loader, where PyYAML was built with it, is 10 times as fast; its marks are the same.
 _Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_PLAIN = {
-    "tag:yaml.org,2002:int": yaml.SafeLoader.construct_yaml_int,
-    "tag:yaml.org,2002:bool": yaml.SafeLoader.construct_yaml_bool,
-    "tag:yaml.org,2002:null": yaml.SafeLoader.construct_yaml_null,
-}
 _PLACEHOLDER = re.compile(r"\$\{([^!{}][^{}]*)\}")
+_PSEUDO_PARAMETERS = tuple(
+    f"AWS::{name}"
+    for name in ("AccountId", "NotificationARNs", "NoValue", "Partition", "Region", "StackId", "StackName", "URLSuffix")
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong, and where: line and column count from 1."""
+class TemplateProblem:
+    """One mistake and its place; line and column count from 1."""
 
     file: str
     line: int
     column: int
     message: str
-    severity: str = "error"
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column} {self.severity} {self.message}"
+        return f"{self.file}:{self.line}:{self.column} error {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """An intrinsic function: ``Ref``, ``Sub``, ``GetAtt``, ``Join`` and so on, whichever way it was written."""
+class TemplateInvalid(ConfigInvalid):
+    """The template can't be used; ``problems`` holds every mistake, by line."""
 
-    function: str
-    argument: "Node"
+    def __init__(self, problems: Iterable[TemplateProblem]) -> None:
+        self.problems = tuple(sorted(set(problems), key=lambda problem: (problem.line, problem.column)))
+        super().__init__("\n".join(map(str, self.problems)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """A value and its place.
+    """A text, a list or a mapping of the template. A missing or null value is a false node at its parent's place.
 
     Attributes:
-        value: str, int, bool, None, ``dict[str, Node]``, ``list[Node]`` or :class:`Call`.
-        keys: for a mapping, where each key stands.
+        path: such as ``Metadata.Emulator``.
+        content: None if missing.
+        key: of an entry of a mapping, the key's own node.
+        function: the intrinsic function whose value this is, such as ``Ref``; its ``content`` is then a text with
+            ``${Name}`` for each value that comes from elsewhere.
     """
 
-    value: Any
+    document: "Document"
+    path: str
     line: int
     column: int
-    keys: Mapping[str, "Node"] = field(default_factory=dict)
+    content: "str | list[Node] | dict[str, Node] | None" = None
+    key: "Node | None" = None
+    function: str | None = None
 
-    def __getitem__(self, key: str) -> "Node | None":
-        """The value under *key*; None if this is no mapping or has no such key."""
-        return self.value.get(key) if isinstance(self.value, dict) else None
+    def __bool__(self) -> bool:
+        return self.content is not None
 
-    def __iter__(self) -> Iterator["Node"]:
-        """The elements of a list; nothing for any other value."""
-        return iter(self.value if isinstance(self.value, list) else ())
+    def __getitem__(self, key: str) -> "Node":
+        found = self.content.get(key) if isinstance(self.content, dict) else None
+        return Node(self.document, f"{self.path}.{key}", self.line, self.column) if found is None else found
 
-    def items(self) -> Iterator[tuple[str, "Node"]]:
-        """The entries of a mapping; nothing for any other value."""
-        return iter(self.value.items() if isinstance(self.value, dict) else ())
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition(".")[2]
 
-    def reference(self) -> str | None:
-        """The name in ``!Ref name``, or None."""
-        if isinstance(self.value, Call) and self.value.function == "Ref" and isinstance(self.value.argument.value, str):
-            return self.value.argument.value
-        return None
+    @property
+    def text(self) -> str | None:
+        """The text, with the parameters' defaults in it; a name that only the cloud can resolve stays ``${Name}``."""
+        if not isinstance(self.content, str) or not self.function:
+            return self.content if isinstance(self.content, str) else None
+        known = self.document.parameters
+        return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), self.content).replace("${!", "${")
+
+    def elements(self) -> "list[Node]":
+        """The elements of a list; a missing list has none, any other value is a problem."""
+        if self and not isinstance(self.content, list):
+            self.problem(f"{self.path} should be a list")
+        return self.content if isinstance(self.content, list) else []
+
+    def entries(self) -> "dict[str, Node]":
+        """The entries of a mapping; a missing mapping has none, any other value is a problem."""
+        if self and not isinstance(self.content, dict):
+            self.problem(f"{self.path} should be a mapping of names to values")
+        return self.content if isinstance(self.content, dict) else {}
+
+    def problem(self, message: str) -> None:
+        """Note a mistake at this place; reading goes on."""
+        self.document.problem(self.line, self.column, message)
+
+    def problem_at_key(self, message: str) -> None:
+        """Note a mistake at this entry's key."""
+        (self.key or self).problem(message)
 
 
-def parse(text: str, file: str) -> tuple[Node | None, list[Problem]]:
-    """The document's root, and what is wrong with its YAML. Without a root there is at least one problem."""
+@dataclass(slots=True, eq=False)
+class Document:
+    """One parsed template. Nothing here stops at a mistake, so that one reading finds them all."""
+
+    file: str
+    problems: list[TemplateProblem] = field(default_factory=list)
+    parameters: dict[str, str] = field(default_factory=dict)  # the names that have a default, and the default
+    _references: list[tuple[str, Node]] = field(default_factory=list)
+
+    def problem(self, line: int, column: int, message: str) -> None:
+        """Note a mistake."""
+        self.problems.append(TemplateProblem(self.file, line, column, message))
+
+    def check_references(self, root: Node) -> None:
+        """Each name in ``Ref``, ``GetAtt`` or ``Sub`` must be a resource or a parameter."""
+        known = [*root["Resources"].entries(), *root["Parameters"].entries()]
+        for name, node in self._references:
+            if name not in known and name not in _PSEUDO_PARAMETERS:
+                node.problem(f"{name!r} is neither a resource nor a parameter{did_you_mean(name, known)}")
+
+    def convert(self, node: yaml.Node, path: str = "", key: Node | None = None) -> Node:
+        """The tree below *node*."""
+        function = node.tag.removeprefix("!") if node.tag.startswith("!") else None
+        content: Any = None
+        if isinstance(node, yaml.ScalarNode):
+            content = _scalar(node)
+        elif isinstance(node, yaml.SequenceNode):
+            content = [self.convert(child, f"{path}[{index}]") for index, child in enumerate(node.value)]
+        else:
+            content = self._entries(node, path)
+            name, *others = content or ("",)
+            if not others and (name == "Ref" or name.startswith("Fn::")):  # a call that is written out
+                function, content = name.removeprefix("Fn::"), content[name].content
+        line, column = _place(node.start_mark)
+        if not function:
+            return Node(self, path, line, column, content, key)
+        call = Node(self, path, line, column, _unresolved(function, content), key, function)
+        if function in ("Ref", "GetAtt", "Sub"):
+            names = (found[1].partition(".")[0] for found in _PLACEHOLDER.finditer(str(call.content)))
+            self._references += [(name, call) for name in names if name != function]
+        return call
+
+    def _entries(self, node: yaml.Node, path: str) -> dict[str, Node]:
+        entries: dict[str, Node] = {}
+        for key_node, value_node in node.value:
+            name = str(key_node.value)
+            key = Node(self, path, *_place(key_node.start_mark), name)
+            if name in entries:
+                first = entries[name].key or entries[name]
+                key.problem(f"{name!r} stands twice here, first in line {first.line}")
+            entries[name] = self.convert(value_node, f"{path}.{name}" if path else name, key)
+        return entries
+
+
+def parse(text: str, file: str) -> Node:
+    """The root of the document.
+
+    Raises:
+        TemplateInvalid: the text is no YAML that CloudFormation reads.
+    """
+    document = Document(file)
+    root = None
     try:
         root = yaml.compose(text, Loader=_Loader)
+        for event in yaml.parse(text, _Loader) if "*" in text else ():
+            if isinstance(event, yaml.AliasEvent):  # an alias can also make the document endless
+                document.problem(*_place(event.start_mark), "CloudFormation refuses YAML aliases; write the value out")
+        if root is None:
+            document.problem(1, 1, "the file is empty")
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         what = ", ".join(part for part in (error.context, error.problem) if part)
-        return None, [Problem(file, line, column, f"this is not YAML: {what}")]
+        document.problem(*_place(error.problem_mark or error.context_mark), f"this is not YAML: {what}")
     except yaml.reader.ReaderError as error:
-        line, column = _place(text, error.position)
-        return None, [Problem(file, line, column, f"this is not YAML: {error.reason}")]
-    if root is None:
-        return None, [Problem(file, 1, 1, "the file is empty")]
-    events = yaml.parse(text, _Loader) if "*" in text else ()
-    aliases = [event.start_mark for event in events if isinstance(event, yaml.AliasEvent) and event.start_mark]
-    if aliases:  # they could also make the document endless
-        message = "CloudFormation refuses YAML aliases; write the value out"
-        return None, [Problem(file, mark.line + 1, mark.column + 1, message) for mark in aliases]
-    problems: list[Problem] = []
-    return _convert(root, file, problems), problems
+        before = text[: error.position]
+        column = error.position - (before.rfind("\n") + 1) + 1
+        document.problem(before.count("\n") + 1, column, f"this is not YAML: {error.reason}")
+    if document.problems or root is None:
+        raise TemplateInvalid(document.problems)
+    node = document.convert(root)
+    defaults = {name: parameter["Default"].text for name, parameter in node["Parameters"].entries().items()}
+    document.parameters |= {name: default for name, default in defaults.items() if default is not None}
+    return node
 
 
-def text_of(node: Node, parameters: Mapping[str, str]) -> str | None:
-    """The text that *node* stands for, as far as it is known before deployment; None if it is no text at all.
-
-    Parameters give their default (*parameters*). Whatever only the cloud knows stays as ``${Name}``.
-    """
-    if isinstance(node.value, Call):
-        return _called(node.value, parameters)
-    if isinstance(node.value, bool):
-        return str(node.value).lower()
-    return str(node.value) if isinstance(node.value, str | int) else None
-
-
-def references(node: Node) -> Iterator[tuple[str, Node]]:
-    """Every name that ``Ref``, ``GetAtt`` or ``Sub`` mention below *node*, each with the place to point at."""
-    if isinstance(node.value, Call):
-        yield from _mentioned(node.value)
-        yield from references(node.value.argument)
-    children = node.value.values() if isinstance(node.value, dict) else node
-    for child in children:
-        yield from references(child)
-
-
-def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
+def did_you_mean(name: str | None, known: Iterable[str | None]) -> str:
     """The end of a sentence about an unknown *name*."""
-    near = get_close_matches(name, list(known), n=1)
+    near = get_close_matches(str(name), names := sorted(map(str, known)), n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f"; known: {', '.join(sorted(known))}" if known else ""
+    return f"; known: {', '.join(names)}" if names else ""
 
 
-def _called(call: Call, parameters: Mapping[str, str]) -> str | None:
-    argument = call.argument.value
-    if call.function == "Ref" and isinstance(argument, str):
-        return parameters.get(argument, f"${{{argument}}}")
-    if call.function == "GetAtt":
-        parts = argument.split(".") if isinstance(argument, str) else [str(part.value) for part in call.argument]
-        return f"${{{'.'.join(parts)}}}"
-    if call.function == "Sub":
-        template, own = _sub(call)
-        if template is None:
-            return None
-        known = {**parameters, **{name: text_of(node, parameters) or "" for name, node in own.items()}}
-        filled = _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), template)
-        return filled.replace("${!", "${")
-    return f"${{{call.function}}}"
+def _unresolved(function: str, argument: Any) -> str:
+    """The text that a call stands for, with ``${Name}`` for each value that comes from elsewhere."""
+    if function == "GetAtt" and isinstance(argument, list):
+        argument = ".".join(str(part.text) for part in argument) or None
+    if function == "Sub" and isinstance(argument, str):
+        return argument
+    is_name = function in ("Ref", "GetAtt") and isinstance(argument, str)
+    return f"${{{argument if is_name else function}}}"
 
 
-def _sub(call: Call) -> tuple[str | None, dict[str, Node]]:
-    """A ``Sub``'s template and the variables that it brings along."""
-    argument = call.argument.value
-    if isinstance(argument, str):
-        return argument, {}
-    parts = list(call.argument)
-    if len(parts) == 2 and isinstance(parts[0].value, str):
-        return parts[0].value, dict(parts[1].items())
-    return None, {}
+def _scalar(node: yaml.ScalarNode) -> str | None:
+    """As written: CloudFormation takes numbers, dates and fractions so. Booleans become ``true`` and ``false``."""
+    if node.tag == "tag:yaml.org,2002:null":
+        return None
+    text = str(node.value)
+    if node.tag == "tag:yaml.org,2002:bool":
+        return str(yaml.SafeLoader.bool_values[text.lower()]).lower()
+    return text
 
 
-def _mentioned(call: Call) -> Iterator[tuple[str, Node]]:
-    argument = call.argument
-    if call.function == "Ref" and isinstance(argument.value, str):
-        yield argument.value, argument
-    elif call.function == "GetAtt" and isinstance(argument.value, str):
-        yield argument.value.partition(".")[0], argument
-    elif call.function == "GetAtt":
-        yield from ((str(part.value), part) for part in list(argument)[:1])
-    elif call.function == "Sub":
-        template, own = _sub(call)
-        names = (found[1].partition(".")[0] for found in _PLACEHOLDER.finditer(template or ""))
-        yield from ((name, argument) for name in names if name not in own)
-
-
-def _convert(node: yaml.Node, file: str, problems: list[Problem]) -> Node:
-    line, column = node.start_mark.line + 1, node.start_mark.column + 1
-    if node.tag.startswith("!"):
-        plain = Node(_value(node, file, problems), line, column)
-        return Node(Call(node.tag.removeprefix("!"), plain), line, column)
-    if not isinstance(node, yaml.MappingNode):
-        return Node(_value(node, file, problems), line, column)
-    keys: dict[str, Node] = {}
-    value: dict[str, Node] = {}
-    for key_node, value_node in node.value:
-        key = str(key_node.value)
-        place = Node(key, key_node.start_mark.line + 1, key_node.start_mark.column + 1)
-        if key in keys:
-            message = f"{key!r} stands twice here, first in line {keys[key].line}"
-            problems.append(Problem(file, place.line, place.column, message))
-        keys[key] = place
-        value[key] = _convert(value_node, file, problems)
-    if len(value) == 1:
-        ((function, argument),) = value.items()
-        if function == "Ref" or function.startswith("Fn::"):
-            return Node(Call(function.removeprefix("Fn::"), argument), line, column)
-    return Node(value, line, column, keys)
-
-
-def _value(node: yaml.Node, file: str, problems: list[Problem]) -> Any:
-    if isinstance(node, yaml.ScalarNode):
-        plain = _PLAIN.get(node.tag)
-        # Dates and fractions stay as written, as CloudFormation takes them.
-        return plain(yaml.SafeLoader(""), node) if plain else node.value
-    if isinstance(node, yaml.SequenceNode):
-        return [_convert(child, file, problems) for child in node.value]
-    return _convert(yaml.MappingNode("tag:yaml.org,2002:map", node.value, node.start_mark), file, problems).value
-
-
-def _place(text: str, position: int) -> tuple[int, int]:
-    before = text[:position]
-    return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
+def _place(mark: Any) -> tuple[int, int]:
+    return (mark.line + 1, mark.column + 1) if mark else (1, 1)

@@ -1,7 +1,8 @@
 """template.yaml as the runner, the ticker and the emulator understand it.
 
-Everything that is wrong is found in one reading, each with its line and column. What CloudFormation itself would find
-is cfn-lint's; here stand the facts that span resources, and those that keep one database on one host:
+One reading finds every mistake, each with its line and column. cfn-lint, a development dependency, finds what
+CloudFormation would refuse. The checks here are about facts that span resources, and facts that keep one database on
+one host:
 
 * a function is a container whose Command is ``[python, -m, infra.runner, NAME, --port, PORT, --timeout, LIMIT]``;
 * a tick is an argument ``NAME=EVERY@PORT`` of the container that runs ``infra.ticker``;
@@ -10,31 +11,10 @@ is cfn-lint's; here stand the facts that span resources, and those that keep one
 
 from pathlib import Path
 
-from infra.template.cloudformation import Problem, did_you_mean, parse
-from infra.template.containers import Task
-from infra.template.reading import Reading
-from infra.template.routes import Routes
-from infra.template.specs import Deployment, EmulatorSpec, FunctionSpec, RouteSpec, TickSpec
-from shared.core.errors import ConfigInvalid
-
-__all__ = [
-    "Deployment",
-    "EmulatorSpec",
-    "FunctionSpec",
-    "Problem",
-    "RouteSpec",
-    "TemplateInvalid",
-    "TickSpec",
-    "load",
-]
-
-
-class TemplateInvalid(ConfigInvalid):
-    """The template can't be used; ``problems`` holds all that is wrong with it, by line."""
-
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = problems
+from infra.template.cloudformation import Node, TemplateInvalid, TemplateProblem, did_you_mean, parse
+from infra.template.containers import read_containers, ticks
+from infra.template.routes import check_one_task, functions_by_target_group, routes
+from infra.template.specs import Deployment
 
 
 def load(path: Path, *, root: Path | None = None) -> Deployment:
@@ -54,60 +34,73 @@ def load(path: Path, *, root: Path | None = None) -> Deployment:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        raise TemplateInvalid((Problem(file, line, column, "this is not UTF-8 text"),)) from None
-    document, problems = parse(text, file)
-    if document is None:
-        raise TemplateInvalid(tuple(problems))
-    deployment = _read(Reading(document, file, problems), root)
-    if problems:
-        raise TemplateInvalid(tuple(sorted(set(problems), key=lambda problem: (problem.line, problem.column))))
+        raise TemplateInvalid([TemplateProblem(file, line, column, "this is not UTF-8 text")]) from None
+    template = parse(text, file)
+    deployment = _read(template, root)
+    if template.document.problems:
+        raise TemplateInvalid(template.document.problems)
     return deployment
 
 
-def _read(reading: Reading, root: Path | None) -> Deployment:
+def _read(template: Node, root: Path | None) -> Deployment:
     """Only good if it noted no problem."""
-    reading.check_references()
-    _check_kinds(reading)
-    emulator = _emulator(reading)
-    resource = reading.only("AWS::ECS::TaskDefinition")
-    service = reading.only("AWS::ECS::Service")
-    task = Task(reading, resource, root) if resource else None
-    reader = Routes(reading, task.containers if task else {})
-    served = reader.served(service) if service else {}
+    template.document.check_references(template)
+    resources = _resources(template)
+    task = _only("AWS::ECS::TaskDefinition", resources, template)
+    service = _only("AWS::ECS::Service", resources, template)
+    containers = read_containers(task, root) if task else {}
+    served = {}
+    if service:
+        check_one_task(service)
+        served = functions_by_target_group(service, containers, resources)
     return Deployment(
-        functions=task.functions() if task else (),
-        ticks=tuple(task.ticks()) if task else (),
-        routes=tuple(sorted(reader.routes(served), key=lambda route: route.priority)),
-        emulator=emulator,
+        functions=tuple(container.spec for container in containers.values() if container.spec),
+        ticks=tuple(ticks(containers)),
+        routes=tuple(sorted(routes(resources, served), key=lambda route: route.priority)),
+        emulator_environment=_emulator_environment(template["Metadata"]["Emulator"]),
     )
 
 
-def _check_kinds(reading: Reading) -> None:
-    for resource in reading.resources.values():
-        if resource.kind.startswith(("AWS::Lambda::", "AWS::Serverless::")):
-            reading.problem(
-                resource.place,
-                f"{resource.name} is {resource.kind}: each Lambda environment is a host of its own, and SQLite in "
-                f"WAL mode needs one; make it a container of the task",
+def _resources(template: Node) -> dict[str, Node]:
+    if not template["Resources"]:
+        template.problem("there is no section Resources")
+    found = {}
+    for name, resource in template["Resources"].entries().items():
+        kind = resource["Type"].text
+        if kind is None:
+            resource.problem_at_key(f"{name} has no Type")
+            continue
+        found[name] = resource
+        if kind.startswith(("AWS::Lambda::", "AWS::Serverless::")):
+            resource.problem_at_key(
+                f"{name} is {kind}: each Lambda environment is a host of its own, and SQLite in WAL mode needs one; "
+                f"make it a container of the task"
             )
+    return found
 
 
-def _emulator(reading: Reading) -> EmulatorSpec:
-    metadata = reading.document["Metadata"]
-    node = metadata["Emulator"] if metadata else None
-    known = ("StateDir", "Environment")
-    for key in reading.mapping(node, "Metadata.Emulator"):
-        if node and key not in known:
-            reading.problem(node.keys[key], f"unknown setting {key!r} in Metadata.Emulator{did_you_mean(key, known)}")
-    state_dir = node["StateDir"] if node else None
-    if state_dir and not (isinstance(state_dir.value, str) and state_dir.value):
-        reading.problem(state_dir, "Metadata.Emulator.StateDir should be the name of a folder")
-    environment: dict[str, str] = {}
-    what = "Metadata.Emulator.Environment"
-    for name, value in reading.mapping(node["Environment"] if node else None, what).items():
-        text = reading.text(value)
-        if text is None:
-            reading.problem(value, f"{what}.{name} should be text")
+def _only(kind: str, resources: dict[str, Node], template: Node) -> Node | None:
+    """The one resource of this *kind*; none or several is a problem."""
+    found = [resource for resource in resources.values() if resource["Type"].text == kind]
+    if not found:
+        template["Resources"].problem(f"there is no {kind}")
+        return None
+    first, *others = found
+    for other in others:
+        line = (first.key or first).line
+        other.problem_at_key(f"{other.name} is a second {kind} after {first.name} (line {line}): one host has one task")
+    return first
+
+
+def _emulator_environment(emulator: Node) -> dict[str, str]:
+    known = ("Environment",)
+    for name, node in emulator.entries().items():
+        if name not in known:
+            node.problem_at_key(f"unknown setting {name!r} in {emulator.path}{did_you_mean(name, known)}")
+    environment = {}
+    for name, node in emulator["Environment"].entries().items():
+        if node.text is None:
+            node.problem(f"{node.path} should be text")
         else:
-            environment[name] = text
-    return EmulatorSpec(str(state_dir.value) if state_dir else EmulatorSpec().state_dir, environment)
+            environment[name] = node.text
+    return environment

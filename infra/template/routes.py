@@ -1,147 +1,132 @@
-"""The service and the ways in: which requests from outside reach which function."""
+"""The service and its listener rules: which requests from outside reach which function."""
 
 from collections.abc import Iterator
+from functools import reduce
 
 from infra.template.cloudformation import Node, did_you_mean
 from infra.template.containers import Container
-from infra.template.reading import Reading, Resource
-from infra.template.specs import FunctionSpec, RouteSpec
+from infra.template.specs import RouteSpec
+
+_ONE_TASK = {  # below the service's Properties: the value, and why
+    "DesiredCount": ("1", "SQLite in WAL mode works on one host only"),
+    "DeploymentConfiguration.MaximumPercent": (
+        "100",
+        "two tasks must not run at once, not even while deploying",
+    ),
+    "DeploymentConfiguration.MinimumHealthyPercent": ("0", "the old task must stop before the new one starts"),
+    "AvailabilityZoneRebalancing": ("DISABLED", "rebalancing starts a second task first"),
+}
+_CONDITIONS = {"path-pattern": "PathPatternConfig", "http-request-method": "HttpRequestMethodConfig"}
 
 
-class Routes:
-    """Reads the Service and the ListenerRules, given the task's *containers*."""
-
-    def __init__(self, reading: Reading, containers: dict[str, Container]) -> None:
-        self._reading = reading
-        self._containers = containers
-
-    def served(self, service: Resource) -> dict[str, str]:
-        """Which function is behind each target group, after checking that there can only be one task."""
-        properties = service.properties
-        deployment = properties["DeploymentConfiguration"]
-        wanted: tuple[tuple[Node | None, str, object, str], ...] = (
-            (properties, "DesiredCount", 1, "SQLite in WAL mode works on one host only"),
-            (deployment, "MaximumPercent", 100, "two tasks must not run at once, not even while deploying"),
-            (deployment, "MinimumHealthyPercent", 0, "the old task must stop before the new one starts"),
-            (properties, "AvailabilityZoneRebalancing", "DISABLED", "rebalancing starts a second task first"),
-        )
-        for parent, key, value, reason in wanted:
-            node = parent[key] if parent else None
-            if node is None:
-                self._reading.problem(
-                    service.place, f"{service.name} has no {key}: it should be {value}, because {reason}"
-                )
-            elif self._reading.text(node) != str(value):
-                self._reading.problem(
-                    node, f"{key} is {self._reading.text(node)}: it should be {value}, because {reason}"
-                )
-        served: dict[str, str] = {}
-        for entry in self._reading.list(properties["LoadBalancers"], f"{service.name}.LoadBalancers"):
-            self._balanced(service, entry, served)
-        return served
-
-    def routes(self, served: dict[str, str]) -> Iterator[RouteSpec]:
-        """Every rule's patterns, in the order of the file, given what is *served*."""
-        taken: dict[int, int] = {}
-        for rule in self._reading.resources.values():
-            if rule.kind != "AWS::ElasticLoadBalancingV2::ListenerRule":
-                continue
-            priority = self._priority(rule, taken)
-            patterns, methods = self._conditions(rule)
-            if not patterns:
-                self._reading.problem(rule.place, f"{rule.name} has no path-pattern condition")
-            function = self._forwarded(rule, served)
-            if function:
-                for pattern in patterns:
-                    yield RouteSpec(pattern, methods, function, priority, rule.place.line)
-
-    def _balanced(self, service: Resource, entry: Node, served: dict[str, str]) -> None:
-        node = entry["ContainerName"]
-        name = self._reading.text(node)
-        container = self._containers.get(name or "")
+def functions_by_target_group(
+    service: Node, containers: dict[str, Container], resources: dict[str, Node]
+) -> dict[str, str]:
+    """The function behind each target group; ``""`` where a problem is noted already."""
+    found: dict[str, str] = {}
+    for entry in service["Properties"]["LoadBalancers"].elements():
+        name = entry["ContainerName"]
+        container = containers.get(name.text or "")
         if container is None:
-            near = did_you_mean(str(name), self._containers)
-            self._reading.problem(node or entry, f"unknown container {name!r} in {service.name}.LoadBalancers{near}")
-        elif container.is_unclear:
-            pass
-        elif container.spec is None:
-            self._reading.problem(node or entry, f"container {name!r} in {service.name}.LoadBalancers runs no function")
-        else:
-            self._check_reachable(container, container.spec, entry)
-        group = self._group(entry["TargetGroupArn"], entry)
-        if group and container and container.spec:
-            served[group] = container.spec.name
-        elif group:
-            served.setdefault(group, "")  # the problem is noted; its routes are not one more
+            near = did_you_mean(name.text, containers)
+            name.problem(f"unknown container {name.text!r} in {service.name}.LoadBalancers{near}")
+        elif container.spec:
+            _check_reachable(container, container.spec.port, entry)
+        elif not container.is_unclear:
+            name.problem(f"container {name.text!r} in {service.name}.LoadBalancers runs no function")
+        if group := _target_group(entry["TargetGroupArn"], resources):
+            found[group] = container.spec.name if container and container.spec else found.get(group, "")
+    return found
 
-    def _check_reachable(self, container: Container, spec: FunctionSpec, entry: Node) -> None:
-        port = entry["ContainerPort"]
-        if spec.port and (port is None or self._reading.text(port) != str(spec.port)):
-            shown = self._reading.text(port)
-            self._reading.problem(port or entry, f"ContainerPort {shown} of {spec.name}: it listens on {spec.port}")
-        if container.host in ("127.0.0.1", "localhost", "::1"):
-            self._reading.problem(
-                container.node["Command"] or container.place,
-                f"{spec.name} is behind the load balancer (line {entry.line}) but listens on {container.host} only: "
-                f"add --host, 0.0.0.0",
-            )
 
-    def _group(self, node: Node | None, entry: Node) -> str | None:
-        """The target group that a TargetGroupArn names."""
-        name = node.reference() if node else None
-        if node is None or name is None:
-            self._reading.problem(node or entry, "TargetGroupArn should be a !Ref to a target group of this template")
-            return None
-        resource = self._reading.resources.get(name)
-        if resource and not resource.kind.endswith("::TargetGroup"):
-            self._reading.problem(node, f"{name} is {resource.kind}, not a target group")
-            return None
-        return name if resource else None  # an unknown name is noted with the other references
+def routes(resources: dict[str, Node], served: dict[str, str]) -> Iterator[RouteSpec]:
+    """The routes of each listener rule, in the order of the file; *served*: the function behind each target group."""
+    rule_lines: dict[int, int] = {}  # by priority
+    for rule in resources.values():
+        if rule["Type"].text != "AWS::ElasticLoadBalancingV2::ListenerRule":
+            continue
+        priority = _priority(rule, rule_lines)
+        conditions = _conditions(rule)
+        if not conditions["path-pattern"]:
+            rule.problem_at_key(f"{rule.name} has no path-pattern condition")
+        function = _forward(rule, resources, served)
+        for pattern in conditions["path-pattern"] if function else ():
+            methods = tuple(conditions["http-request-method"])
+            yield RouteSpec(pattern, methods, function, priority, (rule.key or rule).line)
 
-    def _priority(self, rule: Resource, taken: dict[int, int]) -> int:
-        node = rule.properties["Priority"]
-        text = self._reading.text(node)
-        if node is None or text is None or not text.isdecimal():
-            self._reading.problem(node or rule.place, f"{rule.name} should have a Priority, a whole number")
-            return 0
-        priority = int(text)
-        if priority in taken:
-            self._reading.problem(
-                node, f"priority {priority} of {rule.name} is taken by the rule in line {taken[priority]}"
-            )
-        taken.setdefault(priority, rule.place.line)
-        return priority
 
-    def _conditions(self, rule: Resource) -> tuple[list[str], tuple[str, ...]]:
-        found: dict[str, list[str]] = {"path-pattern": [], "http-request-method": []}
-        configs = {"path-pattern": "PathPatternConfig", "http-request-method": "HttpRequestMethodConfig"}
-        for condition in self._reading.list(rule.properties["Conditions"], f"{rule.name}.Conditions"):
-            node = condition["Field"]
-            kind = self._reading.text(node)
-            if kind not in configs:
-                near = did_you_mean(str(kind), configs)
-                self._reading.problem(node or condition, f"the emulator can't route by {kind!r} ({rule.name}){near}")
-                continue
-            config = condition[configs[kind]]
-            values = (config["Values"] if config else None) or condition["Values"]
-            if values is None:
-                self._reading.problem(condition, f"this condition of {rule.name} has no {configs[kind]}.Values")
-            for value in self._reading.list(values, f"Values of {rule.name}"):
-                found[kind].append(self._reading.text(value) or "")
-        return found["path-pattern"], tuple(found["http-request-method"])
+def check_one_task(service: Node) -> None:
+    """There must never be two tasks at once."""
+    for path, (value, reason) in _ONE_TASK.items():
+        node = reduce(Node.__getitem__, path.split("."), service["Properties"])
+        if not node:
+            service.problem_at_key(f"{service.name} has no {node.name}: it should be {value}, because {reason}")
+        elif node.text != value:
+            node.problem(f"{node.name} is {node.text}: it should be {value}, because {reason}")
 
-    def _forwarded(self, rule: Resource, served: dict[str, str]) -> str | None:
-        """The function that a rule's requests go to."""
-        actions = self._reading.list(rule.properties["Actions"], f"{rule.name}.Actions")
-        forwards = [action for action in actions if action["TargetGroupArn"]]
-        if len(forwards) != 1:
-            self._reading.problem(rule.place, f"{rule.name} should have one action that forwards to a TargetGroupArn")
-            return None
-        node = forwards[0]["TargetGroupArn"]
-        group = self._group(node, forwards[0])
-        if node and group and group not in served:
-            self._reading.problem(
-                node,
-                f"{rule.name} forwards to {group}, which no container serves: add it to the Service's LoadBalancers",
-            )
-        return served.get(group or "")
+
+def _check_reachable(container: Container, listens_on: int, entry: Node) -> None:
+    port = entry["ContainerPort"]
+    if listens_on and port.text != str(listens_on):
+        port.problem(f"ContainerPort {port.text} of {container.name}: it listens on {listens_on}")
+    if container.host in ("127.0.0.1", "localhost", "::1"):
+        container.node["Command"].problem(
+            f"{container.name} is behind the load balancer (line {entry.line}) but listens on {container.host} only: "
+            f"add --host, 0.0.0.0"
+        )
+
+
+def _target_group(node: Node, resources: dict[str, Node]) -> str | None:
+    """The target group that a TargetGroupArn names; an unknown name is noted with the other references."""
+    name = str(node.content)[2:-1] if node.function == "Ref" else None
+    if name is None:
+        node.problem("TargetGroupArn should be a !Ref to a target group of this template")
+    elif name in resources:
+        kind = str(resources[name]["Type"].text)
+        if kind.endswith("::TargetGroup"):
+            return name
+        node.problem(f"{name} is {kind}, not a target group")
+    return None
+
+
+def _priority(rule: Node, rule_lines: dict[int, int]) -> int:
+    node = rule["Properties"]["Priority"]
+    if not (node.text or "").isdecimal():
+        (node or rule.key or rule).problem(f"{rule.name} should have a Priority, a whole number")
+        return 0
+    priority, line = int(node.text or 0), (rule.key or rule).line
+    first = rule_lines.setdefault(priority, line)
+    if first != line:
+        node.problem(f"priority {priority} of {rule.name} is taken by the rule in line {first}")
+    return priority
+
+
+def _conditions(rule: Node) -> dict[str, list[str]]:
+    """The values of each kind of condition."""
+    found: dict[str, list[str]] = {kind: [] for kind in _CONDITIONS}
+    for condition in rule["Properties"]["Conditions"].elements():
+        kind = condition["Field"].text
+        if kind not in found:
+            near = did_you_mean(kind, found)
+            condition["Field"].problem(f"the emulator can't route by {kind!r} ({rule.name}){near}")
+            continue
+        values = condition[_CONDITIONS[kind]]["Values"] or condition["Values"]
+        if not values:
+            condition.problem(f"this condition of {rule.name} has no {_CONDITIONS[kind]}.Values")
+        found[kind] += [value.text or "" for value in values.elements()]
+    return found
+
+
+def _forward(rule: Node, resources: dict[str, Node], served: dict[str, str]) -> str:
+    """The function that a rule's requests go to; ``""`` if there is a problem."""
+    actions = rule["Properties"]["Actions"].elements()
+    groups = [action["TargetGroupArn"] for action in actions if action["TargetGroupArn"]]
+    if len(groups) != 1:
+        rule.problem_at_key(f"{rule.name} should have one action that forwards to a TargetGroupArn")
+        return ""
+    name = _target_group(groups[0], resources)
+    if name and name not in served:
+        groups[0].problem(
+            f"{rule.name} forwards to {name}, which no container serves: add it to the Service's LoadBalancers"
+        )
+    return served.get(name or "", "")

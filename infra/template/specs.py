@@ -1,25 +1,28 @@
-"""What template.yaml says, once it is known to be right."""
+"""The contents of template.yaml, once they are known to be right."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSpec:
-    """One function: the file it stands in, the port it listens on, how long a request may take, what it is told.
+    """One function: its file, its port, the time limit of a request and its environment.
 
     Attributes:
-        environment: what only the cloud knows stays as ``${Name}``.
+        environment: a value that only the cloud can resolve stays ``${Name}``.
         secrets: the names of variables that hold secrets.
     """
 
     name: str
-    source: str
-    target: str
     port: int
     timeout_ms: int
     environment: dict[str, str]
     secrets: tuple[str, ...]
     line: int
+
+    @property
+    def source(self) -> str:
+        """Its file, from the project's folder."""
+        return f"functions/{self.name}.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +47,14 @@ class RouteSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class EmulatorSpec:
-    """What holds only on a developer's machine."""
-
-    state_dir: str = ".emulator"
-    environment: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Deployment:
-    """All that template.yaml says, in the order of the file; routes by priority."""
+    """All that template.yaml says, in the order of the file; routes by priority.
+
+    Attributes:
+        emulator_environment: settings that hold only on a developer's machine.
+    """
 
     functions: tuple[FunctionSpec, ...]
     ticks: tuple[TickSpec, ...]
     routes: tuple[RouteSpec, ...]
-    emulator: EmulatorSpec
+    emulator_environment: dict[str, str]

@@ -16,6 +16,7 @@ from emulator.base.console import Console
 from emulator.processes.fork_client import Forks
 from emulator.system.functions import Fleet, Function
 from infra.processes import is_alive
+from infra.template.specs import FunctionSpec
 from tests.emulator.harness import ROOT
 
 pytestmark = pytest.mark.e2e
@@ -48,14 +49,8 @@ async def NAME(request):
 NAMES = ("first", "second")
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
-    name: str
-    timeout_ms: int = 10_000
-
-    @property
-    def source(self) -> str:
-        return f"functions/{self.name}.py"
+def _spec(name: str) -> FunctionSpec:
+    return FunctionSpec(name, port=0, timeout_ms=10_000, environment={}, secrets=(), line=1)
 
 
 @dataclass
@@ -108,7 +103,9 @@ def play(folder: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
             fleet = Fleet(forks, Console("json", told))
             for name in NAMES:
                 (folder / "functions" / f"{name}.py").write_text(FUNCTION.replace("NAME", name))
-                fleet.add(Function(Spec(name), socket.create_server(("127.0.0.1", 0)), own))
+                fleet.add(
+                    Function(FunctionSpec(name, 0, 10_000, {}, (), 1), socket.create_server(("127.0.0.1", 0)), own)
+                )
             await scenario(Scene(fleet, folder, told))
         finally:
             await forks.stop()

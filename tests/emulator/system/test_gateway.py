@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -13,23 +12,18 @@ import pytest
 from aiohttp import web
 
 from emulator.system.gateway import Gateway, Router, Upstream
+from infra.template.specs import RouteSpec
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A route as the template's loader gives it."""
-
-    path_pattern: str
-    function: str
-    methods: tuple[str, ...] = ()
-    priority: int = 1
+def route(pattern: str, function: str, methods: tuple[str, ...] = (), priority: int = 1) -> RouteSpec:
+    return RouteSpec(pattern, methods, function, priority, line=1)
 
 
 RULES = (
-    Rule("/*", "api", priority=100),
-    Rule("/webhooks/*", "ingest", ("GET", "POST"), priority=10),
-    Rule("/exact", "exact", priority=20),
-    Rule("/v?/[x]", "odd", priority=30),
+    route("/*", "api", priority=100),
+    route("/webhooks/*", "ingest", ("GET", "POST"), priority=10),
+    route("/exact", "exact", priority=20),
+    route("/v?/[x]", "odd", priority=30),
 )
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -51,7 +45,7 @@ def test_the_lowest_priority_that_matches_wins(method: str, path: str, function:
 
 
 def test_a_path_that_no_route_serves_finds_nobody() -> None:
-    assert Router([Rule("/api/*", "api")]).find("GET", "/") is None
+    assert Router([route("/api/*", "api")]).find("GET", "/") is None
 
 
 async def _ready_status() -> dict[str, Any]:
@@ -79,7 +73,7 @@ async def behind_gateway(handler: Handler, upstream: Upstream | None = None) -> 
     async with served(app) as function:
         place = upstream or Upstream(int(function.rpartition(":")[2]))
         gateway = Gateway(
-            [Rule("/*", "api")], lambda _: place, ready=lambda: True, status=_ready_status, platforms=lambda: function
+            [route("/*", "api")], lambda _: place, ready=lambda: True, status=_ready_status, platforms=lambda: function
         )
         async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
             yield url, client
@@ -183,7 +177,7 @@ def test_a_connection_that_closed_while_idle_costs_nobody_a_request() -> None:
         server = await asyncio.start_server(one_then_close, "127.0.0.1", 0)
         place = Upstream(server.sockets[0].getsockname()[1])
         gateway = Gateway(
-            [Rule("/*", "api")], lambda _: place, ready=lambda: True, status=_ready_status, platforms=lambda: None
+            [route("/*", "api")], lambda _: place, ready=lambda: True, status=_ready_status, platforms=lambda: None
         )
         async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
             for _ in range(4):
@@ -210,7 +204,7 @@ def test_a_function_that_drops_a_fresh_connection_is_not_asked_twice() -> None:
         server = await asyncio.start_server(drop, "127.0.0.1", 0)
         place = Upstream(server.sockets[0].getsockname()[1])
         gateway = Gateway(
-            [Rule("/*", "api")], lambda _: place, ready=lambda: True, status=_ready_status, platforms=lambda: None
+            [route("/*", "api")], lambda _: place, ready=lambda: True, status=_ready_status, platforms=lambda: None
         )
         async with (
             served(gateway.application()) as url,

@@ -23,10 +23,10 @@ PATIENCE_S = 60.0
 
 def command(container):
     """The Command of a container of template.yaml, with the paths of its binary."""
-    document, _ = parse((ROOT / "template.yaml").read_text(), "template.yaml")
-    containers = document["Resources"]["Task"]["Properties"]["ContainerDefinitions"]
-    (node,) = [item for item in containers if item["Name"].value == container]
-    return [str(word.value) for word in node["Command"]]
+    template = parse((ROOT / "template.yaml").read_text(), "template.yaml")
+    containers = template["Resources"]["Task"]["Properties"]["ContainerDefinitions"].elements()
+    (node,) = [item for item in containers if item["Name"].text == container]
+    return [word.text for word in node["Command"].elements()]
 
 
 def binary():
@@ -153,10 +153,10 @@ def test_a_database_that_comes_later_is_picked_up(environment, db, tmp_path):
 
 def test_every_variable_of_the_configuration_is_given_by_the_template():
     used = set(re.findall(r"^[^#\n]*\$\{(\w+)\}", (ROOT / "infra" / "litestream.yml").read_text(), re.MULTILINE))
-    document, _ = parse((ROOT / "template.yaml").read_text(), "template.yaml")
-    for container in document["Resources"]["Task"]["Properties"]["ContainerDefinitions"]:
-        given = {entry["Name"].value for entry in container["Environment"] or ()}
-        if container["Name"].value == "litestream":
+    template = parse((ROOT / "template.yaml").read_text(), "template.yaml")
+    for container in template["Resources"]["Task"]["Properties"]["ContainerDefinitions"].elements():
+        given = {entry["Name"].text for entry in container["Environment"].elements()}
+        if container["Name"].text == "litestream":
             assert used - given == {"POSTROOM_LITESTREAM_ADDR"}, "optional, and off where it is not given"
-        if container["Name"].value == "restore":
+        if container["Name"].text == "restore":
             assert {"POSTROOM_DB", "POSTROOM_REPLICA_URL"} <= given

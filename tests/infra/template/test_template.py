@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from cfnlint.api import ManualArgs, lint
 
-from infra.template.deployment import TemplateInvalid, load
-from infra.template.specs import EmulatorSpec, FunctionSpec, RouteSpec, TickSpec
+from infra.template.cloudformation import TemplateInvalid
+from infra.template.deployment import load
+from infra.template.specs import FunctionSpec, RouteSpec, TickSpec
 
 ROOT = Path(__file__).parents[3]
 TEMPLATE = ROOT / "template.yaml"
@@ -59,9 +60,7 @@ def test_the_template_says_exactly_this():
     deployment = load(TEMPLATE, root=ROOT)
 
     def function(name, port, timeout_ms, environment, secrets):
-        return FunctionSpec(
-            name, f"functions/{name}.py", name, port, timeout_ms, environment, secrets, line_of(f"- Name: {name}\n")[0]
-        )
+        return FunctionSpec(name, port, timeout_ms, environment, secrets, line_of(f"- Name: {name}\n")[0])
 
     assert deployment.functions == (
         function("ingest", 9001, 10_000, WEBHOOKS, CHANNELS),
@@ -83,7 +82,7 @@ def test_the_template_says_exactly_this():
         RouteSpec("/api/*", (), "api", 20, api),
         RouteSpec("/", (), "api", 20, api),
     )
-    assert deployment.emulator == EmulatorSpec(".emulator", {"POSTROOM_NEW_CHATS": "wire"})
+    assert deployment.emulator_environment == {"POSTROOM_NEW_CHATS": "wire"}
 
 
 def test_cfn_lint_has_nothing_to_say():
@@ -254,21 +253,15 @@ MISTAKES = [
         id="two rules of one priority",
     ),
     pytest.param(
-        ("    StateDir: .emulator", "    StateDir: [.emulator]"),
-        "[.emulator]",
-        "Metadata.Emulator.StateDir should be the name of a folder",
-        id="state folder of the wrong type",
-    ),
-    pytest.param(
         ("      POSTROOM_NEW_CHATS: wire", "      - POSTROOM_NEW_CHATS"),
         "- POSTROOM_NEW_CHATS",
         "Metadata.Emulator.Environment should be a mapping of names to values",
         id="environment of the wrong type",
     ),
     pytest.param(
-        ("    StateDir: .emulator", "    StatDir: .emulator"),
-        "StatDir",
-        "unknown setting 'StatDir' in Metadata.Emulator; did you mean 'StateDir'?",
+        ("    Environment:\n      POSTROOM_NEW_CHATS", "    Enviroment:\n      POSTROOM_NEW_CHATS"),
+        "Enviroment",
+        "unknown setting 'Enviroment' in Metadata.Emulator; did you mean 'Environment'?",
         id="unknown setting of the emulator",
     ),
     pytest.param(
@@ -338,13 +331,13 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path):
         (BALANCED, BALANCED.replace("ingest", "ingset")),
         ("deliver=1s@9003", "deliver=1@9003"),
         (DISPATCH, DISPATCH.replace("--timeout", "--timout")),
-        ("    StateDir: .emulator", "    StateDir: 7"),
+        ("      POSTROOM_NEW_CHATS: wire", "      POSTROOM_NEW_CHATS: [wire]"),
     )
 
     problems = problems_of(tmp_path, text)
 
     assert [problem.message.split(":")[0].split(";")[0] for problem in problems] == [
-        "Metadata.Emulator.StateDir should be the name of a folder",
+        "Metadata.Emulator.Environment.POSTROOM_NEW_CHATS should be text",
         "container 'dispatch'",
         "the interval of 'deliver=1@9003'",
         "DesiredCount is 2",
