@@ -370,14 +370,14 @@ class Dispatch:
 
 
 def _turn_message(message: Message) -> TurnMessage:
-    reply = message.content.get("reply_to") or {}
+    reply = message.content.get("reply_to")
     return TurnMessage(
         message_id=message.message_id,
         kind=message.kind,
         sender=message.sender,
         text=message.message,
         at_ms=message.created_at,
-        reply_to=reply.get("text"),
+        reply_to=reply.get("text") if reply else None,
         is_context=not message.trigger,
         from_agent=message.from_agent,
     )

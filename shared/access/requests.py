@@ -19,7 +19,8 @@ import apsw
 
 from shared.access import actions, cards, people
 from shared.channels.base import Event
-from shared.core import ids
+from shared.core import content, ids
+from shared.core.content import ResponseContent
 from shared.core.errors import ConfigInvalid, WrongState
 from shared.core.policy import Policy
 from shared.db.access import approvals, held_events, users
@@ -318,14 +319,14 @@ def close_card(
     chat = chats.get(conn, card.chat_id) if card else None
     if card is None or chat is None or card.status == "dead" or chat.status != "active":
         return False
-    content: dict[str, Any] = {"edits": approval.card}
+    carried: ResponseContent = {"edits": approval.card}
     if click is not None:
-        content |= {"click": dict(click), "asked_at": now_ms}
-    _say(conn, chat, cards.decided(approval, outcome), content, now_ms=now_ms)
+        carried |= {"click": click, "asked_at": now_ms}
+    _say(conn, chat, cards.decided(approval, outcome), carried, now_ms=now_ms)
     return True
 
 
-def _say(conn: apsw.Connection, chat: Chat, text: str, content: Mapping[str, Any], *, now_ms: int) -> int:
+def _say(conn: apsw.Connection, chat: Chat, text: str, carried: ResponseContent, *, now_ms: int) -> int:
     """A response of ours to a chat; its row."""
     new = NewResponse(
         message_id=ids.new("proactive"),
@@ -334,6 +335,6 @@ def _say(conn: apsw.Connection, chat: Chat, text: str, content: Mapping[str, Any
         platform_id=chat.platform_id,
         sender="",
         message=text,
-        content=json.dumps(content),
+        content=content.encode(carried),
     )
     return responses.enqueue(conn, new, now_ms=now_ms)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from shared.core.content import QuotedMessage
 from shared.runtime.http_client import Client
 
 Kind = Literal[
@@ -41,7 +42,7 @@ class Event:
         sender_id: who, by the platform's id and never by a name; None where nobody in particular did it.
         attachments: dicts with at least ``kind``; what else depends on it (``file_id url name mime size width ...``).
         is_mention: the bot was addressed: directly, by name, by a command, or by a reply to it.
-        reply_to: ``{message_id, text, sender_id, is_self}`` of the message it answers, or None.
+        reply_to: the message that it replies to, with all keys, or None.
         command: the command's name without a slash, when this is a command to this bot; as the platform gives it.
         context: what the adapter needs later to answer, and what only this platform knows; JSON; secrets only sealed.
         reason: why nothing is done about it, one word or ``word:detail``, never a person's text; else None.
@@ -58,7 +59,7 @@ class Event:
     attachments: tuple[dict[str, Any], ...] = ()
     is_mention: bool = False
     is_group: bool = False
-    reply_to: dict[str, Any] | None = None
+    reply_to: QuotedMessage | None = None
     edited: bool = False
     command: str | None = None
     command_args: str | None = None

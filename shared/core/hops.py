@@ -1,19 +1,17 @@
 """Hops: how many messages from agent to agent led to a message. Agents that wake each other stop at a limit."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from shared.core.content import MessageContent
 from shared.core.errors import WrongState
 
 LIMIT = 12
 
 
-def of(content: Mapping[str, Any]) -> int:
+def of(content: MessageContent) -> int:
     """How many led to the message with this content."""
-    return int(content.get("hops", 0))
+    return content.get("hops", 0)
 
 
-def after(content: Mapping[str, Any] | None) -> int:
+def after(content: MessageContent | None) -> int:
     """How many lead to what is said because of the message with this content; None: nothing led to it.
 
     Raises:

@@ -8,13 +8,14 @@ with its reason, the card says what came of it, the session that asked is told, 
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apsw
 
 from shared.access import actions, people, requests, rules
 from shared.access.rules import Standing
 from shared.channels.base import Event
+from shared.core import content
 from shared.core.errors import NotAllowed, NotFound, PostroomError, WrongState
 from shared.core.policy import Policy
 from shared.db.access import approvals, held_events, users
@@ -194,11 +195,11 @@ def _admit(conn: apsw.Connection, waiting: held_events.Held, agent: str, *, now_
 
 def _of_chat(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
     chat_id, by = decided.chat_id or 0, decided.decided_by or ""
-    if decided.status != "approved":
+    if decided.status != "approved" or decided.choice is None:
         _leave_alone(conn, chat_id, now_ms=now_ms)
         _drop_held(conn, decided, "chat_refused", now_ms=now_ms)
         return _Effect()
-    agent = str(decided.payload["agents"][decided.choice])
+    agent = decided.payload["agents"][decided.choice]
     wiring.connect(conn, chat_id, agent, now_ms=now_ms)
     if decided.user_id is not None:
         people.add_member(conn, decided.user_id, agent, by=by, now_ms=now_ms)
@@ -262,7 +263,6 @@ def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_
     if asked is None or agents.get(conn, asked.agent) is None:
         return 0
     chat = chats.get(conn, asked.chat_id) if asked.chat_id is not None else None
-    facts: dict[str, Any] = {"approval": ended.approval_id, "status": ended.status}
     new = NewMessage(
         id_prefix="internal",
         channel=chat.channel if chat else "internal",
@@ -271,7 +271,7 @@ def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_
         thread_id=asked.thread_id,
         sender="postroom",
         message=f"{ended.title}: {sentence} ({ended.approval_id})",
-        content=json.dumps(facts),
+        content=content.encode({"approval": ended.approval_id, "status": ended.status}),
         agent=asked.agent,
         session_id=sessions.ensure(conn, asked.agent, asked.chat_id, asked.thread_id, now_ms=now_ms),
         kind="system",

@@ -17,12 +17,12 @@ the operator, who is no agent, an answer is a response on the channel ``internal
 a room it is a line of the room.
 """
 
-import json
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import apsw
 
-from shared.core import hops
+from shared.core import content, hops
+from shared.core.content import AskedFor, MessageContent
 from shared.core.errors import NotFound, WrongState
 from shared.db.queue import conversations, events, mailbox, messages, responses, sessions
 from shared.db.queue.mailbox import Letter, Urgent
@@ -78,11 +78,13 @@ def send(
     if recipient == from_agent:
         raise WrongState(f"agent {sender!r} writes to itself")
     cause = None if because is None else mailbox.get(conn, because)
-    content: dict[str, Any] = {"hops": hops.after(cause.message.content if cause else None)}
+    carried: MessageContent = {"hops": hops.after(cause.message.content if cause else None)}
     thread = sender
     if cause is not None:
         behalf = _behalf(cause.message)
-        content |= {"asker": cause.message.session_id} | ({"behalf": behalf} if behalf else {})
+        carried["asker"] = cause.message.session_id
+        if behalf:
+            carried["behalf"] = behalf
         thread = cause.message.message_id
         conversation_id = conversation_id or cause.message.conversation_id
     new = NewMessage(
@@ -92,7 +94,7 @@ def send(
         thread_id=thread,  # with what was asked for somebody else, one answer can't serve both
         sender=sender,
         message=body,
-        content=json.dumps(content),
+        content=content.encode(carried),
         agent=recipient,
         session_id=sessions.ensure(conn, recipient, None, None, now_ms=now_ms),
         from_agent=from_agent,
@@ -110,7 +112,7 @@ def send(
             agent=recipient,
             channel=CHANNEL,
             session_id=new.session_id,
-            data={"from_agent": from_agent, "hops": content["hops"]},
+            data={"from_agent": from_agent, "hops": carried["hops"]},
         )
     return row
 
@@ -139,7 +141,7 @@ def reply(
         _known(conn, asked.from_agent)
         return Sent(message=_answer(conn, letter, body, msg_type=msg_type, urgency=urgency, now_ms=now_ms))
     if _is_of_room(asked):
-        team: str = asked.content["team"]
+        team = asked.content["team"]
         line = rooms.answer(conn, team, body, from_agent=asked.agent, because=asked.content, now_ms=now_ms)
         if line is None:
             raise NotFound(f"agent {asked.agent!r} is in no team {team!r} any more")
@@ -155,7 +157,7 @@ def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> 
         The message of a person whom it goes to instead, or None.
     """
     if _is_of_room(asked):
-        team: str = asked.content["team"]
+        team = asked.content["team"]
         rooms.answer(conn, team, text, from_agent=asked.agent, because=asked.content, now_ms=now_ms)
         return None
     if asked.channel != CHANNEL:
@@ -186,23 +188,25 @@ def _answer(
 ) -> int:
     asked = letter.message
     asker = asked.from_agent or ""
-    behalf = asked.content.get("behalf") or {}
-    content = {
+    behalf = asked.content.get("behalf")
+    carried: MessageContent = {
         "hops": hops.of(asked.content) + 1,
         "asker": asked.session_id,
         "is_answer": True,
         "reply_to": {"text": asked.message[:_QUOTED]},
-        **({"behalf": behalf} if behalf else {}),
     }
+    if behalf:
+        carried["behalf"] = behalf
     new = NewMessage(
         id_prefix=CHANNEL,
         channel=CHANNEL,
-        chat_id=behalf.get("chat_id"),  # with the other messages of that place, which hear of it in the same answer
+        # with the other messages of that chat, so that one answer serves all
+        chat_id=behalf["chat_id"] if behalf else None,
         platform_id=asked.agent,
-        thread_id=behalf.get("thread_id"),
+        thread_id=behalf["thread_id"] if behalf else None,
         sender=asked.agent,
         message=text,
-        content=json.dumps(content),
+        content=content.encode(carried),
         agent=asker,
         session_id=_session(conn, asker, asked.content.get("asker"), now_ms=now_ms),
         from_agent=asked.agent,
@@ -221,24 +225,35 @@ def _session(conn: apsw.Connection, agent: str, asker: int | None, *, now_ms: in
     return found if found is not None else sessions.ensure(conn, agent, None, None, now_ms=now_ms)
 
 
-_KEPT = (
-    *("id", "message_id", "channel", "chat_id", "platform_id", "thread_id", "platform_message_id"),
-    *("sender", "sender_id", "agent", "from_agent", "session_id", "conversation_id", "created_at"),
-)
 _KEPT_OF_CONTENT = ("is_group", "context", "hops", "asker", "behalf", "team")
 
 
-def _behalf(cause: Message) -> dict[str, Any] | None:
+def _behalf(cause: Message) -> AskedFor | None:
     """What must be known of *cause* when the answer to what is asked for it comes; the row may be pruned by then."""
     if cause.content.get("is_answer"):
-        behalf: dict[str, Any] | None = cause.content.get("behalf")
-        return behalf
-    kept = {name: getattr(cause, name) for name in _KEPT}
-    content = {name: cause.content[name] for name in _KEPT_OF_CONTENT if name in cause.content}
-    return {**kept, "message": cause.message[:_QUOTED], "content": content}
+        return cause.content.get("behalf")
+    kept = {name: value for name, value in cause.content.items() if name in _KEPT_OF_CONTENT}
+    return {
+        "id": cause.id,
+        "message_id": cause.message_id,
+        "channel": cause.channel,
+        "chat_id": cause.chat_id,
+        "platform_id": cause.platform_id,
+        "thread_id": cause.thread_id,
+        "platform_message_id": cause.platform_message_id,
+        "sender": cause.sender,
+        "sender_id": cause.sender_id,
+        "agent": cause.agent,
+        "from_agent": cause.from_agent,
+        "session_id": cause.session_id,
+        "conversation_id": cause.conversation_id,
+        "created_at": cause.created_at,
+        "message": cause.message[:_QUOTED],
+        "content": cast(MessageContent, kept),
+    }
 
 
-def _restored(like: Message, behalf: dict[str, Any]) -> Message:
+def _restored(like: Message, behalf: AskedFor) -> Message:
     return like._replace(**behalf)
 
 

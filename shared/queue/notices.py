@@ -1,12 +1,12 @@
 """What we say ourselves, to where an event came from: refusals, waits, and what a command did. No agent is asked."""
 
-import json
-from typing import Any
+from typing import Unpack
 
 import apsw
 
 from shared.channels.base import Event
-from shared.core import ids
+from shared.core import content, ids
+from shared.core.content import ResponseContent
 from shared.db.queue import responses
 from shared.db.queue.responses import NewResponse
 
@@ -20,14 +20,14 @@ def say(
     chat_id: int,
     agent: str | None = None,
     now_ms: int,
-    **content: Any,
+    **more: Unpack[ResponseContent],
 ) -> int:
     """Answer *event* with *text*, as deliver sends any response; its row. Nothing of what the person wrote is kept.
 
     Args:
-        content: what the response carries besides (``buttons``, ``edits``, ``click`` ...), as deliver reads it.
+        more: what else the response carries.
     """
-    carried: dict[str, Any] = {}
+    carried = ResponseContent()
     if event.is_group and event.platform_message_id is not None and event.kind != "callback":
         carried["reply_to"] = event.platform_message_id
     if event.context and event.kind != "callback":
@@ -42,6 +42,6 @@ def say(
         sender_id=event.sender_id,
         message=text,
         agent=agent,
-        content=json.dumps(carried | content),
+        content=content.encode({**carried, **more}),
     )
     return responses.enqueue(conn, new, now_ms=now_ms)

@@ -1,21 +1,20 @@
 """Answers to people: a response, to where the message came from."""
 
-import json
-from typing import Any
-
+from shared.core import content
+from shared.core.content import ResponseContent
 from shared.db.queue.message_row import Message
 from shared.db.queue.responses import NewResponse
 
 
 def response(asked: Message, text: str, *, agent: str, session_id: int) -> NewResponse:
     """What *agent* says to *asked*."""
-    content: dict[str, Any] = {}
+    carried = ResponseContent()
     if asked.content.get("is_group"):
-        content["reply_to"] = asked.platform_message_id
+        carried["reply_to"] = asked.platform_message_id
     if "context" in asked.content:
         # What is asked again gets an answer of its own: at once, it would take the place of the first one.
         asked_at = 0 if "replay_of" in asked.content else asked.created_at
-        content |= {"context": asked.content["context"], "asked_at": asked_at}
+        carried |= {"context": asked.content["context"], "asked_at": asked_at}
     return NewResponse(
         message_id=asked.message_id,
         in_reply_to=asked.id,
@@ -29,5 +28,5 @@ def response(asked: Message, text: str, *, agent: str, session_id: int) -> NewRe
         message=text,
         original_message=asked.message,
         agent=agent,
-        content=json.dumps(content) if content else "{}",
+        content=content.encode(carried),
     )

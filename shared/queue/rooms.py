@@ -4,13 +4,10 @@ A post asks every other member for a turn, and posts that wait are taken into on
 stands in the room and is *context* for the others, not another question: else each answer would ask for as many more.
 """
 
-import json
-from collections.abc import Mapping
-from typing import Any
-
 import apsw
 
-from shared.core import hops
+from shared.core import content, hops
+from shared.core.content import MessageContent
 from shared.core.errors import WrongState
 from shared.db.queue import chat_messages, events, messages, sessions
 from shared.db.roster import chats, teams
@@ -25,7 +22,7 @@ def post(
     text: str,
     *,
     from_agent: str = chat_messages.USER,
-    because: Mapping[str, Any] | None = None,
+    because: MessageContent | None = None,
     now_ms: int,
 ) -> int:
     """Say *text* in the team's room; the line's id. Each member hears it in a session of its own for the room.
@@ -42,7 +39,7 @@ def post(
 
 
 def answer(
-    conn: apsw.Connection, team_id: str, text: str, *, from_agent: str, because: Mapping[str, Any], now_ms: int
+    conn: apsw.Connection, team_id: str, text: str, *, from_agent: str, because: MessageContent, now_ms: int
 ) -> int | None:
     """What an agent answers to a post: a line that the others read with their next turn in the room.
 
@@ -66,7 +63,7 @@ def _say(
         platform_id=team.id,
         sender=from_agent,
         message=f"[Chat room #{team.id} — @{from_agent}]:\n{text}",
-        content=json.dumps({"team": team.id, "line": line, "hops": count}),
+        content=content.encode({"team": team.id, "line": line, "hops": count}),
         from_agent=None if from_agent == chat_messages.USER else from_agent,
         trigger=is_question,
     )

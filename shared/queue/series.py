@@ -7,13 +7,12 @@ What has begun is not touched: a change while an occurrence runs makes the next 
 running one ends as it began, without a successor. Each verb is one transaction's work, and is recorded as an event.
 """
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import apsw
 
-from shared.core import cron, ids
+from shared.core import content, cron, ids
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.db.queue import messages, responses
 from shared.db.queue.message_series import MESSAGES
@@ -74,7 +73,7 @@ def plan_response(conn: apsw.Connection, new: NewResponse, when: When, *, now_ms
     return get(conn, fields["series_id"])
 
 
-def _first(when: When, content: str, *, now_ms: int) -> tuple[int, dict[str, Any]]:
+def _first(when: When, encoded: str, *, now_ms: int) -> tuple[int, dict[str, Any]]:
     """When the first occurrence is due, and what messages and responses call by the same name."""
     _check(when.recurrence, when.timezone, when.misfire)
     due_ms = when.due_ms
@@ -88,7 +87,7 @@ def _first(when: When, content: str, *, now_ms: int) -> tuple[int, dict[str, Any
         "misfire": when.misfire,
         "scheduled_at": due_ms,
         "series_id": ids.new("series"),
-        "content": json.dumps({**json.loads(content), "label": when.label}) if when.label else content,
+        "content": content.encode(content.decode(encoded) | {"label": when.label}) if when.label else encoded,
     }
 
 

@@ -7,7 +7,8 @@ import apsw
 
 from shared.access import people, rules
 from shared.channels.base import Event
-from shared.core import logs
+from shared.core import content, logs
+from shared.core.content import MessageContent
 from shared.core.policy import Policy
 from shared.db.queue import sessions
 from shared.db.queue.messages import NewMessage
@@ -139,14 +140,6 @@ def key_of_session(wired: Wiring, event: Event) -> tuple[int | None, str | None]
 def message(conn: apsw.Connection, channel: str, event: Event, taker: Taker, *, now_ms: int) -> NewMessage:
     """What the agent is given, in its session, which is made if it is the first."""
     wired = taker.wiring
-    content = {
-        "context": event.context,
-        "own_answer": event.kind == "command",  # the platform shows a place for the answer to each command
-        "reply_to": event.reply_to,
-        "edited": event.edited,
-        "is_group": event.is_group,
-    }
-    kept = {key: value for key, value in content.items() if value}
     return NewMessage(
         id_prefix=channel,
         channel=channel,
@@ -158,9 +151,24 @@ def message(conn: apsw.Connection, channel: str, event: Event, taker: Taker, *, 
         sender=event.sender,
         sender_id=event.sender_id,
         message=taker.text,
-        content=json.dumps(kept) if kept else "{}",
+        content=content.encode(_content(event)),
         files=json.dumps(event.attachments) if event.attachments else "[]",
         agent=wired.agent,
         session_id=sessions.ensure(conn, wired.agent, *key_of_session(wired, event), now_ms=now_ms),
         trigger=taker.trigger,
     )
+
+
+def _content(event: Event) -> MessageContent:
+    kept = MessageContent()
+    if event.context:
+        kept["context"] = event.context
+    if event.kind == "command":
+        kept["own_answer"] = True  # the platform shows a place for the answer to each command
+    if event.reply_to:
+        kept["reply_to"] = event.reply_to
+    if event.edited:
+        kept["edited"] = True
+    if event.is_group:
+        kept["is_group"] = True
+    return kept

@@ -13,6 +13,7 @@ import msgspec
 
 from shared.channels import sanitize
 from shared.channels.base import Event, Kind
+from shared.core.content import QuotedMessage
 
 ASK = "ask"
 
@@ -132,7 +133,7 @@ class _Said:
 
     text: str = ""
     attachments: tuple[dict[str, Any], ...] = ()
-    reply_to: dict[str, Any] | None = None
+    reply_to: QuotedMessage | None = None
     command: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -186,7 +187,7 @@ def _file(file: _Attachment) -> dict[str, Any]:
     return {"kind": "file", "url": file.url, **{name: fact for name, fact in facts.items() if fact is not None}}
 
 
-def _quoted(message: _Message, application_id: str) -> dict[str, Any]:
+def _quoted(message: _Message, application_id: str) -> QuotedMessage:
     author = message.author.id if message.author else None
     text = sanitize.text(message.content)
     return {"message_id": message.id, "text": text, "sender_id": author, "is_self": author == application_id}

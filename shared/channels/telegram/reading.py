@@ -16,6 +16,7 @@ from shared.channels.base import Event, Kind
 from shared.channels.telegram import rich_messages
 from shared.channels.telegram.attachments import attachments, words
 from shared.channels.telegram.objects import Callback, Chat, Membership, Message, Reaction, Stopped, User
+from shared.core.content import QuotedMessage
 from shared.core.errors import PayloadInvalid
 
 _MESSAGES: dict[str, Kind] = {
@@ -140,7 +141,7 @@ class Reader:
                 return number == self._bot_id
         return False
 
-    def _reply_to(self, message: Message) -> dict[str, Any] | None:
+    def _reply_to(self, message: Message) -> QuotedMessage | None:
         """The message answered; a topic's first message is where it hangs, not what it answers."""
         original = message.reply_to_message
         if original is None or original.forum_topic_created is not None:

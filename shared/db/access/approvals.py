@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import apsw
 
-from shared.core import ids
+from shared.core import content, ids
+from shared.core.content import ApprovalPayload
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events
@@ -40,7 +41,7 @@ class NewApproval(NamedTuple):
     """
 
     kind: str
-    payload: Mapping[str, Any]
+    payload: ApprovalPayload
     subject: str | None = None
     agent: str | None = None
     chat_id: int | None = None
@@ -62,7 +63,7 @@ class Approval(NamedTuple):
     user_id: int | None
     session_id: int | None
     title: str
-    payload: dict[str, Any]
+    payload: ApprovalPayload
     options: tuple[str, ...]
     status: str
     choice: int | None
@@ -91,7 +92,7 @@ _SELECT = """
 
 def _approval(row: tuple[Any, ...]) -> Approval:
     read = Approval._make(row)
-    return read._replace(payload=json.loads(row[9]), options=tuple(json.loads(row[10])))
+    return read._replace(payload=content.decode(row[9]), options=tuple(json.loads(row[10])))
 
 
 def _read(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> list[Approval]:
@@ -118,7 +119,7 @@ def request(conn: apsw.Connection, new: NewApproval, *, expires_at: int, now_ms:
             "user": new.user_id,
             "session": new.session_id,
             "title": new.title,
-            "payload": json.dumps(new.payload),
+            "payload": content.encode(new.payload),
             "options": json.dumps(new.options),
             "expires_at": expires_at,
             "now": now_ms,

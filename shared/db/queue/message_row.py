@@ -1,8 +1,10 @@
 """What a turn, or a mailbox, needs of a row of ``messages``."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from shared.core import content
+from shared.core.content import MessageContent
 
 # In the order of the fields of Message.
 COLUMNS = """
@@ -25,7 +27,7 @@ class Message(NamedTuple):
     sender: str
     sender_id: str | None
     message: str
-    content: dict[str, Any]
+    content: MessageContent
     agent: str
     from_agent: str | None
     session_id: int
@@ -43,6 +45,6 @@ WIDTH = len(Message._fields)
 def message_of(row: Sequence[Any]) -> Message:
     """From a row that begins with the columns of ``COLUMNS``."""
     values = list(row[:WIDTH])
-    values[11] = {} if values[11] == "{}" else json.loads(values[11])
+    values[11] = content.decode(values[11])
     values[16] = bool(values[16])
     return Message._make(values)

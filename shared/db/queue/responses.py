@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from shared.core import content
+from shared.core.content import ResponseContent
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events, schedule_runs
@@ -102,7 +104,7 @@ class Response:
     thread_id: str | None
     agent: str | None
     message: str
-    content: dict[str, Any]
+    content: ResponseContent
     retry_count: int
     parts: tuple[str | None, ...]
     created_at: int
@@ -114,7 +116,7 @@ class Response:
 def _response(row: Sequence[Any]) -> Response:
     """From the columns of ``claim`` and ``delivering``, in the order of the fields."""
     values = list(row)
-    values[9] = json.loads(values[9])
+    values[9] = content.decode(values[9])
     values[11] = tuple(json.loads(values[11]))
     return Response(*values)
 

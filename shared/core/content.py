@@ -1,0 +1,170 @@
+"""What the JSON columns hold: ``messages.content``, ``responses.content`` and ``approvals.payload``, key by key.
+
+Every key is optional unless marked ``Required``. A key that says "no" (false, empty, None) is left out. Rows from any
+earlier release hold the same keys, so a key is never renamed and never gets another meaning.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Required
+
+from typing_extensions import TypedDict
+
+
+class QuotedMessage(TypedDict, total=False):
+    """The message that a person or an agent replies to.
+
+    Attributes:
+        text: what it said. Empty where its sender may not write to the agent. The prompt shows it.
+        message_id: the platform's id.
+        sender_id: its sender, by the platform's id.
+        is_self: our bot wrote it. Routing then counts the reply as addressed to the bot.
+    """
+
+    text: Required[str]
+    message_id: str
+    sender_id: str | None
+    is_self: bool
+
+
+class MessageContent(TypedDict, total=False):
+    """``messages.content``.
+
+    From a platform; ``routing.recipients`` writes these keys:
+
+    Attributes:
+        context: ``Event.context``, which the channel adapter needs to answer. ``queue.replies`` copies it to the reply.
+        own_answer: the platform waits for a reply to this very message, as to a command: ``db.queue.claims`` gives it
+            a turn of its own.
+        reply_to: the message that this one replies to. ``dispatch`` puts its text into the prompt. ``queue.mailbox``
+            writes it too, with the text alone.
+        edited: the person edited the message. For readers of the rows.
+        is_group: the chat is a group, so ``queue.replies`` quotes this message in the reply.
+
+    Between agents; ``queue.mailbox`` writes and reads these keys:
+
+        hops: how many messages between agents led to this one. ``core.hops`` ends a loop. ``queue.rooms`` writes it
+            too.
+        asker: the row of the session that asked; the answer goes there.
+        is_answer: this is the answer to a message between agents, and gets no answer itself.
+        behalf: the message in whose turn the agent asked; what the agent says about the answer goes to its sender.
+
+    In a team's room; ``queue.rooms`` writes these keys, ``queue.mailbox`` reads ``team``:
+
+        team: the team's id.
+        line: the row in ``chat_messages``.
+
+    Others:
+
+        approval: ``inbound.decisions`` tells a session what became of this approval. For readers of the rows.
+        status: the state in which that approval ended. For readers of the rows.
+        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.message_series`` reads it.
+        replay_of: the ``message_id`` of the first run. ``db.queue.replays`` writes and reads it; ``queue.replies`` then
+            sends the reply as a new message, not as the answer that the platform still waits for.
+    """
+
+    context: dict[str, Any]
+    own_answer: bool
+    reply_to: QuotedMessage
+    edited: bool
+    is_group: bool
+    hops: int
+    asker: int
+    is_answer: bool
+    behalf: "AskedFor"
+    team: str
+    line: int
+    approval: str
+    status: str
+    label: str
+    replay_of: str
+
+
+class AskedFor(TypedDict):
+    """Fields of ``db.queue.message_row.Message``, kept because the row may be pruned before the answer comes.
+
+    Attributes:
+        message: its text, cut.
+        content: those keys that a reply to it, or an answer between agents, needs.
+    """
+
+    id: int
+    message_id: str
+    channel: str
+    chat_id: int | None
+    platform_id: str | None
+    thread_id: str | None
+    platform_message_id: str | None
+    sender: str
+    sender_id: str | None
+    agent: str
+    from_agent: str | None
+    session_id: int
+    conversation_id: str | None
+    created_at: int
+    message: str
+    content: MessageContent
+
+
+class ResponseContent(TypedDict, total=False):
+    """``responses.content``: how ``deliver`` sends the response (``queue.deliveries`` makes an ``Outgoing`` of it).
+
+    Attributes:
+        reply_to: the platform's id of the message to quote. Written by ``queue.replies`` and ``queue.notices``.
+        context: the ``Event.context`` of the event that the response answers. Written by the same two.
+        asked_at: when that event came in, in ms UTC; 0 where the response must not use the event's token. Written with
+            ``context`` and with ``click``; the default is the response's own time.
+        buttons: ``[label, token]`` of each button under the last part. Written by ``access.requests``.
+        edits: the message that the response replaces, with its buttons. Text is the platform's id. A number is
+            ``responses.id`` of an earlier response, and means its last part. Deliver sends a new message if that one is
+            unknown. Written by ``access.requests``.
+        click: the ``Event.context`` of the press of a button that the response answers. An adapter puts the pressed
+            message's id into its ``message_id``. With ``edits``, the press is acknowledged and the message changed.
+            Without, only the person who pressed sees the response, where the platform can do that. Written by
+            ``access.requests`` and ``inbound.decisions``.
+        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.response_series`` reads it.
+    """
+
+    reply_to: str | None
+    context: dict[str, Any]
+    asked_at: int
+    buttons: list[list[str]]
+    edits: int | str | None
+    click: Mapping[str, Any]
+    label: str
+
+
+class ApprovalPayload(TypedDict, total=False):
+    """``approvals.payload``: what happens on a yes. ``access.requests`` writes it, ``inbound.decisions`` reads it.
+
+    Attributes:
+        sender: the stranger's name (kinds ``sender`` and ``chat``). For readers of the rows.
+        agents: ids of the agents on offer, in the order of the options (kind ``chat``).
+        action: a name from ``access.actions`` (kind ``action``).
+        tool: the name of the tool (kind ``tool``).
+        arguments: of the action or the tool. ``access.cards`` shows them.
+        is_global: the action concerns more than one agent, so an admin of one agent may not decide (kind ``action``).
+        why: the agent's reason. ``access.cards`` shows it.
+        click: channel and key of the press that decided, by which its redelivery is known. ``db.access.approvals``.
+        withdrawn: why nobody can decide any more. ``db.access.approvals`` writes it.
+    """
+
+    sender: str
+    agents: list[str]
+    action: str
+    tool: str
+    arguments: dict[str, Any]
+    is_global: bool
+    why: str
+    click: str
+    withdrawn: str
+
+
+def encode(content: MessageContent | ResponseContent | ApprovalPayload) -> str:
+    """The text for the column."""
+    return json.dumps(content) if content else "{}"
+
+
+def decode(text: str) -> Any:
+    """The dict that the column's text holds."""
+    return {} if text == "{}" else json.loads(text)
