@@ -1,6 +1,6 @@
-"""``make bench``: every line as measured beside its bar, in one run; the table goes to docs/benchmarks.md.
+"""``make bench``: measures every line in one run and writes the table, with its bars, to docs/benchmarks.md.
 
-``python -m tests.benchmarks [name …] [--quick]`` runs some of it, and only prints. A name is a module, such as
+``python -m tests.benchmarks [name …] [--quick]`` runs some of it and only prints. A name is a module, such as
 ``queue``, or one of its lines, such as ``queue.enqueue``.
 """
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, print, and after a whole run write the table."""
     options = _parse(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    # Not the system's temporary folder, which may be memory: FULL would cost nothing there.
+    # Not the system's temporary folder: that may be memory, where FULL costs nothing.
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=options.folder)).absolute()
     try:
         scale = _scale(folder, options)
@@ -51,7 +51,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     known = ", ".join(module for modules in _SECTIONS.values() for module in modules)
     parser.add_argument("names", nargs="*", help=f"what to run: {known}, or one line such as queue.enqueue")
-    parser.add_argument("--quick", action="store_true", help="a short look, whose figures prove nothing")
+    parser.add_argument("--quick", action="store_true", help="a short run; its figures prove nothing")
     parser.add_argument("--rows", type=int, help="how many finished rows the grown database has (10 million)")
     parser.add_argument("--rounds", type=int, help="how many rounds (5)")
     parser.add_argument("--folder", type=Path, default=Path("out/benchmarks"), help="where, on a real disk")
@@ -66,7 +66,7 @@ def _scale(folder: Path, options: argparse.Namespace) -> Scale:
         rounds=options.rounds or (2 if quick else 5),
         slice_s=0.05 if quick else 0.25,
         load_s=0.5 if quick else 2.0,
-        soak_s=20.0 if quick else 300.0,
+        soak_s=20.0 if quick else 600.0,
         rows=options.rows or (100_000 if quick else 10_000_000),
         is_quick=quick,
     )
@@ -93,14 +93,14 @@ def _wanted(modules: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str,
 
 
 def _lines(name: str, measure: Measure, scale: Scale) -> Iterator[Line]:
-    """The measure's lines; one that breaks is a line too, and the others go on."""
+    """The lines of a measure; a measure that breaks gives a line that says so, and the others go on."""
     lines = measure(scale)
     while True:
         try:
             line = next(lines, None)
-        except Exception as error:  # noqa: BLE001 - the boundary: it is shown, and in the table
+        except Exception as error:  # noqa: BLE001 - the boundary: the error goes to stderr and to the table
             traceback.print_exc()
-            line = Line(name, "not measured", is_met=False, reason=f"it broke: {type(error).__name__}: {error}")
+            line = Line(name, "not measured", is_met=False, reason=f"it failed: {type(error).__name__}: {error}")
         if line is None:
             return
         yield line

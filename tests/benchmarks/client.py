@@ -1,4 +1,4 @@
-"""An HTTP client that costs little, because it shares the machine with what it measures: keep-alive, no sugar."""
+"""A cheap HTTP client with keep-alive: it shares the machine with the system that it measures."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     async def send(self, request: bytes) -> int:
-        """The answer's status; ``body`` holds the rest."""
+        """The status of the answer; ``body`` holds its body."""
         if self._transport is None:
             raise ConnectionError("not connected")
         self._answered = asyncio.get_running_loop().create_future()
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
 
 @contextlib.asynccontextmanager
 async def connections(port: int, count: int) -> AsyncIterator[list[Connection]]:
-    """So many connections to one port."""
+    """*count* connections to one port."""
     loop = asyncio.get_running_loop()
     made = [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(count)]
     try:
@@ -78,7 +78,7 @@ def get(path: str) -> bytes:
 
 
 def webhook(number: int, chat: int, text: str) -> bytes:
-    """A POST of Telegram's: message *number* of the person whose chat is *chat*."""
+    """A POST as Telegram sends it: message *number* of the person whose chat is *chat*."""
     update = {
         "update_id": number,
         "message": {
@@ -99,14 +99,14 @@ def webhook(number: int, chat: int, text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests a second, and how long each took in milliseconds."""
+    """Requests a second, and the milliseconds of each."""
 
     rate: float
     times: list[float]
 
 
 async def load(port: int, concurrency: int, seconds: float, request: Callable[[], bytes]) -> Load:
-    """So many clients, each of which sends its next request when the last is answered.
+    """Run *concurrency* clients; each sends its next request after the last answer.
 
     Raises:
         RuntimeError: an answer was not 200.

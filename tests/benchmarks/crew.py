@@ -1,4 +1,4 @@
-"""Worker processes that begin a task at the same instant, and hand back what they found."""
+"""Worker processes that begin a task at the same instant and return its result."""
 
 import contextlib
 import multiprocessing
@@ -8,14 +8,14 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit our connections to the database
-_HEAD_START_S = 0.4  # all have opened the database by then
+_HEAD_START_S = 0.4  # time to open the database
 _LIMIT_S = 300.0
 
 Task = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Crew:
-    """So many processes, kept from one task to the next."""
+    """Processes that stay from one task to the next."""
 
     def __init__(self, pipes: Sequence["Connection[Any, Any]"]) -> None:
         self._pipes = pipes
@@ -68,10 +68,10 @@ def _work(pipe: "Connection[Any, Any]") -> None:
             function, arguments = pipe.recv()
             try:
                 pipe.send((True, function(*arguments)))
-            except Exception:  # noqa: BLE001 - the boundary: whoever gave the task shows it
+            except Exception:  # noqa: BLE001 - the boundary: the caller raises it
                 pipe.send((False, traceback.format_exc()))
 
 
 def wait_until(start: float) -> None:
-    """The common start."""
+    """Sleep until the common start."""
     time.sleep(max(0.0, start - time.perf_counter()))

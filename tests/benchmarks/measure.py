@@ -1,4 +1,4 @@
-"""Slices that take turns: every candidate meets the same noise, so ratios inside a round are what counts."""
+"""Slices that take turns: every candidate meets the same noise, so the ratios inside a round count."""
 
 import gc
 import os
@@ -12,9 +12,9 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How long and how large: the whole bench, or a quick look.
+    """How long and how large: the whole benchmark, or a quick run.
 
-    *folder*: on a real disk, emptied at the end. *cache*: the grown database, kept from one run to the next.
+    *folder*: on a real disk, emptied at the end. *cache*: keeps the grown database from one run to the next.
     """
 
     folder: Path
@@ -27,7 +27,7 @@ class Scale:
     is_quick: bool
 
     def few(self, whole: int, quick: int) -> int:
-        """*whole*, or *quick* in a quick look."""
+        """*whole*, or *quick* in a quick run."""
         return quick if self.is_quick else whole
 
     def place(self, name: str) -> Path:
@@ -39,7 +39,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The median over the rounds, and the least and the most."""
+    """The median, the least and the most over the rounds."""
 
     median: float
     least: float
@@ -56,7 +56,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row of the table. *share* is measured / bar; *reason* is said where the bar is missed."""
+    """One row of the table. *share* is measured / bar; *reason* is shown where the bar is missed."""
 
     what: str
     measured: str
@@ -68,13 +68,13 @@ class Line:
 
 
 def at_least(what: str, value: Spread, bar: float, *, beside: str = "", reason: str = "", spec: str = ".2f") -> Line:
-    """A line whose median has to reach *bar*."""
+    """A line whose median must reach *bar*."""
     share = value.median / bar
     return Line(what, f"{value:{spec}}", f"≥ {bar:,g}", share, share >= 1, beside, reason)
 
 
 def at_most(what: str, value: Spread, bar: float, unit: str, *, beside: str = "", reason: str = "") -> Line:
-    """A line whose median must not pass *bar*."""
+    """A line whose median must not exceed *bar*."""
     share = value.median / bar
     spec = ",.0f" if bar >= 100 else ".1f" if bar >= 10 else ".2f" if bar >= 0.1 else ".3f"
     return Line(what, f"{value:{spec}} {unit}".strip(), f"≤ {bar:,g} {unit}".strip(), share, share <= 1, beside, reason)
@@ -89,7 +89,7 @@ Slice = Callable[[], float]
 
 
 def interleave(candidates: Mapping[str, Slice], rounds: int) -> dict[str, list[float]]:
-    """Each candidate's figure in each round; in every other round they come in the opposite order."""
+    """The figure of each candidate in each round; every other round runs in the opposite order."""
     seen: dict[str, list[float]] = {name: [] for name in candidates}
     order = list(candidates)
     for _ in range(rounds):
@@ -105,7 +105,7 @@ def ratios(values: Sequence[float], reference: Sequence[float]) -> Spread:
 
 
 def rate(step: Callable[[], int], slice_s: float, prepare: Callable[[], object] | None = None) -> Slice:
-    """A slice: *step* does some operations and says how many; per second. *prepare* goes before each, untimed."""
+    """A slice in operations a second: *step* does some and returns how many. *prepare* runs before each, untimed."""
 
     def measure() -> float:
         done, spent = 0, 0.0
@@ -128,12 +128,12 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def ms(seconds: float) -> str:
-    """Milliseconds, as one reads them."""
+    """Milliseconds for people."""
     return f"{seconds * 1000:,.2f} ms" if seconds < 0.01 else f"{seconds * 1000:,.0f} ms"
 
 
 def cpu_s(pid: int) -> float:
-    """The processor time of all threads of a process, to the nanosecond; its ended children's too, to the tick."""
+    """The processor time of a process: its threads to the nanosecond, its ended children to the tick."""
     threads = (Path(f"/proc/{pid}/task/{each}/schedstat") for each in os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
     own = sum(int(path.read_text().split()[0]) for path in threads) / 1e9
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -141,7 +141,7 @@ def cpu_s(pid: int) -> float:
 
 
 def memory_mb(pid: int, field: str = "VmRSS") -> float:
-    """``VmRSS`` is what is resident now, ``VmHWM`` the most that ever was."""
+    """``VmRSS`` is resident now, ``VmHWM`` is the most so far."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024

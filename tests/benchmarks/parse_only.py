@@ -1,4 +1,4 @@
-"""``ingest`` without the store: the same verification, parsing and answer. What storing costs is the difference."""
+"""``ingest`` without the store: the same verification, parsing and answer. The difference is the cost of storing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

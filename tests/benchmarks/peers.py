@@ -1,7 +1,7 @@
-"""What installs from PyPI, each as its manual uses it. None of them has a lease, a fence or an order per session.
+"""The peers, each used as in its manual. None of them has a lease, a fence or an order per session.
 
-``finish`` is claim and completion; huey deletes a task when it hands it out, so its ``finish`` is that alone, and a
-worker's death loses the task.
+``finish`` is claim and completion. huey deletes a task when it hands it out: its ``finish`` is that alone, and a worker
+that dies loses the task.
 """
 
 import warnings
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Put one message in; take one and be done with it; how many wait."""
+    """Put one message in; claim and complete one; how many wait."""
 
     put: Callable[[str], object]
     finish: Callable[[], object]
@@ -21,7 +21,7 @@ class Peer:
 
 
 def peers(folder: Path, synchronous: str) -> dict[str, Peer]:
-    """Each on its own file in *folder*."""
+    """The peers, each on its own file in *folder*."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {
@@ -42,7 +42,7 @@ def _litequeue(folder: Path, synchronous: str) -> Peer:
 def _huey(folder: Path, synchronous: str) -> Peer:
     import huey  # type: ignore[import-untyped]
 
-    # Its own fsync=False would be OFF, which promises less than NORMAL.
+    # Its own fsync=False is OFF, which promises less than NORMAL.
     storage: Any = huey.SqliteHuey(filename=str(folder / "huey.db")).storage
     storage.conn.execute(f"PRAGMA synchronous = {synchronous}")
     return Peer(lambda text: storage.enqueue(text.encode()), storage.dequeue, storage.queue_size)

@@ -1,4 +1,4 @@
-"""A chat platform that takes whatever is sent, and remembers when."""
+"""A chat platform that accepts every message and notes when."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,14 @@ from aiohttp import web
 
 
 class Platform:
-    """Telegram's sendMessage. ``called`` holds who waits for which text."""
+    """Telegram's sendMessage. ``_called`` holds the future of each expected text."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._called: dict[str, asyncio.Future[float]] = {}
 
     def expect(self, text: str) -> "asyncio.Future[float]":
-        """Resolved with the instant at which *text* is sent to somebody."""
+        """Resolved with the instant at which *text* is sent."""
         waiter: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._called[text] = waiter
         return waiter
@@ -32,7 +32,7 @@ class Platform:
 
 @contextlib.asynccontextmanager
 async def platform() -> AsyncIterator[Platform]:
-    """Open on loopback for as long as the block."""
+    """Serve on loopback until the block ends."""
     sock = socket.create_server(("127.0.0.1", 0))
     there = Platform(f"http://127.0.0.1:{sock.getsockname()[1]}")
     app = web.Application()

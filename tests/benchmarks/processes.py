@@ -1,4 +1,4 @@
-"""Section 1 across processes: producers and consumers on one file, and how soon another process wakes."""
+"""Section 1 across processes: producers and consumers on one file, and the wake-up of another process."""
 
 import os
 import random
@@ -25,7 +25,7 @@ _SESSIONS = 16
 
 
 class Turn(NamedTuple):
-    """What a consumer did: which session, which rows, and between which instants it held them."""
+    """One claim of a consumer: its session, its rows, and the instants between which it held them."""
 
     session: int
     ids: tuple[int, ...]
@@ -68,7 +68,7 @@ def _producers_and_consumers(scale: Scale, level: str) -> Iterator[Line]:
         ratios(seen["ours"], seen["raw"]),
         0.50,
         beside=", ".join(f"{name} {Spread.of(values).median:,.0f}/s" for name, values in seen.items()),
-        reason="our consumers look for a session that nobody works on before each claim; raw takes any message",
+        reason="our consumers look for a free session before each claim; raw takes any message",
     )
     shown = ", ".join(f"{count} {fault}" for fault, count in faults.items())
     yield must_be(
@@ -88,7 +88,7 @@ def _faults(turns: list[Turn], expected: int) -> dict[str, int]:
 
 
 def _produce(start: float, path: Path, name: str, level: str, number: int, count: int) -> float:
-    """When it began."""
+    """Insert *count* messages; the instant at which it began."""
     if name == "ours":
         store = Store(path, level, chat_count=_SESSIONS, prefix=f"p{number}")
         wait_until(start)
@@ -107,7 +107,7 @@ def _produce(start: float, path: Path, name: str, level: str, number: int, count
 
 
 def _consume(start: float, path: Path, name: str, level: str, number: int, total: int) -> list[Turn]:
-    """The turns that it made; it ends when all *total* messages are done."""
+    """Work until all *total* messages are done; the turns."""
     wait_until(start)
     return _consume_ours(path, level, number, total) if name == "ours" else _consume_raw(path, level, total)
 
@@ -121,7 +121,7 @@ def _consume_ours(path: Path, level: str, number: int, total: int) -> list[Turn]
         if not ready and _is_over(store.conn, total, "trigger = 1 AND (status = 'pending' OR status = 'processing')"):
             store.conn.close()
             return turns
-        chance.shuffle(ready)  # or all four would ask for the same session
+        chance.shuffle(ready)  # else all four try the same session
         for place in ready[:_PAIRS]:
             claim = store.claim(1, place=place, token=f"turn_{number}_{len(turns)}")
             if claim is not None:
@@ -149,14 +149,14 @@ def _consume_raw(path: Path, level: str, total: int) -> list[Turn]:
 
 
 def _is_over(conn: apsw.Connection, total: int, is_open: str) -> bool:
-    """Asked whenever there is nothing to do: *is_open* is the condition of an index."""
+    """Whether all messages are done. *is_open* is the condition of an index."""
     over = f"SELECT NOT EXISTS (SELECT 1 FROM messages WHERE {is_open}) AND (SELECT max(id) FROM messages) = ?"
     ((is_over,),) = rows(conn, over, (total,))
     return bool(is_over)
 
 
 def wake_up(scale: Scale) -> Iterator[Line]:
-    """From the end of a commit to the claim's commit in another process, which was asleep."""
+    """From the end of a commit to the commit of the claim in another process, which was asleep."""
     with System(scale.place("wake")) as system:
         child = subprocess.Popen(
             [sys.executable, "-m", "tests.benchmarks.woken"],
@@ -170,9 +170,11 @@ def wake_up(scale: Scale) -> Iterator[Line]:
             child.kill()
             child.wait()
     what = "wake-up of another process, commit to claimed"
-    why = "the kick is 0.1 ms; the rest is to find who is ready, and the claim's commit in the writing thread and back"
+    why = (
+        "the kick takes 0.1 ms; the rest is the search for ready sessions and the claim's commit in the writing thread"
+    )
     yield at_most(f"{what}: p50", Spread.of(medians), 0.3, "ms", reason=why)
-    yield at_most("the same, p99", Spread.of(slowest), 3, "ms", reason="the machine has two cores, and neighbours")
+    yield at_most("the same, p99", Spread.of(slowest), 3, "ms", reason="the machine has two cores and other work")
     yield _idle(scale)
 
 
@@ -200,7 +202,7 @@ def _wake(scale: Scale, system: System, child: "subprocess.Popen[bytes]") -> tup
 
 
 def _idle(scale: Scale) -> Line:
-    """A dispatch that has nothing to do."""
+    """A dispatch without work."""
     with System(scale.place("idle")) as system:
         system.start("dispatch")
         time.sleep(1)

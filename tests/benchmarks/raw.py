@@ -1,8 +1,9 @@
 """The reference: the smallest correct hand-written apsw program, on the same file settings, that keeps the same facts.
 
-One connection, cached statements, no functions in between. Of indexes it has only what it needs to find its work: one
-on the open messages, one on the unsent responses. What it leaves out is what a store pays for: unique ids, foreign
-keys, checks, look-ups by message, by chat and by agent, and sessions that exclude each other.
+It has one connection, cached statements, and no functions in between. A message has a random unique id, as every
+message promises, and the index that holds it unique. Two more indexes find the work: one on the open messages, one on
+the unsent responses. It leaves out what a store pays for: foreign keys, checks, look-ups by chat and by agent, and
+sessions that exclude each other.
 """
 
 import itertools
@@ -13,8 +14,9 @@ import apsw
 
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS messages (
-        id INTEGER PRIMARY KEY, id_prefix TEXT NOT NULL, kind TEXT NOT NULL, channel TEXT NOT NULL, chat_id INTEGER,
-        platform_id TEXT, platform_message_id TEXT, event_key TEXT, sender TEXT NOT NULL, sender_id TEXT,
+        id INTEGER PRIMARY KEY, message_id TEXT NOT NULL UNIQUE DEFAULT ('telegram_' || lower(hex(randomblob(8)))),
+        id_prefix TEXT NOT NULL, kind TEXT NOT NULL, channel TEXT NOT NULL, chat_id INTEGER, platform_id TEXT,
+        platform_message_id TEXT, event_key TEXT, sender TEXT NOT NULL, sender_id TEXT,
         message TEXT NOT NULL, content TEXT NOT NULL, files TEXT NOT NULL, agent TEXT NOT NULL,
         session_id INTEGER NOT NULL, status TEXT NOT NULL, retry_count INTEGER NOT NULL, claimed_by TEXT,
         lease INTEGER, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL) STRICT;
@@ -45,7 +47,7 @@ _EVENT = (
 _CLAIM = (
     "UPDATE messages SET status = 'processing', claimed_by = ?1, lease = ?2, updated_at = ?3"
     " WHERE id IN (SELECT id FROM messages WHERE session_id = ?4 AND status = 'pending' ORDER BY id LIMIT ?5)"
-    " RETURNING id, chat_id, platform_id, message"
+    " RETURNING id, chat_id, platform_id, message, message_id"
 )
 _CLAIM_ANY = _CLAIM.replace("session_id = ?4 AND ", "?4 IS NOT NULL AND ")
 _COMPLETE = (
@@ -63,16 +65,12 @@ _HISTORY = (
 )
 
 
-def _name(id_: int) -> str:
-    """The id that people see."""
-    return f"telegram_{id_:08d}"
-
-
-Claimed = list[tuple[int, int, str, str]]
+# Of each message: id, chat_id, platform_id, message, message_id.
+Claimed = list[tuple[int, int, str, str, str]]
 
 
 class Raw:
-    """The whole program. *busy_ms*: SQLite's own waiting for the lock, where several processes write."""
+    """The whole program. *busy_ms*: how long SQLite itself waits for the write lock, where several processes write."""
 
     def __init__(self, path: Path, synchronous: str, *, busy_ms: int = 0) -> None:
         self.conn = apsw.Connection(str(path))
@@ -92,16 +90,16 @@ class Raw:
         self._cursor.execute(_INSERT, values)
 
     def insert_one(self, text: str, now_ms: int) -> int:
-        """One message: this is what the ratios are against."""
+        """One message: the reference of the ratios."""
         self.insert(text, now_ms)
         return 1
 
     def insert_with_event(self, text: str, now_ms: int) -> int:
-        """The same, and in the same transaction the row that says so to whoever listens."""
+        """The same, and in the same transaction the event that tells listeners."""
         number = next(self._ids)
         with self.conn:
-            self._cursor.execute(_INSERT, ("telegram", 1, "1", str(number), None, text, 1, now_ms))
-            message_id = f"telegram_{self.conn.last_insert_rowid():08d}"
+            values = ("telegram", 1, "1", str(number), None, text, 1, now_ms)
+            ((message_id,),) = self._cursor.execute(f"{_INSERT} RETURNING message_id", values).fetchall()
             self._cursor.execute(_EVENT, ("message_received", message_id, None, 1, now_ms))
         return 1
 
@@ -113,47 +111,47 @@ class Raw:
         return count
 
     def claim(self, limit: int, now_ms: int, *, token: str = "raw", session: int | None = 1) -> Claimed:
-        """Take the oldest *limit* of the session, or of all."""
+        """Claim the oldest *limit* messages of the session, or of all sessions."""
         sql = _CLAIM_ANY if session is None else _CLAIM
         values = (token, now_ms + 30_000, now_ms, session or 0, limit)
         found: Any = self._cursor.execute(sql, values).fetchall()
         return list(found)
 
     def begin(self, limit: int, now_ms: int, *, token: str = "raw", session: int | None = 1) -> Claimed:
-        """The same, with an event for each message's arrival and one for the turn's beginning."""
+        """The same, with an event for the arrival of each message and one for the start of the turn."""
         with self.conn:
             found = self.claim(limit, now_ms, token=token, session=session)
-            for id_, chat, *_ in found:
-                self._cursor.execute(_EVENT, ("message_received", _name(id_), None, chat, now_ms))
+            for _, chat, _, _, message_id in found:
+                self._cursor.execute(_EVENT, ("message_received", message_id, None, chat, now_ms))
             if found:
-                id_, chat, *_ = found[0]
-                self._cursor.execute(_EVENT, ("chain_step_start", _name(id_), None, chat, now_ms))
+                _, chat, _, _, message_id = found[0]
+                self._cursor.execute(_EVENT, ("chain_step_start", message_id, None, chat, now_ms))
         return found
 
     def settle(self, found: Claimed, now_ms: int, *, token: str = "raw") -> int:
-        """Complete them; with a response, two lines of history and an event each, and the turn's own two facts."""
+        """Complete them, and write the same responses, history and events as the store."""
         run = self._cursor.execute
         with self.conn:
-            for id_, chat, platform_id, text in found:
-                message_id = _name(id_)
+            for id_, chat, platform_id, text, message_id in found:
                 run(_COMPLETE, (now_ms, id_, token))
                 if self.conn.changes() != 1:
-                    raise RuntimeError(f"message {id_} is not ours any more")
+                    raise RuntimeError(f"message {id_} lost its claim")
                 run(_HISTORY, ("user", "Ana", message_id, text, now_ms))
                 run(_HISTORY, ("assistant", "assistant", message_id, text, now_ms))
                 run(_RESPONSE, (message_id, id_, chat, platform_id, chat, text, now_ms))
                 run(_EVENT, ("response_ready", message_id, self.conn.last_insert_rowid(), chat, now_ms))
-            run("UPDATE sessions SET last_active = ? WHERE id = ?", (now_ms, found[0][1]))
-            run(_EVENT, ("chain_step_done", _name(found[0][0]), None, found[0][1], now_ms))
+            _, chat, _, _, message_id = found[0]
+            run("UPDATE sessions SET last_active = ? WHERE id = ?", (now_ms, chat))
+            run(_EVENT, ("chain_step_done", message_id, None, chat, now_ms))
         return len(found)
 
     def turn(self, limit: int, now_ms: int) -> int:
-        """Claim, then settle. How many."""
+        """Claim, then settle; how many messages."""
         found = self.begin(limit, now_ms)
         return self.settle(found, now_ms) if found else 0
 
     def complete_only(self, limit: int, now_ms: int) -> int:
-        """Claim, then complete and nothing else: one UPDATE each. How many."""
+        """Claim, then complete and nothing else, one UPDATE each; how many messages."""
         found = self.claim(limit, now_ms)
         with self.conn:
             for row in found:

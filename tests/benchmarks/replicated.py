@@ -13,7 +13,7 @@ _PER_SECOND = 200
 
 
 def under_litestream(scale: Scale) -> Iterator[Line]:
-    """In turns on a database with Litestream and on one without."""
+    """The same load on a database with Litestream and on one without, in turns."""
     with System(scale.place("replicated")) as system:
         log = system.litestream(f"file://{system.folder / 'replica'}")
         replicated, plain = Store(system.db, "FULL"), Store(scale.place("plain") / "plain.db", "FULL")
@@ -43,7 +43,7 @@ def under_litestream(scale: Scale) -> Iterator[Line]:
         25,
         "ms",
         beside=f"without Litestream {without.longest_ms:.1f} ms",
-        reason="the disk's own pauses are in it: see what the other database met in the same minutes",
+        reason="it includes the pauses of the disk; the other database met those in the same minutes",
     )
     yield must_be("the same, forced snapshots", str(forced), is_met=forced == 0, bar="0")
     yield at_most(
@@ -52,19 +52,19 @@ def under_litestream(scale: Scale) -> Iterator[Line]:
         16,
         "MB",
         beside=f"without Litestream {without.wal_mb:.1f} MB",
-        reason="without Litestream the bound is our own checkpoint at 10 000 pages",
+        reason="Litestream holds a checkpoint back while it reads",
     )
 
 
 class Paced:
-    """Writes messages at an even pace, and remembers how long each write took."""
+    """Writes messages at an even pace and notes how long each write takes."""
 
     def __init__(self, store: Store, per_second: int = _PER_SECOND) -> None:
         self.store = store
         self._gap_s = 1 / per_second
         self._wal = Path(f"{store.path}-wal")
         self.rounds: list[list[float]] = []
-        self.longest_ms = 0.0  # of a whole write, with the disk's part
+        self.longest_ms = 0.0  # of a whole write, the disk included
         self.waited_ms = 0.0  # for the lock alone
         self.wal_mb = 0.0
 
@@ -73,7 +73,7 @@ class Paced:
         self.rounds.append(self.run(seconds))
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> list[float]:
-        """Milliseconds of each enqueue, for *seconds* or *until* something has happened."""
+        """Milliseconds of each enqueue, for *seconds* or *until* it is true."""
         enqueues = []
         due = time.perf_counter()
         end = due + seconds

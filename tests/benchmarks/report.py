@@ -1,4 +1,4 @@
-"""The table: what is printed, and what docs/benchmarks.md keeps."""
+"""The table, as it is printed and as docs/benchmarks.md keeps it."""
 
 import os
 import platform
@@ -21,20 +21,22 @@ def row(line: Line) -> str:
 
 
 def section(title: str, lines: Sequence[Line]) -> str:
-    """The section's table, and under it why a bar was missed."""
-    missed = [f"- {line.what}: {line.reason or 'why is not known yet'}." for line in lines if line.is_met is False]
+    """The table of a section, and below it the reason of each missed bar."""
+    missed = [
+        f"- {line.what}: {line.reason or 'the reason is not known yet'}." for line in lines if line.is_met is False
+    ]
     why = "\n\nMissed, and why:\n\n" + "\n".join(missed) if missed else ""
     return f"## {title}\n\n{_HEAD}\n" + "\n".join(map(row, lines)) + why + "\n"
 
 
 def head(scale: Scale) -> str:
-    """What was measured where."""
+    """The machine and the method."""
     fsync = fsync_ms(scale.folder)
     return (
         f"# Benchmarks\n\nThe last run of `make bench`: {machine()}, fsync {fsync:.2f} ms at the median, "
         f"load {os.getloadavg()[0]:.1f} when it began.\n\n"
         f"Ratios are medians over {scale.rounds} rounds in which all candidates took turns; (least to most) is the "
-        "spread. Machines are noisy: the ratio is the result, the rate is not.\n"
+        "spread. Machines are noisy, so the ratio is the result and the rate is not.\n"
     )
 
 
@@ -51,7 +53,7 @@ def machine() -> str:
 
 
 def fsync_ms(folder: Path) -> float:
-    """What one small write costs until it is on this disk."""
+    """Milliseconds until one small write is on this disk."""
     path = folder / "fsync"
     times = []
     with path.open("wb", buffering=0) as file:
@@ -67,24 +69,25 @@ def fsync_ms(folder: Path) -> float:
 NOTES = """
 ## How to read this
 
-*raw* is the smallest correct hand-written apsw program on the same file settings (`tests/benchmarks/raw.py`). For
-enqueue it is one INSERT with the same columns' values into a table with one partial index, and this is what every ratio
-is against; *raw with the event's row* also writes, in the same transaction, the row that tells listeners, which our
-store leaves to dispatch. For claim and settle raw writes the same rows as ours: for each message the events of its
-arrival and of its answer, the answer and two lines of history; for the turn its two events and the session. It keeps no
-unique ids, no foreign keys, no checks, no sessions that exclude each other and no look-ups.
+*raw* is the smallest correct hand-written apsw program on the same file settings (`tests/benchmarks/raw.py`). Its
+messages carry a random unique id with its index, because every message promises one. For enqueue, raw is one INSERT
+with the values of the same columns, and every ratio is against this. *raw with the event's row* also writes, in the
+same transaction, the event that tells listeners; our store leaves that to dispatch. For claim and settle, raw writes
+the same rows as ours: for each message the event of its arrival, the answer and its event, and two lines of history;
+for the turn two events and the session. Raw has no foreign keys, no checks, no look-ups, and no sessions that exclude
+each other.
 
-The peers run at the same `synchronous` and promise less: huey deletes a task when it hands it out, litequeue and
-persist-queue have no lease. Their column is put against raw's, for claim and completion alone.
+The peers run at the same `synchronous` and promise less: huey deletes a task when it hands it out; litequeue and
+persist-queue have no lease. Their ratio is to raw. For claim and settle they only claim and complete.
 
-TinyAGI could not be run here. Its figures were measured on a like machine (2 cores of an AMD EPYC, ext4), and stand
-here as constants. Its POST commits with NORMAL, ours with FULL.
+TinyAGI could not run here. Its figures come from a like machine (2 cores of an AMD EPYC, ext4) and are constants here.
+Its POST commits with NORMAL, ours with FULL.
 
-A line that speaks of processes has its client on the same cores. Where an agent has to be slow, it is slow for half a
-second a turn and not for five, so that the run ends in time; the line says so. The WAL is watched for five minutes.
+In a line about processes, the client runs on the same cores. Where a bar asks for slow agents, a turn takes half a
+second and not five, so that the run ends in time; the line says so.
 
-`make bench` runs everything, in about 20 minutes on a quiet machine with two cores; the first run also makes a database
-of ten million finished rows of each kind under `out/`, some 10 GB. `python -m tests.benchmarks queue.enqueue webhook`
-runs a line or a module, and only prints; `--quick` is a short look whose figures prove nothing; `--rows` makes the
-grown database smaller.
+`make bench` runs everything, in about 25 minutes on a quiet machine with two cores. The first run also makes a
+database of ten million finished rows of each kind under `out/`, some 10 GB. `python -m tests.benchmarks queue.enqueue
+webhook` runs a line or a module and only prints. `--quick` is a short run whose figures prove nothing. `--rows` makes
+the grown database smaller.
 """

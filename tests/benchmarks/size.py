@@ -1,4 +1,4 @@
-"""Section 4: what a function weighs."""
+"""Section 4: the memory and the import time of a function."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ _IMPORT = "import time; before = time.process_time(); import functions.ingest; p
 
 
 def memory(scale: Scale) -> Iterator[Line]:
-    """Each function in a process of its own, after its first request."""
+    """Each function in its own process, after its first request."""
     with System(scale.place("memory")) as system:
         system.start(*_FUNCTIONS)
         time.sleep(1)
@@ -25,19 +25,19 @@ def memory(scale: Scale) -> Iterator[Line]:
         55,
         "MB",
         beside=", ".join(f"{name} {size:.0f}" for name, size in found.items()),
-        reason="an interpreter, uvicorn, pydantic and SQLite are 45 of them",
+        reason="the interpreter, uvicorn, pydantic and SQLite are 45 MB of it",
     )
 
 
 def imports(scale: Scale) -> Iterator[Line]:
-    """Processor time of the import alone, after the interpreter's own start."""
+    """Processor time of the import alone, after the start of the interpreter."""
     found = []
     for _ in range(scale.rounds + 1):
         done = subprocess.run([sys.executable, "-c", _IMPORT], check=True, capture_output=True, env=dict(os.environ))
         found.append(float(done.stdout))
     yield at_most(
         "CPU of importing functions.ingest",
-        Spread.of(found[1:]),  # the first may have to read it from the disk
+        Spread.of(found[1:]),  # the first may read from the disk
         0.25,
         "s",
         reason="two thirds of it are asyncio, starlette and pydantic",

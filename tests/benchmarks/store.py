@@ -1,4 +1,4 @@
-"""Our store's own verbs, called as the functions call them."""
+"""The verbs of our store, called as the functions call them."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +24,7 @@ TEXT = "Could you look at the report that came in this morning and tell me what 
 
 
 class Place(NamedTuple):
-    """Where a message goes."""
+    """The destination of a message."""
 
     agent: str
     chat: int
@@ -35,9 +35,9 @@ class Store:
     """One connection to a migrated file.
 
     Args:
-        places: where messages may go; without, to the default agent, from *chat_count* chats.
-        prefix: begins the keys of its events.
-        clock: the real one, where a function of ours works on the same file.
+        places: the destinations of messages; without them the default agent, from *chat_count* chats.
+        prefix: the start of the event keys.
+        clock: the real one where a function works on the same file.
     """
 
     def __init__(
@@ -87,22 +87,22 @@ class Store:
     def insert(
         self, *, key: bool = False, place: int = 0, text: str = TEXT, conn: apsw.Connection | None = None
     ) -> None:
-        """One message, in the caller's transaction."""
+        """Enqueue one message, in the caller's transaction."""
         messages.enqueue(conn or self.conn, self.message(key=key, place=place, text=text), now_ms=self._clock())
 
     def put(self, conn: apsw.Connection) -> None:
-        """One message, as work for a Writer."""
+        """Enqueue one message, as work for a Writer."""
         self.insert(conn=conn)
 
     def insert_one_ungated(self) -> int:
-        """One message in a transaction that waits as SQLite does."""
+        """One message in a transaction that waits by SQLite's busy handler, without the write gate."""
         self.conn.execute("BEGIN IMMEDIATE")
         self.insert()
         self.conn.execute("COMMIT")
         return 1
 
     def insert_one(self, *, key: bool = False, place: int = 0, text: str = TEXT) -> int:
-        """One message in a transaction of its own."""
+        """One message in its own transaction."""
         with transaction(self.conn):
             self.insert(key=key, place=place, text=text)
         return 1
@@ -114,27 +114,27 @@ class Store:
         return count
 
     def put_many(self, texts: Sequence[tuple[int, str]]) -> None:
-        """These messages, each with its place, in one transaction."""
+        """Enqueue these messages, each with the number of its place, in one transaction."""
         with transaction(self.conn):
             news = [self.message(place=place, text=text) for place, text in texts]
             messages.enqueue_many(self.conn, news, now_ms=self._clock())
 
     def fill(self, count: int, *, place: int = 0) -> None:
-        """*count* messages that wait, and whose arrival is already among the events."""
+        """*count* pending messages whose arrival is already an event."""
         for first in range(0, count, 1000):
             self.insert_many(min(1000, count - first), place=place)
         while self.announce():
             pass
 
     def announce(self) -> int:
-        """The events of arrival; how many."""
+        """Write the events of arrival; how many."""
         with transaction(self.conn):
             return messages.announce(self.conn)
 
     def claim(
         self, limit: int, *, place: Place | None = None, token: str = "turn_0123456789ab", announce: bool = True
     ) -> Claim | None:
-        """Take the session's turn; and, as dispatch does in the same transaction, write what has arrived since."""
+        """Claim the session's turn; the same transaction writes the events of arrival, as in dispatch."""
         to = place or self.places[0]
         with transaction(self.conn):
             if announce:
@@ -144,7 +144,7 @@ class Store:
             )
 
     def settle(self, claim: Claim) -> int:
-        """Answer each message of the batch. How many."""
+        """Answer each message of the batch; how many."""
         with transaction(self.conn):
             settle(
                 self.conn,
@@ -156,11 +156,11 @@ class Store:
         return len(claim.batch)
 
     def ready(self) -> list[Place]:
-        """The sessions whose turn it is."""
+        """The sessions that are ready."""
         return [Place(each.agent, 0, each.session_id) for each in waiting.ready(self.conn, now_ms=self._clock())]
 
     def complete_only(self, limit: int) -> int:
-        """Claim, then complete with no answer. How many."""
+        """Claim, then complete without an answer; how many messages."""
         claim = self.claim(limit, announce=False)
         if claim is None:
             return 0
@@ -169,13 +169,13 @@ class Store:
         return len(claim.batch)
 
     def turn(self, limit: int) -> int:
-        """Claim, then settle. How many."""
+        """Claim, then settle; how many messages."""
         claim = self.claim(limit)
         return 0 if claim is None else self.settle(claim)
 
 
 def wire(path: Path, pairs: Iterable[tuple[Agent, int]]) -> list[Place]:
-    """Wire each Telegram chat to its agent, made if it is new; where their messages go."""
+    """Wire each Telegram chat to its agent, which is made if it is new; the places of their messages."""
     conn = open_connection(path)
     try:
         with transaction(conn):
@@ -198,7 +198,7 @@ def _place(conn: apsw.Connection, agent: str, chat: int) -> Place:
 
 
 def echo_agent(name: str) -> Agent:
-    """An agent that says what it is told."""
+    """An agent that repeats what it receives."""
     return Agent(name, name, "echo", None, None, "", {}, 1, "UTC", is_default=False)
 
 

@@ -1,4 +1,4 @@
-"""Our functions as processes of their own, as the runner serves them, on one database; and Litestream and S3 beside."""
+"""Our functions, each in its own process as the runner serves it, on one database; beside them Litestream and S3."""
 
 import json
 import math
@@ -24,20 +24,20 @@ BUCKET = "postroom-replica"
 _READY_LIMIT_S = 60.0
 _SERVE = """
 import socket, sys
-from infra.runner import serve
+from infra.runner.serve import serve
 name, package, fd = sys.argv[1:]
 sys.exit(serve(name, package=package, sock=socket.socket(fileno=int(fd)), timeout_ms=60_000))
 """
 
 
 class System:
-    """The functions that were started on the database in *folder*; all end with the block."""
+    """The functions that run on the database in *folder*; all end with the block."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None, *, db: Path | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.db = db or folder / "postroom.db"
-        # Short: a Unix socket's path has 107 bytes at most.
+        # Short: the path of a Unix socket has at most 107 bytes.
         self.run_dir = Path(tempfile.mkdtemp(prefix="pr-"))
         self.control = self.run_dir / "litestream.sock"
         self.environment = {
@@ -48,7 +48,7 @@ class System:
             "POSTROOM_AGENTS_DIR": str(folder / "agents"),
             "POSTROOM_TICK_SECRET": TICK_SECRET,
             "TELEGRAM_BOT_TOKEN": "7100200300:benchmark-token-benchmark-token-aaaa",
-            "POSTROOM_SENDER_LIMIT": "0",  # few senders write as fast as the machine can
+            "POSTROOM_SENDER_LIMIT": "0",  # few senders write as fast as the machine allows
             "POSTROOM_CHAT_LIMIT": "0",
             "TELEGRAM_WEBHOOK_SECRET": SECRET,
             **(environment or {}),
@@ -80,7 +80,7 @@ class System:
             self._wait_healthy(name)
 
     def litestream(self, replica: str, environment: Mapping[str, str] | None = None) -> Path:
-        """Replicate from now on; Litestream's log."""
+        """Start Litestream; the path of its log."""
         log = self.folder / "litestream.log"
         config = self.folder / "litestream.yml"
         config.write_text(Path("infra/litestream.yml").read_text().replace("level: info", "level: debug"))
@@ -100,13 +100,13 @@ class System:
         deadline = time.monotonic() + _READY_LIMIT_S
         while not self.control.exists():
             if time.monotonic() > deadline:
-                raise RuntimeError(f"litestream is not there: {log.read_text()[-500:]}")
+                raise RuntimeError(f"Litestream did not start; its log ends with: {log.read_text()[-500:]}")
             time.sleep(0.02)
-        sync_permit.give(self.control, math.inf)  # as the keeper would, who is not measured here
+        sync_permit.give(self.control, math.inf)  # as its supervisor does, which is not measured here
         return log
 
     def s3(self) -> tuple[str, dict[str, str]]:
-        """The emulator's S3 on loopback: the replica's URL, and what Litestream has to know."""
+        """The emulator's S3 on loopback: the replica's URL, and the environment for Litestream."""
         with socket.create_server(("127.0.0.1", 0), backlog=128) as sock:
             port = sock.getsockname()[1]
             self._processes["s3"] = subprocess.Popen(
@@ -135,7 +135,7 @@ class System:
         return self._processes[name].pid
 
     def cpu_s(self) -> float:
-        """The processor time of everything that runs."""
+        """The processor time of all processes that run."""
         return sum(cpu_s(process.pid) for process in self._processes.values())
 
     def stop(self, name: str) -> None:
@@ -149,21 +149,21 @@ class System:
 
     def _wait_healthy(self, name: str) -> None:
         url = f"http://127.0.0.1:{self._ports[name]}/healthz"
-        with urllib.request.urlopen(url, timeout=_READY_LIMIT_S) as answer:  # the socket listens already
+        with urllib.request.urlopen(url, timeout=_READY_LIMIT_S) as answer:  # the socket already listens
             if answer.status != 200:
                 raise RuntimeError(f"{name} answered {answer.status}")
 
 
 def forced_snapshots(log: Path) -> int:
-    """How often Litestream lost its place in the WAL and copied the whole database, after the first copy."""
+    """How often Litestream lost its position in the WAL and copied the whole database; the first copy is normal."""
     whole = sum('"snap":"true"' in line for line in log.read_text("utf-8", "replace").splitlines())
     return max(0, whole - 1)
 
 
 def tick(system: System, name: str) -> dict[str, Any]:
-    """A tick, as the ticker sends it; what the function answers."""
+    """Send a tick as the ticker does; the function's answer."""
     url = f"http://127.0.0.1:{system.port(name)}/tick"
     request = urllib.request.Request(url, b"", {"X-Postroom-Tick": TICK_SECRET})
     with urllib.request.urlopen(request, timeout=120) as answer:
-        told: dict[str, Any] = json.loads(answer.read())
-        return told
+        found: dict[str, Any] = json.loads(answer.read())
+        return found

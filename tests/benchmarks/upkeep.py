@@ -1,4 +1,4 @@
-"""Section 3, what keeps the file small: pruning while messages come in, and the WAL over minutes."""
+"""Section 3, the size of the files: pruning while messages come in, and the WAL over ten minutes."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ _DAYS_MS = 24 * 60 * 60 * 1000
 
 
 def prune(scale: Scale) -> Iterator[Line]:
-    """A million messages and their answers are old enough; 200 messages a second come in meanwhile."""
+    """A million messages and their answers are old enough to go; 200 messages a second come in meanwhile."""
     count = scale.few(1_000_000, 20_000)
     place = scale.place("prune")
     build(place / "postroom.db", count, created_at=clock.now_ms() - 3 * _DAYS_MS)
@@ -41,13 +41,13 @@ def prune(scale: Scale) -> Iterator[Line]:
         grown = _pages(paced) / before
         paced.store.conn.close()
     yield at_most(
-        f"prune {count:,} messages and answers at 200 messages/s: the longest wait for its lock",
+        f"prune {count:,} messages and answers at 200 messages/s: the longest wait of a write for the lock",
         Spread.of([waited]),
-        20,
+        10,
         "ms",
         beside=f"{took:.0f} s, {left:,} old rows left; the longest write {longest:.0f} ms, without pruning "
         f"{quiet:.0f} ms",
-        reason="a batch that the disk or a neighbour on the two cores holds up keeps the lock meanwhile",
+        reason="a batch keeps the lock while the disk or another process on the two cores delays it",
     )
     yield at_most(
         f"the file after {count // 20:,} more messages / after pruning",
@@ -55,12 +55,12 @@ def prune(scale: Scale) -> Iterator[Line]:
         1.0,
         "",
         beside=f"{before * 4096 / 1e6:,.0f} MB",
-        reason="pages that were freed are not all used again",
+        reason="not all free pages are used again",
     )
 
 
 def _sweep(system: System) -> None:
-    """Ticks, until one leaves nothing for the next."""
+    """Send ticks until a sweep leaves nothing to the next."""
     while tick(system, "sweep").get("left"):
         pass
 
@@ -72,7 +72,7 @@ def _longest(paced: Paced, seconds: float) -> float:
 
 
 def _rows(paced: Paced) -> int:
-    """How many old messages and answers are still there."""
+    """How many old messages and answers are left."""
     cutoff = clock.now_ms() - _DAYS_MS
     sql = (
         "SELECT (SELECT count(*) FROM messages WHERE created_at < :cutoff)"

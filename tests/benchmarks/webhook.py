@@ -1,4 +1,4 @@
-"""Section 2, webhooks: how many are taken in a second, and how soon the platform hears the answer."""
+"""Section 2, webhooks: how many a second are stored, and how soon the platform gets the answer."""
 
 import asyncio
 import contextlib
@@ -21,11 +21,11 @@ _CONCURRENCY = 32
 _CONCURRENT_REPLICATED = 64
 _TICK_S = 1.0
 _CHATS = 50
-_numbers = itertools.count(1_000_000)  # a platform never uses the id of an event twice
+_numbers = itertools.count(1_000_000)  # a platform uses the id of an event once
 
 
 def ingest(scale: Scale) -> Iterator[Line]:
-    """32 platforms' calls at a time, each verified, parsed, routed and stored with FULL."""
+    """32 webhook calls at a time, each verified, parsed, routed and stored with FULL."""
     with System(scale.place("ingest"), {"POSTROOM_NEW_CHATS": "wire"}) as system:
         system.start("ingest")
         system.start("parse_only", package="tests.benchmarks")
@@ -48,23 +48,22 @@ def ingest(scale: Scale) -> Iterator[Line]:
     yield at_least(
         "the same / TinyAGI's POST /api/message (NORMAL)",
         Spread.of(each / TINYAGI_PER_S for each in rate["ingest"]),
-        3,
+        2,
         beside=f"TinyAGI {TINYAGI_PER_S:,}/s, measured on a like machine",
-        reason="the web server alone, storing nothing, takes what stands in the line above; the client shares the "
-        "two cores",
+        reason="the web server alone, storing nothing, reaches the rate in the line above; the client shares its cores",
     )
     yield at_most(
         "the same, p99",
         p99["ingest"],
-        20,
+        15,
         "ms",
         beside=f"without storing {p99['parse_only'].median:.1f} ms; TinyAGI 180 ms",
-        reason="32 requests wait for one interpreter: the mean alone is 32 / rate",
+        reason="32 requests wait for one interpreter, so the mean alone is 32 / rate",
     )
 
 
 def webhooks(first_chat: int = 5000, chats: int = _CHATS) -> Callable[[], bytes]:
-    """A new message with each call, of so many people in turn."""
+    """A new message with each call, from *chats* people in turn."""
 
     def request() -> bytes:
         number = next(_numbers)
@@ -74,7 +73,7 @@ def webhooks(first_chat: int = 5000, chats: int = _CHATS) -> Callable[[], bytes]
 
 
 def replicated(scale: Scale) -> Iterator[Line]:
-    """A 2xx that waits for the replica, on the emulator's S3, against one that does not."""
+    """A 2xx that waits for the replica on the emulator's S3, against one that does not wait."""
     place = scale.place("replicated-ingest")
     wire_new = {"POSTROOM_NEW_CHATS": "wire"}
     waiting = {**wire_new, "POSTROOM_DURABILITY": "replicated"}
@@ -101,7 +100,7 @@ def replicated(scale: Scale) -> Iterator[Line]:
         10,
         "ms",
         beside=f"{Spread.of(alone['replicated']).median:.1f} ms against {Spread.of(alone['local']).median:.1f} ms",
-        reason="Litestream's own sync, and the S3 in Python that it writes to",
+        reason="it is Litestream's own sync, and the S3 in Python that it writes to",
     )
     rates = {name: [each.rate for each in found] for name, found in many.items()}
     p50 = {name: Spread.of(percentile(each.times, 0.5) for each in found) for name, found in many.items()}
@@ -112,12 +111,12 @@ def replicated(scale: Scale) -> Iterator[Line]:
         beside=", ".join(
             f"{name} {Spread.of(found).median:,.0f}/s, p50 {p50[name].median:.0f} ms" for name, found in rates.items()
         ),
-        reason="all that wait share an answer of Litestream, so 64 wait 64 / (rate x one sync) times",
+        reason="requests that wait share one sync, so 64 requests wait for 64 / (rate x one sync) of them",
     )
 
 
 def reply(scale: Scale) -> Iterator[Line]:
-    """One message at a time through the idle system: from the call to us, to our call to the platform."""
+    """One message at a time through the idle system, from the webhook to our call of the platform."""
 
     async def measure() -> list[list[float]]:
         async with whole(scale, "reply") as (_, there, ingest):
@@ -129,14 +128,20 @@ def reply(scale: Scale) -> Iterator[Line]:
 
     rounds = uvloop.run(measure())
     whole_run = [each for found in rounds for each in found]
+    why = "three processes take turns on two cores, and each of four commits waits for the disk"
     yield at_most(
-        "webhook in, platform called, echo agent, idle: p50", Spread.of(percentile(r, 0.5) for r in rounds), 15, "ms"
+        "webhook in, platform called, echo agent, idle: p50",
+        Spread.of(percentile(r, 0.5) for r in rounds),
+        5,
+        "ms",
+        reason=why,
     )
-    yield at_most("the same, p99", Spread.of([percentile(whole_run, 0.99)]), 60, "ms", beside=f"of {len(whole_run)}")
+    p99 = Spread.of([percentile(whole_run, 0.99)])
+    yield at_most("the same, p99", p99, 10, "ms", beside=f"of {len(whole_run)}", reason=why)
 
 
 def lost_kick(scale: Scale) -> Iterator[Line]:
-    """Kicks of ingest that never arrive; the tick comes every second here."""
+    """The kicks of ingest never arrive; here the tick comes every second."""
 
     async def measure() -> list[float]:
         async with whole(scale, "kick", nobody_hears="ingest") as (system, there, ingest):
@@ -164,7 +169,7 @@ def lost_kick(scale: Scale) -> Iterator[Line]:
 async def whole(
     scale: Scale, name: str, *, nobody_hears: str | None = None
 ) -> AsyncIterator[tuple[System, Platform, Connection]]:
-    """ingest, dispatch and deliver with a platform, and a connection to ingest."""
+    """ingest, dispatch and deliver with a platform, and a connection to ingest; no process hears *nobody_hears*."""
     async with platform() as there:
         place = scale.place(name)
         with System(place, {"TELEGRAM_API_BASE": there.url, "POSTROOM_NEW_CHATS": "wire"}) as system:
@@ -176,7 +181,7 @@ async def whole(
 
 
 async def answered_ms(there: Platform, ingest: Connection, number: int, *, after_s: float = 0.0) -> float:
-    """Milliseconds from the webhook's first byte to the platform being called with the answer."""
+    """Milliseconds from the first byte of the webhook to our call of the platform with the answer."""
     await asyncio.sleep(after_s)
     heard = there.expect(f"You said: message {number}")
     start = time.perf_counter()

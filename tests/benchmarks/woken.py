@@ -1,4 +1,4 @@
-"""``dispatch`` that says when it has claimed: an instant of ``time.perf_counter`` on its output for each claim."""
+"""``dispatch`` that prints an instant of ``time.perf_counter`` for each claim."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ _OUT = os.dup(1)
 
 
 class Woken(Dispatch):
-    """Between the claim and its turn there is one line of output."""
+    """Prints one line between the claim and its turn."""
 
     async def turn(self, running: Running) -> None:
         _say(repr(time.perf_counter()))
@@ -29,13 +29,13 @@ def _say(line: str) -> None:
 async def _serve() -> None:
     service = Woken(Settings.load())
     service.worker.begin()
-    await asyncio.sleep(0.2)  # the lock is taken and the repair done
+    await asyncio.sleep(0.2)  # by then it holds the lock and has repaired the rows
     _say("listening")
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    with Path(os.devnull).open("wb") as nowhere:  # the log goes where a function's would
+    with Path(os.devnull).open("wb") as nowhere:  # the log must not mix with the instants
         os.dup2(nowhere.fileno(), 1)
     logs.configure("dispatch")
     uvloop.run(_serve())
