@@ -1,7 +1,7 @@
 """Wires agents to chats: the one way for REST, CLI, approvals, pairing and routing, so that none is left half made."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_args
 
 import apsw
 
@@ -10,13 +10,13 @@ from shared.core import patterns
 from shared.core.errors import ConfigInvalid, NotFound
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
-from shared.db.roster.wirings import Wiring
+from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderScope, SessionMode, Wiring
 
 WORDS: Mapping[str, tuple[str, ...]] = {
-    "engage_mode": ("pattern", "mention", "mention-sticky"),
-    "sender_scope": ("all", "known"),
-    "ignored_message_policy": ("drop", "accumulate"),
-    "session_mode": ("shared", "per-thread", "agent-shared"),
+    "engage_mode": get_args(EngageMode),
+    "sender_scope": get_args(SenderScope),
+    "ignored_message_policy": get_args(IgnoredMessagePolicy),
+    "session_mode": get_args(SessionMode),
 }
 _HIGHEST = 1_000_000  # priority, and the lowest the same below zero
 FIELDS = (*WORDS, "engage_pattern", "priority")

@@ -1,16 +1,22 @@
-"""What the API shows: reads that no verb needs, each answered by an index or bounded by its *limit*.
+"""Rows as the JSON objects that the API shows: one TypedDict names the columns of a query, in their order."""
 
-By subject: ``message_views``, ``response_views``, ``history_views``, ``access_views``.
-"""
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from typing import Any
-
-Shown = Any  # a JSON object; its keys are what the endpoint that shows it says
+View = TypeVar("View")
 
 NEWEST = 2**63 - 1
 
 
-def named(names: str, found: list[tuple[Any, ...]]) -> list[Shown]:
-    """The rows, with *names* for their columns."""
-    keys = names.split()
-    return [dict(zip(keys, row, strict=True)) for row in found]
+def named(view: type[View], found: list[tuple[Any, ...]], **read: Callable[[Any], Any]) -> list[View]:
+    """The rows as *view*, a TypedDict whose fields stand in the order of the columns.
+
+    Args:
+        read: for a field that SQLite stores as something else, what turns the stored value into the shown one.
+    """
+    fields = tuple(view.__annotations__)
+    shown: list[Any] = [dict(zip(fields, row, strict=True)) for row in found]
+    for each in shown:
+        for field, function in read.items():
+            each[field] = function(each[field])
+    return shown

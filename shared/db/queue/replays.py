@@ -4,9 +4,10 @@ import json
 from collections.abc import Sequence
 
 import apsw
+from typing_extensions import TypedDict
 
 from shared.db.engine.connection import rows, scalar
-from shared.db.engine.named_rows import Shown
+from shared.db.engine.named_rows import named
 from shared.db.queue import messages
 from shared.db.queue.sessions import Session, known
 
@@ -146,9 +147,26 @@ def _copied(conn: apsw.Connection, key: dict[str, int]) -> int:
     return conn.changes()
 
 
+class SessionMessage(TypedDict):
+    """A message of the session and what was answered, as far as answers are kept; *replayOf*: the first one's id."""
+
+    id: int
+    messageId: str
+    kind: str
+    sender: str
+    message: str
+    trigger: bool
+    status: str
+    lastError: str | None
+    replayOf: str | None
+    createdAt: int
+    updatedAt: int
+    answers: list[str]
+
+
 SHOWN = """
     SELECT id, message_id, kind, sender, message, trigger, status, last_error, content ->> '$.replay_of', created_at,
-           updated_at
+           updated_at, id
       FROM messages
      WHERE id IN (SELECT value FROM json_each(:rows))
      ORDER BY id
@@ -162,15 +180,10 @@ ANSWERS = """
 """
 
 
-def story(conn: apsw.Connection, said: Sequence[int]) -> list[Shown]:
+def story(conn: apsw.Connection, said: Sequence[int]) -> list[SessionMessage]:
     """What these messages say and what was answered to each, oldest first; of the answers, those that are kept."""
     key = {"rows": json.dumps(list(said))}
     answers: dict[int, list[str]] = {}
     for message, text in rows(conn, ANSWERS, key):
         answers.setdefault(message, []).append(text)
-    names = (
-        *("id", "messageId", "kind", "sender", "message", "trigger", "status", "lastError", "replayOf"),
-        *("createdAt", "updatedAt"),
-    )
-    shown = [dict(zip(names, found, strict=True)) for found in rows(conn, SHOWN, key)]
-    return [{**each, "trigger": bool(each["trigger"]), "answers": answers.get(each["id"], [])} for each in shown]
+    return named(SessionMessage, rows(conn, SHOWN, key), trigger=bool, answers=lambda row: answers.get(row, []))

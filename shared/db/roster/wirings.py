@@ -1,11 +1,16 @@
 """Wirings: which agent answers in which chat, and when. ``shared.roster.wirings`` checks and makes them."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import apsw
 
 from shared.db.engine.connection import rows
 from shared.db.roster.chats import Chat
+
+EngageMode = Literal["pattern", "mention", "mention-sticky"]
+SenderScope = Literal["all", "known"]
+IgnoredMessagePolicy = Literal["drop", "accumulate"]
+SessionMode = Literal["shared", "per-thread", "agent-shared"]
 
 
 class Wiring(NamedTuple):

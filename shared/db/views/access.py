@@ -1,16 +1,45 @@
-"""What the API shows of who may talk to whom: lists for people, newest first, before the row *before*."""
+"""What the API shows of access: chats, wirings, destinations, users, approvals and pairings.
+
+Lists are newest first; *before* is the row at which the previous page ended.
+"""
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import apsw
+from typing_extensions import TypedDict
 
+from shared.core.policy import SenderPolicy
+from shared.db.access import approvals as approval_rows
+from shared.db.access.pairings import Grants
+from shared.db.access.user_roles import RoleName
 from shared.db.engine.connection import rows, scalar
-from shared.db.engine.named_rows import NEWEST, Shown, named
+from shared.db.engine.named_rows import NEWEST, named
+from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderScope, SessionMode
 
-# -- chats, and who answers there
+# -- chats, and the agents that answer there
 
-_CHAT_NAMES = "id channel platformId name isGroup status senderPolicy refusedAt opensFor notBefore createdAt agents"
+
+class ChatView(TypedDict):
+    """One conversation place on one platform, and the agents that answer there.
+
+    *senderPolicy*: what becomes of people whom no agent there knows. *refusedAt*: since when nobody is asked whether an
+    agent should answer there. *opensFor*: whose direct chat it will be, as soon as somebody is written to there.
+    """
+
+    id: int
+    channel: str
+    platformId: str
+    name: str | None
+    isGroup: bool
+    status: Literal["active", "inactive"]
+    senderPolicy: SenderPolicy
+    refusedAt: int | None
+    opensFor: str | None
+    notBefore: int | None
+    createdAt: int
+    agents: list[str]
+
 
 CHATS = """
     SELECT id, channel, platform_id, name, is_group, status, sender_policy, refused_at, opens_for, not_before,
@@ -32,21 +61,18 @@ CHAT = """
 
 def chats(
     conn: apsw.Connection, *, channel: str | None = None, platform_id: str | None = None, before: int, limit: int
-) -> list[Shown]:
+) -> list[ChatView]:
     """The conversation places, with the agents that answer there."""
-    given = {"channel": channel, "platform_id": platform_id, "before": before, "limit": limit}
-    return [_chat(row) for row in rows(conn, CHATS, given)]
+    return _chats(rows(conn, CHATS, {"channel": channel, "platform_id": platform_id, "before": before, "limit": limit}))
 
 
-def chat(conn: apsw.Connection, chat_id: int) -> Shown | None:
+def chat(conn: apsw.Connection, chat_id: int) -> ChatView | None:
     """One conversation place, or None."""
-    found = rows(conn, CHAT, {"id": chat_id})
-    return _chat(found[0]) if found else None
+    return next(iter(_chats(rows(conn, CHAT, {"id": chat_id}))), None)
 
 
-def _chat(row: tuple[Any, ...]) -> Shown:
-    (shown,) = named(_CHAT_NAMES, [row])
-    return {**shown, "isGroup": bool(shown["isGroup"]), "agents": json.loads(shown["agents"])}
+def _chats(found: list[tuple[Any, ...]]) -> list[ChatView]:
+    return named(ChatView, found, isGroup=bool, agents=json.loads)
 
 
 WIRED = """
@@ -62,10 +88,27 @@ def has_wired_chat(conn: apsw.Connection, channel: str) -> bool:
     return bool(scalar(conn, WIRED, {"channel": channel}))
 
 
-_WIRING_NAMES = (
-    "id chatId channel platformId chatName agent engageMode engagePattern senderScope ignoredMessagePolicy sessionMode "
-    "priority createdAt"
-)
+class WiringView(TypedDict):
+    """An agent that answers in a chat.
+
+    *engageMode*: when; *senderScope*: to whom; *ignoredMessagePolicy*: what becomes of the rest; *sessionMode*: what it
+    goes on from. The higher *priority* comes first.
+    """
+
+    id: int
+    chatId: int
+    channel: str
+    platformId: str
+    chatName: str | None
+    agent: str
+    engageMode: EngageMode
+    engagePattern: str | None
+    senderScope: SenderScope
+    ignoredMessagePolicy: IgnoredMessagePolicy
+    sessionMode: SessionMode
+    priority: int
+    createdAt: int
+
 
 WIRINGS = """
     SELECT w.id, w.chat_id, c.channel, c.platform_id, c.name, w.agent, w.engage_mode, w.engage_pattern, w.sender_scope,
@@ -86,15 +129,25 @@ WIRINGS_OF_CHAT = """
 """
 
 
-def wirings(conn: apsw.Connection, *, agent: str | None, before: int, limit: int) -> list[Shown]:
+def wirings(conn: apsw.Connection, *, agent: str | None, before: int, limit: int) -> list[WiringView]:
     """Which agent answers where, and when, in any chat."""
-    return named(_WIRING_NAMES, rows(conn, WIRINGS, {"agent": agent, "before": before, "limit": limit}))
+    return named(WiringView, rows(conn, WIRINGS, {"agent": agent, "before": before, "limit": limit}))
 
 
-def wirings_of_chat(conn: apsw.Connection, chat_id: int, *, agent: str | None = None) -> list[Shown]:
+def wirings_of_chat(conn: apsw.Connection, chat_id: int, *, agent: str | None = None) -> list[WiringView]:
     """Which agents answer in the chat, the most important first; with *agent*, that one alone if it does."""
-    found = named(_WIRING_NAMES, rows(conn, WIRINGS_OF_CHAT, {"chat": chat_id, "agent": agent}))
+    found = named(WiringView, rows(conn, WIRINGS_OF_CHAT, {"chat": chat_id, "agent": agent}))
     return sorted(found, key=lambda wiring: (-wiring["priority"], wiring["id"]))
+
+
+class DestinationView(TypedDict):
+    """A name that the agent has for a chat or for another agent; it may send to nothing else."""
+
+    agent: str
+    name: str
+    chatId: int | None
+    toAgent: str | None
+    createdAt: int
 
 
 DESTINATIONS = """
@@ -106,13 +159,44 @@ DESTINATIONS = """
 """
 
 
-def destinations(conn: apsw.Connection, *, agent: str | None, limit: int) -> list[Shown]:
+def destinations(conn: apsw.Connection, *, agent: str | None, limit: int) -> list[DestinationView]:
     """Where agents may send, by agent and name."""
-    found = rows(conn, DESTINATIONS, {"agent": agent, "limit": limit})
-    return named("agent name chatId toAgent createdAt", found)
+    return named(DestinationView, rows(conn, DESTINATIONS, {"agent": agent, "limit": limit}))
 
 
 # -- people
+
+
+class RoleView(TypedDict):
+    """``owner``, or ``admin`` of an agent or, without one, of everything."""
+
+    role: RoleName
+    agent: str | None
+    grantedBy: str
+    createdAt: int
+
+
+class MembershipView(TypedDict):
+    """That they may talk to an agent or, refused, that they may not."""
+
+    agent: str
+    isRefused: bool
+    addedBy: str
+    createdAt: int
+
+
+class UserView(TypedDict):
+    """One person or program on one platform; *directChat*: the chat in which they are written to alone."""
+
+    id: int
+    channel: str
+    senderId: str
+    name: str
+    createdAt: int
+    roles: list[RoleView]
+    members: list[MembershipView]
+    directChat: int | None
+
 
 USERS = """
     SELECT id, channel, sender_id, name, created_at,
@@ -144,19 +228,24 @@ def users(
     agent: str | None = None,
     before: int,
     limit: int,
-) -> list[Shown]:
-    """Who is somebody here, with roles (the highest first) and memberships; with *agent*, who is somebody to it."""
+) -> list[UserView]:
+    """The known users, with roles (the highest first) and memberships; with *agent*, those whom it knows."""
     given = {"channel": channel, "sender_id": sender_id, "agent": agent, "before": before, "limit": limit}
-    found = named("id channel senderId name createdAt roles members directChat", rows(conn, USERS, given))
-    for user in found:
-        user["roles"] = sorted(
-            json.loads(user["roles"]), key=lambda role: (role["role"] != "owner", role["agent"] or "")
-        )
-        user["members"] = [{**each, "isRefused": bool(each["isRefused"])} for each in json.loads(user["members"])]
+    return named(UserView, rows(conn, USERS, given), roles=_roles, members=_memberships)
+
+
+def _roles(stored: str) -> list[RoleView]:
+    return sorted(json.loads(stored), key=lambda role: (role["role"] != "owner", role["agent"] or ""))
+
+
+def _memberships(stored: str) -> list[MembershipView]:
+    found: list[MembershipView] = json.loads(stored)
+    for each in found:
+        each["isRefused"] = bool(each["isRefused"])
     return found
 
 
-def user(conn: apsw.Connection, user_id: int) -> Shown | None:
+def user(conn: apsw.Connection, user_id: int) -> UserView | None:
     """One user, or None."""
     found = users(conn, before=min(user_id, NEWEST - 1) + 1, limit=1)
     return found[0] if found and found[0]["id"] == user_id else None
@@ -164,10 +253,33 @@ def user(conn: apsw.Connection, user_id: int) -> Shown | None:
 
 # -- what they are asked to decide
 
-_APPROVAL_NAMES = (
-    "id approvalId kind title agent chatId userId sessionId payload options status choice decidedBy approver expiresAt "
-    "createdAt updatedAt held"
-)
+
+class ApprovalView(TypedDict):
+    """What somebody is asked to decide, with all that the card leaves out.
+
+    *options*: what may be chosen, the last of them is the no; *choice*: which was; *held*: how many messages wait for
+    it; *approver*: the user who was shown it.
+    """
+
+    id: int
+    approvalId: str
+    kind: str
+    title: str
+    agent: str | None
+    chatId: int | None
+    userId: int | None
+    sessionId: str | None
+    payload: dict[str, Any]
+    options: list[str]
+    status: approval_rows.Status
+    choice: int | None
+    decidedBy: str | None
+    approver: int | None
+    expiresAt: int
+    createdAt: int
+    updatedAt: int
+    held: int
+
 
 _APPROVAL = """
     SELECT a.id, a.approval_id, a.kind, a.title, a.agent, a.chat_id, a.user_id, s.session_id, a.payload, a.options,
@@ -190,20 +302,31 @@ APPROVAL = f"""
 """
 
 
-def approvals(conn: apsw.Connection, *, status: str | None, before: int, limit: int) -> list[Shown]:
-    """What somebody is, or was, asked to decide; *held*: how many messages wait for it."""
-    return [_approval(row) for row in rows(conn, APPROVALS, {"status": status, "before": before, "limit": limit})]
+def approvals(conn: apsw.Connection, *, status: str | None, before: int, limit: int) -> list[ApprovalView]:
+    """The approval requests, pending and decided."""
+    return _approvals(rows(conn, APPROVALS, {"status": status, "before": before, "limit": limit}))
 
 
-def approval(conn: apsw.Connection, approval_id: str) -> Shown | None:
-    """One approval, or None."""
-    found = rows(conn, APPROVAL, {"id": approval_id})
-    return _approval(found[0]) if found else None
+def approval(conn: apsw.Connection, approval_id: str) -> ApprovalView | None:
+    """One approval request, or None."""
+    return next(iter(_approvals(rows(conn, APPROVAL, {"id": approval_id}))), None)
 
 
-def _approval(row: tuple[Any, ...]) -> Shown:
-    (shown,) = named(_APPROVAL_NAMES, [row])
-    return {**shown, "payload": json.loads(shown["payload"]), "options": json.loads(shown["options"])}
+def _approvals(found: list[tuple[Any, ...]]) -> list[ApprovalView]:
+    return named(ApprovalView, found, payload=json.loads, options=json.loads)
+
+
+class PairingView(TypedDict):
+    """A code that was made; the code itself is known to nobody but whom it was shown. *usedBy*: the user."""
+
+    id: int
+    pairingId: str
+    grants: Grants
+    agent: str | None
+    status: Literal["open", "used", "expired", "revoked"]
+    usedBy: int | None
+    expiresAt: int
+    createdAt: int
 
 
 PAIRINGS = """
@@ -216,7 +339,6 @@ PAIRINGS = """
 """
 
 
-def pairings(conn: apsw.Connection, *, before: int, limit: int, now_ms: int) -> list[Shown]:
-    """The one-time codes that were made; no code is known."""
-    found = rows(conn, PAIRINGS, {"before": before, "limit": limit, "now": now_ms})
-    return named("id pairingId grants agent status usedBy expiresAt createdAt", found)
+def pairings(conn: apsw.Connection, *, before: int, limit: int, now_ms: int) -> list[PairingView]:
+    """The pairings; a pairing does not tell its code, of which only the hash is stored."""
+    return named(PairingView, rows(conn, PAIRINGS, {"before": before, "limit": limit, "now": now_ms}))

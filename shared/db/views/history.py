@@ -1,11 +1,27 @@
 """What the API shows of what was said, what happened, and what was refused."""
 
 import json
+from typing import Any, Literal
 
 import apsw
+from typing_extensions import TypedDict
 
 from shared.db.engine.connection import rows
-from shared.db.engine.named_rows import NEWEST, Shown, named
+from shared.db.engine.named_rows import NEWEST, named
+
+
+class HistoryLine(TypedDict):
+    """One line of an agent's history."""
+
+    id: int
+    agent_id: str
+    role: Literal["user", "assistant"]
+    channel: str
+    sender: str
+    message_id: str
+    content: str
+    created_at: int
+
 
 HISTORY = """
     SELECT id, agent_id, role, channel, sender, message_id, content, created_at
@@ -41,7 +57,7 @@ HISTORY_OF_ALL_AFTER = """
 
 def history(
     conn: apsw.Connection, *, agent: str | None = None, channel: str | None = None, after: int = 0, limit: int
-) -> list[Shown]:
+) -> list[HistoryLine]:
     """The newest lines of one agent's history, or of all, newest first; those after the line *after*: oldest first.
 
     *channel*: only its lines of the agent's.
@@ -49,8 +65,7 @@ def history(
     choice = {(False, False): HISTORY_OF_ALL, (False, True): HISTORY_OF_ALL_AFTER, (True, False): HISTORY}
     sql = choice.get((agent is not None, after > 0), HISTORY_AFTER)
     given = {"agent": agent, "channel": channel, "after": after, "limit": limit}
-    found = rows(conn, sql, {name: value for name, value in given.items() if f":{name}" in sql})
-    return named("id agent_id role channel sender message_id content created_at", found)
+    return named(HistoryLine, rows(conn, sql, {name: value for name, value in given.items() if f":{name}" in sql}))
 
 
 HISTORY_BEFORE = """
@@ -70,14 +85,24 @@ HISTORY_OF_ALL_BEFORE = """
 """
 
 
-def history_before(conn: apsw.Connection, *, agent: str | None, before: int, limit: int) -> list[Shown]:
+def history_before(conn: apsw.Connection, *, agent: str | None, before: int, limit: int) -> list[HistoryLine]:
     """The lines of one agent's history, or of all, that come before the line *before*, newest first."""
     given = {"before": before, "limit": limit} | ({} if agent is None else {"agent": agent})
-    found = rows(conn, HISTORY_OF_ALL_BEFORE if agent is None else HISTORY_BEFORE, given)
-    return named("id agent_id role channel sender message_id content created_at", found)
+    return named(HistoryLine, rows(conn, HISTORY_OF_ALL_BEFORE if agent is None else HISTORY_BEFORE, given))
 
 
 # -- rooms
+
+
+class RoomLine(TypedDict):
+    """What somebody said in the room; ``from_agent`` is ``user`` where that is a person."""
+
+    id: int
+    team_id: str
+    from_agent: str
+    message: str
+    created_at: int
+
 
 ROOM = """
     SELECT id, team_id, from_agent, message, created_at
@@ -96,16 +121,30 @@ ROOM_AFTER = """
 """
 
 
-def room(conn: apsw.Connection, team: str, *, after: int = 0, limit: int) -> list[Shown]:
+def room(conn: apsw.Connection, team: str, *, after: int = 0, limit: int) -> list[RoomLine]:
     """The newest of a team's room, newest first; what came after the line *after*: oldest first."""
     if after:
         found = rows(conn, ROOM_AFTER, {"team": team, "after": after, "limit": limit})
     else:
         found = rows(conn, ROOM, {"team": team, "limit": limit})
-    return named("id team_id from_agent message created_at", found)
+    return named(RoomLine, found)
 
 
 # -- what happened, and what was refused
+
+
+class EventView(TypedDict):
+    """A change of state."""
+
+    id: int
+    type: str
+    messageId: str | None
+    responseId: int | None
+    agent: str | None
+    channel: str | None
+    data: dict[str, Any]
+    createdAt: int
+
 
 EVENTS = """
     SELECT id, type, message_id, response_id, agent, channel, data, created_at
@@ -116,11 +155,21 @@ EVENTS = """
 """
 
 
-def events(conn: apsw.Connection, *, before: int, limit: int) -> list[Shown]:
+def events(conn: apsw.Connection, *, before: int, limit: int) -> list[EventView]:
     """What happened."""
-    found = rows(conn, EVENTS, {"before": before, "limit": limit})
-    shown = named("id type messageId responseId agent channel data createdAt", found)
-    return [{**event, "data": json.loads(event["data"])} for event in shown]
+    return named(EventView, rows(conn, EVENTS, {"before": before, "limit": limit}), data=json.loads)
+
+
+class DroppedView(TypedDict):
+    """What was refused, and why; never a person's text."""
+
+    id: int
+    channel: str
+    platformId: str | None
+    senderId: str | None
+    reason: str
+    detail: str
+    createdAt: int
 
 
 DROPPED = """
@@ -164,7 +213,7 @@ def dropped(
     before: int = NEWEST,
     after: int = 0,
     limit: int,
-) -> list[Shown]:
+) -> list[DroppedView]:
     """What was refused, and why: before a row newest first, or after one oldest first."""
     choice = {
         (False, False): DROPPED,
@@ -174,5 +223,4 @@ def dropped(
     }
     sql = choice[reason is not None, after > 0]
     given = {"reason": reason, "channel": channel, "before": before, "after": after, "limit": limit}
-    found = rows(conn, sql, {name: value for name, value in given.items() if f":{name}" in sql})
-    return named("id channel platformId senderId reason detail createdAt", found)
+    return named(DroppedView, rows(conn, sql, {name: value for name, value in given.items() if f":{name}" in sql}))

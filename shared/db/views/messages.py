@@ -1,14 +1,77 @@
 """What the API shows of messages: the queue, and the story of one."""
 
 import json
+from typing import Any, Literal, NotRequired
 
 import apsw
+from typing_extensions import TypedDict
 
 from shared.db.engine.connection import rows
-from shared.db.engine.named_rows import Shown, named
+from shared.db.engine.named_rows import named
+
+
+class AgentQueue(TypedDict):
+    """What is open for one agent."""
+
+    agent: str
+    pending: int
+    queued: Literal[0]
+    processing: int
+
+
+class OpenMessage(TypedDict):
+    """A message, and who asked which agent."""
+
+    id: int
+    messageId: str
+    channel: str
+    sender: str
+    message: str
+    agent: str
+
+
+class PendingMessage(OpenMessage):
+    """A message that waits for its turn: since when, not before when, and what went wrong, if it was tried."""
+
+    retryCount: int
+    lastError: str | None
+    processAfter: int | None
+    createdAt: int
+
+
+class ProcessingMessage(OpenMessage):
+    """A message that a turn has; its process is taken to be alive while the turn's lease runs. *duration* in ms."""
+
+    status: Literal["processing"]
+    processAlive: bool
+    startedAt: int
+    duration: int
+
+
+class DeadMessageData(TypedDict):
+    """What was asked."""
+
+    channel: str
+    sender: str
+    senderId: str | None
+    message: str
+    messageId: str
+    agent: str
+
+
+class DeadMessage(TypedDict):
+    """A message that was given up, and why."""
+
+    id: int
+    data: DeadMessageData
+    failedReason: str | None
+    attemptsMade: int
+    timestamp: int
+
 
 PROCESSING = """
-    SELECT id, message_id, channel, sender, message, agent, updated_at, lease
+    SELECT id, message_id, channel, sender, message, agent, status, lease > :now, updated_at,
+           max(0, :now - updated_at)
       FROM messages INDEXED BY messages_open
      WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND status = 'processing'
      ORDER BY id
@@ -29,14 +92,14 @@ PENDING = """
 """
 
 OPEN_BY_AGENT = """
-    SELECT agent, sum(status = 'pending'), sum(status = 'processing')
+    SELECT agent, sum(status = 'pending'), 0, sum(status = 'processing')
       FROM messages
      WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
      GROUP BY agent
 """
 
 DEAD = """
-    SELECT id, channel, sender, sender_id, message, message_id, agent, last_error, retry_count, created_at
+    SELECT channel, sender, sender_id, message, message_id, agent, id, last_error, retry_count, created_at
       FROM messages
      WHERE status = 'dead'
      ORDER BY id DESC
@@ -52,40 +115,19 @@ DEAD_AFTER = """
 """
 
 
-def open_by_agent(conn: apsw.Connection) -> list[Shown]:
+def open_by_agent(conn: apsw.Connection) -> list[AgentQueue]:
     """How much waits for each agent that has something open, and how much of it runs."""
-    return [
-        {"agent": agent, "pending": pending, "queued": 0, "processing": processing}
-        for agent, pending, processing in rows(conn, OPEN_BY_AGENT)
-    ]
+    return named(AgentQueue, rows(conn, OPEN_BY_AGENT))
 
 
-def pending(conn: apsw.Connection, *, agent: str | None, limit: int) -> list[Shown]:
+def pending(conn: apsw.Connection, *, agent: str | None, limit: int) -> list[PendingMessage]:
     """The messages that wait for a turn, of one agent or of all, oldest first."""
-    return named(
-        "id messageId channel sender message agent retryCount lastError processAfter createdAt",
-        rows(conn, PENDING, {"agent": agent, "limit": limit}),
-    )
+    return named(PendingMessage, rows(conn, PENDING, {"agent": agent, "limit": limit}))
 
 
-def processing(conn: apsw.Connection, *, now_ms: int, limit: int) -> list[Shown]:
+def processing(conn: apsw.Connection, *, now_ms: int, limit: int) -> list[ProcessingMessage]:
     """The messages that turns hold, oldest first; alive is a turn whose lease runs."""
-    found = rows(conn, PROCESSING, {"limit": limit})
-    return [
-        {
-            "id": id_,
-            "messageId": message_id,
-            "channel": channel,
-            "sender": sender,
-            "message": message,
-            "agent": agent,
-            "status": "processing",
-            "processAlive": lease > now_ms,
-            "startedAt": started_at,
-            "duration": max(0, now_ms - started_at),
-        }
-        for id_, message_id, channel, sender, message, agent, started_at, lease in found
-    ]
+    return named(ProcessingMessage, rows(conn, PROCESSING, {"now": now_ms, "limit": limit}), processAlive=bool)
 
 
 def is_processing(conn: apsw.Connection, row_id: int) -> bool:
@@ -93,17 +135,13 @@ def is_processing(conn: apsw.Connection, row_id: int) -> bool:
     return bool(rows(conn, "SELECT 1 FROM messages WHERE id = :row AND status = 'processing'", {"row": row_id}))
 
 
-def dead(conn: apsw.Connection, *, limit: int) -> list[Shown]:
-    """The messages that were given up, the last one first."""
+def dead(conn: apsw.Connection, *, limit: int) -> list[DeadMessage]:
+    """The dead messages, newest first."""
+    found = rows(conn, DEAD, {"limit": limit})
+    asked = named(DeadMessageData, [row[:6] for row in found])
     return [
-        {
-            "id": id_,
-            "data": dict(zip(("channel", "sender", "senderId", "message", "messageId", "agent"), data, strict=True)),
-            "failedReason": last_error,
-            "attemptsMade": retry_count,
-            "timestamp": created_at,
-        }
-        for id_, *data, last_error, retry_count, created_at in rows(conn, DEAD, {"limit": limit})
+        {"id": id_, "data": data, "failedReason": last_error, "attemptsMade": retry_count, "timestamp": created_at}
+        for data, (*_, id_, last_error, retry_count, created_at) in zip(asked, found, strict=True)
     ]
 
 
@@ -113,6 +151,59 @@ def dead_after(conn: apsw.Connection, after: int, *, limit: int) -> list[tuple[i
 
 
 # -- one message
+
+
+class MessageAnswer(TypedDict):
+    """What an agent said to the message, and what became of it."""
+
+    id: int
+    message: str
+    agent: str | None
+    status: Literal["pending", "delivering", "acked", "dead"]
+    retryCount: int
+    lastError: str | None
+    createdAt: int
+    ackedAt: int | None
+
+
+class MessageEvent(TypedDict):
+    """One thing that happened."""
+
+    type: str
+    timestamp: int
+    responseId: NotRequired[int]
+    data: dict[str, Any]
+
+
+class MessageView(TypedDict):
+    """A message, as its row says it."""
+
+    id: int
+    messageId: str
+    channel: str
+    sender: str
+    senderId: str | None
+    message: str
+    agent: str
+    fromAgent: str | None
+    kind: str
+    status: Literal["pending", "processing", "completed", "dead", "paused", "cancelled"]
+    retryCount: int
+    lastError: str | None
+    processAfter: int | None
+    recurrence: str | None
+    timezone: str | None
+    seriesId: str | None
+    createdAt: int
+    updatedAt: int
+
+
+class MessageStory(MessageView):
+    """A message, its answers, and what happened to both."""
+
+    responses: list[MessageAnswer]
+    events: list[MessageEvent]
+
 
 MESSAGE = """
     SELECT id, message_id, channel, sender, sender_id, message, agent, from_agent, kind, status, retry_count,
@@ -150,7 +241,7 @@ def is_open(conn: apsw.Connection, row_id: int) -> bool:
     return bool(rows(conn, OPEN, {"row": row_id}))
 
 
-def story(conn: apsw.Connection, row_id: int) -> Shown | None:
+def story(conn: apsw.Connection, row_id: int) -> MessageStory | None:
     """One message with its answers and what happened to both, oldest first; None if it is gone.
 
     What always happens stands on the rows; what went wrong, and what was done by hand, is looked up among the events.
@@ -158,13 +249,8 @@ def story(conn: apsw.Connection, row_id: int) -> Shown | None:
     found = rows(conn, MESSAGE, {"row": row_id})
     if not found:
         return None
-    (message,) = named(
-        "id messageId channel sender senderId message agent fromAgent kind status retryCount lastError "
-        "processAfter recurrence timezone seriesId createdAt updatedAt",
-        found,
-    )
-    names = "id message agent status retryCount lastError createdAt ackedAt"
-    answers = named(names, rows(conn, ANSWERS, {"row": row_id}))
+    (message,) = named(MessageView, found)
+    answers = named(MessageAnswer, rows(conn, ANSWERS, {"row": row_id}))
     happened = [_happened("message_received", message["createdAt"])]
     for type_, at, response_id, data in rows(conn, NOTES, {"id": message["messageId"]}):
         happened.append(_happened(type_, at, response_id, json.loads(data)))
@@ -178,6 +264,8 @@ def story(conn: apsw.Connection, row_id: int) -> Shown | None:
     return {**message, "responses": answers, "events": happened}
 
 
-def _happened(type_: str, at_ms: int, response_id: int | None = None, data: Shown | None = None) -> Shown:
-    shown: Shown = {"type": type_, "timestamp": at_ms, "data": data or {}}
+def _happened(
+    type_: str, at_ms: int, response_id: int | None = None, data: dict[str, Any] | None = None
+) -> MessageEvent:
+    shown: MessageEvent = {"type": type_, "timestamp": at_ms, "data": data or {}}
     return shown if response_id is None else {**shown, "responseId": response_id}

@@ -1,14 +1,56 @@
 """What the API shows of responses: what waits to be fetched, what was given up, the newest."""
 
 import json
-from typing import Any
+from typing import Any, Literal, NotRequired, TypeVar
 
 import apsw
+from typing_extensions import TypedDict
 
 from shared.db.engine.connection import rows
-from shared.db.engine.named_rows import Shown, named
+from shared.db.engine.named_rows import named
 
-_RESPONSE_NAMES = "id channel sender senderId message originalMessage timestamp messageId agent files metadata"
+
+class ResponseView(TypedDict):
+    """What was said, to whom, in answer to what."""
+
+    id: int
+    channel: str
+    sender: str
+    senderId: str | None
+    message: str
+    originalMessage: str
+    timestamp: int
+    messageId: str
+    agent: str | None
+    files: NotRequired[list[Any]]
+    metadata: NotRequired[dict[str, Any]]
+
+
+class RecentResponse(ResponseView):
+    """A response, and what became of it."""
+
+    status: Literal["pending", "delivering", "acked", "dead"]
+
+
+class DeadResponse(TypedDict):
+    """What could not be said, to whom, and why; *isPartlySent*: some of it has arrived, and is not said again."""
+
+    id: int
+    channel: str
+    platformId: str | None
+    chatId: int | None
+    sender: str
+    senderId: str | None
+    message: str
+    messageId: str
+    agent: str | None
+    lastError: str | None
+    retryCount: int
+    isPartlySent: bool
+    createdAt: int
+
+
+Shown = TypeVar("Shown", bound=ResponseView)
 
 PENDING_OF_CHANNEL = """
     SELECT id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata
@@ -51,37 +93,34 @@ RECENT = """
 """
 
 
-def _response(names: str, row: tuple[Any, ...]) -> Shown:
-    shown = dict(zip(names.split(), row, strict=True))
-    for name in ("files", "metadata"):
-        shown[name] = json.loads(shown[name])
-        if not shown[name]:
-            del shown[name]
-    return shown
+def _without_empty(found: list[Shown]) -> list[Shown]:
+    """The responses without the empty ``files`` and ``metadata`` that most of them have, as TinyAGI shows them."""
+    for each in found:
+        if not each["files"]:
+            del each["files"]
+        if not each["metadata"]:
+            del each["metadata"]
+    return found
 
 
 def responses_to_fetch(
     conn: apsw.Connection, channel: str, *, has_adapter: bool, now_ms: int, limit: int
-) -> list[Shown]:
+) -> list[ResponseView]:
     """The responses of *channel* that wait for a program to fetch them, oldest first.
 
     Where the channel has an adapter of ours, those are the responses without a chat of ours; else all.
     """
     sql = PENDING_OF_CHANNEL if has_adapter else PENDING_OF_NO_ADAPTER
     found = rows(conn, sql, {"channel": channel, "now": now_ms, "limit": limit})
-    return [_response(_RESPONSE_NAMES, row) for row in found]
+    return _without_empty(named(ResponseView, found, files=json.loads, metadata=json.loads))
 
 
-def dead_responses(conn: apsw.Connection, *, before: int, limit: int) -> list[Shown]:
-    """The responses that were given up, newest first; *isPartlySent*: some of it has reached the person."""
-    found = named(
-        "id channel platformId chatId sender senderId message messageId agent lastError retryCount isPartlySent "
-        "createdAt",
-        rows(conn, DEAD_RESPONSES, {"before": before, "limit": limit}),
-    )
-    return [{**each, "isPartlySent": bool(each["isPartlySent"])} for each in found]
+def dead_responses(conn: apsw.Connection, *, before: int, limit: int) -> list[DeadResponse]:
+    """The dead responses, newest first."""
+    return named(DeadResponse, rows(conn, DEAD_RESPONSES, {"before": before, "limit": limit}), isPartlySent=bool)
 
 
-def recent_responses(conn: apsw.Connection, *, limit: int) -> list[Shown]:
+def recent_responses(conn: apsw.Connection, *, limit: int) -> list[RecentResponse]:
     """The newest responses, newest first."""
-    return [_response(_RESPONSE_NAMES + " status", row) for row in rows(conn, RECENT, {"limit": limit})]
+    found = rows(conn, RECENT, {"limit": limit})
+    return _without_empty(named(RecentResponse, found, files=json.loads, metadata=json.loads))

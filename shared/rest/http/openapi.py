@@ -5,11 +5,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NotRequired
 
 from pydantic import TypeAdapter
-from pydantic.json_schema import JsonSchemaMode
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from typing_extensions import TypedDict
 
 from shared.rest.http.endpoint import Endpoint
-from shared.rest.resources.stream import EventStream
+from shared.rest.http.event_stream import EventStream
 
 _REF = "#/components/schemas/{model}"
 
@@ -19,6 +19,13 @@ class Problem(TypedDict):
 
     error: str
     messageId: NotRequired[str]
+
+
+class _SchemaNames(GenerateJsonSchema):
+    """Names schemas as their types, without the ending that tells a view of a row from the row."""
+
+    def normalize_name(self, name: str) -> str:
+        return super().normalize_name(name.removesuffix("View"))
 
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
@@ -60,7 +67,7 @@ def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Key, Any], dict[str, A
             wanted.append(((each.method, each.path, "query"), "validation", TypeAdapter(each.query)))
         if each.answer is not EventStream:
             wanted.append(((each.method, each.path, "answer"), "serialization", TypeAdapter(each.answer)))
-    schemas, rest = TypeAdapter.json_schemas(wanted, ref_template=_REF)
+    schemas, rest = TypeAdapter.json_schemas(wanted, ref_template=_REF, schema_generator=_SchemaNames)
     definitions = rest.get("$defs", {})
     for name, schema in definitions.items():
         if name in _answers(schemas, definitions) and "properties" in schema:

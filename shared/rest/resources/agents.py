@@ -12,14 +12,15 @@ from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.roster import agents
 from shared.db.views import history
-from shared.rest.http.common import DONE, Done, Gone, Newest
+from shared.db.views.history import HistoryLine
+from shared.rest.http.common import OK, LimitQuery, Ok, Removed
 from shared.rest.http.endpoint import Body, Refused, endpoint
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import known_agent
 
 
-class Agent(TypedDict):
+class AgentView(TypedDict):
     """An agent's settings; ``system_prompt`` is TinyAGI's name for ``instructions``.
 
     Without a ``folder`` it works in one of its id; without limits of its own those of the settings hold.
@@ -40,25 +41,12 @@ class Agent(TypedDict):
     default: bool
 
 
-class Saved(TypedDict):
+class SavedAgent(TypedDict):
     """The agent as it is now; whether it is new."""
 
     ok: Literal[True]
-    agent: Agent
+    agent: AgentView
     provisioned: bool
-
-
-class Line(TypedDict):
-    """One line of an agent's history."""
-
-    id: int
-    agent_id: str
-    role: Literal["user", "assistant"]
-    channel: str
-    sender: str
-    message_id: str
-    content: str
-    created_at: int
 
 
 class SystemPrompt(TypedDict):
@@ -68,7 +56,7 @@ class SystemPrompt(TypedDict):
     path: Literal[""]
 
 
-class Heartbeat(TypedDict):
+class AgentHeartbeat(TypedDict):
     """Nothing beats: a heartbeat is a schedule here."""
 
     content: Literal[""]
@@ -76,13 +64,13 @@ class Heartbeat(TypedDict):
     enabled: Literal[False]
 
 
-class Heartless(Body):
+class HeartbeatBody(Body):
     """TinyAGI's heartbeat, which must not be on."""
 
     enabled: Literal[False] = False
 
 
-class AgentChange(agents_and_teams.AgentChange, Body):
+class AgentBody(agents_and_teams.AgentChange, Body):
     """What is not named stays. A ``PUT`` with the id of an agent that was let go brings it back."""
 
     model_config = ConfigDict(
@@ -94,28 +82,28 @@ class AgentChange(agents_and_teams.AgentChange, Body):
     )
     system_prompt: str | None = Field(default=None, description="the same as instructions")
     prompt_file: str | None = Field(default=None, max_length=0, description="refused: send the text as instructions")
-    heartbeat: Heartless | None = Field(default=None, description="refused if enabled: use a schedule")
+    heartbeat: HeartbeatBody | None = Field(default=None, description="refused if enabled: use a schedule")
 
 
-class Prompt(Body):
+class SystemPromptBody(Body):
     """The new instructions."""
 
     content: str = Field(default="", max_length=100_000)
 
 
-class After(Newest):
+class HistoryQuery(LimitQuery):
     """How many; after a line, the next ones, oldest first."""
 
     since_id: int = Field(default=0, ge=0, lt=2**63)
 
 
-class OfChannel(After):
+class AgentHistoryQuery(HistoryQuery):
     """Of one channel, or of all."""
 
     channel: str | None = Field(default=None, max_length=32)
 
 
-def shown(agent: agents.Agent, settings: Settings) -> Agent:
+def shown(agent: agents.Agent, settings: Settings) -> AgentView:
     """The agent as the API shows it."""
     return {
         "name": agent.name,
@@ -140,13 +128,13 @@ def folder_of(agent: agents.Agent, settings: Settings) -> Path:
 
 
 @endpoint("GET", "/api/agents")
-async def get_agents(service: Service) -> dict[str, Agent]:
+async def get_agents(service: Service) -> dict[str, AgentView]:
     """All agents, by id."""
     return {agent.id: shown(agent, service.settings) for agent in agents.every(service.reader)}
 
 
 @endpoint("GET", "/api/agents/{id}", {404: "there is no such agent"})
-async def get_agent(service: Service, *, id: str) -> Agent:
+async def get_agent(service: Service, *, id: str) -> AgentView:
     """One agent."""
     return shown(known_agent(service.reader, id), service.settings)
 
@@ -156,7 +144,7 @@ async def get_agent(service: Service, *, id: str) -> Agent:
     "/api/agents/{id}",
     {400: "the agent can't be so; the sentence says why", 409: "it is the default, and another is to be that first"},
 )
-async def put_agent(service: Service, *, id: str, body: AgentChange) -> Saved:
+async def put_agent(service: Service, *, id: str, body: AgentBody) -> SavedAgent:
     """Make an agent, or change what is named of it."""
     change = _translated(id, body.model_dump(exclude_unset=True), service.settings)
     zone = service.settings.timezone
@@ -187,20 +175,20 @@ def _translated(agent_id: str, change: dict[str, Any], settings: Settings) -> di
 
 
 @endpoint("DELETE", "/api/agents/{id}", {404: "there is no such agent", 409: "it can't go; the sentence says why"})
-async def delete_agent(service: Service, *, id: str) -> Gone:
+async def delete_agent(service: Service, *, id: str) -> Removed:
     """Let an agent go. One that was talked to is retired: hidden and unwired, and its messages say who had them."""
     done = await service.change(lambda conn: retire.delete_agent(conn, id, now_ms=clock.now_ms()), "deliver")
     return {"ok": True, "retired": done == "retired"}
 
 
 @endpoint("GET", "/api/agent-messages")
-async def get_history(service: Service, *, query: After) -> list[Line]:
+async def get_history(service: Service, *, query: HistoryQuery) -> list[HistoryLine]:
     """What all agents were asked and said, newest first."""
     return history.history(service.reader, after=query.since_id, limit=query.limit)
 
 
 @endpoint("GET", "/api/agents/{id}/messages")
-async def get_history_of(service: Service, *, id: str, query: OfChannel) -> list[Line]:
+async def get_history_of(service: Service, *, id: str, query: AgentHistoryQuery) -> list[HistoryLine]:
     """What one agent was asked and said, newest first; nothing for an agent that does not exist."""
     return history.history(
         service.reader, agent=id, channel=query.channel or None, after=query.since_id, limit=query.limit
@@ -214,7 +202,7 @@ async def get_prompt(service: Service, *, id: str) -> SystemPrompt:
 
 
 @endpoint("PUT", "/api/agents/{id}/system-prompt", {404: "there is no such agent"})
-async def put_prompt(service: Service, *, id: str, body: Prompt) -> Done:
+async def put_prompt(service: Service, *, id: str, body: SystemPromptBody) -> Ok:
     """Change the agent's instructions."""
 
     def work(conn: apsw.Connection) -> None:
@@ -222,11 +210,11 @@ async def put_prompt(service: Service, *, id: str, body: Prompt) -> Done:
         agents_and_teams.save_agent(conn, id, {"instructions": body.content}, now_ms=clock.now_ms())
 
     await service.change(work)
-    return DONE
+    return OK
 
 
 @endpoint("GET", "/api/agents/{id}/heartbeat", {404: "there is no such agent"})
-async def get_heartbeat(service: Service, *, id: str) -> Heartbeat:
+async def get_heartbeat(service: Service, *, id: str) -> AgentHeartbeat:
     """No agent has one."""
     known_agent(service.reader, id)
     return {"content": "", "path": "", "enabled": False}

@@ -1,6 +1,6 @@
 """Approvals: what waits for somebody's yes or no, and what became of it."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import apsw
 from pydantic import ConfigDict, Field
@@ -9,58 +9,31 @@ from typing_extensions import TypedDict
 from shared.core import clock
 from shared.core.errors import NotFound
 from shared.core.policy import Policy
+from shared.db.access.approvals import Status
 from shared.db.views import access
+from shared.db.views.access import ApprovalView
 from shared.inbound import decisions
-from shared.rest.http.common import Page
+from shared.rest.http.common import PageQuery
 from shared.rest.http.endpoint import Body, Refused, endpoint
 from shared.rest.http.service import Service
 
-Status = Literal["pending", "approved", "refused", "expired"]
 
-
-class Approval(TypedDict):
-    """What somebody is asked to decide, with all that the card leaves out.
-
-    *options*: what may be chosen, the last of them is the no; *choice*: which was; *held*: how many messages wait for
-    it; *approver*: the user who was shown it.
-    """
-
-    id: int
-    approvalId: str
-    kind: str
-    title: str
-    agent: str | None
-    chatId: int | None
-    userId: int | None
-    sessionId: str | None
-    payload: dict[str, Any]
-    options: list[str]
-    status: Status
-    choice: int | None
-    decidedBy: str | None
-    approver: int | None
-    expiresAt: int
-    createdAt: int
-    updatedAt: int
-    held: int
-
-
-class Decided(TypedDict):
+class DecidedApproval(TypedDict):
     """It is decided; *sentence* says what came of it, *problem* why what was approved could not be done."""
 
     ok: Literal[True]
-    approval: Approval
+    approval: ApprovalView
     sentence: str
     problem: str | None
 
 
-class Which(Page):
+class ApprovalsQuery(PageQuery):
     """In which state; of those before a row, the newest."""
 
     status: Status | None = None
 
 
-class Decision(Body):
+class DecisionBody(Body):
     """Either which of the options, from 0 on, or simply whether: true takes the first of them, false the last."""
 
     model_config = ConfigDict(extra="forbid")
@@ -69,24 +42,21 @@ class Decision(Body):
     approve: bool | None = None
 
 
-def _approval(conn: apsw.Connection, approval_id: str) -> Approval:
-    found: Approval | None = access.approval(conn, approval_id)
+def _approval(conn: apsw.Connection, approval_id: str) -> ApprovalView:
+    found = access.approval(conn, approval_id)
     if found is None:
         raise NotFound(f"no approval {approval_id!r}; GET /api/approvals lists them")
     return found
 
 
 @endpoint("GET", "/api/approvals")
-async def get_approvals(service: Service, *, query: Which) -> list[Approval]:
+async def get_approvals(service: Service, *, query: ApprovalsQuery) -> list[ApprovalView]:
     """What somebody is, or was, asked to decide; newest first."""
-    found: list[Approval] = access.approvals(
-        service.reader, status=query.status, before=query.before, limit=query.limit
-    )
-    return found
+    return access.approvals(service.reader, status=query.status, before=query.before, limit=query.limit)
 
 
 @endpoint("GET", "/api/approvals/{id}", {404: "there is no such approval"})
-async def get_approval(service: Service, *, id: str) -> Approval:
+async def get_approval(service: Service, *, id: str) -> ApprovalView:
     """One approval, with every argument of what is asked for."""
     return _approval(service.reader, id)
 
@@ -96,13 +66,13 @@ async def get_approval(service: Service, *, id: str) -> Approval:
     "/api/approvals/{id}/decide",
     {404: "there is no such approval", 409: "it is decided or too old, or there is no such choice"},
 )
-async def decide(service: Service, *, id: str, body: Decision) -> Decided:
+async def decide(service: Service, *, id: str, body: DecisionBody) -> DecidedApproval:
     """Decide it, as the operator; what follows is done by the time of the answer, and the card says so."""
     if (body.choice is None) == (body.approve is None):
         raise Refused(400, "send either choice, the number of an option from 0 on, or approve: true or false")
     policy = Policy.of(service.settings)
 
-    def work(conn: apsw.Connection) -> Decided:
+    def work(conn: apsw.Connection) -> DecidedApproval:
         asked = _approval(conn, id)
         last = len(asked["options"]) - 1
         choice = body.choice if body.choice is not None else 0 if body.approve else last

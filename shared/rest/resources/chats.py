@@ -11,18 +11,15 @@ from shared.core import clock
 from shared.core.errors import NotFound, WrongState
 from shared.core.policy import SenderPolicy
 from shared.db.roster import chats, destinations
+from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderScope, SessionMode
 from shared.db.views import access
-from shared.rest.http.common import DONE, Done, Gone, Page
+from shared.db.views.access import ChatView, WiringView
+from shared.rest.http.common import OK, Ok, PageQuery, Removed
 from shared.rest.http.endpoint import Body, Refused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName
 from shared.roster import agents_and_teams
 from shared.roster import wirings as wiring
-
-EngageMode = Literal["pattern", "mention", "mention-sticky"]
-SenderScope = Literal["all", "known"]
-IgnoredMessagePolicy = Literal["drop", "accumulate"]
-SessionMode = Literal["shared", "per-thread", "agent-shared"]
 
 _UNKNOWN = {404: "there is no such chat"}
 _NOT_WIRED = {404: "there is no such chat, or the agent does not answer there"}
@@ -36,77 +33,34 @@ _FIELDS = {
 }
 
 
-class Chat(TypedDict):
-    """One conversation place on one platform, and the agents that answer there.
-
-    *senderPolicy*: what becomes of people whom no agent there knows. *refusedAt*: since when nobody is asked whether an
-    agent should answer there. *opensFor*: whose direct chat it will be, as soon as somebody is written to there.
-    """
-
-    id: int
-    channel: str
-    platformId: str
-    name: str | None
-    isGroup: bool
-    status: Literal["active", "inactive"]
-    senderPolicy: SenderPolicy
-    refusedAt: int | None
-    opensFor: str | None
-    notBefore: int | None
-    createdAt: int
-    agents: list[str]
-
-
 class SavedChat(TypedDict):
     """The chat as it is now."""
 
     ok: Literal[True]
-    chat: Chat
-
-
-class Wiring(TypedDict):
-    """An agent that answers in a chat.
-
-    *engageMode*: when; *senderScope*: to whom; *ignoredMessagePolicy*: what becomes of the rest; *sessionMode*: what it
-    goes on from. The higher *priority* comes first.
-    """
-
-    id: int
-    chatId: int
-    channel: str
-    platformId: str
-    chatName: str | None
-    agent: str
-    engageMode: EngageMode
-    engagePattern: str | None
-    senderScope: SenderScope
-    ignoredMessagePolicy: IgnoredMessagePolicy
-    sessionMode: SessionMode
-    priority: int
-    createdAt: int
+    chat: ChatView
 
 
 class SavedWiring(TypedDict):
     """The wiring as it is now."""
 
     ok: Literal[True]
-    wiring: Wiring
+    wiring: WiringView
 
 
-class WhichChats(Page):
+class ChatsQuery(PageQuery):
     """Of which channel, and what the platform calls it; of those before a row, the newest."""
 
     channel: str | None = Field(default=None, max_length=32)
     platformId: str | None = Field(default=None, max_length=200)
 
 
-class WhichWirings(Page):
+class WiringsQuery(PageQuery):
     """Of which agent; of those before a row, the newest."""
 
     agent: str | None = Field(default=None, max_length=64)
 
 
-class NewChat(Body):
+class NewChatBody(Body):
     """A chat that is known before anybody wrote in it; *platformId* is what its platform calls it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -118,7 +72,7 @@ class NewChat(Body):
     senderPolicy: SenderPolicy = "strict"
 
 
-class ChatChange(Body):
+class ChatChangeBody(Body):
     """What is not named stays. *refused*: whether no agent is wanted there, and nobody is asked about it."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.undefaulted)
@@ -129,7 +83,7 @@ class ChatChange(Body):
     refused: bool = False
 
 
-class WiringChange(Body):
+class WiringChangeBody(Body):
     """What is not named stays, or is what suits the chat if the wiring is new: when it is mentioned, and never more."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.undefaulted)
@@ -142,15 +96,15 @@ class WiringChange(Body):
     priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
 
 
-def _chat(conn: apsw.Connection, chat_id: int) -> Chat:
-    found: Chat | None = access.chat(conn, chat_id)
+def _chat(conn: apsw.Connection, chat_id: int) -> ChatView:
+    found = access.chat(conn, chat_id)
     if found is None:
         raise NotFound(f"there is no chat {chat_id}; GET /api/chats lists them")
     return found
 
 
-def _wiring(conn: apsw.Connection, chat_id: int, agent: str) -> Wiring:
-    found: list[Wiring] = access.wirings_of_chat(conn, chat_id, agent=agent)
+def _wiring(conn: apsw.Connection, chat_id: int, agent: str) -> WiringView:
+    found = access.wirings_of_chat(conn, chat_id, agent=agent)
     if not found:
         chat = _chat(conn, chat_id)
         answering = ", ".join(chat["agents"]) or "nobody"
@@ -159,19 +113,18 @@ def _wiring(conn: apsw.Connection, chat_id: int, agent: str) -> Wiring:
 
 
 @endpoint("GET", "/api/chats")
-async def get_chats(service: Service, *, query: WhichChats) -> list[Chat]:
+async def get_chats(service: Service, *, query: ChatsQuery) -> list[ChatView]:
     """The conversation places, newest first."""
-    found: list[Chat] = access.chats(
+    return access.chats(
         service.reader, channel=query.channel, platform_id=query.platformId, before=query.before, limit=query.limit
     )
-    return found
 
 
 @endpoint("POST", "/api/chats", {409: "it is there already"})
-async def post_chat(service: Service, *, body: NewChat) -> SavedChat:
+async def post_chat(service: Service, *, body: NewChatBody) -> SavedChat:
     """Make a chat that nobody has written in yet, so that an agent can be wired to it."""
 
-    def work(conn: apsw.Connection) -> Chat:
+    def work(conn: apsw.Connection) -> ChatView:
         known = chats.find(conn, body.channel, body.platformId)
         if known is not None:
             raise WrongState(f"{body.channel} chat {body.platformId!r} is there already: it is chat {known.id}")
@@ -190,18 +143,18 @@ async def post_chat(service: Service, *, body: NewChat) -> SavedChat:
 
 
 @endpoint("GET", "/api/chats/{id}", _UNKNOWN)
-async def get_chat(service: Service, *, id: int) -> Chat:
+async def get_chat(service: Service, *, id: int) -> ChatView:
     """One conversation place."""
     return _chat(service.reader, id)
 
 
 @endpoint("PATCH", "/api/chats/{id}", {**_UNKNOWN, 409: "agents answer there: it can't be refused"})
-async def patch_chat(service: Service, *, id: int, body: ChatChange) -> SavedChat:
+async def patch_chat(service: Service, *, id: int, body: ChatChangeBody) -> SavedChat:
     """Change what is named of it. Agents that knew the chat by its number alone call it by its new name."""
     sent = body.model_dump(exclude_unset=True)
     names = {"name": "name", "senderPolicy": "sender_policy", "status": "status"}
 
-    def work(conn: apsw.Connection) -> Chat:
+    def work(conn: apsw.Connection) -> ChatView:
         before, now_ms = _chat(conn, id), clock.now_ms()
         change: chats.ChatChange = {names[name]: value for name, value in sent.items() if name in names}  # type: ignore[assignment]
         if "refused" in sent:
@@ -222,7 +175,7 @@ async def patch_chat(service: Service, *, id: int, body: ChatChange) -> SavedCha
     "/api/chats/{id}",
     {**_UNKNOWN, 409: "something waits there, and the sentence says how much; or the last owner is asked there"},
 )
-async def delete_chat(service: Service, *, id: int) -> Gone:
+async def delete_chat(service: Service, *, id: int) -> Removed:
     """Let the chat go: nobody answers or sends there, or is asked about it. One in which something was said is retired:
     inactive and refused; what was said stays.
     """
@@ -231,32 +184,30 @@ async def delete_chat(service: Service, *, id: int) -> Gone:
 
 
 @endpoint("GET", "/api/wirings")
-async def get_wirings(service: Service, *, query: WhichWirings) -> list[Wiring]:
+async def get_wirings(service: Service, *, query: WiringsQuery) -> list[WiringView]:
     """Which agents answer where, newest first."""
-    found: list[Wiring] = access.wirings(service.reader, agent=query.agent, before=query.before, limit=query.limit)
-    return found
+    return access.wirings(service.reader, agent=query.agent, before=query.before, limit=query.limit)
 
 
 @endpoint("GET", "/api/chats/{id}/wirings", _UNKNOWN)
-async def get_wirings_of(service: Service, *, id: int) -> list[Wiring]:
+async def get_wirings_of(service: Service, *, id: int) -> list[WiringView]:
     """Which agents answer in the chat, the most important first."""
     _chat(service.reader, id)
-    found: list[Wiring] = access.wirings_of_chat(service.reader, id)
-    return found
+    return access.wirings_of_chat(service.reader, id)
 
 
 @endpoint("GET", "/api/chats/{id}/wirings/{agent}", _NOT_WIRED)
-async def get_wiring(service: Service, *, id: int, agent: str) -> Wiring:
+async def get_wiring(service: Service, *, id: int, agent: str) -> WiringView:
     """How one agent answers in the chat."""
     return _wiring(service.reader, id, agent)
 
 
 @endpoint("PUT", "/api/chats/{id}/wirings/{agent}", {404: "there is no such chat, or no such agent"})
-async def put_wiring(service: Service, *, id: int, agent: str, body: WiringChange) -> SavedWiring:
+async def put_wiring(service: Service, *, id: int, agent: str, body: WiringChangeBody) -> SavedWiring:
     """Let the agent answer in the chat and send there, or change how it does."""
     change = {_FIELDS[name]: value for name, value in body.model_dump(exclude_unset=True).items()}
 
-    def work(conn: apsw.Connection) -> Wiring:
+    def work(conn: apsw.Connection) -> WiringView:
         wiring.connect(conn, id, agent, change, now_ms=clock.now_ms())
         return _wiring(conn, id, agent)
 
@@ -264,7 +215,7 @@ async def put_wiring(service: Service, *, id: int, agent: str, body: WiringChang
 
 
 @endpoint("DELETE", "/api/chats/{id}/wirings/{agent}", _NOT_WIRED)
-async def delete_wiring(service: Service, *, id: int, agent: str) -> Done:
+async def delete_wiring(service: Service, *, id: int, agent: str) -> Ok:
     """The agent answers there no more, nor may it send there. Its sessions stay, and what waits in them is answered."""
 
     def work(conn: apsw.Connection) -> None:
@@ -272,7 +223,7 @@ async def delete_wiring(service: Service, *, id: int, agent: str) -> Done:
         wiring.disconnect(conn, id, agent)
 
     await service.change(work)
-    return DONE
+    return OK
 
 
 ENDPOINTS = (

@@ -11,37 +11,28 @@ from shared.core.errors import NotFound
 from shared.db.engine import named_rows
 from shared.db.roster import destinations
 from shared.db.views import access
-from shared.rest.http.common import DONE, Done
+from shared.db.views.access import DestinationView
+from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, Refused, endpoint
 from shared.rest.http.service import Service
 from shared.roster.agents_and_teams import known_agent
 
 
-class Destination(TypedDict):
-    """A name that the agent has for a chat or for another agent; it may send to nothing else."""
-
-    agent: str
-    name: str
-    chatId: int | None
-    toAgent: str | None
-    createdAt: int
-
-
-class Saved(TypedDict):
+class SavedDestination(TypedDict):
     """The destination as it is now."""
 
     ok: Literal[True]
-    destination: Destination
+    destination: DestinationView
 
 
-class OfAgent(Query):
+class DestinationsQuery(Query):
     """Of which agent, and how many."""
 
     agent: str | None = Field(default=None, max_length=64)
     limit: int = Field(default=1000, ge=1, le=10_000)
 
 
-class Target(Body):
+class DestinationBody(Body):
     """A chat or an agent: one of the two."""
 
     model_config = ConfigDict(extra="forbid")
@@ -50,8 +41,8 @@ class Target(Body):
     toAgent: str | None = Field(default=None, max_length=64)
 
 
-def _destination(conn: apsw.Connection, agent: str, name: str) -> Destination:
-    found: list[Destination] = access.destinations(conn, agent=agent, limit=named_rows.NEWEST)
+def _destination(conn: apsw.Connection, agent: str, name: str) -> DestinationView:
+    found = access.destinations(conn, agent=agent, limit=named_rows.NEWEST)
     for each in found:
         if each["name"] == name:
             return each
@@ -60,10 +51,9 @@ def _destination(conn: apsw.Connection, agent: str, name: str) -> Destination:
 
 
 @endpoint("GET", "/api/destinations")
-async def get_destinations(service: Service, *, query: OfAgent) -> list[Destination]:
+async def get_destinations(service: Service, *, query: DestinationsQuery) -> list[DestinationView]:
     """Where agents may send, by agent and name."""
-    found: list[Destination] = access.destinations(service.reader, agent=query.agent, limit=query.limit)
-    return found
+    return access.destinations(service.reader, agent=query.agent, limit=query.limit)
 
 
 @endpoint(
@@ -71,12 +61,12 @@ async def get_destinations(service: Service, *, query: OfAgent) -> list[Destinat
     "/api/agents/{id}/destinations/{name}",
     {404: "there is no such agent or chat", 409: "the agent calls something else so"},
 )
-async def put_destination(service: Service, *, id: str, name: str, body: Target) -> Saved:
+async def put_destination(service: Service, *, id: str, name: str, body: DestinationBody) -> SavedDestination:
     """Let the agent send there by this name; what it has another name for is renamed."""
     if (body.chatId is None) == (body.toAgent is None):
         raise Refused(400, "send either chatId or toAgent: a destination is a chat or an agent")
 
-    def work(conn: apsw.Connection) -> Destination:
+    def work(conn: apsw.Connection) -> DestinationView:
         known_agent(conn, id)
         destinations.put(conn, id, name=name, chat=body.chatId, target_agent=body.toAgent, now_ms=clock.now_ms())
         return _destination(conn, id, name)
@@ -89,7 +79,7 @@ async def put_destination(service: Service, *, id: str, name: str, body: Target)
     "/api/agents/{id}/destinations/{name}",
     {404: "there is no such agent, or it calls nothing so", 409: "the agent answers in that chat: unwire it there"},
 )
-async def delete_destination(service: Service, *, id: str, name: str) -> Done:
+async def delete_destination(service: Service, *, id: str, name: str) -> Ok:
     """The agent may send there no more."""
 
     def work(conn: apsw.Connection) -> None:
@@ -98,7 +88,7 @@ async def delete_destination(service: Service, *, id: str, name: str) -> Done:
         destinations.remove(conn, id, name)
 
     await service.change(work)
-    return DONE
+    return OK
 
 
 ENDPOINTS = (get_destinations, put_destination, delete_destination)

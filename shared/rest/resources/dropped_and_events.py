@@ -1,18 +1,16 @@
 """What was refused, and what happened: lists for people who look after it."""
 
-from typing import Any
-
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from shared.db.engine import named_rows
 from shared.db.views import history
-from shared.rest.http.common import Page
+from shared.db.views.history import DroppedView, EventView
+from shared.rest.http.common import PageQuery
 from shared.rest.http.endpoint import Query, endpoint
 from shared.rest.http.service import Service
 
 
-class Refusals(Query):
+class DroppedQuery(Query):
     """Why, where and how many; of those before a row, the newest, or those after a row, oldest first."""
 
     reason: str | None = Field(default=None, max_length=100)
@@ -22,33 +20,8 @@ class Refusals(Query):
     limit: int = Field(default=100, ge=1, le=1000)
 
 
-class Dropped(TypedDict):
-    """What was refused, and why; never a person's text."""
-
-    id: int
-    channel: str
-    platformId: str | None
-    senderId: str | None
-    reason: str
-    detail: str
-    createdAt: int
-
-
-class Event(TypedDict):
-    """A change of state."""
-
-    id: int
-    type: str
-    messageId: str | None
-    responseId: int | None
-    agent: str | None
-    channel: str | None
-    data: dict[str, Any]
-    createdAt: int
-
-
 @endpoint("GET", "/api/dropped")
-async def get_dropped(service: Service, *, query: Refusals) -> list[Dropped]:
+async def get_dropped(service: Service, *, query: DroppedQuery) -> list[DroppedView]:
     """What was refused, and why; newest first, but for what came after ``since_id``."""
     return history.dropped(
         service.reader,
@@ -61,7 +34,7 @@ async def get_dropped(service: Service, *, query: Refusals) -> list[Dropped]:
 
 
 @endpoint("GET", "/api/events")
-async def get_events(service: Service, *, query: Page) -> list[Event]:
+async def get_events(service: Service, *, query: PageQuery) -> list[EventView]:
     """What happened."""
     return history.events(service.reader, before=query.before, limit=query.limit)
 

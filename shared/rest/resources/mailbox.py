@@ -15,7 +15,7 @@ from shared.db.queue import mailbox as letters
 from shared.db.queue import messages
 from shared.db.queue.mailbox import Letter as Row
 from shared.queue import mailbox
-from shared.rest.http.common import Newest
+from shared.rest.http.common import LimitQuery
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
 from shared.roster.agents_and_teams import known_agent
@@ -23,7 +23,7 @@ from shared.roster.agents_and_teams import known_agent
 _UNKNOWN = {404: "there is no such agent"}
 
 
-class Letter(TypedDict):
+class MailboxMessageView(TypedDict):
     """One message of the mail; *threadId*: the row that began its thread; *deliveredAt*: when it was read, or run."""
 
     id: int
@@ -41,7 +41,7 @@ class Letter(TypedDict):
     deliveredAt: int | None
 
 
-class Urgent(TypedDict):
+class UrgentMessageView(TypedDict):
     """An urgent message that was not delivered."""
 
     id: int
@@ -49,7 +49,7 @@ class Urgent(TypedDict):
     recipient: str
 
 
-class Sent(TypedDict):
+class SentMessage(TypedDict):
     """It is stored, under this id."""
 
     ok: Literal[True]
@@ -57,7 +57,7 @@ class Sent(TypedDict):
     messageId: str
 
 
-class Replied(TypedDict):
+class SentReply(TypedDict):
     """It is stored: as a message to an agent, as a response to a person or to the operator, or as a line of a room."""
 
     ok: Literal[True]
@@ -66,7 +66,7 @@ class Replied(TypedDict):
     line: int | None
 
 
-class NewReply(Body):
+class ReplyBody(Body):
     """What is answered."""
 
     model_config = ConfigDict(extra="forbid")
@@ -76,7 +76,7 @@ class NewReply(Body):
     urgency: Literal["normal", "urgent"] = "normal"
 
 
-class NewLetter(NewReply):
+class MailboxMessageBody(ReplyBody):
     """What is written to whom; *sender*: an agent in whose name it is, or the operator.
 
     *because*: the message to that agent that it writes because of, so that an end is seen to agents that wake each
@@ -89,9 +89,9 @@ class NewLetter(NewReply):
     because: str | None = Field(default=None, max_length=200, description="a messageId")
 
 
-def _shown(letter: Row) -> Letter:
+def _shown(letter: Row) -> MailboxMessageView:
     message = letter.message
-    words: Any = letter.msg_type, letter.urgency, letter.status  # constraints hold them to those of Letter
+    words: Any = letter.msg_type, letter.urgency, letter.status  # constraints hold them to those of MailboxMessageView
     msg_type, urgency, status = words
     return {
         "id": message.id,
@@ -123,7 +123,7 @@ def _known_as(conn: apsw.Connection, row: int) -> str:
     return letter.message.message_id
 
 
-def _cause(conn: apsw.Connection, body: NewLetter) -> int | None:
+def _cause(conn: apsw.Connection, body: MailboxMessageBody) -> int | None:
     if body.because is None:
         return None
     cause = letters.get(conn, _row(conn, body.because))
@@ -140,10 +140,10 @@ def _cause(conn: apsw.Connection, body: NewLetter) -> int | None:
         409: "to itself, because of another's message, or too many messages led to it",
     },
 )
-async def post_mail(service: Service, *, body: NewLetter) -> Sent:
+async def post_mail(service: Service, *, body: MailboxMessageBody) -> SentMessage:
     """Leave a message for an agent. An urgent one interrupts the turn that runs."""
 
-    def work(conn: apsw.Connection) -> Sent:
+    def work(conn: apsw.Connection) -> SentMessage:
         row = mailbox.send(
             conn,
             body.sender,
@@ -161,7 +161,7 @@ async def post_mail(service: Service, *, body: NewLetter) -> Sent:
 
 
 @endpoint("GET", "/api/mail/urgent")
-async def get_urgent(service: Service) -> list[Urgent]:
+async def get_urgent(service: Service) -> list[UrgentMessageView]:
     """What is urgent and was not delivered, oldest first."""
     found = mailbox.poll_urgent(service.reader)
     return [
@@ -172,21 +172,21 @@ async def get_urgent(service: Service) -> list[Urgent]:
 
 
 @endpoint("GET", "/api/agents/{id}/mail", _UNKNOWN)
-async def get_mail(service: Service, *, id: str, query: Newest) -> list[Letter]:
+async def get_mail(service: Service, *, id: str, query: LimitQuery) -> list[MailboxMessageView]:
     """What waits in the agent's mailbox, oldest first; it stays there."""
     known_agent(service.reader, id)
     return list(map(_shown, letters.waiting(service.reader, id, now_ms=clock.now_ms(), limit=query.limit)))
 
 
 @endpoint("POST", "/api/agents/{id}/mail/consume", _UNKNOWN)
-async def consume(service: Service, *, id: str) -> list[Letter]:
+async def consume(service: Service, *, id: str) -> list[MailboxMessageView]:
     """Take all that waits out of the agent's mailbox, oldest first: it is read, and no turn will have it."""
     taken = await service.change(lambda conn: mailbox.consume(conn, id, now_ms=clock.now_ms()))
     return list(map(_shown, taken))
 
 
 @endpoint("GET", "/api/messages/{id}/thread", {404: "there is no such message"})
-async def get_thread(service: Service, *, id: str) -> list[Letter]:
+async def get_thread(service: Service, *, id: str) -> list[MailboxMessageView]:
     """The whole thread to which a message belongs, in order."""
     return list(map(_shown, mailbox.thread(service.reader, _row(service.reader, id))))
 
@@ -196,10 +196,10 @@ async def get_thread(service: Service, *, id: str) -> list[Letter]:
     "/api/messages/{id}/reply",
     {404: "there is no such message, or nobody any more who wrote it", 409: "too many messages led to it"},
 )
-async def post_reply(service: Service, *, id: str, body: NewReply) -> Replied:
+async def post_reply(service: Service, *, id: str, body: ReplyBody) -> SentReply:
     """Answer a message as the agent it was for, in its thread, to whoever wrote it: an agent, operator or person."""
 
-    def work(conn: apsw.Connection) -> Replied:
+    def work(conn: apsw.Connection) -> SentReply:
         sent = mailbox.reply(
             conn, _row(conn, id), body.body, msg_type=body.msgType, urgency=body.urgency, now_ms=clock.now_ms()
         )

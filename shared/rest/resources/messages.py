@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NotRequired
+from typing import Annotated, ClassVar, Literal
 
 import apsw
 from pydantic import BeforeValidator, Field
@@ -13,8 +13,9 @@ from shared.core import clock
 from shared.db.queue import messages, sessions
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import messages as message_views
+from shared.db.views.messages import MessageStory
 from shared.queue import series, session_reset
-from shared.rest.http.common import DONE, Done
+from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, Refused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import teams
@@ -36,7 +37,7 @@ Name = Annotated[Annotated[str, Field(max_length=200)] | None, Lenient]
 ChannelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 
 
-class NewMessage(Body):
+class NewMessageBody(Body):
     """TinyAGI's body, and beyond it when and how often. Fields with other names are ignored."""
 
     sentences: ClassVar = {"message": "message is required"}
@@ -60,61 +61,14 @@ class Stored(TypedDict):
     messageId: str
 
 
-class Happened(TypedDict):
-    """One thing that happened."""
-
-    type: str
-    timestamp: int
-    responseId: NotRequired[int]
-    data: dict[str, Any]
-
-
-class Answer(TypedDict):
-    """What an agent said to the message, and what became of it."""
-
-    id: int
-    message: str
-    agent: str | None
-    status: Literal["pending", "delivering", "acked", "dead"]
-    retryCount: int
-    lastError: str | None
-    createdAt: int
-    ackedAt: int | None
-
-
-class Story(TypedDict):
-    """A message, its answers, and what happened to both."""
-
-    id: int
-    messageId: str
-    channel: str
-    sender: str
-    senderId: str | None
-    message: str
-    agent: str
-    fromAgent: str | None
-    kind: str
-    status: Literal["pending", "processing", "completed", "dead", "paused", "cancelled"]
-    retryCount: int
-    lastError: str | None
-    processAfter: int | None
-    recurrence: str | None
-    timezone: str | None
-    seriesId: str | None
-    createdAt: int
-    updatedAt: int
-    responses: list[Answer]
-    events: list[Happened]
-
-
-class Patience(Query):
+class WaitQuery(Query):
     """How long to wait."""
 
     wait: float = Field(default=0, ge=0, le=_LONGEST_WAIT_S, allow_inf_nan=False, description="seconds")
 
 
 @endpoint("POST", "/api/message", {404: "there is no such agent", 409: "the messageId was used before"})
-async def post_message(service: Service, *, body: NewMessage) -> Stored:
+async def post_message(service: Service, *, body: NewMessageBody) -> Stored:
     """Store a message for an agent: the one that is named, or that its text begins with (``@agent …``), or the default.
 
     The answer comes when the message is on the disk.
@@ -134,7 +88,7 @@ async def post_message(service: Service, *, body: NewMessage) -> Stored:
 
 
 def _enqueue(
-    conn: apsw.Connection, body: NewMessage, zone: str, agents_dir: Path, *, now_ms: int
+    conn: apsw.Connection, body: NewMessageBody, zone: str, agents_dir: Path, *, now_ms: int
 ) -> tuple[str, Path | None]:
     """The id of what is stored, and the file to be taken away that made it begin afresh."""
     new = address(
@@ -224,7 +178,7 @@ def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
 
 
 @endpoint("GET", "/api/messages/{id}", {404: "there is no such message"})
-async def get_message(service: Service, *, id: str, query: Patience) -> Story:
+async def get_message(service: Service, *, id: str, query: WaitQuery) -> MessageStory:
     """A message with its answers and its history; with ``wait``: as soon as it is done, or after so many seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + query.wait
@@ -234,14 +188,14 @@ async def get_message(service: Service, *, id: str, query: Patience) -> Story:
         if left <= 0:
             break
         await service.news(left)
-    story: Story | None = None if row is None else message_views.story(service.reader, row)
+    story = None if row is None else message_views.story(service.reader, row)
     if story is None:
         raise Refused(404, f"no message {id!r}")
     return story
 
 
 @endpoint("POST", "/api/messages/{id}/cancel", {404: "there is no such message", 409: "it is over already"})
-async def cancel_message(service: Service, *, id: str) -> Done:
+async def cancel_message(service: Service, *, id: str) -> Ok:
     """Never run it (again): a turn that has it loses it, and what that turn says is not kept. A series goes on."""
 
     def work(conn: apsw.Connection) -> None:
@@ -251,7 +205,7 @@ async def cancel_message(service: Service, *, id: str) -> Done:
         messages.cancel(conn, row, reason="cancelled over the API", now_ms=clock.now_ms())
 
     await service.change(work, "dispatch")
-    return DONE
+    return OK
 
 
 ENDPOINTS = (post_message, get_message, cancel_message)

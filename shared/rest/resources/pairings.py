@@ -11,26 +11,14 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.access import pairings
 from shared.db.access.pairings import Grants
 from shared.db.views import access
+from shared.db.views.access import PairingView
 from shared.inbound import pairing
-from shared.rest.http.common import DONE, Done, Page
+from shared.rest.http.common import OK, Ok, PageQuery
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
 
 
-class Pairing(TypedDict):
-    """A code that was made; the code itself is known to nobody but whom it was shown. *usedBy*: the user."""
-
-    id: int
-    pairingId: str
-    grants: Grants
-    agent: str | None
-    status: Literal["open", "used", "expired", "revoked"]
-    usedBy: int | None
-    expiresAt: int
-    createdAt: int
-
-
-class Made(TypedDict):
+class MadePairing(TypedDict):
     """The code, which is shown this once, and the text to send to the bot."""
 
     ok: Literal[True]
@@ -40,7 +28,7 @@ class Made(TypedDict):
     expiresAt: int
 
 
-class NewPairing(Body):
+class NewPairingBody(Body):
     """What the code gives: an owner's or an admin's role, membership of an agent, or an agent to a chat."""
 
     model_config = ConfigDict(extra="forbid")
@@ -50,16 +38,13 @@ class NewPairing(Body):
 
 
 @endpoint("GET", "/api/pairings")
-async def get_pairings(service: Service, *, query: Page) -> list[Pairing]:
+async def get_pairings(service: Service, *, query: PageQuery) -> list[PairingView]:
     """The codes that were made, newest first."""
-    found: list[Pairing] = access.pairings(
-        service.reader, before=query.before, limit=query.limit, now_ms=clock.now_ms()
-    )
-    return found
+    return access.pairings(service.reader, before=query.before, limit=query.limit, now_ms=clock.now_ms())
 
 
 @endpoint("POST", "/api/pairings", {400: "no code can give that; the sentence says why", 404: "there is no such agent"})
-async def post_pairing(service: Service, *, body: NewPairing) -> Made:
+async def post_pairing(service: Service, *, body: NewPairingBody) -> MadePairing:
     """Make a code. It can be used once, and not for long."""
     life_ms = service.settings.pairing_life_ms
     made = await service.change(
@@ -75,7 +60,7 @@ async def post_pairing(service: Service, *, body: NewPairing) -> Made:
 
 
 @endpoint("DELETE", "/api/pairings/{id}", {404: "there is no such pairing", 409: "it is not open any more"})
-async def delete_pairing(service: Service, *, id: str) -> Done:
+async def delete_pairing(service: Service, *, id: str) -> Ok:
     """Nobody can use the code any more."""
 
     def work(conn: apsw.Connection) -> None:
@@ -88,7 +73,7 @@ async def delete_pairing(service: Service, *, id: str) -> Done:
         raise WrongState(f"pairing {id} is {over} already: its code gives nothing any more")
 
     await service.change(work)
-    return DONE
+    return OK
 
 
 ENDPOINTS = (get_pairings, post_pairing, delete_pairing)

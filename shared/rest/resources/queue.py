@@ -11,12 +11,13 @@ from shared.core import clock
 from shared.core.errors import NotFound, WrongState
 from shared.db.queue import conversations, messages, responses
 from shared.db.views import messages as message_views
-from shared.rest.http.common import DONE, Done, Step
+from shared.db.views.messages import AgentQueue, DeadMessage, PendingMessage, ProcessingMessage
+from shared.rest.http.common import OK, BatchQuery, Ok
 from shared.rest.http.endpoint import Query, Refused, endpoint
 from shared.rest.http.service import Service
 
 
-class Status(TypedDict):
+class QueueStatus(TypedDict):
     """How many messages wait and run; completed counts all that ever were; outgoing: responses not delivered yet.
 
     *activeConversations*: between agents.
@@ -31,45 +32,7 @@ class Status(TypedDict):
     activeConversations: int
 
 
-class OfAgent(TypedDict):
-    """What is open for one agent."""
-
-    agent: str
-    pending: int
-    queued: Literal[0]
-    processing: int
-
-
-class Asked(TypedDict):
-    """A message, and who asked which agent."""
-
-    id: int
-    messageId: str
-    channel: str
-    sender: str
-    message: str
-    agent: str
-
-
-class Pending(Asked):
-    """A message that waits for its turn: since when, not before when, and what went wrong, if it was tried."""
-
-    retryCount: int
-    lastError: str | None
-    processAfter: int | None
-    createdAt: int
-
-
-class Processing(Asked):
-    """A message that a turn has; its process is taken to be alive while the turn's lease runs. *duration* in ms."""
-
-    status: Literal["processing"]
-    processAlive: bool
-    startedAt: int
-    duration: int
-
-
-class Killed(TypedDict):
+class KilledTurn(TypedDict):
     """The turn lost the message, and is being stopped."""
 
     ok: Literal[True]
@@ -77,28 +40,7 @@ class Killed(TypedDict):
     processKilled: bool
 
 
-class DeadData(TypedDict):
-    """What was asked."""
-
-    channel: str
-    sender: str
-    senderId: str | None
-    message: str
-    messageId: str
-    agent: str
-
-
-class Dead(TypedDict):
-    """A message that was given up, and why."""
-
-    id: int
-    data: DeadData
-    failedReason: str | None
-    attemptsMade: int
-    timestamp: int
-
-
-class Retried(TypedDict):
+class RetriedMessages(TypedDict):
     """The messages that are tried again, oldest first; *next*: what to say as ``after``, or None: that were all."""
 
     ok: Literal[True]
@@ -106,20 +48,20 @@ class Retried(TypedDict):
     next: int | None
 
 
-class Many(Query):
+class QueueQuery(Query):
     """How many at most."""
 
     limit: int = Field(default=1000, ge=1, le=1000)
 
 
-class Waiting(Many):
+class PendingQuery(QueueQuery):
     """Of which agent."""
 
     agent: str | None = Field(default=None, max_length=64)
 
 
 @endpoint("GET", "/api/queue/status")
-async def queue_status(service: Service) -> Status:
+async def queue_status(service: Service) -> QueueStatus:
     """The queue in numbers."""
     found = messages.counts(service.reader)
     return {
@@ -134,26 +76,25 @@ async def queue_status(service: Service) -> Status:
 
 
 @endpoint("GET", "/api/queue/agents")
-async def queue_agents(service: Service) -> list[OfAgent]:
+async def queue_agents(service: Service) -> list[AgentQueue]:
     """The agents that have something open."""
     return message_views.open_by_agent(service.reader)
 
 
 @endpoint("GET", "/api/queue/pending")
-async def queue_pending(service: Service, *, query: Waiting) -> list[Pending]:
+async def queue_pending(service: Service, *, query: PendingQuery) -> list[PendingMessage]:
     """What waits, oldest first; what is scheduled too."""
-    found: list[Pending] = message_views.pending(service.reader, agent=query.agent, limit=query.limit)
-    return found
+    return message_views.pending(service.reader, agent=query.agent, limit=query.limit)
 
 
 @endpoint("GET", "/api/queue/processing")
-async def queue_processing(service: Service, *, query: Many) -> list[Processing]:
+async def queue_processing(service: Service, *, query: QueueQuery) -> list[ProcessingMessage]:
     """What runs, oldest first."""
     return message_views.processing(service.reader, now_ms=clock.now_ms(), limit=query.limit)
 
 
 @endpoint("POST", "/api/queue/processing/{id}/kill", {404: "no turn has this message"})
-async def kill(service: Service, *, id: int) -> Killed:
+async def kill(service: Service, *, id: int) -> KilledTurn:
     """Take the message from its turn, and stop that turn. The message is cancelled: it is not run again by itself."""
 
     def work(conn: apsw.Connection) -> str:
@@ -166,20 +107,20 @@ async def kill(service: Service, *, id: int) -> Killed:
 
 
 @endpoint("GET", "/api/queue/dead")
-async def queue_dead(service: Service, *, query: Many) -> list[Dead]:
+async def queue_dead(service: Service, *, query: QueueQuery) -> list[DeadMessage]:
     """What was given up, newest first."""
     return message_views.dead(service.reader, limit=query.limit)
 
 
 @endpoint("POST", "/api/queue/dead/{id}/retry", {404: "no dead message has this id"})
-async def retry(service: Service, *, id: int) -> Done:
+async def retry(service: Service, *, id: int) -> Ok:
     """Try it again now, with all its attempts before it."""
     await _of_the_dead(service, lambda conn: messages.retry(conn, id, now_ms=clock.now_ms()))
-    return DONE
+    return OK
 
 
 @endpoint("POST", "/api/queue/dead/retry")
-async def retry_many(service: Service, *, query: Step) -> Retried:
+async def retry_many(service: Service, *, query: BatchQuery) -> RetriedMessages:
     """Try the oldest of what was given up again now, with all their attempts before them."""
 
     def work(conn: apsw.Connection) -> list[tuple[int, str]]:
@@ -194,10 +135,10 @@ async def retry_many(service: Service, *, query: Step) -> Retried:
 
 
 @endpoint("DELETE", "/api/queue/dead/{id}", {404: "no dead message has this id"})
-async def delete(service: Service, *, id: int) -> Done:
+async def delete(service: Service, *, id: int) -> Ok:
     """Forget it."""
     await _of_the_dead(service, lambda conn: messages.delete(conn, id, now_ms=clock.now_ms()))
-    return DONE
+    return OK
 
 
 async def _of_the_dead(service: Service, work: Callable[[apsw.Connection], object]) -> None:

@@ -1,6 +1,6 @@
 """Responses: what agents said, for those who look on and for the programs that fetch and deliver it themselves."""
 
-from typing import Annotated, Any, ClassVar, Literal, NotRequired
+from typing import Annotated, ClassVar, Literal
 
 import apsw
 from pydantic import BeforeValidator, Field
@@ -11,8 +11,9 @@ from shared.core import clock, ids
 from shared.db.queue import dead_responses, fetched_responses, responses
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import responses as response_views
+from shared.db.views.responses import DeadResponse, RecentResponse, ResponseView
 from shared.queue import series
-from shared.rest.http.common import DONE, Done, Page, Step
+from shared.rest.http.common import OK, BatchQuery, Ok, PageQuery
 from shared.rest.http.endpoint import Body, Query, Refused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName, Name, Stored
@@ -21,47 +22,7 @@ _REQUIRED = "channel, sender, and message are required"
 _NO_FILES = "files: they can't be sent over the API yet, leave them out"
 
 
-class Response(TypedDict):
-    """What was said, to whom, in answer to what."""
-
-    id: int
-    channel: str
-    sender: str
-    senderId: str | None
-    message: str
-    originalMessage: str
-    timestamp: int
-    messageId: str
-    agent: str | None
-    files: NotRequired[list[Any]]
-    metadata: NotRequired[dict[str, Any]]
-
-
-class Recent(Response):
-    """A response, and what became of it."""
-
-    status: Literal["pending", "delivering", "acked", "dead"]
-
-
-class Dead(TypedDict):
-    """What could not be said, to whom, and why; *isPartlySent*: some of it has arrived, and is not said again."""
-
-    id: int
-    channel: str
-    platformId: str | None
-    chatId: int | None
-    sender: str
-    senderId: str | None
-    message: str
-    messageId: str
-    agent: str | None
-    lastError: str | None
-    retryCount: int
-    isPartlySent: bool
-    createdAt: int
-
-
-class Retried(TypedDict):
+class RetriedResponses(TypedDict):
     """The responses that are sent again, oldest first; *next*: what to say as ``after``, or None: that were all."""
 
     ok: Literal[True]
@@ -69,7 +30,7 @@ class Retried(TypedDict):
     next: int | None
 
 
-class NewResponse(Body):
+class NewResponseBody(Body):
     """Something to say that answers nothing."""
 
     sentences: ClassVar = {**dict.fromkeys(("channel", "sender", "message"), _REQUIRED), "files": _NO_FILES}
@@ -84,13 +45,13 @@ class NewResponse(Body):
     )
 
 
-class Limit(Query):
+class ResponsesQuery(Query):
     """How many."""
 
     limit: int = Field(default=20, ge=1, le=1000)
 
 
-class OfChannel(Query):
+class FetchQuery(Query):
     """Whose, and how many."""
 
     channel: str | None = Field(default=None, max_length=32)
@@ -98,20 +59,20 @@ class OfChannel(Query):
 
 
 @endpoint("GET", "/api/responses")
-async def get_responses(service: Service, *, query: Limit) -> list[Recent]:
+async def get_responses(service: Service, *, query: ResponsesQuery) -> list[RecentResponse]:
     """The newest responses, newest first."""
     return response_views.recent_responses(service.reader, limit=query.limit)
 
 
 @endpoint("GET", "/api/responses/pending")
-async def get_pending(service: Service, *, query: OfChannel) -> list[Response]:
+async def get_pending(service: Service, *, query: FetchQuery) -> list[ResponseView]:
     """The channel's responses that wait for a program to fetch, deliver and acknowledge them, oldest first.
 
     They stay until they are acknowledged, however often they are fetched. What Postroom sends itself is not here.
     """
     if not query.channel:
         raise Refused(400, "channel query param required")
-    found: list[Response] = response_views.responses_to_fetch(
+    found = response_views.responses_to_fetch(
         service.reader,
         query.channel,
         has_adapter=query.channel in registry.NAMES,
@@ -124,7 +85,7 @@ async def get_pending(service: Service, *, query: OfChannel) -> list[Response]:
 
 
 @endpoint("POST", "/api/responses", {404: "there is no such agent"})
-async def post_response(service: Service, *, body: NewResponse) -> Stored:
+async def post_response(service: Service, *, body: NewResponseBody) -> Stored:
     """Say something to a person on a channel, unasked.
 
     It goes through the channel's own adapter if that knows the chat, and else waits to be fetched.
@@ -134,7 +95,7 @@ async def post_response(service: Service, *, body: NewResponse) -> Stored:
     return {"ok": True, "messageId": message_id}
 
 
-def _enqueue(conn: apsw.Connection, body: NewResponse, message_id: str, *, now_ms: int) -> None:
+def _enqueue(conn: apsw.Connection, body: NewResponseBody, message_id: str, *, now_ms: int) -> None:
     if body.agent is not None and agents.get(conn, body.agent) is None:
         raise Refused(404, f"no agent {body.agent!r}")
     place = body.senderId or body.sender
@@ -156,7 +117,7 @@ def _enqueue(conn: apsw.Connection, body: NewResponse, message_id: str, *, now_m
 
 
 @endpoint("POST", "/api/responses/{id}/ack", {404: "there is no such response", 409: "Postroom delivers it itself"})
-async def ack(service: Service, *, id: int) -> Done:
+async def ack(service: Service, *, id: int) -> Ok:
     """It was delivered. Saying so twice is fine."""
 
     def work(conn: apsw.Connection) -> str:
@@ -166,18 +127,17 @@ async def ack(service: Service, *, id: int) -> Done:
         return channel
 
     service.reminders.acknowledged(await service.change(work))
-    return DONE
+    return OK
 
 
 @endpoint("GET", "/api/responses/dead")
-async def get_dead(service: Service, *, query: Page) -> list[Dead]:
+async def get_dead(service: Service, *, query: PageQuery) -> list[DeadResponse]:
     """What was given up: it could not be sent, or nobody fetched it; newest first."""
-    found: list[Dead] = response_views.dead_responses(service.reader, before=query.before, limit=query.limit)
-    return found
+    return response_views.dead_responses(service.reader, before=query.before, limit=query.limit)
 
 
 @endpoint("POST", "/api/responses/dead/retry")
-async def retry_many(service: Service, *, query: Step) -> Retried:
+async def retry_many(service: Service, *, query: BatchQuery) -> RetriedResponses:
     """Say the oldest of what was given up once more, with all their attempts before them."""
 
     def work(conn: apsw.Connection) -> list[int]:
@@ -188,17 +148,17 @@ async def retry_many(service: Service, *, query: Step) -> Retried:
 
 
 @endpoint("POST", "/api/responses/{id}/retry", {404: "there is no such response", 409: "it is not dead"})
-async def retry(service: Service, *, id: int) -> Done:
+async def retry(service: Service, *, id: int) -> Ok:
     """Say it once more, with all its attempts before it; parts that have arrived are not sent again."""
     await service.change(lambda conn: dead_responses.retry(conn, id, now_ms=clock.now_ms()), "deliver")
-    return DONE
+    return OK
 
 
 @endpoint("DELETE", "/api/responses/{id}", {404: "there is no such response", 409: "it is not dead"})
-async def delete(service: Service, *, id: int) -> Done:
+async def delete(service: Service, *, id: int) -> Ok:
     """Forget one that was given up."""
     await service.change(lambda conn: dead_responses.delete(conn, id, now_ms=clock.now_ms()))
-    return DONE
+    return OK
 
 
 ENDPOINTS = (get_responses, get_pending, get_dead, post_response, ack, retry_many, retry, delete)

@@ -13,31 +13,31 @@ from shared.roster import agents_and_teams
 from shared.roster.roster_file import Roster, as_stored
 
 
-class NamedAgent(agents_and_teams.AgentChange):
+class RosterAgent(agents_and_teams.AgentChange):
     """An agent as the file says it; what is not named stays, or is as usual."""
 
 
-class NamedTeam(agents_and_teams.TeamChange):
+class RosterTeam(agents_and_teams.TeamChange):
     """A team as the file says it; what is not named stays, or is as usual."""
 
 
-class NewRoster(Body):
+class RosterBody(Body):
     """What ``postroom.toml`` says: agents and teams by id, and who answers where nobody is named (none: who does)."""
 
     model_config = ConfigDict(extra="forbid")
 
     default: str | None = None
-    agents: dict[str, NamedAgent] = Field(default={}, max_length=1000)
-    teams: dict[str, NamedTeam] = Field(default={}, max_length=1000)
+    agents: dict[str, RosterAgent] = Field(default={}, max_length=1000)
+    teams: dict[str, RosterTeam] = Field(default={}, max_length=1000)
 
 
-class How(Query):
+class RosterQuery(Query):
     """Whether who is only in the database is let go."""
 
     delete: bool = False
 
 
-class Followed(TypedDict):
+class AppliedRoster(TypedDict):
     """What was done, in its order; who is only in the database, and stayed."""
 
     ok: Literal[True]
@@ -50,7 +50,7 @@ class Followed(TypedDict):
     "/api/roster",
     {400: "something of it can't be so; the sentence says what", 409: "somebody can't go; the sentence says why"},
 )
-async def put_roster(service: Service, *, body: NewRoster, query: How) -> Followed:
+async def put_roster(service: Service, *, body: RosterBody, query: RosterQuery) -> AppliedRoster:
     """Make or change all agents and teams that are named, in one transaction: all of it, or nothing."""
     named = body.model_dump(exclude_unset=True)
     agents, teams = named.get("agents", {}), named.get("teams", {})

@@ -15,7 +15,7 @@ from shared.core.errors import NotFound
 from shared.db.queue import messages
 from shared.db.queue.series import Plan
 from shared.queue import series
-from shared.rest.http.common import DONE, Done
+from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, Refused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import LATEST_MS, ChannelName, Name, address
@@ -25,7 +25,7 @@ _SENDER = "Scheduler"
 _FIXED = ("agentId", "channel", "sender")
 
 
-class Schedule(TypedDict):
+class ScheduleView(TypedDict):
     """What is planned; ``cron`` is empty where it runs once, at ``runAt``. ``nextAt`` is the next instant in ms."""
 
     id: str
@@ -42,14 +42,14 @@ class Schedule(TypedDict):
     runAt: NotRequired[str]
 
 
-class Saved(TypedDict):
+class SavedSchedule(TypedDict):
     """The schedule as it is now."""
 
     ok: Literal[True]
-    schedule: Schedule
+    schedule: ScheduleView
 
 
-class NewSchedule(Body):
+class NewScheduleBody(Body):
     """``cron`` (five fields, on the wall clock of ``timezone``) or ``runAt`` (ISO 8601; without a zone: in it)."""
 
     sentences: ClassVar = dict.fromkeys(("agentId", "message"), "agentId and message are required")
@@ -67,7 +67,7 @@ class NewSchedule(Body):
     misfire: Literal["coalesce", "catch_up"] = "coalesce"
 
 
-class ScheduleChange(Body):
+class ScheduleChangeBody(Body):
     """What is not named stays. The agent, the channel and the sender can't change."""
 
     message: str | None = None
@@ -82,15 +82,15 @@ class ScheduleChange(Body):
     sender: str | None = None
 
 
-class OfAgent(Query):
+class SchedulesQuery(Query):
     """Whose."""
 
     agent: str | None = None
 
 
-def shown(plan: Plan) -> Schedule:
+def shown(plan: Plan) -> ScheduleView:
     """The plan as the API shows it."""
-    told: Schedule = {
+    told: ScheduleView = {
         "id": plan.series_id,
         "label": plan.label or plan.series_id,
         "cron": plan.recurrence or "",
@@ -144,19 +144,19 @@ def _instant(text: str | None, zone: str, *, now_ms: int) -> int | None:
 
 
 @endpoint("GET", "/api/schedules")
-async def get_schedules(service: Service, *, query: OfAgent) -> list[Schedule]:
+async def get_schedules(service: Service, *, query: SchedulesQuery) -> list[ScheduleView]:
     """What is planned, soonest first; what ran once and is over is not here any more."""
     return [shown(plan) for plan in _every(service.reader) if query.agent in (None, "", plan.agent)]
 
 
 @endpoint("POST", "/api/schedules", {400: "it could never run; the sentence says why", 404: "there is no such agent"})
-async def post_schedule(service: Service, *, body: NewSchedule) -> Saved:
+async def post_schedule(service: Service, *, body: NewScheduleBody) -> SavedSchedule:
     """Plan a message for an agent."""
     plan = await service.change(lambda conn: _plan(conn, body, service, now_ms=clock.now_ms()), "dispatch")
     return {"ok": True, "schedule": shown(plan)}
 
 
-def _plan(conn: apsw.Connection, body: NewSchedule, service: Service, *, now_ms: int) -> Plan:
+def _plan(conn: apsw.Connection, body: NewScheduleBody, service: Service, *, now_ms: int) -> Plan:
     if bool(body.cron) == bool(body.runAt):
         raise Refused(400, "either cron or runAt is required")
     zone = body.timezone or service.settings.timezone
@@ -187,13 +187,13 @@ def _plan(conn: apsw.Connection, body: NewSchedule, service: Service, *, now_ms:
     "/api/schedules/{id}",
     {400: "it could never run so; the sentence says why", 404: "nothing is planned so", 409: "its only run has begun"},
 )
-async def put_schedule(service: Service, *, id: str, body: ScheduleChange) -> Saved:
+async def put_schedule(service: Service, *, id: str, body: ScheduleChangeBody) -> SavedSchedule:
     """Change what is named, from the next run that has not begun on; ``enabled`` pauses it, or lets it go on."""
     plan = await service.change(lambda conn: _change(conn, id, body, now_ms=clock.now_ms()), "dispatch")
     return {"ok": True, "schedule": shown(plan)}
 
 
-def _change(conn: apsw.Connection, name: str, body: ScheduleChange, *, now_ms: int) -> Plan:
+def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_ms: int) -> Plan:
     plan = _find(conn, name)
     before = shown(plan)
     for fixed in _FIXED:
@@ -219,10 +219,10 @@ def _change(conn: apsw.Connection, name: str, body: ScheduleChange, *, now_ms: i
 
 
 @endpoint("DELETE", "/api/schedules/{id}", {404: "nothing is planned so", 409: "its only run has begun"})
-async def delete_schedule(service: Service, *, id: str) -> Done:
+async def delete_schedule(service: Service, *, id: str) -> Ok:
     """End it, by its id or its label: what has begun goes on, and nothing follows."""
     await service.change(lambda conn: series.cancel(conn, _find(conn, id).series_id, now_ms=clock.now_ms()))
-    return DONE
+    return OK
 
 
 ENDPOINTS = (get_schedules, post_schedule, put_schedule, delete_schedule)

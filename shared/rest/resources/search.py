@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from shared.db.engine import named_rows
 from shared.db.views import history
+from shared.db.views.history import HistoryLine
 from shared.rest.http.background_reads import IsGivenUp
 from shared.rest.http.endpoint import Query, endpoint
 from shared.rest.http.service import Service
@@ -20,7 +21,7 @@ _MOST_CHARACTERS = 20_000_000  # that one call looks at
 _AROUND = 120  # characters of an excerpt, before and behind what was looked for
 
 
-class Wanted(Query):
+class SearchQuery(Query):
     """What to look for, in whatever case; of which agent, on which channel; before which line."""
 
     q: str = Field(min_length=2, max_length=200)
@@ -30,7 +31,7 @@ class Wanted(Query):
     limit: int = Field(default=20, ge=1, le=100)
 
 
-class Hit(TypedDict):
+class SearchHit(TypedDict):
     """A line of an agent's history in which it stands; *user*: it was asked, *assistant*: it said."""
 
     id: int
@@ -43,26 +44,26 @@ class Hit(TypedDict):
     createdAt: int
 
 
-class Found(TypedDict):
+class SearchPage(TypedDict):
     """The hits, newest first; *next*: there may be more before this line, to be asked for with ``before``."""
 
-    found: list[Hit]
+    found: list[SearchHit]
     next: int | None
 
 
 @endpoint("GET", "/api/search", {503: "as many run as may at once, and none came to an end: try again"})
-async def get_search(service: Service, *, query: Wanted, request: Request) -> Found:
+async def get_search(service: Service, *, query: SearchQuery, request: Request) -> SearchPage:
     """Where something was said, newest first. One call looks at so many lines or characters; then: where to go on."""
 
-    def look(conn: apsw.Connection, is_given_up: IsGivenUp) -> Found:
+    def look(conn: apsw.Connection, is_given_up: IsGivenUp) -> SearchPage:
         return _look(conn, query, is_given_up)
 
     return await service.aside.read(look, request.receive)
 
 
-def _look(conn: apsw.Connection, query: Wanted, is_given_up: IsGivenUp) -> Found:
+def _look(conn: apsw.Connection, query: SearchQuery, is_given_up: IsGivenUp) -> SearchPage:
     pattern = re.compile(re.escape(query.q), re.IGNORECASE)
-    found: list[Hit] = []
+    found: list[SearchHit] = []
     before, seen = query.before, 0
     for _ in range(_MOST // _BATCH):
         lines = history.history_before(conn, agent=query.agent, before=before, limit=_BATCH)
@@ -78,7 +79,7 @@ def _look(conn: apsw.Connection, query: Wanted, is_given_up: IsGivenUp) -> Found
     return {"found": found, "next": before}
 
 
-def _hit(line: named_rows.Shown, hit: re.Match[str]) -> Hit:
+def _hit(line: HistoryLine, hit: re.Match[str]) -> SearchHit:
     text, start, end = line["content"], max(0, hit.start() - _AROUND), hit.end() + _AROUND
     return {
         "id": line["id"],

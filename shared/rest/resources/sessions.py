@@ -11,8 +11,9 @@ from shared.core import clock
 from shared.core.errors import NotFound
 from shared.db.engine import named_rows
 from shared.db.queue import replays, sessions
+from shared.db.queue.replays import SessionMessage
 from shared.queue import session_reset
-from shared.rest.http.common import Newest
+from shared.rest.http.common import LimitQuery, PageQuery
 from shared.rest.http.endpoint import Query, endpoint
 from shared.rest.http.service import Service
 
@@ -21,7 +22,7 @@ _LOOK_AT = 5000  # rows at once: some milliseconds, in which nobody else is serv
 _UNKNOWN = {404: "there is no such session"}
 
 
-class Which(Newest):
+class SessionsQuery(LimitQuery):
     """Of which agent, chat (its ``id`` in ``/api/chats``) and status; of those before a row, the newest."""
 
     agent: str | None = None
@@ -30,20 +31,13 @@ class Which(Newest):
     before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
 
 
-class Some(Query):
-    """How many messages, of the newest, of those before a row."""
-
-    before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
-    limit: int = Field(default=100, ge=1, le=1000)
-
-
-class Last(Query):
+class ReplayQuery(Query):
     """How many messages at most; the newest."""
 
     limit: int = Field(default=session_reset.MOST_REPLAYED, ge=1, le=session_reset.MOST_REPLAYED)
 
 
-class Session(TypedDict):
+class SessionView(TypedDict):
     """One agent's continuing context in one chat or thread.
 
     *replays*: the session whose messages it was given again. *pending* and *processing* ask for a turn; *context* goes
@@ -65,24 +59,7 @@ class Session(TypedDict):
     closedAt: int | None
 
 
-class Said(TypedDict):
-    """A message of the session and what was answered, as far as answers are kept; *replayOf*: the first one's id."""
-
-    id: int
-    messageId: str
-    kind: str
-    sender: str
-    message: str
-    trigger: bool
-    status: str
-    lastError: str | None
-    replayOf: str | None
-    answers: list[str]
-    createdAt: int
-    updatedAt: int
-
-
-class Reset(TypedDict):
+class SessionReset(TypedDict):
     """*sessionId* goes on in the place of *closed*."""
 
     ok: Literal[True]
@@ -90,7 +67,7 @@ class Reset(TypedDict):
     closed: str
 
 
-class Replayed(TypedDict):
+class SessionReplay(TypedDict):
     """*sessionId* goes on, and was given as many *messages* of the session that it *replays*."""
 
     ok: Literal[True]
@@ -100,7 +77,7 @@ class Replayed(TypedDict):
 
 
 @endpoint("GET", "/api/sessions")
-async def get_sessions(service: Service, *, query: Which) -> list[Session]:
+async def get_sessions(service: Service, *, query: SessionsQuery) -> list[SessionView]:
     """The agents' sessions, newest first."""
     found = sessions.page(
         service.reader,
@@ -114,13 +91,13 @@ async def get_sessions(service: Service, *, query: Which) -> list[Session]:
 
 
 @endpoint("GET", "/api/sessions/{id}", _UNKNOWN)
-async def get_session(service: Service, *, id: str) -> Session:
+async def get_session(service: Service, *, id: str) -> SessionView:
     """One session."""
     return _shown(service.reader, _known(service.reader, id))
 
 
 @endpoint("GET", "/api/sessions/{id}/messages", _UNKNOWN)
-async def get_said(service: Service, *, id: str, query: Some) -> list[Said]:
+async def get_said(service: Service, *, id: str, query: PageQuery) -> list[SessionMessage]:
     """What was said in it, oldest first, with the answers: two sessions over the same messages can be compared.
 
     Finished messages are kept for a day, unless it is set otherwise. Of what is cancelled, paused or only planned
@@ -132,7 +109,7 @@ async def get_said(service: Service, *, id: str, query: Some) -> list[Said]:
 
 
 @endpoint("POST", "/api/sessions/{id}/reset", {**_UNKNOWN, 409: "it is closed already"})
-async def reset(service: Service, *, id: str) -> Reset:
+async def reset(service: Service, *, id: str) -> SessionReset:
     """Close it; a fresh one, which knows nothing of what was said, goes on in its place. As ``/clear`` in the chat."""
 
     def work(conn: apsw.Connection) -> str:
@@ -143,7 +120,7 @@ async def reset(service: Service, *, id: str) -> Reset:
 
 
 @endpoint("POST", "/api/sessions/{id}/replay", _UNKNOWN)
-async def replay(service: Service, *, id: str, query: Last) -> Replayed:
+async def replay(service: Service, *, id: str, query: ReplayQuery) -> SessionReplay:
     """A fresh session is asked the same once more, and goes on; whichever was active in its place is closed.
 
     The answers go to where the first ones went. What is asked is the newest of what is still kept.
@@ -165,7 +142,7 @@ def _known(conn: apsw.Connection, session_id: str) -> sessions.Session:
     return found
 
 
-def _shown(conn: apsw.Connection, session: sessions.Session) -> Session:
+def _shown(conn: apsw.Connection, session: sessions.Session) -> SessionView:
     counts = sessions.counts(conn, session)
     return {
         "id": session.id,

@@ -1,7 +1,7 @@
 """Whether it runs, what it logs, how it is set: as far as the rows and the sockets beside them tell."""
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from starlette.requests import Request
 from typing_extensions import TypedDict
@@ -11,27 +11,28 @@ from shared.core import clock
 from shared.db.engine import named_rows
 from shared.db.roster import agents
 from shared.db.views import access, history
-from shared.rest.http.common import Newest
+from shared.db.views.history import EventView
+from shared.rest.http.common import LimitQuery
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import teams
-from shared.rest.resources.agents import Agent, shown
+from shared.rest.resources.agents import AgentView, shown
 
 
-class Server(TypedDict):
+class ServerStatus(TypedDict):
     """Where this answers."""
 
     running: Literal[True]
     port: int
 
 
-class Channel(TypedDict):
+class ChannelStatus(TypedDict):
     """Whether somebody is there who sends its responses."""
 
     running: bool
 
 
-class Heartbeat(TypedDict):
+class HeartbeatStatus(TypedDict):
     """Nothing beats: a heartbeat is a schedule here."""
 
     running: Literal[False]
@@ -39,60 +40,60 @@ class Heartbeat(TypedDict):
     lastSent: dict[str, int]
 
 
-class Status(TypedDict):
+class SystemStatus(TypedDict):
     """*uptime*: of ``api``, in seconds."""
 
     ok: Literal[True]
     uptime: int
-    server: Server
-    channels: dict[str, Channel]
-    heartbeat: Heartbeat
+    server: ServerStatus
+    channels: dict[str, ChannelStatus]
+    heartbeat: HeartbeatStatus
 
 
-class Lines(TypedDict):
+class LogLines(TypedDict):
     """One line for each event, oldest first."""
 
     lines: list[str]
 
 
-class Workspace(TypedDict):
+class WorkspaceSettings(TypedDict):
     """Where the agents' folders are."""
 
     path: str
     name: str
 
 
-class Channels(TypedDict):
+class ChannelSettings(TypedDict):
     """The channels that have chats here."""
 
     enabled: list[str]
 
 
-class Models(TypedDict):
+class ModelSettings(TypedDict):
     """The provider of the default agent."""
 
     provider: str
 
 
-class Monitoring(TypedDict):
+class MonitoringSettings(TypedDict):
     """Nothing beats."""
 
     heartbeat_interval: Literal[0]
 
 
-class Settings(TypedDict):
+class SettingsView(TypedDict):
     """What is set, in TinyAGI's words; no secrets."""
 
-    workspace: Workspace
-    channels: Channels
-    models: Models
-    agents: dict[str, Agent]
-    teams: dict[str, teams.Team]
-    monitoring: Monitoring
+    workspace: WorkspaceSettings
+    channels: ChannelSettings
+    models: ModelSettings
+    agents: dict[str, AgentView]
+    teams: dict[str, teams.TeamView]
+    monitoring: MonitoringSettings
 
 
 @endpoint("GET", "/api/status")
-async def get_status(service: Service, *, request: Request) -> Status:
+async def get_status(service: Service, *, request: Request) -> SystemStatus:
     """Whether it runs."""
     is_delivering = service.kicker.reaches("deliver")
     server = request.scope.get("server") or ("", 0)
@@ -111,13 +112,13 @@ def _channels(service: Service) -> list[str]:
 
 
 @endpoint("GET", "/api/logs")
-async def get_logs(service: Service, *, query: Newest) -> Lines:
+async def get_logs(service: Service, *, query: LimitQuery) -> LogLines:
     """The newest events as lines. The functions' own logs go to their standard output."""
     found = history.events(service.reader, before=named_rows.NEWEST, limit=query.limit)
     return {"lines": [_line(event) for event in reversed(found)]}
 
 
-def _line(event: dict[str, Any]) -> str:
+def _line(event: EventView) -> str:
     at = datetime.fromtimestamp(event["createdAt"] / 1000, UTC).isoformat(timespec="milliseconds")
     facts = {"message": event["messageId"], "response": event["responseId"], "agent": event["agent"]}
     told = {**facts, "channel": event["channel"], "reason": event["data"].get("reason")}
@@ -125,7 +126,7 @@ def _line(event: dict[str, Any]) -> str:
 
 
 @endpoint("GET", "/api/settings")
-async def get_settings(service: Service) -> Settings:
+async def get_settings(service: Service) -> SettingsView:
     """How it is set. Settings come from the environment; agents, teams and schedules have endpoints of their own."""
     root = service.settings.agents_dir.absolute()
     every = agents.every(service.reader)

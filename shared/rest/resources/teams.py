@@ -9,8 +9,9 @@ from typing_extensions import TypedDict
 from shared.core import clock
 from shared.db.roster import teams
 from shared.db.views import history
+from shared.db.views.history import RoomLine
 from shared.queue import rooms
-from shared.rest.http.common import DONE, Done, Newest
+from shared.rest.http.common import OK, LimitQuery, Ok
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
@@ -18,7 +19,7 @@ from shared.roster.agents_and_teams import known_team
 from shared.routing.addressing import Team as Addressable
 
 
-class Team(TypedDict):
+class TeamView(TypedDict):
     """Its members, one of whom is asked when somebody asks the team."""
 
     name: str
@@ -26,31 +27,21 @@ class Team(TypedDict):
     leader_agent: str
 
 
-class Saved(TypedDict):
+class SavedTeam(TypedDict):
     """The team as it is now."""
 
     ok: Literal[True]
-    team: Team
+    team: TeamView
 
 
-class Line(TypedDict):
-    """What somebody said in the room; ``from_agent`` is ``user`` where that is a person."""
-
-    id: int
-    team_id: str
-    from_agent: str
-    message: str
-    created_at: int
-
-
-class Posted(TypedDict):
+class PostedRoomLine(TypedDict):
     """The line's id."""
 
     ok: Literal[True]
     id: int
 
 
-class TeamChange(Body):
+class TeamBody(Body):
     """What is not named stays. A new team needs *agents*, and is led by the first of them."""
 
     model_config = ConfigDict(extra="ignore", json_schema_extra=agents_and_teams.undefaulted)
@@ -60,7 +51,7 @@ class TeamChange(Body):
     leader_agent: str = ""
 
 
-class NewLine(Body):
+class RoomLineBody(Body):
     """What a person says."""
 
     sentences: ClassVar = {"message": "message is required"}
@@ -68,19 +59,19 @@ class NewLine(Body):
     message: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-class After(Newest):
+class RoomQuery(LimitQuery):
     """How many; after a line, the next ones, oldest first."""
 
     since: int = Field(default=0, ge=0, lt=2**63)
     since_id: int = Field(default=0, ge=0, lt=2**63, description="the same as since")
 
 
-def shown(team: teams.Team) -> Team:
+def shown(team: teams.Team) -> TeamView:
     """The team as the API shows it."""
     return {"name": team.name, "agents": list(team.agents), "leader_agent": team.leader}
 
 
-def every(conn: apsw.Connection) -> dict[str, Team]:
+def every(conn: apsw.Connection) -> dict[str, TeamView]:
     """All teams, by id."""
     return {team.id: shown(team) for team in teams.every(conn)}
 
@@ -91,19 +82,19 @@ def addressable(conn: apsw.Connection) -> dict[str, Addressable]:
 
 
 @endpoint("GET", "/api/teams")
-async def get_teams(service: Service) -> dict[str, Team]:
+async def get_teams(service: Service) -> dict[str, TeamView]:
     """All teams, by id."""
     return every(service.reader)
 
 
 @endpoint("GET", "/api/teams/{id}", {404: "there is no such team"})
-async def get_team(service: Service, *, id: str) -> Team:
+async def get_team(service: Service, *, id: str) -> TeamView:
     """One team."""
     return shown(known_team(service.reader, id))
 
 
 @endpoint("PUT", "/api/teams/{id}", {400: "the team can't be so; the sentence says why"})
-async def put_team(service: Service, *, id: str, body: TeamChange) -> Saved:
+async def put_team(service: Service, *, id: str, body: TeamBody) -> SavedTeam:
     """Make a team, or change what is named of it."""
     change = body.model_dump(exclude_unset=True)
     if "leader_agent" in change:
@@ -113,21 +104,21 @@ async def put_team(service: Service, *, id: str, body: TeamChange) -> Saved:
 
 
 @endpoint("DELETE", "/api/teams/{id}", {404: "there is no such team"})
-async def delete_team(service: Service, *, id: str) -> Done:
+async def delete_team(service: Service, *, id: str) -> Ok:
     """Forget the team. Its agents stay, and what was said in its room."""
     await service.change(lambda conn: agents_and_teams.delete_team(conn, id))
-    return DONE
+    return OK
 
 
 @endpoint("GET", "/api/chatroom/{id}", {404: "there is no such team"})
-async def get_room(service: Service, *, id: str, query: After) -> list[Line]:
+async def get_room(service: Service, *, id: str, query: RoomQuery) -> list[RoomLine]:
     """What was said in the team's room, newest first."""
     known_team(service.reader, id)
     return history.room(service.reader, id, after=query.since or query.since_id, limit=query.limit)
 
 
 @endpoint("POST", "/api/chatroom/{id}", {404: "there is no such team"})
-async def post_room(service: Service, *, id: str, body: NewLine) -> Posted:
+async def post_room(service: Service, *, id: str, body: RoomLineBody) -> PostedRoomLine:
     """Say something to all of the team."""
     line = await service.change(
         lambda conn: rooms.post(conn, known_team(conn, id), body.message, now_ms=clock.now_ms()), "dispatch"

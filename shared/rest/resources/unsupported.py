@@ -12,14 +12,14 @@ from shared.rest.http.service import Service
 from shared.roster.agents_and_teams import known_agent
 
 
-class Pairings(TypedDict):
+class TinyagiPairings(TypedDict):
     """Nobody is paired so: TinyAGI's channel clients pair people themselves, and ours by one-time codes."""
 
     pending: list[str]
     approved: list[str]
 
 
-class Memory(TypedDict):
+class AgentMemory(TypedDict):
     """Agents keep no memory that is known here."""
 
     index: Literal[""]
@@ -27,7 +27,7 @@ class Memory(TypedDict):
     memoryDir: Literal[""]
 
 
-class Skills(TypedDict):
+class SkillSearch(TypedDict):
     """No registry is asked."""
 
     results: list[str]
@@ -52,7 +52,7 @@ async def custom_providers(service: Service) -> dict[str, str]:
 
 
 @endpoint("GET", "/api/pairing")
-async def pairing(service: Service) -> Pairings:
+async def pairing(service: Service) -> TinyagiPairings:
     """Nobody is paired."""
     return {"pending": [], "approved": []}
 
@@ -65,14 +65,14 @@ async def skills(service: Service, *, id: str) -> list[str]:
 
 
 @endpoint("GET", "/api/agents/{id}/skills/registry", {404: "there is no such agent"})
-async def skill_registry(service: Service, *, id: str) -> Skills:
+async def skill_registry(service: Service, *, id: str) -> SkillSearch:
     """Nothing is found: no registry is asked."""
     known_agent(service.reader, id)
     return {"results": []}
 
 
 @endpoint("GET", "/api/agents/{id}/memory", {404: "there is no such agent"})
-async def memory(service: Service, *, id: str) -> Memory:
+async def memory(service: Service, *, id: str) -> AgentMemory:
     """The agent has no memory that is known here."""
     known_agent(service.reader, id)
     return {"index": "", "files": [], "memoryDir": ""}

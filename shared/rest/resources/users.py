@@ -16,8 +16,9 @@ from shared.core.errors import NotFound
 from shared.core.policy import Policy
 from shared.db.access import users
 from shared.db.views import access
+from shared.db.views.access import UserView
 from shared.inbound import decisions
-from shared.rest.http.common import DONE, Done, Page
+from shared.rest.http.common import OK, Ok, PageQuery
 from shared.rest.http.endpoint import Body, Query, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName
@@ -28,45 +29,14 @@ _UNKNOWN = {404: "there is no such user"}
 _UNKNOWN_OR_AGENT = {404: "there is no such user, or no such agent"}
 
 
-class Role(TypedDict):
-    """``owner``, or ``admin`` of an agent or, without one, of everything."""
-
-    role: Literal["owner", "admin"]
-    agent: str | None
-    grantedBy: str
-    createdAt: int
-
-
-class Membership(TypedDict):
-    """That they may talk to an agent or, refused, that they may not."""
-
-    agent: str
-    isRefused: bool
-    addedBy: str
-    createdAt: int
-
-
-class User(TypedDict):
-    """One person or program on one platform; *directChat*: the chat in which they are written to alone."""
-
-    id: int
-    channel: str
-    senderId: str
-    name: str
-    createdAt: int
-    roles: list[Role]
-    members: list[Membership]
-    directChat: int | None
-
-
-class Saved(TypedDict):
+class SavedUser(TypedDict):
     """The user as they are now."""
 
     ok: Literal[True]
-    user: User
+    user: UserView
 
 
-class Which(Page):
+class UsersQuery(PageQuery):
     """Of which channel, under which id, and somebody to which agent; of those before a row, the newest."""
 
     channel: str | None = Field(default=None, max_length=32)
@@ -74,7 +44,7 @@ class Which(Page):
     agent: str | None = Field(default=None, max_length=64)
 
 
-class OfAgent(Query):
+class RoleQuery(Query):
     """Of which agent; without one, of everything, so that a name that is mistyped is refused."""
 
     model_config = ConfigDict(extra="forbid")
@@ -82,19 +52,19 @@ class OfAgent(Query):
     agent: str | None = Field(default=None, min_length=1, max_length=64)
 
 
-class Forced(Query):
+class ForceQuery(Query):
     """Whether the last owner may go."""
 
     force: bool = False
 
 
-class Taken(OfAgent, Forced):
+class RoleRemovalQuery(RoleQuery, ForceQuery):
     """Of which agent, or of everything; whether the last owner may go."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class NewUser(Body):
+class NewUserBody(Body):
     """Who it is; *senderId* is what the platform calls them, as ``/api/dropped`` and messages show it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -104,7 +74,7 @@ class NewUser(Body):
     name: str = Field(default="", max_length=200)
 
 
-class MembershipChange(Body):
+class MembershipBody(Body):
     """Whether they may talk to the agent, or are refused without anybody being asked again."""
 
     model_config = ConfigDict(extra="forbid")
@@ -112,17 +82,17 @@ class MembershipChange(Body):
     isRefused: bool = False
 
 
-def _user(conn: apsw.Connection, user_id: int) -> User:
-    found: User | None = access.user(conn, user_id)
+def _user(conn: apsw.Connection, user_id: int) -> UserView:
+    found = access.user(conn, user_id)
     if found is None:
         raise NotFound(f"there is no user {user_id}; GET /api/users lists them")
     return found
 
 
 @endpoint("GET", "/api/users")
-async def get_users(service: Service, *, query: Which) -> list[User]:
+async def get_users(service: Service, *, query: UsersQuery) -> list[UserView]:
     """Who is somebody here, newest first."""
-    found: list[User] = access.users(
+    return access.users(
         service.reader,
         channel=query.channel,
         sender_id=query.senderId,
@@ -130,14 +100,13 @@ async def get_users(service: Service, *, query: Which) -> list[User]:
         before=query.before,
         limit=query.limit,
     )
-    return found
 
 
 @endpoint("POST", "/api/users")
-async def post_user(service: Service, *, body: NewUser) -> Saved:
+async def post_user(service: Service, *, body: NewUserBody) -> SavedUser:
     """Know somebody, who may nothing yet; one who is known stays as they are, but for a new name."""
 
-    def work(conn: apsw.Connection) -> User:
+    def work(conn: apsw.Connection) -> UserView:
         made = users.ensure(conn, body.channel, body.senderId, name=body.name, now_ms=clock.now_ms())
         return _user(conn, made.id)
 
@@ -145,7 +114,7 @@ async def post_user(service: Service, *, body: NewUser) -> Saved:
 
 
 @endpoint("GET", "/api/users/{id}", _UNKNOWN)
-async def get_user(service: Service, *, id: int) -> User:
+async def get_user(service: Service, *, id: int) -> UserView:
     """One user."""
     return _user(service.reader, id)
 
@@ -155,16 +124,16 @@ async def get_user(service: Service, *, id: int) -> User:
     "/api/users/{id}",
     {**_UNKNOWN, 409: "somebody is asked about them: decide that first; or they are the last owner"},
 )
-async def delete_user(service: Service, *, id: int, query: Forced) -> Done:
+async def delete_user(service: Service, *, id: int, query: ForceQuery) -> Ok:
     """Forget them, with all that they may do: a stranger again. The last owner only with ``force``."""
     await service.change(lambda conn: people.forget(conn, id, may_be_last_owner=query.force))
-    return DONE
+    return OK
 
 
 @endpoint(
     "PUT", "/api/users/{id}/roles/{role}", {**_UNKNOWN_OR_AGENT, 400: "nobody can be that; the sentence says why"}
 )
-async def put_role(service: Service, *, id: int, role: str, query: OfAgent) -> Saved:
+async def put_role(service: Service, *, id: int, role: str, query: RoleQuery) -> SavedUser:
     """Make them an owner, or an admin. They are shown what waited for somebody who may decide it."""
 
     def work(conn: apsw.Connection) -> None:
@@ -178,7 +147,7 @@ async def put_role(service: Service, *, id: int, role: str, query: OfAgent) -> S
     "/api/users/{id}/roles/{role}",
     {404: "there is no such user, or they are not that", 409: "they are the last owner"},
 )
-async def delete_role(service: Service, *, id: int, role: str, query: Taken) -> Saved:
+async def delete_role(service: Service, *, id: int, role: str, query: RoleRemovalQuery) -> SavedUser:
     """Take exactly this role away. That of the last owner only with ``force``."""
 
     def work(conn: apsw.Connection) -> None:
@@ -190,7 +159,7 @@ async def delete_role(service: Service, *, id: int, role: str, query: Taken) -> 
 
 
 @endpoint("PUT", "/api/users/{id}/members/{agent}", _UNKNOWN_OR_AGENT)
-async def put_membership(service: Service, *, id: int, agent: str, body: MembershipChange) -> Saved:
+async def put_membership(service: Service, *, id: int, agent: str, body: MembershipBody) -> SavedUser:
     """Let them talk to the agent, or refuse them. What they wrote meanwhile and was held follows it."""
     verb = people.refuse if body.isRefused else people.add_member
 
@@ -201,7 +170,7 @@ async def put_membership(service: Service, *, id: int, agent: str, body: Members
 
 
 @endpoint("DELETE", "/api/users/{id}/members/{agent}", {404: "there is no such user, or the agent knows nothing of it"})
-async def delete_membership(service: Service, *, id: int, agent: str) -> Saved:
+async def delete_membership(service: Service, *, id: int, agent: str) -> SavedUser:
     """The agent knows them no more, and does not refuse them either."""
 
     def work(conn: apsw.Connection) -> None:
@@ -211,11 +180,11 @@ async def delete_membership(service: Service, *, id: int, agent: str) -> Saved:
     return await _change(service, id, work)
 
 
-async def _change(service: Service, user_id: int, work: Callable[[apsw.Connection], None]) -> Saved:
+async def _change(service: Service, user_id: int, work: Callable[[apsw.Connection], None]) -> SavedUser:
     """Do *work*, and what waited for that."""
     policy = Policy.of(service.settings)
 
-    def all_of_it(conn: apsw.Connection) -> User:
+    def all_of_it(conn: apsw.Connection) -> UserView:
         now_ms = clock.now_ms()
         work(conn)
         decisions.reconsider(conn, user_id, by=_BY, policy=policy, now_ms=now_ms)

@@ -100,7 +100,7 @@ def test_nobody_is_searched_for_who_has_gone_away(conn, said):
             return work(conn, lambda: looked.append(1) or len(looked) == 4)
 
     asked = search.get_search.run(
-        SimpleNamespace(aside=Aside()), query=search.Wanted(q="word"), request=SimpleNamespace(receive=None)
+        SimpleNamespace(aside=Aside()), query=search.SearchQuery(q="word"), request=SimpleNamespace(receive=None)
     )
     assert asyncio.run(asked) == {"found": [], "next": 17}
 

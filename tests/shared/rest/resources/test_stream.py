@@ -10,9 +10,9 @@ from shared.db.roster import teams
 from shared.db.roster.teams import Team
 from shared.queue import mailbox, rooms, turns
 from shared.queue.turns import Said
+from shared.rest.http.event_stream import EventStream
 from shared.rest.live.feed import Batch, Feed
 from shared.rest.live.frames import Row
-from shared.rest.resources.stream import EventStream
 from shared.runtime.kick import Kicker
 from tests.api_client import frames, get, stream, whole
 from tests.support import NOW, answer, make_agent, put, take
