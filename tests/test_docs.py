@@ -18,7 +18,45 @@ def test_a_test_that_a_promise_names_exists(path, name):
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/*.md")), ROOT / "README.md"], ids=lambda page: page.name)
+WALKS = [ROOT / "docs/where-does-a-message-go.md", ROOT / "CONTRIBUTING.md"]
+CODE = re.compile(r"`([\w/.]+\.(?:py|toml|yaml|sql))(?:::([\w.]+))?`")
+
+
+MAPPED = ("shared", "shared/db", "emulator", "infra")
+
+
+def is_room(path):
+    return path.is_dir() and any(path.rglob("*.py"))
+
+
+def defined(path):
+    """The functions and classes of a file, and its methods as ``Class.method``."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        if isinstance(node, ast.ClassDef):
+            yield from (f"{node.name}.{each.name}" for each in node.body if hasattr(each, "name"))
+
+
+@pytest.mark.parametrize("page", WALKS, ids=lambda page: page.name)
+def test_files_and_functions_that_a_page_walks_through_exist(page):
+    named = CODE.findall(page.read_text())
+    assert len(named) > 5
+    assert [path for path, _ in named if not (ROOT / path).is_file()] == []
+    assert [f"{path}::{name}" for path, name in named if name and name not in set(defined(ROOT / path))] == []
+
+
+def test_the_map_names_every_room_of_the_code():
+    rooms = {str(path.relative_to(ROOT)) for top in MAPPED for path in (ROOT / top).iterdir() if is_room(path)}
+    named = set(re.findall(r"`([\w/]+)/`", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert rooms - named == set()
+    assert [each for each in named if not (ROOT / each).is_dir()] == []
+
+
+PAGES = [*sorted(ROOT.glob("docs/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "infra/README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)[^)]*\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
