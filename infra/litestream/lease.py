@@ -17,6 +17,7 @@ import secrets
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,7 +30,7 @@ from shared.core.errors import ConfigInvalid, InUse, PostroomError
 from shared.replica import lease_record as pointer
 from shared.replica import sync_permit
 from shared.replica.lease_record import NAME, Place, Pointer
-from shared.replica.object_store import Changed, Found, Store, open_store
+from shared.replica.object_store import ObjectChanged, ObjectStore, ReplicaObject, open_store
 
 TTL_MS = 60_000
 _MARGIN_S = 1.0  # stores tell times in whole seconds
@@ -99,7 +100,7 @@ def ttl_from(environ: Mapping[str, str]) -> int:
 class Lease:
     """Ours to take, to renew and to give back. Its methods wait in a thread; one at a time."""
 
-    def __init__(self, store: Store, owner: Owner, ttl_ms: int = TTL_MS) -> None:
+    def __init__(self, store: ObjectStore, owner: Owner, ttl_ms: int = TTL_MS) -> None:
         self.store = store
         self.owner = owner
         self.ttl_ms = ttl_ms
@@ -161,7 +162,7 @@ class Lease:
             )
         )
 
-    async def look(self, question: Callable[[Store], T]) -> T:
+    async def look(self, question: Callable[[ObjectStore], T]) -> T:
         """Ask the store something else, in a thread too."""
         return await aside(lambda: question(self.store))
 
@@ -176,19 +177,22 @@ class Lease:
                 taken = self._taken(there, clock.now_ms())
                 try:
                     self._put(taken, replacing=found.tag if found else None)
-                except Changed:
+                except ObjectChanged:
                     continue  # look again: somebody was quicker, perhaps to give it back
                 return taken
             raise LeaseHeld(
                 "the replica's lease changes hands all the time: is the same folder started in many places?"
             )
 
-    def _refuse_if_held(self, there: Pointer, found: Found) -> None:
-        left_s = there.ttl_ms / 1000 + _MARGIN_S - found.age_s
-        if there.owner != self.owner.id and not there.is_released and left_s > 0:
+    def _refuse_if_held(self, there: Pointer, found: ReplicaObject) -> None:
+        if there.owner == self.owner.id or there.is_released:
+            return
+        age_s = max(0.0, self.store.now_s() - found.written_at_s)
+        left_s = there.ttl_ms / 1000 + _MARGIN_S - age_s
+        if left_s > 0:
             raise LeaseHeld(
                 f"another machine replicates to this replica: {describe(there)}. It renewed its lease "
-                f"{found.age_s:.0f} s ago. Two would write two histories, so nothing was started and nothing touched.\n"
+                f"{age_s:.0f} s ago. Two would write two histories, so nothing was started and nothing touched.\n"
                 f"  if it is alive      stop it there first: it gives the lease back\n"
                 f"  if it is gone       try again in {left_s:.0f} s, when its lease has run out\n"
                 f"  if both should run  give this one another replica URL"
@@ -215,7 +219,7 @@ class Lease:
             for _ in range(_TRIES):
                 try:
                     self._put(wanted, replacing=self._tag)
-                except Changed:
+                except ObjectChanged:
                     self._tag = self._tag_of_ours()
                     continue
                 return
@@ -226,7 +230,7 @@ class Lease:
         body = wanted.dump()
         try:
             tag = self.store.put(NAME, body, replacing=replacing)
-        except Changed:
+        except ObjectChanged:
             found = self.store.get(NAME)  # a slow store: it has written, and we asked again before it answered
             if found is None or found.body != body:
                 raise
@@ -296,11 +300,12 @@ def main() -> int:
         "holder": None,
     }
     if there is not None and found is not None:
-        is_live = not there.is_released and found.age_s < there.ttl_ms / 1000 + _MARGIN_S
+        age_s = max(0.0, time.time() - found.written_at_s)  # whoever only looks may not be allowed to write
+        is_live = not there.is_released and age_s < there.ttl_ms / 1000 + _MARGIN_S
         facts |= {
             "holder": describe(there) if is_live else None,
             "last_holder": describe(there),
-            "renewed_s_ago": round(found.age_s),
+            "renewed_s_ago": round(age_s),
             "earlier": [pointer.at(url, earlier.prefix) for earlier in there.earlier],
         }
     sys.stdout.write(json.dumps(facts, indent=2) + "\n")

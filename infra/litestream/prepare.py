@@ -26,7 +26,7 @@ from shared.core import clock, ids
 from shared.core.errors import PostroomError
 from shared.replica import lease_record
 from shared.replica.lease_record import Place, Pointer
-from shared.replica.object_store import Store
+from shared.replica.object_store import ObjectStore
 
 RESTORE_LIMIT_S = 3600.0
 
@@ -216,13 +216,13 @@ class _Preparing:
         return Place(epoch, epoch, self._lease.owner.id, clock.now_ms())
 
 
-def _survey(store: Store, there: Pointer, position: str | None) -> tuple[Place | None, bool, bool]:
+def _survey(store: ObjectStore, there: Pointer, position: str | None) -> tuple[Place | None, bool, bool]:
     """Where the newest state is; whether nothing there goes beyond *position*; whether what should be there is gone."""
     current = lease_record.locate(store, there)
     if current is None:
         return None, False, False
     is_empty = not lease_record.holds(store, current)
-    newest = current.within(store.newest)
+    newest = current.within(store.newest_ltx_files)
     is_certain = (
         position is not None
         and not is_empty

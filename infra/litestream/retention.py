@@ -11,7 +11,7 @@ from itertools import pairwise
 from shared.core.errors import ConfigInvalid
 from shared.replica import lease_record
 from shared.replica.lease_record import Place, Pointer
-from shared.replica.object_store import Store
+from shared.replica.object_store import ObjectStore
 
 DAY_MS = 86_400_000
 KEPT_MS = 14 * DAY_MS
@@ -46,7 +46,7 @@ def removable(there: Pointer, now_ms: int, kept_ms: int) -> Place | None:
     return None
 
 
-def remove_some(store: Store, there: Pointer, place: Place, limit: int = _AT_ONCE) -> bool:
+def remove_some(store: ObjectStore, there: Pointer, place: Place, limit: int = _AT_ONCE) -> bool:
     """Delete files of *place*, an earlier one; whether none is left."""
     if not lease_record.holds(store, there.place):
         return False  # somebody emptied the present one: what is left may be all that there is

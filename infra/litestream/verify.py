@@ -39,7 +39,7 @@ from shared.db.engine.connection import no_writers, open_connection, scalar
 from shared.db.engine.lock import WorkerLock
 from shared.replica import lease_record, sync_permit
 from shared.replica.lease_record import Place
-from shared.replica.object_store import Store, open_store
+from shared.replica.object_store import ObjectStore, open_store
 from shared.replica.sync import sync
 
 EQUAL, DIFFERS, NOT_VERIFIED = "verify.equal", "verify.differs", "verify.not_verified"
@@ -286,7 +286,7 @@ class _Comparing:
         return damage, {}
 
 
-def _present(store: Store) -> Place:
+def _present(store: ObjectStore) -> Place:
     there = lease_record.read(store)
     if there is None or not there.is_begun:
         raise NotVerified("the replica has no whole copy yet")

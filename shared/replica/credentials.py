@@ -1,133 +1,81 @@
-"""Where the keys for a bucket come from, in the order of AWS's own programs; never from an URL, never kept on disk.
+"""The keys for a bucket, in the order of the AWS command line: the environment, the shared credentials file, a role.
 
-The environment, the shared credentials file, the container's role (ECS, EKS Pod Identity), the machine's role (EC2).
-Not read: single sign-on, assumed roles and web identities of ``~/.aws/config``; ``aws configure export-credentials
---format env`` brings those into the environment.
+obstore knows the roles (web identity, ECS, EKS Pod Identity, EC2), but not the credentials file, so the file is read
+here. Keys never come from a URL. Single sign-on and assumed roles of ``~/.aws/config`` are not read;
+``aws configure export-credentials --format env`` brings those into the environment.
 """
 
 import configparser
-import json
-import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from shared.core.errors import ConfigInvalid, RetryableError
 
-_CONTAINER = "http://169.254.170.2"  # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
+# The environment variables of the AWS SDKs that describe a role, and the names that obstore has for them.
+_ROLE = {
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "container_credentials_relative_uri",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI": "container_credentials_full_uri",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "container_authorization_token_file",
+    "AWS_WEB_IDENTITY_TOKEN_FILE": "web_identity_token_file",
+    "AWS_ROLE_ARN": "role_arn",
+    "AWS_ROLE_SESSION_NAME": "role_session_name",
+}
 _MACHINE = "http://169.254.169.254"  # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-IMDS.html
-_ROLE = "/latest/meta-data/iam/security-credentials/"
-_LIMIT_S = 2.0
-_EARLY_S = 300.0  # a role's keys are renewed this long before they end
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Keys; those of a role carry a token and end."""
-
-    key: str
-    secret: str
-    token: str = ""
-    ends_at_s: float | None = None
-
-    def __repr__(self) -> str:
-        return f"Credentials({self.key[:4]}…)"
-
-    def is_over(self, now_s: float) -> bool:
-        """Whether others must be fetched."""
-        return self.ends_at_s is not None and now_s > self.ends_at_s - _EARLY_S
 
 
 class CredentialsMissing(ConfigInvalid):
-    """There are none."""
+    """There are no credentials for the bucket."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there are no credentials for the bucket: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the "
+            "host a role; `aws configure export-credentials --format env` prints those of a single sign-on profile"
+        )
 
 
 class CredentialsUnreachable(RetryableError):
-    """The role's keys did not come."""
+    """The service that hands out a role's keys gave none."""
 
 
-def find(environ: Mapping[str, str]) -> Credentials:
-    """The first that there are.
+def obstore_config(environ: Mapping[str, str]) -> dict[str, str]:
+    """The credentials settings of an :class:`obstore.store.S3Store`: keys, or where a role's keys are.
 
     Raises:
-        CredentialsMissing, CredentialsUnreachable
+        CredentialsMissing: no keys, no role, and the machine's own role is switched off.
     """
-    found = _from_environment(environ) or _from_file(environ) or _from_container(environ) or _from_machine(environ)
+    found = _from_environment(environ) or _from_file(environ)
     if found is None:
-        raise CredentialsMissing(
-            "no credentials for the bucket: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the host a role; "
-            "`aws configure export-credentials --format env` prints those of a profile with single sign-on"
-        )
+        found = {setting: environ[name] for name, setting in _ROLE.items() if environ.get(name)}
+        if not found and environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+            raise CredentialsMissing
+        found["metadata_endpoint"] = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", _MACHINE).rstrip("/")
     return found
 
 
-def _from_environment(environ: Mapping[str, str]) -> Credentials | None:
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str] | None:
     for family in ("AWS", "LITESTREAM"):
         key, secret = environ.get(f"{family}_ACCESS_KEY_ID"), environ.get(f"{family}_SECRET_ACCESS_KEY")
         if key and secret:
-            return Credentials(key, secret, environ.get("AWS_SESSION_TOKEN", "") if family == "AWS" else "")
+            return _keys(key, secret, environ.get("AWS_SESSION_TOKEN", "") if family == "AWS" else "")
     return None
 
 
-def _from_file(environ: Mapping[str, str]) -> Credentials | None:
+def _from_file(environ: Mapping[str, str]) -> dict[str, str] | None:
     home = environ.get("HOME")
-    named = environ.get("AWS_SHARED_CREDENTIALS_FILE") or (f"{home}/.aws/credentials" if home else None)
-    if named is None:
+    file = environ.get("AWS_SHARED_CREDENTIALS_FILE") or (f"{home}/.aws/credentials" if home else None)
+    if file is None:
         return None
-    profile = environ.get("AWS_PROFILE") or "default"
     parser = configparser.ConfigParser(interpolation=None)
     try:
-        parser.read_string(Path(named).read_text("utf-8"))
-        section = parser[profile]
-        return Credentials(
-            section["aws_access_key_id"], section["aws_secret_access_key"], section.get("aws_session_token", "")
+        parser.read_string(Path(file).read_text("utf-8"))
+        profile = parser[environ.get("AWS_PROFILE") or "default"]
+        return _keys(
+            profile["aws_access_key_id"], profile["aws_secret_access_key"], profile.get("aws_session_token", "")
         )
     except (OSError, KeyError, configparser.Error):
         return None
 
 
-def _from_container(environ: Mapping[str, str]) -> Credentials | None:
-    relative, full = (environ.get(f"AWS_CONTAINER_CREDENTIALS_{kind}_URI") for kind in ("RELATIVE", "FULL"))
-    if not relative and not full:
-        return None
-    token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
-    if file := environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
-        token = Path(file).read_text().strip()
-    return _role(
-        _fetch(f"{_CONTAINER}{relative}" if relative else str(full), {"Authorization": token} if token else {})
-    )
-
-
-def _from_machine(environ: Mapping[str, str]) -> Credentials | None:
-    if environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
-        return None
-    base = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", _MACHINE).rstrip("/")
-    try:
-        lasts = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
-        token = {"X-aws-ec2-metadata-token": _fetch(f"{base}/latest/api/token", lasts, "PUT")}
-        role = _fetch(f"{base}{_ROLE}", token).split()[0]
-        return _role(_fetch(f"{base}{_ROLE}{role}", token))
-    except (CredentialsUnreachable, IndexError):
-        return None  # not on EC2, or without a role
-
-
-def _fetch(url: str, headers: Mapping[str, str], method: str = "GET") -> str:
-    request = urllib.request.Request(url, None, dict(headers), method=method)  # noqa: S310 - the host's own service
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with direct.open(request, timeout=_LIMIT_S) as answer:
-            text: str = answer.read().decode()
-            return text
-    except (OSError, ValueError) as error:
-        raise CredentialsUnreachable(f"the host's role gave no credentials ({error})") from None
-
-
-def _role(text: str) -> Credentials:
-    try:
-        facts: dict[str, Any] = json.loads(text)
-        ends_at = datetime.fromisoformat(facts["Expiration"]).timestamp() if facts.get("Expiration") else None
-        return Credentials(facts["AccessKeyId"], facts["SecretAccessKey"], facts.get("Token") or "", ends_at)
-    except (ValueError, KeyError, TypeError):
-        raise CredentialsUnreachable("the host's role gave an answer without credentials") from None
+def _keys(key: str, secret: str, token: str) -> dict[str, str]:
+    keys = {"access_key_id": key, "secret_access_key": secret}
+    return keys | {"session_token": token} if token else keys

@@ -15,7 +15,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
 from shared.core.errors import PermanentError
-from shared.replica.object_store import Store
+from shared.replica.object_store import ObjectStore
 
 NAME = "lease.json"
 _VERSION = 1
@@ -110,13 +110,13 @@ class Pointer:
         return replace(self, is_begun=True, place=replace(place, epoch=place.epoch or epoch))
 
 
-def read(store: Store) -> Pointer | None:
+def read(store: ObjectStore) -> Pointer | None:
     """The pointer of a replica; None when it has none."""
     found = store.get(NAME)
     return Pointer.load(found.body) if found else None
 
 
-def places(store: Store, pointer: Pointer | None) -> list[Place]:
+def places(store: ObjectStore, pointer: Pointer | None) -> list[Place]:
     """Those that hold whole histories, the newest last."""
     newest = pointer.place if pointer else Place("", None, "", 0)
     earlier = list(pointer.earlier) if pointer else []
@@ -124,15 +124,15 @@ def places(store: Store, pointer: Pointer | None) -> list[Place]:
     return [*earlier, newest] if is_whole else earlier
 
 
-def locate(store: Store, pointer: Pointer | None) -> Place | None:
+def locate(store: ObjectStore, pointer: Pointer | None) -> Place | None:
     """Where to restore from; None when nothing was replicated yet."""
     found = places(store, pointer)
     return found[-1] if found else None
 
 
-def holds(store: Store, place: Place) -> bool:
+def holds(store: ObjectStore, place: Place) -> bool:
     """Whether Litestream has put anything there."""
-    return store.first(place.within(store.levels)) is not None
+    return store.first(place.within(store.ltx_files)) is not None
 
 
 def at(url: str, prefix: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from infra.litestream.lease import Lease, LeaseHeld, LeaseLost, Owner, ttl_from
 from shared.core.errors import ConfigInvalid
 from shared.replica.lease_record import NAME, Place
-from shared.replica.object_store import Changed, FolderStore, Found, Store, open_store
+from shared.replica.object_store import FolderStore, ObjectChanged, ObjectStore, ReplicaObject, open_store
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import ROOT
 
@@ -26,12 +26,12 @@ class Aged(FolderStore):
         super().__init__(root)
         self.older_s = 0.0
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> ReplicaObject | None:
         found = super().get(name)
-        return found and Found(found.body, found.tag, found.age_s + self.older_s)
+        return found and ReplicaObject(found.body, found.tag, found.written_at_s - self.older_s)
 
 
-def lease(store: Store, name: str, ttl_ms: int = 60_000) -> Lease:
+def lease(store: ObjectStore, name: str, ttl_ms: int = 60_000) -> Lease:
     return Lease(store, Owner(f"owner_{name}", f"host-{name}", f"/data/{name}/postroom.db"), ttl_ms)
 
 
@@ -149,7 +149,7 @@ def test_a_write_whose_answer_did_not_arrive_is_no_loss(store: Aged) -> None:
             tag = super().put(name, body, replacing=replacing)
             if self.deaf:
                 self.deaf = False
-                raise Changed("the client's second attempt met its first")
+                raise ObjectChanged("the client's second attempt met its first")
             return tag
 
     deaf = Deaf(store._root)

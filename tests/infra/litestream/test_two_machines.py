@@ -19,7 +19,7 @@ from infra.litestream.restore_command import facts_of
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import events
 from shared.replica import lease_record
-from shared.replica.object_store import Store, open_store
+from shared.replica.object_store import ObjectStore, open_store
 from shared.roster.new_database import prepare_database
 from spark_jobs import replicas
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
@@ -104,7 +104,7 @@ def machines(tmp_path: Path, url: str) -> Iterator[tuple[Machine, Machine]]:
             machine.keeper.close()
 
 
-def marks(url: str, store: Store, cache: Path) -> tuple[str, int]:
+def marks(url: str, store: ObjectStore, cache: Path) -> tuple[str, int]:
     """What a reader finds: the epoch, and the newest event."""
     pin, path = replicas.pinned(url, cache_dir=cache)
     there = lease_record.read(store)
@@ -120,7 +120,7 @@ def facts_of_copy(path: Path) -> int:
     return int(newest or 0)
 
 
-def began(store: Store) -> lease_record.Pointer:
+def began(store: ObjectStore) -> lease_record.Pointer:
     """The pointer, when its place has a copy."""
 
     def look() -> lease_record.Pointer | None:
