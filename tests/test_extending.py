@@ -34,7 +34,7 @@ CHANNEL = '''
     from pydantic import SecretStr
     from pydantic_settings import SettingsConfigDict
 
-    from shared.channels import http
+    from shared.channels import platform_api
     from shared.channels.base import Event, Part, Received, WebhookReply
     from shared.core.errors import PermanentError, SignatureInvalid
     from shared.core.settings import FromEnvironment
@@ -74,7 +74,7 @@ CHANNEL = '''
 
         async def send(self, part, to, client, *, now_ms):
             body = {"loft": to.platform_id, "text": part.text}
-            answer = await http.call(client, "Pigeon", "POST", f"{self._settings.api_base}/send", body, {})
+            answer = await platform_api.call(client, "Pigeon", "POST", f"{self._settings.api_base}/send", body, {})
             if answer.status != 200:
                 raise PermanentError(f"Pigeon answered {answer.status}")
             return str(answer.payload["id"])

@@ -201,7 +201,7 @@ def _width(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ChunkLimit:
     """How much fits in one chunk: UTF-16 *units* as read, and *size* as measured by *weigh* on each run's markup."""
 
     units: int
@@ -215,7 +215,7 @@ class Limit:
         return costs[0] <= self.units and costs[1] <= self.size
 
 
-def pack(blocks: Sequence[Block], limit: Limit) -> Iterator[tuple[Run, ...]]:
+def pack(blocks: Sequence[Block], limit: ChunkLimit) -> Iterator[tuple[Run, ...]]:
     """As few chunks as keep blocks whole; a block too big for one is cut."""
     held: list[Run] = []
     used = (0, 0)
@@ -252,7 +252,7 @@ def _shown(runs: Sequence[Run]) -> Iterator[tuple[Run, ...]]:
         yield tuple(runs)
 
 
-def _cut(runs: tuple[Run, ...], limit: Limit) -> list[tuple[Run, ...]]:
+def _cut(runs: tuple[Run, ...], limit: ChunkLimit) -> list[tuple[Run, ...]]:
     pieces = []
     while not limit.holds(limit.cost(runs)):
         end = _reach(runs, limit)
@@ -264,7 +264,7 @@ def _cut(runs: tuple[Run, ...], limit: Limit) -> list[tuple[Run, ...]]:
     return [*pieces, runs]
 
 
-def _reach(runs: Sequence[Run], limit: Limit) -> int:
+def _reach(runs: Sequence[Run], limit: ChunkLimit) -> int:
     """How many characters fit, at least one."""
     room, weight, count = limit.units, limit.size, 0
     for run in runs:
@@ -361,7 +361,7 @@ def _short_lines(text: str, limit: int) -> Iterator[str]:
     for line in text.split("\n"):
         rest = line
         while units(rest) > limit:
-            end = cut_at(rest, _reach([Run(rest)], Limit(limit, limit * 4, lambda _: 0)))
+            end = cut_at(rest, _reach([Run(rest)], ChunkLimit(limit, limit * 4, lambda _: 0)))
             yield rest[:end]
             rest = rest[end:]
         yield rest

@@ -24,11 +24,11 @@ from nacl.signing import VerifyKey
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.channels import http, markdown, sanitize
+from shared.channels import markdown, platform_api, sanitize
 from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
-from shared.channels.discord.reading import Interaction, digest, event_of, webhook_event
+from shared.channels.discord.reading import DiscordInteraction, digest, event_of, webhook_event
 from shared.channels.discord.sending import RACE_MS, classify, components, nonce, race_wait_ms
-from shared.channels.http import Verdict
+from shared.channels.platform_api import CallResult
 from shared.core.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
@@ -76,12 +76,12 @@ class DiscordSettings(FromEnvironment):
         return value
 
 
-def channel() -> "Discord":
+def channel() -> "DiscordChannel":
     """The adapter, configured from the environment."""
-    return Discord(DiscordSettings.load())
+    return DiscordChannel(DiscordSettings.load())
 
 
-class Discord:
+class DiscordChannel:
     """One application and its bot."""
 
     name = "discord"
@@ -133,7 +133,7 @@ class Discord:
 
     def _interaction(self, key: str, kind: Kind, payload: dict[str, Any]) -> Received:
         try:
-            event = self._event(kind, msgspec.convert(payload, Interaction))
+            event = self._event(kind, msgspec.convert(payload, DiscordInteraction))
         except msgspec.ValidationError:
             event = Event("ignore", key, reason="malformed")
         if event.asks_for_a_turn:
@@ -142,13 +142,13 @@ class Discord:
             return Received((event,), _json(_ANSWERED[event.kind]))
         return Received((event,), _say(_UNAVAILABLE[event.kind]))
 
-    def _event(self, kind: Kind, interaction: Interaction) -> Event:
+    def _event(self, kind: Kind, interaction: DiscordInteraction) -> Event:
         event = event_of(kind, interaction, self._application_id)
         if event.kind == "ignore":
             return event
         return replace(event, context=event.context | self._way_back(interaction))
 
-    def _way_back(self, interaction: Interaction) -> dict[str, Any]:
+    def _way_back(self, interaction: DiscordInteraction) -> dict[str, Any]:
         """What ``send`` needs to answer this interaction, and to go on after its token has died."""
         return {
             "interaction_id": interaction.id,
@@ -183,36 +183,36 @@ class Discord:
         token = self.unseal(facts.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
         routes = self._routes(to, token)
         route = routes.pop(_first(to, has_token=token is not None), None)
-        verdict = _OVER
+        result = _OVER
         while route:
-            verdict = await self._try(route, part, to, client)
-            if verdict.outcome == "sent":
-                return verdict.message_id
-            if verdict.step in ("expired", "gone") and route.is_token and age_ms < RACE_MS:
-                raise RetryableError(f"{verdict.reason}; Discord may not know of it yet", race_wait_ms(age_ms))
-            names = _NEXT.get(verdict.step, ())
+            result = await self._try(route, part, to, client)
+            if result.outcome == "sent":
+                return result.message_id
+            if result.step in ("expired", "gone") and route.is_token and age_ms < RACE_MS:
+                raise RetryableError(f"{result.reason}; Discord may not know of it yet", race_wait_ms(age_ms))
+            names = _NEXT.get(result.step, ())
             route = next((routes.pop(name) for name in names if name in routes), None)
-            if route is None and verdict.step == "expired":
-                verdict = _OVER
-        raise http.failure(verdict)
+            if route is None and result.step == "expired":
+                result = _OVER
+        raise platform_api.error_of(result)
 
-    def _routes(self, to: Outgoing, token: str | None) -> "dict[str, Route]":
+    def _routes(self, to: Outgoing, token: str | None) -> "dict[str, SendRoute]":
         """Every way that leads to this conversation now."""
         routes = {}
         here = to.context if to.click is None else to.click
         if token:
             webhook = f"{self._base}/webhooks/{self._application_id}/{quote(token, safe='')}"
-            routes["original"] = Route("PATCH", f"{webhook}/messages/@original", is_repeatable=True, is_token=True)
-            routes["follow_up"] = Route("POST", webhook, is_repeatable=False, is_token=True)
+            routes["original"] = SendRoute("PATCH", f"{webhook}/messages/@original", is_repeatable=True, is_token=True)
+            routes["follow_up"] = SendRoute("POST", webhook, is_repeatable=False, is_token=True)
         if here.get("bot_is_there", True):
             for name, channel_id in (("channel", to.thread_id or to.platform_id), ("parent", to.platform_id)):
                 url = f"{self._base}/channels/{quote(channel_id, safe='')}/messages"
-                routes[name] = Route("POST", url, is_repeatable=True)
+                routes[name] = SendRoute("POST", url, is_repeatable=True)
                 if to.edits and name == "channel":
-                    routes["edit"] = Route("PATCH", f"{url}/{quote(to.edits, safe='')}", is_repeatable=True)
+                    routes["edit"] = SendRoute("PATCH", f"{url}/{quote(to.edits, safe='')}", is_repeatable=True)
         return routes
 
-    async def _try(self, route: "Route", part: Part, to: Outgoing, client: Client) -> Verdict:
+    async def _try(self, route: "SendRoute", part: Part, to: Outgoing, client: Client) -> CallResult:
         body: dict[str, Any] = {"content": part.text, "allowed_mentions": NO_PINGS}
         headers = {"User-Agent": USER_AGENT}
         if to.buttons or to.edits:  # an edit without any takes away those that are there
@@ -224,13 +224,13 @@ class Discord:
         if route.is_token and to.click is not None and not to.edits:
             body["flags"] = EPHEMERAL
         try:
-            answer = await http.call(client, "Discord", route.method, route.url, body, headers)
-            verdict = classify(answer.status, answer.payload)
+            answer = await platform_api.call(client, "Discord", route.method, route.url, body, headers)
+            result = classify(answer.status, answer.payload)
         except OutcomeUnknown as error:
-            verdict = Verdict("unknown", str(error))
-        if verdict.outcome == "unknown" and route.is_repeatable:  # again is the same message, not a second
-            return replace(verdict, outcome="retry")
-        return verdict
+            result = CallResult("unknown", str(error))
+        if result.outcome == "unknown" and route.is_repeatable:  # again is the same message, not a second
+            return replace(result, outcome="retry")
+        return result
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """The channel of the bot's direct messages with somebody. See ``Channel.open_direct``.
@@ -240,19 +240,19 @@ class Discord:
         url = f"{self._base}/users/@me/channels"
         headers = {"User-Agent": USER_AGENT, "Authorization": f"Bot {self._bot_token}"}
         try:
-            answer = await http.call(client, "Discord", "POST", url, {"recipient_id": sender_id}, headers)
+            answer = await platform_api.call(client, "Discord", "POST", url, {"recipient_id": sender_id}, headers)
         except OutcomeUnknown as error:  # again opens no second one
             raise RetryableError(str(error)) from None
-        verdict = classify(answer.status, answer.payload)
-        if verdict.outcome == "sent" and verdict.message_id:
-            return verdict.message_id
-        if verdict.outcome in ("sent", "unknown"):
-            raise RetryableError(verdict.reason or "Discord did not name the channel that it opened")
-        raise http.failure(verdict)
+        result = classify(answer.status, answer.payload)
+        if result.outcome == "sent" and result.message_id:
+            return result.message_id
+        if result.outcome in ("sent", "unknown"):
+            raise RetryableError(result.reason or "Discord did not name the channel that it opened")
+        raise platform_api.error_of(result)
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class SendRoute:
     """One way to send, by an interaction's token or as the bot: *is_repeatable* where two calls make one message."""
 
     method: str
@@ -261,7 +261,7 @@ class Route:
     is_token: bool = False
 
 
-_OVER = Verdict("permanent", "the interaction's 15 minutes are over, and the bot itself is not in that conversation")
+_OVER = CallResult("permanent", "the interaction's 15 minutes are over, and the bot itself is not in that conversation")
 _NEXT = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel"), "archived": ("parent",)}
 
 

@@ -60,7 +60,7 @@ class _Message(msgspec.Struct):
     attachments: list[_Attachment] = []
 
 
-class Interaction(msgspec.Struct):
+class DiscordInteraction(msgspec.Struct):
     id: str
     token: str
     data: dict[str, Any] = {}
@@ -99,7 +99,7 @@ class Interaction(msgspec.Struct):
         return self.guild_id is not None if owners is None else "0" in owners
 
 
-def event_of(kind: Kind, interaction: Interaction, application_id: str) -> Event:
+def event_of(kind: Kind, interaction: DiscordInteraction, application_id: str) -> Event:
     """Who said what, where; ``ignore`` where Discord did not say who or where."""
     place, author = interaction.place, interaction.author
     if place is None or author is None:
@@ -138,7 +138,7 @@ class _Said:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def _command(interaction: Interaction, application_id: str) -> _Said:
+def _command(interaction: DiscordInteraction, application_id: str) -> _Said:
     data = interaction.data
     name, options = _path(data)
     if data.get("type") == _USER_COMMAND:
@@ -193,7 +193,7 @@ def _quoted(message: _Message, application_id: str) -> QuotedMessage:
     return {"message_id": message.id, "text": text, "sender_id": author, "is_self": author == application_id}
 
 
-def _callback(interaction: Interaction, application_id: str) -> _Said:
+def _callback(interaction: DiscordInteraction, application_id: str) -> _Said:
     values = interaction.data.get("values")
     reply_to = _quoted(interaction.message, application_id) if interaction.message else None
     facts: dict[str, Any] = {"values": values} if isinstance(values, list) else {}
@@ -202,14 +202,14 @@ def _callback(interaction: Interaction, application_id: str) -> _Said:
     return _Said(str(interaction.data.get("custom_id", "")), reply_to=reply_to, facts=facts)
 
 
-def _autocomplete(interaction: Interaction, application_id: str) -> _Said:
+def _autocomplete(interaction: DiscordInteraction, application_id: str) -> _Said:
     name, options = _path(interaction.data)
     focused: dict[str, Any] = next((option for option in options if option.get("focused")), {})
     facts = {"focused": focused.get("name"), "value": focused.get("value")}
     return _Said(command=name, facts=facts)
 
 
-def _modal(interaction: Interaction, application_id: str) -> _Said:
+def _modal(interaction: DiscordInteraction, application_id: str) -> _Said:
     inputs = list(_inputs(interaction.data.get("components")))
     fields = {str(item["custom_id"]): item.get("value", item.get("values")) for item in inputs}
     text = "\n".join(value for value in fields.values() if isinstance(value, str))
@@ -227,7 +227,7 @@ def _inputs(components: Any) -> Iterator[dict[str, Any]]:
             yield component
 
 
-_SAID: dict[Kind, Callable[[Interaction, str], _Said]] = {
+_SAID: dict[Kind, Callable[[DiscordInteraction, str], _Said]] = {
     "command": _command,
     "callback": _callback,
     "autocomplete": _autocomplete,

@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from shared.channels import keys, sanitize
+from shared.channels import button_rows, sanitize
 from shared.channels.base import Button, Outgoing
-from shared.channels.http import Verdict
+from shared.channels.platform_api import CallResult
 
 RACE_MS = 2_000  # how long Discord may take to know of an interaction that we have answered
 DEFAULT_WAIT_MS = 5_000
@@ -27,7 +27,7 @@ def nonce(to: Outgoing) -> str:
 
 def components(buttons: Sequence[Button]) -> list[dict[str, Any]]:
     """Rows of grey buttons, five in each. Source: https://docs.discord.com/developers/components/reference."""
-    laid_out = keys.rows(buttons, per_row=5)
+    laid_out = button_rows.arrange(buttons, per_row=5)
     shown = [[{"type": 2, "style": 2, "label": key.label, "custom_id": key.token} for key in row] for row in laid_out]
     return [{"type": 1, "components": row} for row in shown]
 
@@ -50,20 +50,20 @@ _WAITS = (20016, 20028, 40062, 130000)
 _ALREADY_ANSWERED = 40060
 
 
-def classify(status: int, payload: dict[str, Any]) -> Verdict:
+def classify(status: int, payload: dict[str, Any]) -> CallResult:
     """Decide, without doing anything, what *status* and the JSON *payload* of a message call ask for."""
     code = payload.get("code")
     reason = f"Discord {status}: {sanitize.name(str(payload.get('message', '')))[:200] or 'no message'} (code {code})"
     if 200 <= status < 300 or code == _ALREADY_ANSWERED:
         number = payload.get("id")
-        return Verdict("sent", message_id=number if isinstance(number, str) else None)
+        return CallResult("sent", message_id=number if isinstance(number, str) else None)
     if status == 429 or code in _WAITS:
-        return Verdict("wait", reason, retry_after_ms=_retry_after_ms(payload))
+        return CallResult("wait", reason, retry_after_ms=_retry_after_ms(payload))
     if code in _STEPS:
-        return Verdict("permanent", reason, step=_STEPS[code])
+        return CallResult("permanent", reason, step=_STEPS[code])
     if status == 401:
-        return Verdict("retry", f"{reason}; check DISCORD_BOT_TOKEN", retry_after_ms=REFUSED_TOKEN_WAIT_MS)
-    return Verdict("permanent" if 400 <= status < 500 else "unknown", reason)
+        return CallResult("retry", f"{reason}; check DISCORD_BOT_TOKEN", retry_after_ms=REFUSED_TOKEN_WAIT_MS)
+    return CallResult("permanent" if 400 <= status < 500 else "unknown", reason)
 
 
 def _retry_after_ms(payload: dict[str, Any]) -> int:

@@ -20,11 +20,11 @@ from typing import Any
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.channels import http, markdown, sanitize
+from shared.channels import markdown, platform_api, sanitize
 from shared.channels.base import Outgoing, Part, Received, WebhookReply, WebhookRequest
-from shared.channels.http import Verdict
-from shared.channels.telegram.reading import Reader
-from shared.channels.telegram.sending import Call, classify, edit_call, message_call, simplify
+from shared.channels.platform_api import CallResult
+from shared.channels.telegram.reading import UpdateReader
+from shared.channels.telegram.sending import BotApiCall, classify, edit_call, message_call, simplify
 from shared.core.errors import OutcomeUnknown, PayloadInvalid, PostroomError, SignatureInvalid
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
@@ -60,12 +60,12 @@ class TelegramSettings(FromEnvironment):
         return value
 
 
-def channel() -> "Telegram":
+def channel() -> "TelegramChannel":
     """The adapter, configured from the environment."""
-    return Telegram(TelegramSettings.load())
+    return TelegramChannel(TelegramSettings.load())
 
 
-class Telegram:
+class TelegramChannel:
     """One bot."""
 
     name = "telegram"
@@ -73,7 +73,7 @@ class Telegram:
 
     def __init__(self, settings: TelegramSettings) -> None:
         self._secret = settings.webhook_secret.get_secret_value().encode()
-        self._reader = Reader(int(settings.bot_token.get_secret_value().partition(":")[0]), settings.bot_username)
+        self._reader = UpdateReader(int(settings.bot_token.get_secret_value().partition(":")[0]), settings.bot_username)
         self._base = f"{settings.api_base.rstrip('/')}/bot{settings.bot_token.get_secret_value()}"
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
@@ -88,7 +88,7 @@ class Telegram:
 
     def render(self, text: str) -> tuple[Part, ...]:
         """Markdown to Telegram's HTML, with the same as plain text beside it. See ``Channel.render``."""
-        limit = markdown.Limit(PART_UNITS, PART_HTML_BYTES, _html_bytes)
+        limit = markdown.ChunkLimit(PART_UNITS, PART_HTML_BYTES, _html_bytes)
         blocks = markdown.parse(sanitize.text(text.replace("\r\n", "\n")))
         chunks = (markdown.trim(runs) for runs in markdown.pack(blocks, limit))
         return tuple(Part(text=markdown.plain(runs), html=to_html(runs)) for runs in chunks)
@@ -101,26 +101,26 @@ class Telegram:
         if to.click is not None and await self._is_told(part, to, client):
             return None
         call = edit_call(part, to) if to.edits else message_call(part, to)
-        verdict = Verdict("permanent", "Telegram takes this message in no form")
+        result = CallResult("permanent", "Telegram takes this message in no form")
         for _ in range(5):
-            verdict = await self._try(call, client)
-            if verdict.outcome == "sent":
-                return verdict.message_id or call.edits
-            simpler = simplify(call, verdict, part, to)
+            result = await self._try(call, client)
+            if result.outcome == "sent":
+                return result.message_id or call.edits
+            simpler = simplify(call, result, part, to)
             if simpler == call:
                 break
             call = simpler
-        raise http.failure(verdict)
+        raise platform_api.error_of(result)
 
-    async def _try(self, call: Call, client: Client) -> Verdict:
+    async def _try(self, call: BotApiCall, client: Client) -> CallResult:
         try:
-            answer = await http.call(client, "Telegram", "POST", f"{self._base}/{call.method}", call.body, {})
-            verdict = classify(answer.status, answer.payload)
+            answer = await platform_api.call(client, "Telegram", "POST", f"{self._base}/{call.method}", call.body, {})
+            result = classify(answer.status, answer.payload)
         except OutcomeUnknown as error:
-            verdict = Verdict("unknown", str(error))
-        if verdict.outcome == "unknown" and call.edits:  # again is the same message, not a second
-            return replace(verdict, outcome="retry")
-        return verdict
+            result = CallResult("unknown", str(error))
+        if result.outcome == "unknown" and call.edits:  # again is the same message, not a second
+            return replace(result, outcome="retry")
+        return result
 
     async def _is_told(self, part: Part, to: Outgoing, client: Client) -> bool:
         """Answer the press of a button; whether that said all of *part* to who pressed. It may be too late for it."""
@@ -129,7 +129,7 @@ class Telegram:
         if is_all:
             body |= {"text": part.text, "show_alert": True}
         with suppress(PostroomError):  # at most, a button shows for a while that it waits
-            answer = await http.call(client, "Telegram", "POST", f"{self._base}/answerCallbackQuery", body, {})
+            answer = await platform_api.call(client, "Telegram", "POST", f"{self._base}/answerCallbackQuery", body, {})
             return is_all and 200 <= answer.status < 300
         return False
 

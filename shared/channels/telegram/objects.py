@@ -12,7 +12,7 @@ import msgspec
 from shared.channels import sanitize
 
 
-class User(msgspec.Struct):
+class TelegramUser(msgspec.Struct):
     id: int
     is_bot: bool = False
     first_name: str = ""
@@ -24,7 +24,7 @@ class User(msgspec.Struct):
         return sanitize.name(f"{self.first_name} {self.last_name}") or sanitize.name(self.username) or str(self.id)
 
 
-class Chat(msgspec.Struct):
+class TelegramChat(msgspec.Struct):
     id: int
     type: str = ""
     title: str = ""
@@ -39,18 +39,18 @@ class Chat(msgspec.Struct):
         return own or sanitize.name(self.username) or str(self.id)
 
 
-class Entity(msgspec.Struct):
+class MessageEntity(msgspec.Struct):
     type: str
     offset: int
     length: int
-    user: User | None = None
+    user: TelegramUser | None = None
 
 
-class Origin(msgspec.Struct):
-    sender_user: User | None = None
+class MessageOrigin(msgspec.Struct):
+    sender_user: TelegramUser | None = None
     sender_user_name: str = ""
-    sender_chat: Chat | None = None
-    chat: Chat | None = None
+    sender_chat: TelegramChat | None = None
+    chat: TelegramChat | None = None
 
     @property
     def name(self) -> str:
@@ -58,38 +58,38 @@ class Origin(msgspec.Struct):
         return origin.name if origin else sanitize.name(self.sender_user_name)
 
 
-class Topic(msgspec.Struct):
+class DirectMessagesTopic(msgspec.Struct):
     topic_id: int
 
 
-class Quote(msgspec.Struct):
+class TextQuote(msgspec.Struct):
     text: str = ""
 
 
-class Message(msgspec.Struct, rename={"sender": "from"}):
+class TelegramMessage(msgspec.Struct, rename={"sender": "from"}):
     message_id: int
-    chat: Chat
-    sender: User | None = None
-    sender_chat: Chat | None = None
+    chat: TelegramChat
+    sender: TelegramUser | None = None
+    sender_chat: TelegramChat | None = None
     text: str = ""
     caption: str = ""
-    entities: list[Entity] = []
-    caption_entities: list[Entity] = []
+    entities: list[MessageEntity] = []
+    caption_entities: list[MessageEntity] = []
     message_thread_id: int | None = None
     is_topic_message: bool = False
-    direct_messages_topic: Topic | None = None
-    reply_to_message: "Message | None" = None
+    direct_messages_topic: DirectMessagesTopic | None = None
+    reply_to_message: "TelegramMessage | None" = None
     forum_topic_created: dict[str, Any] | None = None
-    quote: Quote | None = None
-    via_bot: User | None = None
+    quote: TextQuote | None = None
+    via_bot: TelegramUser | None = None
     media_group_id: str | None = None
-    forward_origin: Origin | None = None
+    forward_origin: MessageOrigin | None = None
     ephemeral_message_id: int | None = None
     migrate_to_chat_id: int | None = None
     migrate_from_chat_id: int | None = None
 
     @property
-    def author(self) -> User | Chat:
+    def author(self) -> TelegramUser | TelegramChat:
         """A chat that speaks wins over the stand-in user that Telegram names beside it."""
         return self.sender_chat or self.sender or self.chat
 
@@ -102,34 +102,34 @@ class Message(msgspec.Struct, rename={"sender": "from"}):
         return str(self.message_thread_id) if is_topic else None
 
 
-class Callback(msgspec.Struct, rename={"sender": "from"}):
+class CallbackQuery(msgspec.Struct, rename={"sender": "from"}):
     id: str
-    sender: User
-    message: Message | None = None
+    sender: TelegramUser
+    message: TelegramMessage | None = None
     data: str = ""
 
 
-class Reaction(msgspec.Struct):
-    chat: Chat
+class MessageReactionUpdated(msgspec.Struct):
+    chat: TelegramChat
     message_id: int
-    user: User | None = None
-    actor_chat: Chat | None = None
+    user: TelegramUser | None = None
+    actor_chat: TelegramChat | None = None
     old_reaction: list[dict[str, Any]] = []
     new_reaction: list[dict[str, Any]] = []
 
 
-class Member(msgspec.Struct):
+class ChatMember(msgspec.Struct):
     status: str
 
 
-class Membership(msgspec.Struct, rename={"sender": "from"}):
-    chat: Chat
-    sender: User
-    old_chat_member: Member
-    new_chat_member: Member
+class ChatMemberUpdated(msgspec.Struct, rename={"sender": "from"}):
+    chat: TelegramChat
+    sender: TelegramUser
+    old_chat_member: ChatMember
+    new_chat_member: ChatMember
 
 
-class Stopped(msgspec.Struct):
-    chat: Chat
+class StoppedMessageGeneration(msgspec.Struct):
+    chat: TelegramChat
     draft_id: int
     message_thread_id: int | None = None

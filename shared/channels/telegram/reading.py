@@ -15,7 +15,15 @@ from shared.channels import sanitize
 from shared.channels.base import Event, Kind
 from shared.channels.telegram import rich_messages
 from shared.channels.telegram.attachments import attachments, words
-from shared.channels.telegram.objects import Callback, Chat, Membership, Message, Reaction, Stopped, User
+from shared.channels.telegram.objects import (
+    CallbackQuery,
+    ChatMemberUpdated,
+    MessageReactionUpdated,
+    StoppedMessageGeneration,
+    TelegramChat,
+    TelegramMessage,
+    TelegramUser,
+)
 from shared.core.content import QuotedMessage
 from shared.core.errors import PayloadInvalid
 
@@ -46,7 +54,7 @@ _SERVICE = (
 )  # fmt: skip
 
 
-class Reader:
+class UpdateReader:
     """Reads for one bot, who knows itself by its id and its @name."""
 
     def __init__(self, bot_id: int, username: str) -> None:
@@ -79,7 +87,7 @@ class Reader:
         return Event("ignore", key, reason=reason)
 
     def _message(self, key: str, kind: Kind, raw: Any) -> Event:
-        message = msgspec.convert(raw, Message)
+        message = msgspec.convert(raw, TelegramMessage)
         event = replace(_in_chat(key, kind, message.chat, message.author), thread_id=message.thread_id)
         old, new = message.migrate_from_chat_id, message.migrate_to_chat_id
         if old is not None or new is not None:
@@ -105,7 +113,7 @@ class Reader:
             context=_context(message),
         )
 
-    def _reason_to_ignore(self, message: Message, raw: dict[str, Any]) -> str | None:
+    def _reason_to_ignore(self, message: TelegramMessage, raw: dict[str, Any]) -> str | None:
         service = next((name for name in _SERVICE if name in raw), None)  # may be empty objects: present is enough
         if service:
             return f"service:{service}"
@@ -114,7 +122,7 @@ class Reader:
         is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
         return "from_bot" if is_bot else None
 
-    def _command(self, message: Message, text: str) -> tuple[str | None, str | None]:
+    def _command(self, message: TelegramMessage, text: str) -> tuple[str | None, str | None]:
         """The command to us at the very start of the text, and the rest; (None, None) if there is none."""
         for entity in message.entities if message.text else message.caption_entities:
             if entity.type == "bot_command" and entity.offset == 0:
@@ -124,7 +132,7 @@ class Reader:
                     return sanitize.name(name.removeprefix("/")), sanitize.text(rest).strip()
         return None, None
 
-    def _is_named(self, message: Message, text: str, raw: dict[str, Any]) -> bool:
+    def _is_named(self, message: TelegramMessage, text: str, raw: dict[str, Any]) -> bool:
         """By @username or by a mention without one. A name inside code has no entity, and is none."""
         for entity in message.entities if message.text else message.caption_entities:
             if entity.type == "mention" and _units(text, entity.offset, entity.length).lower() == self._mention:
@@ -141,7 +149,7 @@ class Reader:
                 return number == self._bot_id
         return False
 
-    def _reply_to(self, message: Message) -> QuotedMessage | None:
+    def _reply_to(self, message: TelegramMessage) -> QuotedMessage | None:
         """The message answered; a topic's first message is where it hangs, not what it answers."""
         original = message.reply_to_message
         if original is None or original.forum_topic_created is not None:
@@ -160,7 +168,7 @@ def _envelope(body: bytes) -> tuple[int, dict[str, Any]]:
     return update_id, update
 
 
-def _in_chat(key: str, kind: Kind, chat: Chat, author: User | Chat) -> Event:
+def _in_chat(key: str, kind: Kind, chat: TelegramChat, author: TelegramUser | TelegramChat) -> Event:
     return Event(
         kind,
         key,
@@ -174,7 +182,7 @@ def _in_chat(key: str, kind: Kind, chat: Chat, author: User | Chat) -> Event:
 
 
 def _callback(key: str, raw: Any) -> Event:
-    callback = msgspec.convert(raw, Callback)
+    callback = msgspec.convert(raw, CallbackQuery)
     message = callback.message
     if message is None:  # a button under an inline message: there is no chat to answer in
         return Event("ignore", key, sender_id=str(callback.sender.id), reason="callback_without_chat")
@@ -189,7 +197,7 @@ def _callback(key: str, raw: Any) -> Event:
 
 
 def _reaction(key: str, raw: Any) -> Event:
-    reaction = msgspec.convert(raw, Reaction)
+    reaction = msgspec.convert(raw, MessageReactionUpdated)
     old, new = (list(map(_emoji, side)) for side in (reaction.old_reaction, reaction.new_reaction))
     changes = {
         "reactions_added": [emoji for emoji in new if emoji not in old],
@@ -210,13 +218,13 @@ def _emoji(reaction: dict[str, Any]) -> str:
 
 
 def _membership(key: str, raw: Any) -> Event:
-    membership = msgspec.convert(raw, Membership)
+    membership = msgspec.convert(raw, ChatMemberUpdated)
     change = {"status": membership.new_chat_member.status, "old_status": membership.old_chat_member.status}
     return replace(_in_chat(key, "membership", membership.chat, membership.sender), context=change)
 
 
 def _stopped(key: str, raw: Any) -> Event:
-    stopped = msgspec.convert(raw, Stopped)
+    stopped = msgspec.convert(raw, StoppedMessageGeneration)
     thread = None if stopped.message_thread_id is None else str(stopped.message_thread_id)
     event = _in_chat(key, "stop", stopped.chat, stopped.chat)
     return replace(event, thread_id=thread, context={"draft_id": str(stopped.draft_id)})
@@ -236,7 +244,7 @@ def _units(text: str, offset: int, length: int) -> str:
     return units[2 * max(offset, 0) : 2 * max(offset + length, 0)].decode("utf-16-le", "replace")
 
 
-def _context(message: Message) -> dict[str, Any]:
+def _context(message: TelegramMessage) -> dict[str, Any]:
     facts = {
         "media_group_id": message.media_group_id,
         "forwarded_from": message.forward_origin.name if message.forward_origin else None,

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from shared.channels import keys, sanitize
+from shared.channels import button_rows, sanitize
 from shared.channels.base import Button, Outgoing, Part
-from shared.channels.http import Verdict
+from shared.channels.platform_api import CallResult
 
 SHORT_ROW = 24  # characters of labels that stand side by side; on a phone, longer ones would be cut
 GENERAL_TOPIC = "1"  # it has no id of its own: sending to 1 is "message thread not found"
@@ -18,7 +18,7 @@ DEFAULT_WAIT_MS = 5_000
 REFUSED_TOKEN_WAIT_MS = 60_000
 
 
-class Call(NamedTuple):
+class BotApiCall(NamedTuple):
     """One call of the Bot API; *edits* is the message that it changes, or None."""
 
     method: str
@@ -26,7 +26,7 @@ class Call(NamedTuple):
     edits: str | None = None
 
 
-def message_call(part: Part, to: Outgoing) -> Call:
+def message_call(part: Part, to: Outgoing) -> BotApiCall:
     """``sendMessage``. Only an answer in a group says which message it answers."""
     body = _body(part, to)
     if to.thread_id and to.thread_id != GENERAL_TOPIC:
@@ -37,12 +37,12 @@ def message_call(part: Part, to: Outgoing) -> Call:
     if to.context.get("ephemeral_message_id"):  # only the one who asked saw the question, so only they see the answer
         body.pop("reply_parameters", None)
         body["ephemeral_message_parameters"] = {"receiver_user_id": _number(str(to.context.get("receiver_user_id")))}
-    return Call("sendMessage", body)
+    return BotApiCall("sendMessage", body)
 
 
-def edit_call(part: Part, to: Outgoing) -> Call:
+def edit_call(part: Part, to: Outgoing) -> BotApiCall:
     """``editMessageText``; buttons that are not named go away."""
-    return Call("editMessageText", {**_body(part, to), "message_id": _number(to.edits or "")}, to.edits)
+    return BotApiCall("editMessageText", {**_body(part, to), "message_id": _number(to.edits or "")}, to.edits)
 
 
 def _body(part: Part, to: Outgoing) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _body(part: Part, to: Outgoing) -> dict[str, Any]:
 def keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
     """Short buttons side by side, others below each other."""
     per_row = 3 if sum(len(button.label) for button in buttons) <= SHORT_ROW else 1
-    laid_out = keys.rows(buttons, per_row=per_row)
+    laid_out = button_rows.arrange(buttons, per_row=per_row)
     return [[{"text": button.label, "callback_data": button.token} for button in row] for row in laid_out]
 
 
@@ -64,7 +64,7 @@ def _number(value: str) -> int | str:
     return int(value) if re.fullmatch(r"-?[0-9]{1,19}", value) else value
 
 
-def classify(status: int, payload: dict[str, Any]) -> Verdict:
+def classify(status: int, payload: dict[str, Any]) -> CallResult:
     """Decide, without doing anything, what *status* and the JSON *payload* of a message call ask for."""
     description = str(payload.get("description", ""))
     said = description.lower()
@@ -72,26 +72,26 @@ def classify(status: int, payload: dict[str, Any]) -> Verdict:
     if 200 <= status < 300:
         return _sent(payload)
     if "message is not modified" in said:
-        return Verdict("sent")
+        return CallResult("sent")
     match status:
         case 429:
-            return Verdict("wait", reason, retry_after_ms=_retry_after_ms(payload))
+            return CallResult("wait", reason, retry_after_ms=_retry_after_ms(payload))
         case 400 | 403 if _migrated_to(payload) is not None:
-            return Verdict("give_way", reason, "rename", new_chat_id=_migrated_to(payload))
+            return CallResult("give_way", reason, "rename", new_chat_id=_migrated_to(payload))
         case 400:
-            step = next((step for words, step in _MINDED.items() if words in said), "")
-            return Verdict("give_way" if step else "permanent", reason, step)
+            step = next((step for words, step in _STEPS.items() if words in said), "")
+            return CallResult("give_way" if step else "permanent", reason, step)
         case 401 | 404:
             hint = "check TELEGRAM_BOT_TOKEN and TELEGRAM_API_BASE"
-            return Verdict("retry", f"{reason}; {hint}", retry_after_ms=REFUSED_TOKEN_WAIT_MS)
+            return CallResult("retry", f"{reason}; {hint}", retry_after_ms=REFUSED_TOKEN_WAIT_MS)
         case 409:
-            return Verdict("retry", reason, retry_after_ms=REFUSED_TOKEN_WAIT_MS)
+            return CallResult("retry", reason, retry_after_ms=REFUSED_TOKEN_WAIT_MS)
     if 400 <= status < 500:
-        return Verdict("permanent", reason)
-    return Verdict("unknown", reason)
+        return CallResult("permanent", reason)
+    return CallResult("unknown", reason)
 
 
-_MINDED = {
+_STEPS = {
     "can't parse entities": "plain",
     "entity url": "plain",
     "unsupported start tag": "plain",
@@ -100,20 +100,20 @@ _MINDED = {
     "message thread not found": "no_thread",
     "topic_closed": "no_thread",
     "topic_deleted": "no_thread",
-    "message to edit not found": "anew",
-    "message can't be edited": "anew",
-    "message_id_invalid": "anew",
-    "message identifier is not specified": "anew",
+    "message to edit not found": "new_message",
+    "message can't be edited": "new_message",
+    "message_id_invalid": "new_message",
+    "message identifier is not specified": "new_message",
 }
 
 
-def _sent(payload: dict[str, Any]) -> Verdict:
+def _sent(payload: dict[str, Any]) -> CallResult:
     match payload:
         case {"result": {"message_id": int(number)}}:
-            return Verdict("sent", message_id=str(number))
+            return CallResult("sent", message_id=str(number))
         case {"ok": True}:
-            return Verdict("sent")
-    return Verdict("unknown", "Telegram said 2xx, but not what it sent")
+            return CallResult("sent")
+    return CallResult("unknown", "Telegram said 2xx, but not what it sent")
 
 
 def _retry_after_ms(payload: dict[str, Any]) -> int:
@@ -130,10 +130,10 @@ def _migrated_to(payload: dict[str, Any]) -> int | None:
     return None
 
 
-def simplify(call: Call, verdict: Verdict, part: Part, to: Outgoing) -> Call:
+def simplify(call: BotApiCall, result: CallResult, part: Part, to: Outgoing) -> BotApiCall:
     """*call* without what Telegram minded; the same call where there is nothing left to give up."""
     simpler = dict(call.body)
-    match verdict.step:
+    match result.step:
         case "plain":
             simpler["text"] = part.text
             simpler.pop("parse_mode", None)
@@ -142,7 +142,7 @@ def simplify(call: Call, verdict: Verdict, part: Part, to: Outgoing) -> Call:
         case "no_reply":
             simpler.pop("reply_parameters", None)
         case "rename":
-            simpler["chat_id"] = verdict.new_chat_id
-        case "anew" if call.edits:
+            simpler["chat_id"] = result.new_chat_id
+        case "new_message" if call.edits:
             return message_call(part, to)
     return call._replace(body=simpler)

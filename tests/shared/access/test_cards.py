@@ -1,13 +1,13 @@
 import pytest
 
 from shared.access import cards
-from shared.channels.discord.channel import Discord, DiscordSettings
-from shared.channels.telegram.channel import Telegram, TelegramSettings
+from shared.channels.discord.channel import DiscordChannel, DiscordSettings
+from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 from shared.db.access.approvals import Approval
 from tests.support import NOW
 
-TELEGRAM = Telegram(TelegramSettings(bot_token="1:a", webhook_secret="x"))
-DISCORD = Discord(DiscordSettings(public_key="0" * 64, application_id="1", bot_token="a.b.c"))
+TELEGRAM = TelegramChannel(TelegramSettings(bot_token="1:a", webhook_secret="x"))
+DISCORD = DiscordChannel(DiscordSettings(public_key="0" * 64, application_id="1", bot_token="a.b.c"))
 RIGHT_TO_LEFT = "\u202e"
 
 

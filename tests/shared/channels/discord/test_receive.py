@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
 from shared.channels.base import WebhookRequest
-from shared.channels.discord.channel import Discord, DiscordSettings
+from shared.channels.discord.channel import DiscordChannel, DiscordSettings
 from shared.core.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
 from tests.shared.channels.expected import seen
 
@@ -159,7 +159,7 @@ def test_the_interaction_token_is_sealed(discord, monkeypatch):
     assert discord.unseal(event.context["sealed_token"]) == token
 
     monkeypatch.setenv("DISCORD_BOT_TOKEN", "another")
-    assert Discord(DiscordSettings.load()).unseal(event.context["sealed_token"]) is None
+    assert DiscordChannel(DiscordSettings.load()).unseal(event.context["sealed_token"]) is None
 
 
 @pytest.mark.parametrize("sealed", [None, "", "!", "AAAA", "é", 7, ["x"]])
@@ -203,7 +203,7 @@ def test_any_mutated_byte_is_refused(name, which, at, flip):
         changed[at % len(changed)] ^= flip
         headers["x-signature-ed25519"] = changed.hex()
     with pytest.raises(SignatureInvalid):
-        Discord(DiscordSettings.load()).receive(WebhookRequest("POST", {}, headers, body), now_ms=NOW)
+        DiscordChannel(DiscordSettings.load()).receive(WebhookRequest("POST", {}, headers, body), now_ms=NOW)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ JSON = st.recursive(
 @given(body=st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
 def test_signed_nonsense_is_refused_or_ignored_and_nothing_else(body):
     try:
-        Discord(DiscordSettings.load()).receive(signed(body), now_ms=NOW)
+        DiscordChannel(DiscordSettings.load()).receive(signed(body), now_ms=NOW)
     except PayloadInvalid as error:
         assert str(error)  # noqa: PT017
 
@@ -280,7 +280,7 @@ def test_a_recorded_body_with_one_value_replaced_never_breaks_anything(case, dat
         node = node[key]
     node[path[-1]] = surprise
     try:
-        received = Discord(DiscordSettings.load()).receive(signed(json.dumps(body).encode()), now_ms=NOW)
+        received = DiscordChannel(DiscordSettings.load()).receive(signed(json.dumps(body).encode()), now_ms=NOW)
     except PayloadInvalid as error:
         assert str(error)  # noqa: PT017
     else:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.channels.base import Button, Outgoing, Part
-from shared.channels.discord.channel import Discord, DiscordSettings
+from shared.channels.discord.channel import DiscordChannel, DiscordSettings
 from shared.channels.discord.sending import RACE_MS, classify, race_wait_ms
 from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 from shared.runtime.http_client import NeverLeft, NoAnswer
@@ -218,8 +218,8 @@ def test_failures_are_told_apart_and_never_tell_a_token(discord, answer, error, 
     ],
 )
 def test_classify(status, payload, outcome, step):
-    verdict = classify(status, payload)
-    assert (verdict.outcome, verdict.step) == (outcome, step)
+    result = classify(status, payload)
+    assert (result.outcome, result.step) == (outcome, step)
 
 
 # -- buttons, edits, answers to a press, direct chats -----------------------------------------------------------------
@@ -361,7 +361,7 @@ def units(text):
 
 
 def render(text):
-    return [part.text for part in Discord(DiscordSettings.load()).render(text)]
+    return [part.text for part in DiscordChannel(DiscordSettings.load()).render(text)]
 
 
 def words_of(pieces):

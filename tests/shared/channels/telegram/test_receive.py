@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.channels.base import WebhookRequest
-from shared.channels.telegram.channel import Telegram, TelegramSettings
+from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 from shared.core.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
 from tests.shared.channels.expected import seen
 
@@ -127,7 +127,7 @@ def test_a_missing_secret_is_never_a_skipped_check(monkeypatch, name, value):
         st.sampled_from(["update_id", "message", "chat", "id", "from", "text", "photo", "poll", "x"]), inner),
 ).map(lambda value: json.dumps(value).encode()))  # fmt: skip
 def test_signed_nonsense_is_refused_or_ignored_and_nothing_else(body):
-    adapter = Telegram(TelegramSettings.load())
+    adapter = TelegramChannel(TelegramSettings.load())
     try:
         event = receive(adapter, body)
     except PayloadInvalid:
@@ -148,7 +148,7 @@ def test_a_recorded_update_with_one_value_replaced_never_breaks_anything(case, d
         node = node[key]
     node[path[-1]] = surprise
     try:
-        receive(Telegram(TelegramSettings.load()), json.dumps(update).encode())
+        receive(TelegramChannel(TelegramSettings.load()), json.dumps(update).encode())
     except PayloadInvalid as error:
         assert str(error)  # noqa: PT017
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.channels.telegram.channel import Telegram, TelegramSettings
+from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 
 tdjson = pytest.importorskip("tdjson")
 
@@ -34,7 +34,7 @@ def units(text):
 
 
 def render(text):
-    return Telegram(TelegramSettings(_env_file=None)).render(text)
+    return TelegramChannel(TelegramSettings(_env_file=None)).render(text)
 
 
 def accepted(text):

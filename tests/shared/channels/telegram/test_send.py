@@ -192,8 +192,8 @@ def test_waits_as_long_as_it_is_asked_to(telegram, run, parameters, wait_ms):
         (400, {"description": "Bad Request: message thread not found"}, "give_way", "no_thread"),
         (400, {"description": "Bad Request: TOPIC_DELETED"}, "give_way", "no_thread"),
         (400, {"description": "Bad Request: BUTTON_DATA_INVALID"}, "permanent", ""),
-        (400, {"description": "Bad Request: message to edit not found"}, "give_way", "anew"),
-        (400, {"description": "Bad Request: message can't be edited"}, "give_way", "anew"),
+        (400, {"description": "Bad Request: message to edit not found"}, "give_way", "new_message"),
+        (400, {"description": "Bad Request: message can't be edited"}, "give_way", "new_message"),
         (403, {"description": "Forbidden: bot was kicked from the group chat"}, "permanent", ""),
         (400, {}, "permanent", ""),
         (500, {"description": "Internal Server Error"}, "unknown", ""),
@@ -201,9 +201,9 @@ def test_waits_as_long_as_it_is_asked_to(telegram, run, parameters, wait_ms):
     ],
 )
 def test_classify(status, payload, outcome, step):
-    verdict = classify(status, payload)
-    assert (verdict.outcome, verdict.step) == (outcome, step)
-    assert outcome == "sent" or verdict.reason
+    result = classify(status, payload)
+    assert (result.outcome, result.step) == (outcome, step)
+    assert outcome == "sent" or result.reason
 
 
 # -- buttons, edits, answers to a press -------------------------------------------------------------------------------

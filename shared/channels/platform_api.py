@@ -10,7 +10,7 @@ from shared.runtime.http_client import Client, NeverLeft, NoAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """Status and JSON object of an answer; *payload* is empty when the body is anything else."""
 
     status: int
@@ -19,7 +19,7 @@ class Answer:
 
 async def call(
     client: Client, platform: str, method: str, url: str, body: dict[str, Any], headers: dict[str, str]
-) -> Answer:
+) -> ApiAnswer:
     """Send *body* as JSON.
 
     Raises:
@@ -37,11 +37,11 @@ async def call(
         payload = msgspec.json.decode(found)
     except (ValueError, RecursionError):
         payload = None
-    return Answer(status, payload if isinstance(payload, dict) else {})
+    return ApiAnswer(status, payload if isinstance(payload, dict) else {})
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CallResult:
     """What a platform's answer means for a send.
 
     Attributes:
@@ -60,13 +60,13 @@ class Verdict:
     new_chat_id: int | None = None
 
 
-def failure(verdict: Verdict) -> PostroomError:
+def error_of(result: CallResult) -> PostroomError:
     """The error that ``Channel.send`` promises for a verdict that is not ``sent``."""
-    match verdict.outcome:
+    match result.outcome:
         case "wait":
-            return RateLimited(verdict.reason, verdict.retry_after_ms)
+            return RateLimited(result.reason, result.retry_after_ms)
         case "retry":
-            return RetryableError(verdict.reason, verdict.retry_after_ms)
+            return RetryableError(result.reason, result.retry_after_ms)
         case "unknown":
-            return OutcomeUnknown(verdict.reason)
-    return PermanentError(verdict.reason)
+            return OutcomeUnknown(result.reason)
+    return PermanentError(result.reason)

@@ -8,7 +8,7 @@ from shared.channels.base import Button
 _LABEL_UNITS = 80  # that Discord takes, and more than a phone shows
 
 
-def rows(buttons: Sequence[Button], *, per_row: int) -> list[list[Button]]:
+def arrange(buttons: Sequence[Button], *, per_row: int) -> list[list[Button]]:
     """*buttons* in the order in which they are read."""
     shown = [Button(label(button.label), button.token) for button in buttons]
     return [shown[at : at + per_row] for at in range(0, len(shown), per_row)]
