@@ -28,7 +28,7 @@ _FORM = re.compile(r"([a-z][a-z0-9_]*)=([0-9a-z]+)@([1-9][0-9]{0,4})")
 log = logs.get()
 
 
-class Away(Exception):
+class TickFailed(Exception):
     """The function was not reached, or did not answer; the message says why."""
 
 
@@ -46,7 +46,7 @@ class Tick:
 
 
 @dataclass(slots=True)
-class Counts:
+class TickCounts:
     """What became of one function's ticks.
 
     Attributes:
@@ -68,13 +68,13 @@ class _Target:
 
     tick: Tick
     due_ms: int
-    counts: Counts = field(default_factory=Counts)
+    counts: TickCounts = field(default_factory=TickCounts)
     running: asyncio.Task[None] | None = None
     trouble: str | None = None
     overlapping: bool = False
 
 
-def parse(spec: str) -> Tick:
+def parse_tick(spec: str) -> Tick:
     """A tick from ``function=every@port``, on this machine's loopback and at ``/tick``.
 
     Raises:
@@ -111,7 +111,7 @@ class Ticker:
 
     Args:
         post: carries out one tick and returns the answer's status; what it raises means "away", best said by
-            :class:`Away`.
+            :class:`TickFailed`.
         now_ms: the clock of the grid.
         sleep_ms: waits on that clock.
         report: told when a function's fortune changes: ``tick.away`` with the reason, ``tick.back``, ``tick.skipped``.
@@ -134,7 +134,7 @@ class Ticker:
         self._targets = [_Target(tick, start) for tick in targets]
 
     @property
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, TickCounts]:
         """By function."""
         return {target.tick.function: target.counts for target in self._targets}
 
@@ -178,7 +178,7 @@ class Ticker:
         try:
             status = await self._post(target.tick)
             trouble = None if 200 <= status < 300 else f"status {status}"
-        except Away as error:
+        except TickFailed as error:
             trouble = str(error)
         except Exception as error:  # noqa: BLE001 - whatever kept the tick from arriving: the next one tries again
             trouble = type(error).__name__
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str]) -> int:
     ticks, complaints = [], []
     for spec in arguments:
         try:
-            ticks.append(parse(spec))
+            ticks.append(parse_tick(spec))
         except ValueError as error:
             complaints.append(str(error))
     if not arguments:
@@ -232,7 +232,7 @@ async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
         try:
             status, _ = await client.request("POST", tick.url, b"", {TICK_HEADER: secret})
         except (NeverLeft, NoAnswer) as error:
-            raise Away(str(error)) from None
+            raise TickFailed(str(error)) from None
         return status
 
     running = asyncio.ensure_future(Ticker(ticks, post).run())

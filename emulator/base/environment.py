@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.base.errors import Misconfigured, Refused
+from emulator.base.errors import Misconfigured, Unsafe
 
 BASE = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
 CHOICES = ("POSTROOM_DURABILITY", "POSTROOM_CONFIG")
@@ -36,7 +36,7 @@ _DISCORD_TOKEN = re.compile(r"[A-Za-z0-9_-]{23,28}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class EnvSetting:
     """One variable from a file; ``where`` is ``.env:3``."""
 
     name: str
@@ -49,14 +49,14 @@ def base(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in BASE if name in environ} | {"PYTHONUNBUFFERED": "1"}
 
 
-def read_files(project: Path) -> list[Setting]:
+def read_files(project: Path) -> list[EnvSetting]:
     """The settings of ``.env`` and ``.env.local``, in order.
 
     Raises:
         Misconfigured: names each line that can't be read.
-        Refused: a token that looks live; the emulator talks to fakes, and must not be able to reach real people.
+        Unsafe: a token that looks live; the emulator talks to fakes, and must not be able to reach real people.
     """
-    settings: list[Setting] = []
+    settings: list[EnvSetting] = []
     problems: list[str] = []
     for name in FILES:
         path = project / name
@@ -67,7 +67,7 @@ def read_files(project: Path) -> list[Setting]:
     for setting in settings:
         kind = _live(setting.value)
         if kind:
-            raise Refused(
+            raise Unsafe(
                 f"{setting.name} in {setting.where} looks like a live {kind} token. The emulator talks to its own fake "
                 f"platforms with its own tokens: delete the line from {setting.where.partition(':')[0]}, and keep real "
                 f"tokens where you deploy (infra/README.md)"
@@ -79,7 +79,7 @@ def for_function(
     environ: Mapping[str, str],
     template: Mapping[str, str],
     emulator: Mapping[str, str],
-    files: Iterable[Setting],
+    files: Iterable[EnvSetting],
     own: Mapping[str, str],
 ) -> dict[str, str]:
     """The whole environment of one function. Values that point into a cloud stay in the template."""
@@ -89,7 +89,7 @@ def for_function(
     return base(environ) | declared | dict(emulator) | local | chosen | dict(own)
 
 
-def overruled(files: Iterable[Setting], own: Mapping[str, str]) -> list[str]:
+def overruled(files: Iterable[EnvSetting], own: Mapping[str, str]) -> list[str]:
     """A sentence for each setting of a file that has no effect here."""
     return [
         f"{setting.where}: {setting.name} is set by the emulator itself; this line has no effect here"
@@ -98,7 +98,7 @@ def overruled(files: Iterable[Setting], own: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _read(text: str, file: str, settings: list[Setting], problems: list[str]) -> None:
+def _read(text: str, file: str, settings: list[EnvSetting], problems: list[str]) -> None:
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip().removeprefix("export ").strip()
         if not line or line.startswith("#"):
@@ -107,7 +107,7 @@ def _read(text: str, file: str, settings: list[Setting], problems: list[str]) ->
         if not equals or not _NAME.fullmatch(name):
             problems.append(f"{file}:{number}: expected NAME=value")
         else:
-            settings.append(Setting(name, _unquote(value), f"{file}:{number}"))
+            settings.append(EnvSetting(name, _unquote(value), f"{file}:{number}"))
 
 
 def _unquote(value: str) -> str:

@@ -3,15 +3,15 @@
 ::
 
     EmulatorError            1     it ran and failed
-    ├── Usage                64    the command line can't be meant so
+    ├── UsageError                64    the command line can't be meant so
     ├── WrongFolder          64    --state names a folder that is not the emulator's
-    ├── Invalid              65    what was given can't be so
+    ├── InvalidInput              65    what was given can't be so
     ├── NotADatabase         65    the file where the database should be is none
-    ├── NotThere             66    what was named does not exist
+    ├── DoesNotExist             66    what was named does not exist
     ├── NotReady             69    a function or service did not come up
-    ├── Taken                73    the folder is in use
-    ├── TooSlow              75    not ready in time: worth another try
-    ├── Refused              77    not safe: a live token, a production address
+    ├── AlreadyInUse                73    the folder is in use
+    ├── TimedOut              75    not ready in time: worth another try
+    ├── Unsafe              77    not safe: a live token, a production address
     └── Misconfigured        78    the template or the environment is wrong
 """
 
@@ -26,7 +26,7 @@ class EmulatorError(PostroomError):
     exit_code = 1
 
 
-class Usage(EmulatorError):
+class UsageError(EmulatorError):
     """The command line can't be meant so."""
 
     exit_code = os.EX_USAGE
@@ -38,7 +38,7 @@ class WrongFolder(EmulatorError):
     exit_code = os.EX_USAGE
 
 
-class Invalid(EmulatorError):
+class InvalidInput(EmulatorError):
     """What was given can't be so: an id, a pattern, a file."""
 
     exit_code = os.EX_DATAERR
@@ -50,7 +50,7 @@ class NotADatabase(EmulatorError):
     exit_code = os.EX_DATAERR
 
 
-class NotThere(EmulatorError):
+class DoesNotExist(EmulatorError):
     """What was named does not exist."""
 
     exit_code = os.EX_NOINPUT
@@ -62,20 +62,20 @@ class NotReady(EmulatorError):
     exit_code = os.EX_UNAVAILABLE
 
 
-class Taken(EmulatorError):
+class AlreadyInUse(EmulatorError):
     """Another instance holds the folder."""
 
     exit_code = os.EX_CANTCREAT
 
 
-class TooSlow(EmulatorError):
+class TimedOut(EmulatorError):
     """Not ready in time."""
 
     exit_code = os.EX_TEMPFAIL
 
 
-class Refused(EmulatorError):
-    """Refused, because it could reach real people or real accounts."""
+class Unsafe(EmulatorError):
+    """Unsafe, because it could reach real people or real accounts."""
 
     exit_code = os.EX_NOPERM
 

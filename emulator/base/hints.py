@@ -11,7 +11,7 @@ STATE = Path(".emulator")  # the folder that is taken where none is named
 _MODULE = "emulator"
 
 
-def typed(arguments: str = "", state: Path | None = None) -> str:
+def command_line(arguments: str = "", state: Path | None = None) -> str:
     """The command line for *arguments*, in the words that work in this terminal.
 
     Args:
@@ -40,7 +40,7 @@ def _near(path: Path) -> str:
     return str(path.absolute()) if near.startswith("..") else near
 
 
-def short(path: Path, base: Path | None = None) -> str:
+def relative(path: Path, base: Path | None = None) -> str:
     """*path* from where we are, or from *base*, if it is below."""
     with suppress(ValueError):
         return str(path.relative_to(base or Path.cwd()))

@@ -7,7 +7,7 @@ from emulator.base.state import StateFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """``is_kept``: whether the state folder stays when the emulator stops."""
 
     project: Path

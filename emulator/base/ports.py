@@ -13,7 +13,7 @@ _LISTEN_STATE = "0A"  # include/net/tcp_states.h
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningSocket:
     """A bound and listening socket. ``instead_of`` is the wanted port when it was taken, ``holder`` says by whom."""
 
     sock: socket.socket
@@ -22,7 +22,7 @@ class Listening:
     holder: str | None = None
 
 
-def listen(wanted: int = 0) -> Listening:
+def listen(wanted: int = 0) -> ListeningSocket:
     """Listen on loopback on *wanted*, else on the next free port after it; 0 takes any."""
     for port in (*range(wanted, wanted + _TRIES), 0) if wanted else (0,):
         if port > 65535:
@@ -40,8 +40,8 @@ def listen(wanted: int = 0) -> Listening:
         sock.setblocking(False)
         got = sock.getsockname()[1]
         if wanted in (0, got):
-            return Listening(sock, got)
-        return Listening(sock, got, instead_of=wanted, holder=holder(wanted))
+            return ListeningSocket(sock, got)
+        return ListeningSocket(sock, got, instead_of=wanted, holder=holder(wanted))
     raise OSError(errno.EADDRINUSE, "no free port on 127.0.0.1")
 
 

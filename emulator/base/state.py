@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.base.errors import Taken, WrongFolder
-from emulator.base.hints import typed
+from emulator.base.errors import AlreadyInUse, WrongFolder
+from emulator.base.hints import command_line
 
 _LONGEST_SOCKET_PATH = 90  # sun_path has 108 bytes; names such as "litestream.sock" are appended
 _MARK = ".postroom-state"
@@ -98,7 +98,7 @@ class StateFolder:
 
         Raises:
             WrongFolder: it is not ours; nothing was made.
-            Taken: the folder for sockets is somebody else's.
+            AlreadyInUse: the folder for sockets is somebody else's.
         """
         if self.problem is not None:
             raise WrongFolder(
@@ -110,7 +110,7 @@ class StateFolder:
         for folder in (self.s3, self.agents, self.logs, self.run):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.run.stat().st_uid != os.getuid():
-            raise Taken(
+            raise AlreadyInUse(
                 f"{self.run}, the folder for sockets, belongs to somebody else: use --state with a shorter path"
             )
         ignore = self.path / ".gitignore"
@@ -170,7 +170,7 @@ def write_private(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-class Lock:
+class FolderLock:
     """The right to run in a state folder."""
 
     def __init__(self, state: StateFolder) -> None:
@@ -181,14 +181,14 @@ class Lock:
         """Hold the folder until :meth:`release` or the end of this process.
 
         Raises:
-            Taken: says who has it, since when, where it answers, and what to do.
+            AlreadyInUse: says who has it, since when, where it answers, and what to do.
         """
         handle = os.open(self._state.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
-            raise Taken(describe(self._state)) from None
+            raise AlreadyInUse(describe(self._state)) from None
         self._handle = handle
         self._state.instance_file.unlink(missing_ok=True)  # a stale one, of somebody who was killed
 
@@ -227,9 +227,9 @@ def describe(state: StateFolder) -> str:
     name = f"emulator[{who['pid']}], started {who['started'][11:16]} UTC" if who else "an emulator that just starts"
     where = f", gateway {who['urls']['gateway']}" if who.get("urls") else ""
     ways = {
-        typed("status", state.path): "look at it",
+        command_line("status", state.path): "look at it",
         f"kill {who.get('pid', 'PID')}": "stop it (or Ctrl-C in its terminal)",
-        typed("run --ephemeral"): "run beside it with a throw-away database",
+        command_line("run --ephemeral"): "run beside it with a throw-away database",
     }
     width = max(len(way) for way in ways)
     return "\n".join(

@@ -19,15 +19,15 @@ import aiohttp
 
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
-from emulator.base.hints import typed
-from emulator.cli.output import cut
+from emulator.base.hints import command_line
+from emulator.cli.output import shorten
 
-TIMED_OUT = errors.TooSlow.exit_code
+TIMED_OUT = errors.TimedOut.exit_code
 QUIET_S = 0.7  # after a reply: how long nothing may come before a single question counts as answered
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Speaker:
     """Who speaks where: *root* is the chat page's address, *person* and *chat* are ids on *platform*.
 
     *called* is what has to be in a text that is meant for the bot; empty where everything is.
@@ -42,7 +42,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChatEvent:
     """One thing that happened in this chat: a ``reply`` with its text, what somebody else ``said``, ``typing``, or
     ``trouble`` with a reason.
     """
@@ -92,27 +92,27 @@ async def _chat(
 ) -> int:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        seat = await _take_seat(session, platform, base_url=base_url, person=person, chat=chat)
-        async with _steps(session, seat) as steps:
+        speaker = await _find_speaker(session, platform, base_url=base_url, person=person, chat=chat)
+        async with _steps(session, speaker) as steps:
             if once is None:
-                last = await _interactive(session, seat, steps)
+                last = await _interactive(session, speaker, steps)
             else:
-                await _say(session, seat, once)
+                await _say(session, speaker, once)
                 last = once
             if last is None:
                 return 0
-            return await _replies(steps, timeout_s, _advice(seat, last, state))
+            return await _replies(steps, timeout_s, _advice(speaker, last, state))
 
 
-def _advice(seat: Seat, text: str, state: Path | None) -> str:
+def _advice(speaker: Speaker, text: str, state: Path | None) -> str:
     """Where to look, when nothing answers *text*."""
-    is_meant = seat.called.casefold() in text.casefold()
-    meant = "" if is_meant else f" Here the bot is meant when it is named, {seat.called}, or replied to."
-    waits, refused = typed("messages list --status pending", state), typed("dropped", state)
+    is_meant = speaker.called.casefold() in text.casefold()
+    meant = "" if is_meant else f" Here the bot is meant when it is named, {speaker.called}, or replied to."
+    waits, refused = command_line("messages list --status pending", state), command_line("dropped", state)
     return f"{meant} `{waits}` says what is tried again, and why; `{refused}` what was refused."
 
 
-async def _replies(steps: "asyncio.Queue[Step | None]", timeout_s: float, advice: str) -> int:
+async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, advice: str) -> int:
     """Print replies until it has been quiet for a while: 0, or 75 with a sentence when none came."""
     trouble, replied, is_final = "", False, False
     loop = asyncio.get_running_loop()
@@ -139,23 +139,25 @@ async def _replies(steps: "asyncio.Queue[Step | None]", timeout_s: float, advice
     return TIMED_OUT
 
 
-async def _interactive(session: aiohttp.ClientSession, seat: Seat, steps: "asyncio.Queue[Step | None]") -> str | None:
+async def _interactive(
+    session: aiohttp.ClientSession, speaker: Speaker, steps: "asyncio.Queue[ChatEvent | None]"
+) -> str | None:
     """Lines out, replies in, until the input ends.
 
     Returns: the last line, if its reply is to be waited for, as for input that is no terminal.
     """
     is_terminal = sys.stdin.isatty()
     if is_terminal:
-        called = f" The bot is {seat.called}: name it, and it answers." if seat.called else ""
-        _write(f"You are {seat.name} on {seat.platform}.{called} Enter sends, Ctrl-D ends.\n", sys.stdout)
-    screen = Screen(f"{seat.name}> " if is_terminal else "")
+        called = f" The bot is {speaker.called}: name it, and it answers." if speaker.called else ""
+        _write(f"You are {speaker.name} on {speaker.platform}.{called} Enter sends, Ctrl-D ends.\n", sys.stdout)
+    screen = ChatScreen(f"{speaker.name}> " if is_terminal else "")
     printer = asyncio.create_task(screen.follow(steps))
     try:
-        lines = Lines()
+        lines = _InputLines()
         screen.show_prompt()
         while (line := await lines.next(printer)) is not None:
             if line.strip():
-                await screen.say(session, seat, line.strip())
+                await screen.say(session, speaker, line.strip())
             screen.show_prompt()
     finally:
         printer.cancel()
@@ -168,7 +170,7 @@ async def _interactive(session: aiohttp.ClientSession, seat: Seat, steps: "async
     return None
 
 
-class Screen:
+class ChatScreen:
     """What stands on the terminal: the prompt, and whatever comes above it."""
 
     def __init__(self, prompt: str) -> None:
@@ -180,14 +182,14 @@ class Screen:
     def show_prompt(self) -> None:
         _write(self.prompt, sys.stdout)
 
-    async def say(self, session: aiohttp.ClientSession, seat: Seat, text: str) -> None:
+    async def say(self, session: aiohttp.ClientSession, speaker: Speaker, text: str) -> None:
         try:
-            await _say(session, seat, text)
+            await _say(session, speaker, text)
             self.is_waiting, self.said = True, text
         except EmulatorError as problem:
             _write(f"  ! {problem}\n", sys.stdout)
 
-    async def follow(self, steps: "asyncio.Queue[Step | None]") -> None:
+    async def follow(self, steps: "asyncio.Queue[ChatEvent | None]") -> None:
         """Print what comes over the prompt, and draw the prompt again."""
         while (step := await steps.get()) is not None:
             if step.kind == "reply":
@@ -200,7 +202,7 @@ class Screen:
         _write(f"{self._erase}The emulator went away.\n", sys.stderr)
 
 
-class Lines:
+class _InputLines:
     """Standard input, line by line, without a thread that a blocked read could keep alive."""
 
     def __init__(self) -> None:
@@ -244,12 +246,12 @@ def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 
-async def _take_seat(
+async def _find_speaker(
     session: aiohttp.ClientSession, platform: str, *, base_url: str, person: str, chat: str | None
-) -> Seat:
+) -> Speaker:
     """Find the chat page (straight, or behind the gateway) and *person*'s conversation with the bot."""
     if platform not in ("telegram", "discord"):
-        raise errors.Usage(f"no such platform {platform!r}; there are telegram and discord")
+        raise errors.UsageError(f"no such platform {platform!r}; there are telegram and discord")
     for root in (f"{base_url.rstrip('/')}/chat", f"{base_url.rstrip('/')}/_emulator/chat"):
         try:
             async with session.get(f"{root}/state") as response:
@@ -257,13 +259,13 @@ async def _take_seat(
         except aiohttp.ContentTypeError:
             state = None
         except (aiohttp.ClientError, OSError):
-            raise errors.NotReady(f"nothing answers at {base_url}; start it with `{typed('run')}`") from None
+            raise errors.NotReady(f"nothing answers at {base_url}; start it with `{command_line('run')}`") from None
         if isinstance(state, dict) and platform in state:
             return _seat(root, platform, state, person, chat)
     raise errors.NotReady(f"{base_url} answers, but has no chat page: is another program on this port?")
 
 
-def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat: str | None) -> Seat:
+def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat: str | None) -> Speaker:
     wanted, people = person.casefold(), state[platform]["people"]
     for somebody in people:
         if wanted in (somebody["name"].casefold(), somebody["username"].casefold(), somebody["id"]):
@@ -271,9 +273,9 @@ def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat:
             place = _place(own, somebody["name"], chat)
             # A direct chat is the bot's, and so is each command of Discord.
             called = f"@{state['bot']['username']}" if chat is not None and platform == "telegram" else ""
-            return Seat(root, platform, somebody["id"], somebody["name"], place, called)
+            return Speaker(root, platform, somebody["id"], somebody["name"], place, called)
     names = ", ".join(somebody["name"] for somebody in people[:10])
-    raise errors.NotThere(f"there is nobody called {person!r} on {platform}; there are {names}")
+    raise errors.DoesNotExist(f"there is nobody called {person!r} on {platform}; there are {names}")
 
 
 def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> str:
@@ -283,22 +285,24 @@ def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> str
         if is_direct if chat is None else chat.casefold().lstrip("#") in (place["title"].casefold(), place["id"]):
             return str(place["id"])
     if chat is None:
-        raise errors.NotThere(f"{name} has no chat with the bot yet")
+        raise errors.DoesNotExist(f"{name} has no chat with the bot yet")
     titles = ", ".join(place["title"] for place in own if place["kind"] not in ("private", "dm"))
-    raise errors.NotThere(f"{name} is in no chat called {chat!r}, but in: {titles or 'none'}")
+    raise errors.DoesNotExist(f"{name} is in no chat called {chat!r}, but in: {titles or 'none'}")
 
 
 _PRESS = re.compile(r"/press\s+(?:([1-9][0-9]{0,2})\.)?([1-9][0-9]{0,2})\s*")
 
 
-async def _say(session: aiohttp.ClientSession, seat: Seat, text: str) -> None:
+async def _say(session: aiohttp.ClientSession, speaker: Speaker, text: str) -> None:
     """Say *text*, or press a button."""
     body, is_press = {"text": text}, text.split(maxsplit=1)[:1] == ["/press"]
     if is_press:
-        body = _pressed(await _with_buttons(session, seat), _PRESS.fullmatch(text))
-    body |= {"person": seat.person, "chat": seat.chat}
+        body = _pressed(await _with_buttons(session, speaker), _PRESS.fullmatch(text))
+    body |= {"person": speaker.person, "chat": speaker.chat}
     try:
-        async with session.post(f"{seat.root}/{seat.platform}/{'press' if is_press else 'say'}", json=body) as response:
+        async with session.post(
+            f"{speaker.root}/{speaker.platform}/{'press' if is_press else 'say'}", json=body
+        ) as response:
             if response.status != 201:
                 said = await response.json()
                 raise EmulatorError(f"that was not sent: {said.get('error', response.status)}")
@@ -306,14 +310,14 @@ async def _say(session: aiohttp.ClientSession, seat: Seat, text: str) -> None:
         raise errors.NotReady("that was not sent: the emulator can't be reached") from None
 
 
-async def _with_buttons(session: aiohttp.ClientSession, seat: Seat) -> list[Mapping[str, Any]]:
+async def _with_buttons(session: aiohttp.ClientSession, speaker: Speaker) -> list[Mapping[str, Any]]:
     """The messages with something to press, the latest first."""
     try:
-        async with session.get(f"{seat.root}/{seat.platform}/chats/{seat.chat}") as response:
+        async with session.get(f"{speaker.root}/{speaker.platform}/chats/{speaker.chat}") as response:
             messages = (await response.json()).get("messages", [])
     except (aiohttp.ClientError, OSError):
         raise errors.NotReady("that was not sent: the emulator can't be reached") from None
-    return [message for message in reversed(messages) if _is_for(message, seat) and _keys(message)]
+    return [message for message in reversed(messages) if _is_for(message, speaker) and _keys(message)]
 
 
 def _pressed(found: Sequence[Mapping[str, Any]], meant: re.Match[str] | None) -> dict[str, str]:
@@ -323,17 +327,17 @@ def _pressed(found: Sequence[Mapping[str, Any]], meant: re.Match[str] | None) ->
         EmulatorError: there is none; says which there are.
     """
     if not found:
-        raise errors.NotThere("there is nothing to press: no message here has buttons")
+        raise errors.DoesNotExist("there is nothing to press: no message here has buttons")
     there = "\n".join(
-        f"  {number}.  {cut(each['text'])}  {_choices(_keys(each))}" for number, each in enumerate(found, 1)
+        f"  {number}.  {shorten(each['text'])}  {_choices(_keys(each))}" for number, each in enumerate(found, 1)
     )
     if meant is None:
         ways = "`/press 2` presses the second of the latest message, `/press 2.1` the first of the one before"
-        raise errors.Usage(f"which button? {ways}:\n{there}")
+        raise errors.UsageError(f"which button? {ways}:\n{there}")
     back, number = int(meant[1] or 1), int(meant[2])
     keys = _keys(found[back - 1]) if back <= len(found) else []
     if number > len(keys):
-        raise errors.NotThere(f"there is no button {back}.{number}, but these, the latest first:\n{there}")
+        raise errors.DoesNotExist(f"there is no button {back}.{number}, but these, the latest first:\n{there}")
     return {"message": found[back - 1]["id"], "data": keys[number - 1]["callback_data"]}
 
 
@@ -346,23 +350,23 @@ def _choices(keys: Sequence[Mapping[str, str]]) -> str:
     return "  ".join(f"[{number}] {key['text']}" for number, key in enumerate(keys, 1))
 
 
-def _is_for(message: Mapping[str, Any], seat: Seat) -> bool:
-    return message.get("only_for") in (None, seat.person)
+def _is_for(message: Mapping[str, Any], speaker: Speaker) -> bool:
+    return message.get("only_for") in (None, speaker.person)
 
 
 @asynccontextmanager
-async def _steps(session: aiohttp.ClientSession, seat: Seat) -> AsyncIterator["asyncio.Queue[Step | None]"]:
+async def _steps(session: aiohttp.ClientSession, speaker: Speaker) -> AsyncIterator["asyncio.Queue[ChatEvent | None]"]:
     """What happens in this chat from now on; None at the end. It listens before anything is said."""
-    queue: asyncio.Queue[Step | None] = asyncio.Queue()
+    queue: asyncio.Queue[ChatEvent | None] = asyncio.Queue()
     try:
-        response = await session.get(f"{seat.root}/events")
+        response = await session.get(f"{speaker.root}/events")
     except (aiohttp.ClientError, OSError):
         raise errors.NotReady("the emulator can't be reached") from None
     async with response:
         if response.status != 200:
             raise EmulatorError(f"the emulator answered {response.status} when asked for news")
         await response.content.readline()  # its first line: from here on nothing is missed
-        reader = asyncio.create_task(_read(response, seat, queue))
+        reader = asyncio.create_task(_read(response, speaker, queue))
         try:
             yield queue
         finally:
@@ -371,8 +375,8 @@ async def _steps(session: aiohttp.ClientSession, seat: Seat) -> AsyncIterator["a
                 await reader
 
 
-async def _read(response: aiohttp.ClientResponse, seat: Seat, queue: "asyncio.Queue[Step | None]") -> None:
-    name, told = "", dict[str, Step]()
+async def _read(response: aiohttp.ClientResponse, speaker: Speaker, queue: "asyncio.Queue[ChatEvent | None]") -> None:
+    name, told = "", dict[str, ChatEvent]()
     with suppress(aiohttp.ClientError, OSError):
         async for raw in response.content:
             line = raw.decode().rstrip("\n")
@@ -380,7 +384,7 @@ async def _read(response: aiohttp.ClientResponse, seat: Seat, queue: "asyncio.Qu
                 name = line.removeprefix("event: ")
             elif line.startswith("data: "):
                 news = json.loads(line.removeprefix("data: "))
-                step = _step(name, news, seat) if _is_here(news, seat) else None
+                step = _step(name, news, speaker) if _is_here(news, speaker) else None
                 # News carry a message as it is by now: what changed quickly comes twice, the same both times.
                 is_told = name == "message" and told.get(news.get("id")) == step
                 if step is not None and not is_told:
@@ -390,31 +394,31 @@ async def _read(response: aiohttp.ClientResponse, seat: Seat, queue: "asyncio.Qu
     queue.put_nowait(None)
 
 
-def _is_here(news: Mapping[str, Any], seat: Seat) -> bool:
-    return news.get("platform") == seat.platform and news.get("chat") == seat.chat
+def _is_here(news: Mapping[str, Any], speaker: Speaker) -> bool:
+    return news.get("platform") == speaker.platform and news.get("chat") == speaker.chat
 
 
-def _step(name: str, news: Mapping[str, Any], seat: Seat) -> Step | None:
+def _step(name: str, news: Mapping[str, Any], speaker: Speaker) -> ChatEvent | None:
     """What one piece of news means to the person at the terminal; None when nothing."""
     if name == "typing":
-        return Step("typing")
-    if name == "notice" and news.get("person") == seat.person:
-        return Step("reply", str(news["text"]))
-    if name == "message" and "author" in news and _is_for(news, seat):
-        return _message_step(news, seat)
+        return ChatEvent("typing")
+    if name == "notice" and news.get("person") == speaker.person:
+        return ChatEvent("reply", str(news["text"]))
+    if name == "message" and "author" in news and _is_for(news, speaker):
+        return _message_step(news, speaker)
     if name == "delivery" and news.get("error"):
         if news["state"] == "dropped":
             notice = news.get("notice") or "The platform gave up"
-            return Step("trouble", f"{notice}: {news['error']}.", is_final=True)
-        return Step("trouble", f"The webhook failed, try {news['attempts']} ({news['error']}); it is tried again.")
+            return ChatEvent("trouble", f"{notice}: {news['error']}.", is_final=True)
+        return ChatEvent("trouble", f"The webhook failed, try {news['attempts']} ({news['error']}); it is tried again.")
     return None
 
 
-def _message_step(message: Mapping[str, Any], seat: Seat) -> Step | None:
+def _message_step(message: Mapping[str, Any], speaker: Speaker) -> ChatEvent | None:
     author = message["author"]
     if author["is_bot"]:
-        return Step("typing") if message.get("state") == "thinking" else Step("reply", _shown(message))
-    return None if author["id"] == seat.person else Step("said", f"{author['name']}: {message['text']}")
+        return ChatEvent("typing") if message.get("state") == "thinking" else ChatEvent("reply", _shown(message))
+    return None if author["id"] == speaker.person else ChatEvent("said", f"{author['name']}: {message['text']}")
 
 
 def _shown(message: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
-from emulator.base.hints import STATE, typed
+from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, running
 
 URL = "POSTROOM_URL"
@@ -31,17 +31,17 @@ _AS_COMMANDS: Mapping[str, str] = {
 _AS_OPTIONS: Mapping[str, str] = {"?force=true": "--force"}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FAILURES: Mapping[int, type[EmulatorError]] = {
-    400: errors.Invalid,
-    401: errors.Refused,
-    403: errors.Refused,
-    404: errors.NotThere,
-    413: errors.Invalid,
-    503: errors.TooSlow,
+    400: errors.InvalidInput,
+    401: errors.Unsafe,
+    403: errors.Unsafe,
+    404: errors.DoesNotExist,
+    413: errors.InvalidInput,
+    503: errors.TimedOut,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class RestClient:
     """One Postroom's API.
 
     Args:
@@ -85,9 +85,9 @@ class Rest:
             after = answer["next"]
         return retried
 
-    def typed(self, arguments: str) -> str:
+    def command_line(self, arguments: str) -> str:
         """A hint: the command line that is about the same Postroom."""
-        return typed(arguments, self.state) + (f" --url {self.url}" if self.is_by_option else "")
+        return command_line(arguments, self.state) + (f" --url {self.url}" if self.is_by_option else "")
 
     def _call(
         self,
@@ -110,7 +110,7 @@ class Rest:
     def _failure(self, status: int, request: str, answer: Any) -> EmulatorError:
         sentence = answer.get("error") if isinstance(answer, dict) else None
         if status == 401:
-            return errors.Refused(f"{self.url} wants its token: set {TOKEN} to the value that it was started with")
+            return errors.Unsafe(f"{self.url} wants its token: set {TOKEN} to the value that it was started with")
         if not isinstance(sentence, str) or sentence in ("Not Found", "Method Not Allowed"):
             if status in (404, 405):
                 return EmulatorError(f"{self.url} does not know {request}: it is another release than this command")
@@ -120,10 +120,10 @@ class Rest:
     def _as_commands(self, sentence: str) -> str:
         """What the API says for its own callers, with commands and options in the place of its routes."""
         for route, arguments in _AS_COMMANDS.items():
-            sentence = sentence.replace(route, f"`{self.typed(arguments)}`")
+            sentence = sentence.replace(route, f"`{self.command_line(arguments)}`")
         for query, option in _AS_OPTIONS.items():
             sentence = sentence.replace(query, option)
-        return _LISTED.sub(lambda found: f"`{self.typed(f'{found[1]} list')}` lists them", sentence)
+        return _LISTED.sub(lambda found: f"`{self.command_line(f'{found[1]} list')}` lists them", sentence)
 
     def _exchange(self, method: str, target: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
         """Not urllib: that would ask the proxies of the shell."""
@@ -142,7 +142,7 @@ class Rest:
             return answer.status, answer.read()
         except TimeoutError:
             outcome = "" if method == "GET" else "; whether it was done is not known: look before you do it again"
-            raise errors.TooSlow(f"{self.url} did not answer within {_LIMIT_S:.0f} s{outcome}") from None
+            raise errors.TimedOut(f"{self.url} did not answer within {_LIMIT_S:.0f} s{outcome}") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise errors.NotReady(f"{self.url} does not answer: {reason}") from None
@@ -150,7 +150,7 @@ class Rest:
             connection.close()
 
 
-def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.environ) -> Rest:
+def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.environ) -> RestClient:
     """The API of the emulator that runs in *folder*, if one is named; that at *url*; that of the emulator here.
 
     Args:
@@ -160,25 +160,25 @@ def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.e
         EmulatorError: nothing runs there, or the address can't be used.
     """
     if folder is not None and url not in (None, environ.get(URL)):
-        raise errors.Usage("--state and --url mean two different Postrooms: say one of them")
+        raise errors.UsageError("--state and --url mean two different Postrooms: say one of them")
     if folder is None and url is not None:
         address = _checked(url, environ.get(TOKEN))
-        return Rest(address, environ.get(TOKEN), is_by_option=url != environ.get(URL))
+        return RestClient(address, environ.get(TOKEN), is_by_option=url != environ.get(URL))
     state = folder or STATE
     who = running(StateFolder(state.resolve()))
     if who is None:
         raise errors.NotReady(
-            f"no emulator is running in {state}: start it with `{typed('run', state)}`. For a Postroom elsewhere set "
-            f"{URL}, and {TOKEN}"
+            f"no emulator is running in {state}: start it with `{command_line('run', state)}`. For a Postroom "
+            f"elsewhere set {URL} and {TOKEN}"
         )
     if not who:
-        raise errors.TooSlow(f"the emulator in {state} is just starting: ask again in a moment")
-    return Rest(who["urls"]["api"], who["environment"].get(TOKEN), state)
+        raise errors.TimedOut(f"the emulator in {state} is just starting: ask again in a moment")
+    return RestClient(who["urls"]["api"], who["environment"].get(TOKEN), state)
 
 
 def _segment(text: str) -> str:
     if not text or text in (".", "..") or "/" in text:  # to a server, and to what stands before it, another path
-        raise errors.Invalid(f"{text!r} is no id")
+        raise errors.InvalidInput(f"{text!r} is no id")
     return quote(text, safe="")
 
 
@@ -189,9 +189,11 @@ def _checked(url: str, token: str | None) -> str:
     except ValueError:
         is_usable = False
     if not is_usable or parts.username or parts.path.strip("/") or parts.query or parts.fragment:
-        raise errors.Usage("the address of a Postroom is such as http://127.0.0.1:3777, without a path or a password")
+        raise errors.UsageError(
+            "the address of a Postroom is such as http://127.0.0.1:3777, without a path or a password"
+        )
     if token and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-        raise errors.Refused(
+        raise errors.Unsafe(
             f"{parts.hostname} would get the token in the clear: use https, or a tunnel "
             f"(ssh -L 3777:127.0.0.1:3777 HOST, and POSTROOM_URL=http://127.0.0.1:3777)"
         )

@@ -20,7 +20,7 @@ import typer
 
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
-from emulator.base.hints import STATE, typed
+from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, describe, running
 from emulator.cli import commands
 from shared.core.errors import PostroomError
@@ -68,10 +68,10 @@ def run(
     async def serve() -> int:
         # First of all: asyncio's own way with Ctrl-C would cancel us, half a second of imports later.
         async with _until_signalled() as signalled:
-            from emulator.base.options import Options
+            from emulator.base.options import RunOptions
             from emulator.system.supervisor import Supervisor
 
-            options = Options(Path.cwd(), template.resolve(), folder, port, not no_watch, is_kept=not ephemeral)
+            options = RunOptions(Path.cwd(), template.resolve(), folder, port, not no_watch, is_kept=not ephemeral)
             supervisor = Supervisor(options, out)
             try:
                 if await _first_of(supervisor.start(), signalled):
@@ -107,7 +107,7 @@ def execute(
     _only_loopback(host)
     command = context.args[1:] if context.args[:1] == ["--"] else context.args
     if not command:
-        _fail(f"exec needs a command: {typed('exec -- pytest -q')}", os.EX_USAGE)
+        _fail(f"exec needs a command: {command_line('exec -- pytest -q')}", os.EX_USAGE)
     folder = _state(state, ephemeral)
 
     async def against() -> int:
@@ -136,7 +136,7 @@ def chat(
     who = running(StateFolder(state.resolve()))
     if not who:
         _fail(
-            f"no emulator is running in {state}: start it with `{typed('run', state)}`, in another terminal",
+            f"no emulator is running in {state}: start it with `{command_line('run', state)}`, in another terminal",
             os.EX_UNAVAILABLE,
         )
     url = who["urls"]["gateway"]
@@ -152,7 +152,7 @@ def status(
     """What runs, where, and what is not well. Ends with 1 when something is not up, 69 when nothing runs."""
     who = running(StateFolder(state.resolve()))
     if who is None:
-        _fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`", os.EX_UNAVAILABLE)
+        _fail(f"no emulator is running in {state}: start it with `{command_line('run', state)}`", os.EX_UNAVAILABLE)
     if not who:
         _fail(f"the emulator in {state} is just starting: ask again in a moment", os.EX_TEMPFAIL)
     facts = _get_json(who["urls"]["gateway"], "/_emulator/status")
@@ -215,9 +215,9 @@ def reset(
         print(f"{state} does not exist: nothing to delete")  # noqa: T201
         return
     if running(folder) is not None:
-        _fail(f"not while it runs: {describe(folder)}", errors.Taken.exit_code)
+        _fail(f"not while it runs: {describe(folder)}", errors.AlreadyInUse.exit_code)
     if folder.problem is not None:
-        _fail(f"{folder.problem}; nothing was deleted", errors.Refused.exit_code)
+        _fail(f"{folder.problem}; nothing was deleted", errors.Unsafe.exit_code)
     if not yes:
         if not sys.stdin.isatty():
             _fail(f"this deletes everything in {state}: say so with --yes", os.EX_USAGE)
@@ -226,20 +226,20 @@ def reset(
     left = folder.remove()
     if left:
         print(f"{state} stays, with what is not the emulator's in it: {', '.join(left)}")  # noqa: T201
-    print(f"{'All else' if left else state} is deleted; `{typed('run', state)}` begins with an empty database")  # noqa: T201
+    print(f"{'All else' if left else state} is deleted; `{command_line('run', state)}` begins with an empty database")  # noqa: T201
 
 
 async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:
     """Start everything quietly, run the command, stop everything."""
     from emulator.base.console import Console
-    from emulator.base.options import Options
+    from emulator.base.options import RunOptions
     from emulator.system.supervisor import Supervisor
 
     folder.prepare()
     begun = time.monotonic()
     path = folder.logs / "exec.log"
     with path.open("w") as log:
-        options = Options(Path.cwd(), template, folder, port, watch=False, is_kept=is_kept)
+        options = RunOptions(Path.cwd(), template, folder, port, watch=False, is_kept=is_kept)
         supervisor = Supervisor(options, Console("json", log))
         code = 0
         async with _until_signalled() as signalled:
@@ -250,7 +250,7 @@ async def _against_own(folder: StateFolder, command: list[str], *, port: int, te
                 ready_s = time.monotonic() - begun
                 code = await _run_command(command, supervisor.instance.environment(), signalled)
             except TimeoutError:
-                raise errors.TooSlow(
+                raise errors.TimedOut(
                     f"not ready within {EXEC_READY_LIMIT_S:.0f} s; what was said is in {path}"
                 ) from None
             finally:
@@ -272,8 +272,8 @@ async def _against_running(folder: StateFolder, command: list[str]) -> int:
         if who and _get_json(who["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
             break
         if time.monotonic() > deadline:
-            raise errors.TooSlow(
-                f"the emulator in {folder.path} is not ready; `{typed('status', folder.path)}` tells what is not"
+            raise errors.TimedOut(
+                f"the emulator in {folder.path} is not ready; `{command_line('status', folder.path)}` tells what is not"
             )
         await asyncio.sleep(0.05)
     async with _until_signalled() as signalled:
@@ -370,7 +370,7 @@ def _only_loopback(host: str) -> None:
         _fail(
             f"the emulator listens on 127.0.0.1 only, not on {host}: it has no passwords. To show it to somebody, put "
             f"a tunnel in front of the gateway; to serve people, deploy (infra/README.md)",
-            errors.Refused.exit_code,
+            errors.Unsafe.exit_code,
         )
 
 

@@ -15,7 +15,7 @@ _WIDEST = 100_000  # of a line that goes into a pipe
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Rows under *columns*; *empty* is the sentence in the place of a table without rows."""
 
     columns: Sequence[str]
@@ -24,17 +24,17 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class FactList:
     """One thing, a line for each of its facts; those that are None or empty are left away."""
 
     facts: Mapping[str, Any]
 
 
-Part = str | Table | Pairs
+Part = str | TextTable | FactList
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """What a command gives back; *code* is the exit code."""
 
     facts: Any
@@ -42,12 +42,12 @@ class Answer:
     code: int = 0
 
 
-def answer(facts: Any, *parts: Part, code: int = 0) -> Answer:
+def result(facts: Any, *parts: Part, code: int = 0) -> CommandResult:
     """An answer of these parts, one below the other."""
-    return Answer(facts, parts, code)
+    return CommandResult(facts, parts, code)
 
 
-def write(said: Answer, *, as_json: bool, stream: IO[str] | None = None) -> None:
+def write(said: CommandResult, *, as_json: bool, stream: IO[str] | None = None) -> None:
     """Write it for a program, or for eyes."""
     out = stream or sys.stdout
     if as_json:
@@ -62,15 +62,15 @@ def write(said: Answer, *, as_json: bool, stream: IO[str] | None = None) -> None
 def _write(part: Part, out: IO[str]) -> None:
     if isinstance(part, str):
         out.write(clean(part, keep="\n") + "\n")
-    elif isinstance(part, Table) and not part.rows:
+    elif isinstance(part, TextTable) and not part.rows:
         out.write(f"{part.empty}\n")
-    elif isinstance(part, Table):
+    elif isinstance(part, TextTable):
         _write_table(part, out)
     else:
         out.writelines(f"{line}\n" for line in _lines(part))
 
 
-def _lines(pairs: Pairs) -> Iterator[str]:
+def _lines(pairs: FactList) -> Iterator[str]:
     """Names at the left, values at the right; a value of several lines goes on below itself."""
     facts = {clean(name): cell(value, keep="\n") for name, value in pairs.facts.items()}
     width = max((len(name) for name in facts), default=0)
@@ -82,7 +82,7 @@ def _lines(pairs: Pairs) -> Iterator[str]:
             yield f"{'':{width}}  {line}".rstrip()
 
 
-def _write_table(table: Table, out: IO[str]) -> None:
+def _write_table(table: TextTable, out: IO[str]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -120,20 +120,20 @@ def clean(text: str, *, keep: str = "") -> str:
     )
 
 
-def cut(text: str, width: int = 60) -> str:
+def shorten(text: str, width: int = 60) -> str:
     """The first line, or what of it has room, for a table; ``…`` says that there is more."""
     first, *more = text.strip().splitlines() or [""]
     return first if len(first) <= width and not more else f"{first[: width - 1].rstrip()}…"
 
 
-def when(at_ms: int | None) -> str:
+def local_time(at_ms: int | None) -> str:
     """An instant (ms UTC) as the clock on this machine's wall says it."""
     if at_ms is None:
         return ""
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def span(ms: int) -> str:
+def time_span(ms: int) -> str:
     """A duration in the two largest units: ``2 d 3 h``, ``14 min``, ``5 s``."""
     left, parts = max(ms, 0) // 1000, []
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def serve(options: Mapping[str, Any], ready: int, sockets: Sequence[int]) -> int:
-    """Serve one function on the inherited socket. Options: ``name``, ``timeout_ms``."""
+    """Serve one function on the inherited socket. RunOptions: ``name``, ``timeout_ms``."""
     from infra.runner.serve import serve as serve_function
 
     return serve_function(

@@ -23,7 +23,7 @@ Line = Callable[[str, bool], None]
 
 
 @dataclass(eq=False)
-class Fork:
+class ForkedProcess:
     """One forked process. ``code`` is its exit code (negative: a signal), once ``ended`` is done."""
 
     id: str
@@ -59,7 +59,7 @@ class _Stage:
     def __init__(self, channel: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         self._channel: socket.socket | None = channel
-        self._forks: dict[str, Fork] = {}
+        self._fork_client: dict[str, ForkedProcess] = {}
         self._is_retired = False
         self.loaded: asyncio.Future[int] = loop.create_future()
         channel.setblocking(False)
@@ -74,13 +74,13 @@ class _Stage:
             raise NotReady("the fork server is not running")
         socket.send_fds(self._channel, [json.dumps(message).encode()], fds)
 
-    def add(self, fork: Fork) -> None:
-        self._forks[fork.id] = fork
+    def add(self, fork: ForkedProcess) -> None:
+        self._fork_client[fork.id] = fork
 
     def retire(self) -> None:
         """Close as soon as the last of its forks has ended; the process ends with its socket."""
         self._is_retired = True
-        if not self._forks:
+        if not self._fork_client:
             self.close()
 
     def close(self) -> None:
@@ -106,13 +106,13 @@ class _Stage:
         if "loaded" in message:
             self.loaded.set_result(message["loaded"])
         elif "forked" in message:
-            fork = self._forks[message["forked"]]
+            fork = self._fork_client[message["forked"]]
             fork.pid = message["pid"]
             fork.forked.set_result(fork.pid)
         elif "exited" in message:
-            if message["exited"] in self._forks:  # else it was a stage
-                _end(self._forks.pop(message["exited"]), message["code"])
-            if self._is_retired and not self._forks:
+            if message["exited"] in self._fork_client:  # else it was a stage
+                _end(self._fork_client.pop(message["exited"]), message["code"])
+            if self._is_retired and not self._fork_client:
                 self.close()
 
     def _lost(self) -> None:
@@ -121,19 +121,19 @@ class _Stage:
         if not self.loaded.done():
             self.loaded.set_exception(NotReady("the fork server ended while it loaded the libraries"))
             self.loaded.exception()  # seen: whoever waits gets it, nobody has to
-        for fork in self._forks.values():
+        for fork in self._fork_client.values():
             _end(fork, -signal.SIGKILL)
-        self._forks.clear()
+        self._fork_client.clear()
 
 
-def _end(fork: Fork, code: int) -> None:
+def _end(fork: ForkedProcess, code: int) -> None:
     if not fork.ended.done():
         fork.ended.set_result(code)
     if not fork.ready.done():
         fork.ready.set_result(False)
 
 
-class Forks:
+class ForkClient:
     """Starts the fork server and speaks with its stages."""
 
     def __init__(
@@ -208,12 +208,12 @@ class Forks:
         *,
         on_line: Line,
         sockets: Sequence[socket.socket] = (),
-    ) -> Fork:
+    ) -> ForkedProcess:
         """Ask for a process that runs ``entry(options, ready_fd, socket_fds)``."""
         stage = self._second if self._second is not None and self._second.is_open else self._first
         if stage is None:
             raise NotReady("the fork server is not running")
-        fork = Fork(f"{name}-{next(self._numbers)}", name, on_line, stage)
+        fork = ForkedProcess(f"{name}-{next(self._numbers)}", name, on_line, stage)
         stage.add(fork)
         pipes = [os.pipe() for _ in range(3)]
         message = {"fork": fork.id, "name": name, "entry": entry, "options": options, "env": environment}
@@ -229,13 +229,13 @@ class Forks:
         _watch_ready(pipes[2][0], fork)
         return fork
 
-    def signal(self, fork: Fork, number: int, *, group: bool = False) -> None:
+    def signal(self, fork: ForkedProcess, number: int, *, group: bool = False) -> None:
         """Send a signal to the process, or to all that it started too; an ended one is no error."""
         if not fork.ended.done():
             with contextlib.suppress(OSError, NotReady):
                 fork.stage.send({"kill": fork.id, "signal": number, "group": group}, [])
 
-    async def stop_fork(self, fork: Fork, timeout_s: float) -> bool:
+    async def stop_fork(self, fork: ForkedProcess, timeout_s: float) -> bool:
         """SIGTERM, wait, SIGKILL to its group. True when it ended by itself."""
         self.signal(fork, signal.SIGTERM)
         if await fork.wait_ended(timeout_s) is not None:
@@ -298,7 +298,7 @@ class _Lines(asyncio.Protocol):
             self._on_line(text, self._is_error)
 
 
-def _watch_ready(fd: int, fork: Fork) -> None:
+def _watch_ready(fd: int, fork: ForkedProcess) -> None:
     """Readable means that the child wrote its byte, or ended without."""
     loop = asyncio.get_running_loop()
 

@@ -5,7 +5,7 @@ that has loaded what our functions share, ``shared`` and ``infra``, as it was on
 a new second stage takes its place. A function is a fork of the second stage and loads its own file only: that is the
 whole of hot reload.
 
-A stage has no threads, because a fork copies only one; and it is the parent of its forks, so it alone sends them
+A stage has no threads, because a fork copies only one; and it is the parent of its fork_client, so it alone sends them
 signals and hears of their end.
 
 Spoken over one socket (``SOCK_SEQPACKET``: a message is a message), JSON, with file descriptors beside it:
@@ -75,7 +75,7 @@ def main() -> int:
     channel = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the supervisor decides
-    name_process("zygote")
+    name_process("fork-server")
     started = time.monotonic()
     # structlog loads rich when it is there, for a console that no function has; where it is deployed there is none.
     sys.modules["rich"] = None  # type: ignore[assignment]
@@ -88,7 +88,7 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     _say_loaded(channel, started)
-    return Zygote(channel).run()
+    return ForkServer(channel).run()
 
 
 def _say_loaded(channel: socket.socket, started: float) -> None:
@@ -107,7 +107,7 @@ def load_shared() -> None:
                     importlib.import_module(found.name)
 
 
-class Zygote:
+class ForkServer:
     """Takes commands and reaps children until the supervisor closes its end."""
 
     def __init__(self, channel: socket.socket) -> None:
@@ -207,14 +207,14 @@ def _become_stage(fd: int, *, zygote: int, inherited: Sequence[socket.socket | i
     code = 1
     try:
         _leave(zygote, inherited)
-        name_process("zygote-shared")
+        name_process("fork-server-2")
         started = time.monotonic()
         channel = socket.socket(fileno=fd)
         load_shared()
         gc.collect()
         gc.freeze()
         _say_loaded(channel, started)
-        code = Zygote(channel).run()
+        code = ForkServer(channel).run()
     except BaseException:  # noqa: BLE001 - the process ends here, and says why
         traceback.print_exc()
     finally:

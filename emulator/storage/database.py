@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from emulator.base.errors import Misconfigured, NotADatabase, NotReady, Taken
-from emulator.base.hints import short, typed
+from emulator.base.errors import AlreadyInUse, Misconfigured, NotADatabase, NotReady
+from emulator.base.hints import command_line, relative
 from emulator.base.state import StateFolder
-from emulator.processes.fork_client import Forks
+from emulator.processes.fork_client import ForkClient
 from emulator.storage import replica
 from infra.litestream import prepare as agreement
 from infra.litestream.lease import Lease
@@ -29,15 +29,15 @@ async def claim(state: StateFolder, replica_url: str, lease: Lease, aws: Mapping
     try:
         return await agreement.prepare(database, replica_url, lease, aws, limit_s=replica.RESTORE_LIMIT_S)
     except InUse as error:
-        raise Taken(str(error)) from None
+        raise AlreadyInUse(str(error)) from None
     except FileRefused as error:
         raise NotADatabase(
             f"{error}\n"
             f"  to go on from the bucket  move {database.name}, and what begins with that name, away; start again\n"
-            f"  to go on from the file    move {short(state.s3)} away; start again"
+            f"  to go on from the file    move {relative(state.s3)} away; start again"
         ) from None
     except PostroomError as error:
-        raise NotReady(f"{error}. `{typed('data reset', state.path)}` begins with an empty database") from None
+        raise NotReady(f"{error}. `{command_line('data reset', state.path)}` begins with an empty database") from None
 
 
 def how_it_goes_on(ready: Ready, count: str) -> str | None:
@@ -51,7 +51,7 @@ def how_it_goes_on(ready: Ready, count: str) -> str | None:
     }.get(ready.step)
 
 
-async def prepare(forks: Forks, database: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+async def prepare(fork_client: ForkClient, database: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Make or migrate it, in a child; what is in it.
 
     Raises:
@@ -62,7 +62,7 @@ async def prepare(forks: Forks, database: Path, environment: Mapping[str, str]) 
     def listen(text: str, _: bool) -> None:
         said.append(text)
 
-    fork = forks.fork("db", "emulator.processes.entrypoints:prepare_database", {}, environment, on_line=listen)
+    fork = fork_client.fork("db", "emulator.processes.entrypoints:prepare_database", {}, environment, on_line=listen)
     code = await fork.wait_ended(_LIMIT_S)
     if code == NotADatabase.exit_code:
         raise NotADatabase(said[-1])

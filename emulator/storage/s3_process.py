@@ -15,7 +15,7 @@ READY_LIMIT_S = 30.0
 _BACKOFF_S = 0.5
 
 
-class ObjectStore:
+class S3Process:
     """``python -m emulator.storage.s3_server`` over *folder*. Its socket is ours, so its address never changes."""
 
     def __init__(

@@ -8,12 +8,12 @@ from typing import Any
 from emulator.base import environment, ports
 from emulator.base.console import Console
 from emulator.base.errors import Misconfigured
-from emulator.base.options import Options
+from emulator.base.options import RunOptions
 from emulator.platforms import Platforms, PlatformsConfig
-from emulator.processes.fork_client import Forks
+from emulator.processes.fork_client import ForkClient
 from emulator.storage import replica
-from emulator.storage.s3_process import ObjectStore
-from emulator.system.functions import Fleet, Function
+from emulator.storage.s3_process import S3Process
+from emulator.system.functions import Function, Functions
 from emulator.system.gateway import Gateway
 from infra.litestream.lease import ttl_from
 from infra.litestream.retention import retention_from
@@ -28,35 +28,35 @@ API_PORT = 3777  # where TinyAGI's clients look
 class Sockets:
     """Bound before anything starts, so that every address is known from the beginning."""
 
-    gateway: ports.Listening
-    s3: ports.Listening
-    platforms: ports.Listening
-    functions: dict[str, ports.Listening] = field(default_factory=dict)
+    gateway: ports.ListeningSocket
+    s3: ports.ListeningSocket
+    platforms: ports.ListeningSocket
+    functions: dict[str, ports.ListeningSocket] = field(default_factory=dict)
 
     def close(self) -> None:
         for listening in (self.gateway, self.s3, self.platforms, *self.functions.values()):
             listening.sock.close()
 
 
-class Parts:
+class Components:
     """Everything that one emulator has.
 
     Args:
         kept: what ``StateFolder.kept`` gave; the ports are written back to it.
-        objects, forks: begun already, on the socket *s3*, because they take longest.
+        objects, fork_client: begun already, on the socket *s3*, because they take longest.
         ready, status: what the gateway answers when it is asked for them.
     """
 
     def __init__(
         self,
-        options: Options,
+        options: RunOptions,
         kept: dict[str, Any],
         environ: Mapping[str, str],
         console: Console,
         *,
-        s3: ports.Listening,
-        objects: ObjectStore,
-        forks: Forks,
+        s3: ports.ListeningSocket,
+        objects: S3Process,
+        fork_client: ForkClient,
         ready: Callable[[], bool],
         status: Callable[[], Awaitable[dict[str, Any]]],
     ) -> None:
@@ -64,7 +64,7 @@ class Parts:
         self.state = options.state
         self.tick_secret: str = kept["tick_secret"]
         self.objects = objects
-        self.forks = forks
+        self.fork_client = fork_client
         self.deployment = read_template(options.template)
         self.files = environment.read_files(options.project)
         self._environ = environ
@@ -78,12 +78,12 @@ class Parts:
             )
         )
         self.litestream = self._litestream(console)
-        self.fleet = Fleet(forks, console)
+        self.functions = Functions(fork_client, console)
         for spec in self.deployment.functions:
-            self.fleet.add(Function(spec, self.sockets.functions[spec.name].sock, {}))
+            self.functions.add(Function(spec, self.sockets.functions[spec.name].sock, {}))
         self.gateway = Gateway(
             self.deployment.routes,
-            lambda name: self.fleet[name].upstream,
+            lambda name: self.functions[name].upstream,
             ready=ready,
             status=status,
             platforms=lambda: self.platforms.url,
@@ -104,7 +104,7 @@ class Parts:
     @property
     def are_up(self) -> bool:
         """At this moment."""
-        return self.fleet.is_up and self.objects.pid is not None and self.litestream.pid is not None
+        return self.functions.is_up and self.objects.pid is not None and self.litestream.pid is not None
 
     def own_environment(self) -> dict[str, str]:
         """What nobody overrides: it keeps a local run local."""
@@ -122,11 +122,11 @@ class Parts:
         """For every function, from the template as it is now."""
         own = self.own_environment()
         for spec in self.deployment.functions:
-            self.fleet[spec.name].environment = environment.for_function(
+            self.functions[spec.name].environment = environment.for_function(
                 self._environ, spec.environment, self.deployment.emulator_environment, self.files, own
             )
 
-    def _bind(self, s3: ports.Listening, kept: dict[str, Any]) -> Sockets:
+    def _bind(self, s3: ports.ListeningSocket, kept: dict[str, Any]) -> Sockets:
         sockets = Sockets(
             gateway=ports.listen(self.options.port), s3=s3, platforms=ports.listen(kept["ports"].get("platforms") or 0)
         )

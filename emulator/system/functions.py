@@ -14,7 +14,7 @@ from typing import Any
 
 from emulator.base.console import Console
 from emulator.base.errors import NotReady
-from emulator.processes.fork_client import Fork, Forks
+from emulator.processes.fork_client import ForkClient, ForkedProcess
 from emulator.system.gateway import Upstream
 from infra.template.specs import FunctionSpec
 
@@ -33,7 +33,7 @@ class Function:
     spec: FunctionSpec
     sock: socket.socket
     environment: Mapping[str, str]
-    current: Fork | None = None
+    current: ForkedProcess | None = None
     generation: int = 0
     crashes: int = 0
     stale: str | None = None
@@ -68,19 +68,21 @@ class Function:
         }
 
 
-class Fleet:
+class Functions:
     """All functions. Nothing here knows what they do."""
 
-    def __init__(self, forks: Forks, console: Console) -> None:
-        self._forks = forks
+    def __init__(self, fork_client: ForkClient, console: Console) -> None:
+        self._fork_client = fork_client
         self._console = console
         self._functions: dict[str, Function] = {}
-        self._processes: set[Fork] = set()  # all that have not ended: current, coming up, or replaced and still busy
+        self._processes: set[ForkedProcess] = (
+            set()
+        )  # all that have not ended: current, coming up, or replaced and still busy
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
     @property
-    def functions(self) -> list[Function]:
+    def all(self) -> list[Function]:
         return list(self._functions.values())
 
     def __getitem__(self, name: str) -> Function:
@@ -122,7 +124,7 @@ class Fleet:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         processes = list(self._processes)
-        ended = await asyncio.gather(*(self._forks.stop_fork(process, STOP_LIMIT_S) for process in processes))
+        ended = await asyncio.gather(*(self._fork_client.stop_fork(process, STOP_LIMIT_S) for process in processes))
         for function in self._functions.values():
             function.sock.close()
         return sorted({process.name for process, by_itself in zip(processes, ended, strict=True) if not by_itself})
@@ -157,10 +159,10 @@ class Fleet:
                 function=function.name,
             )
 
-    async def _launch(self, function: Function, limit_s: float) -> Fork | None:
+    async def _launch(self, function: Function, limit_s: float) -> ForkedProcess | None:
         """A new process, ready and current; None when it did not come up (``problem`` says why)."""
         begun = time.monotonic()
-        fork = self._forks.fork(
+        fork = self._fork_client.fork(
             function.name,
             "emulator.processes.entrypoints:serve",
             {"name": function.name, "timeout_ms": function.spec.timeout_ms},
@@ -173,7 +175,7 @@ class Fleet:
         if not await fork.wait_ready(limit_s):
             code = fork.ended.result() if fork.ended.done() else None
             if code is None:
-                await self._forks.stop_fork(fork, 0.2)
+                await self._fork_client.stop_fork(fork, 0.2)
                 function.problem = f"it was not ready within {limit_s:.0f} s"
             else:
                 await fork.wait_ended()
@@ -187,7 +189,7 @@ class Fleet:
         self._later(self._keep(function, fork))
         return fork
 
-    async def _keep(self, function: Function, fork: Fork) -> None:
+    async def _keep(self, function: Function, fork: ForkedProcess) -> None:
         """Start it again when it ends without having been asked."""
         code = await fork.wait_ended()
         async with function.changing:
@@ -212,8 +214,8 @@ class Fleet:
                     return
                 code = 1
 
-    async def _drain(self, function: Function, old: Fork) -> None:
-        if not await self._forks.stop_fork(old, DRAIN_LIMIT_S):
+    async def _drain(self, function: Function, old: ForkedProcess) -> None:
+        if not await self._fork_client.stop_fork(old, DRAIN_LIMIT_S):
             self._console.happened(
                 function.name,
                 f"the replaced process was still busy after {DRAIN_LIMIT_S:.0f} s and was killed",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from emulator.base.console import Console
 from emulator.base.errors import EmulatorError, Misconfigured
-from emulator.base.hints import short
+from emulator.base.hints import relative
 from emulator.processes.watch import changes
-from emulator.system.components import Parts, read_template
+from emulator.system.components import Components, read_template
 from emulator.system.functions import Function
 from emulator.system.gateway import Router
 from emulator.system.ticks import Ticks
@@ -18,14 +18,14 @@ from emulator.system.ticks import Ticks
 class Reload:
     """Replaces what was saved, and says so; what can't be used leaves everything as it was."""
 
-    def __init__(self, parts: Parts, ticks: Ticks, console: Console) -> None:
-        self._parts = parts
+    def __init__(self, parts: Components, ticks: Ticks, console: Console) -> None:
+        self._components = parts
         self._ticks = ticks
         self._console = console
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until *stop*."""
-        options = self._parts.options
+        options = self._components.options
         try:
             async for saved in changes(options.project, options.template, stop):
                 await self._saved(saved)
@@ -33,7 +33,7 @@ class Reload:
             self._trouble(f"what is saved is not seen any more ({error}): start again after each change")
 
     async def _saved(self, saved: set[Path]) -> None:
-        template = self._parts.options.template
+        template = self._components.options.template
         code = saved - {template}
         try:
             if template in saved:
@@ -44,27 +44,27 @@ class Reload:
             self._trouble(str(error))
 
     async def _code_changed(self, saved: set[Path]) -> None:
-        project, fleet = self._parts.options.project, self._parts.fleet
+        project, functions = self._components.options.project, self._components.functions
         forget_compiled(path for path in saved if path.suffix == ".py")
-        names = affected(saved, project, fleet.functions)
-        if len(names) == len(fleet.functions):
-            await self._parts.forks.renew()
-        await fleet.reload(names, because=", ".join(sorted(short(path, project) for path in saved)[:3]))
+        names = affected(saved, project, functions.all)
+        if len(names) == len(functions.all):
+            await self._components.fork_client.renew()
+        await functions.reload(names, because=", ".join(sorted(relative(path, project) for path in saved)[:3]))
 
     async def _template_changed(self) -> None:
         """Routes and environments are taken over while running; another set of functions needs a new start."""
-        parts, name = self._parts, self._parts.options.template.name
+        parts, name = self._components, self._components.options.template.name
         found = read_template(parts.options.template)
         specs = {spec.name: spec for spec in found.functions}
         if specs.keys() != {spec.name for spec in parts.deployment.functions}:
             raise Misconfigured(f"{name} names other functions now: stop with Ctrl-C and start again")
         parts.deployment = found
         parts.gateway.router = Router(found.routes)
-        for function in parts.fleet.functions:
+        for function in parts.functions.all:
             function.spec = specs[function.name]
         parts.set_environments()
         self._ticks.start(found.ticks)
-        await parts.fleet.reload(list(specs), because=name)
+        await parts.functions.reload(list(specs), because=name)
 
     def _trouble(self, text: str) -> None:
         self._console.happened("watch", text, level="error")

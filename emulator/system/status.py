@@ -10,17 +10,17 @@ from typing import Any
 
 from emulator.base import environment
 from emulator.base.console import Console
-from emulator.base.hints import short, typed
+from emulator.base.hints import command_line, relative
 from emulator.base.state import write_private
-from emulator.system.components import Parts
+from emulator.system.components import Components
 from emulator.system.functions import Function
 
 
-class Instance:
+class EmulatorStatus:
     """One emulator as others see it; *started* is when it began, by ``time.monotonic``."""
 
-    def __init__(self, parts: Parts, console: Console, started: float) -> None:
-        self._parts = parts
+    def __init__(self, parts: Components, console: Console, started: float) -> None:
+        self._components = parts
         self._console = console
         self._started = started
         self._ready_s = 0.0
@@ -29,7 +29,7 @@ class Instance:
         """It is ready: write down where, for whoever looks from now on."""
         self._ready_s = time.monotonic() - self._started
         write_private(
-            self._parts.state.instance_file,
+            self._components.state.instance_file,
             json.dumps(
                 {
                     "pid": os.getpid(),
@@ -41,7 +41,7 @@ class Instance:
         )
 
     def urls(self) -> dict[str, str]:
-        parts = self._parts
+        parts = self._components
         return {
             "gateway": parts.url,
             "chat": f"{parts.url}/_emulator/chat",
@@ -53,8 +53,8 @@ class Instance:
 
     def environment(self) -> dict[str, str]:
         """What a command gets that is run against us (``emulator exec``, and those over REST)."""
-        parts = self._parts
-        token = parts.fleet["api"].environment.get("POSTROOM_API_TOKEN")
+        parts = self._components
+        token = parts.functions["api"].environment.get("POSTROOM_API_TOKEN")
         return {
             **({"POSTROOM_API_TOKEN": token} if token else {}),
             **environment.DUMMY_AWS,
@@ -73,7 +73,7 @@ class Instance:
 
     def status(self, *, is_ready: bool) -> dict[str, Any]:
         """What ``/_emulator/status`` answers."""
-        parts = self._parts
+        parts = self._components
         return {
             "ready": is_ready,
             "pid": os.getpid(),
@@ -82,7 +82,7 @@ class Instance:
             "uptime_s": round(time.monotonic() - self._started, 1),
             "ready_s": round(self._ready_s, 3),
             "urls": self.urls(),
-            "functions": [function.facts() for function in parts.fleet.functions],
+            "functions": [function.facts() for function in parts.functions.all],
             "ticks": [
                 {"function": tick.function, "every_ms": tick.every_ms, "path": tick.path}
                 for tick in parts.deployment.ticks
@@ -98,7 +98,7 @@ class Instance:
 
     def greet(self) -> None:
         """What is about to be started, and what is not as somebody may have wanted it."""
-        parts, console = self._parts, self._console
+        parts, console = self._components, self._console
         deployment, options, sockets = parts.deployment, parts.options, parts.sockets
         counts = (
             f"{len(deployment.functions)} functions, {len(deployment.routes)} routes, {len(deployment.ticks)} ticks"
@@ -106,7 +106,7 @@ class Instance:
         kept = "kept" if options.is_kept else "thrown away at the end"
         console.say(
             f"postroom emulator {_version()}   {options.template.name} ok ({counts})   "
-            f"state {short(parts.state.path)} ({kept})",
+            f"state {relative(parts.state.path)} ({kept})",
             event="emulator.starting",
             pid=os.getpid(),
             state=str(parts.state.path),
@@ -121,7 +121,7 @@ class Instance:
 
     def describe(self, function: Function) -> str:
         """What reaches it, what ticks it, and where it stands."""
-        deployment = self._parts.deployment
+        deployment = self._components.deployment
         routes = [
             f"{','.join(route.methods) or 'ANY'} {route.path_pattern}"
             for route in deployment.routes
@@ -135,7 +135,7 @@ class Instance:
         urls = self.urls()
         self._console.say(
             f"\n  Gateway    {urls['gateway']:<34} Chat page  {urls['chat']}\n"
-            f"  API        {urls['api']:<34} Terminal   {typed('chat telegram', self._parts.state.path)}\n"
+            f"  API        {urls['api']:<34} Terminal   {command_line('chat telegram', self._components.state.path)}\n"
             f"  Replica    {urls['replica']}\n\n"
             f"Ready in {self._ready_s:.2f} s. Ctrl-C stops everything.\n",
             event="emulator.ready",

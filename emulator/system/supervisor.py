@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.base import environment, log_capture, ports
 from emulator.base.console import Console
-from emulator.base.errors import EmulatorError, NotReady, Taken
-from emulator.base.hints import short, typed
-from emulator.base.options import Options
-from emulator.base.state import Lock
-from emulator.processes.fork_client import Forks
+from emulator.base.errors import AlreadyInUse, EmulatorError, NotReady
+from emulator.base.hints import command_line, relative
+from emulator.base.options import RunOptions
+from emulator.base.state import FolderLock
+from emulator.processes.fork_client import ForkClient
 from emulator.storage import database as datafile
-from emulator.storage.s3_process import BUCKET, ObjectStore
+from emulator.storage.s3_process import BUCKET, S3Process
 from emulator.system.functions import Function
 from infra.litestream.supervisor import Fenced
 
@@ -37,12 +37,12 @@ _STOP_ORDER = ("ticks", "gateway", "functions", "platforms", "replica", "s3", "f
 class Supervisor:
     """One running emulator. ``start``, ``wait`` until something ends it, ``stop``."""
 
-    def __init__(self, options: Options, console: Console, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, options: RunOptions, console: Console, environ: Mapping[str, str] | None = None) -> None:
         self._options = options
         self._state = options.state
         self._console = console
         self._environ = dict(os.environ if environ is None else environ)
-        self._lock = Lock(self._state)
+        self._lock = FolderLock(self._state)
         self._started = time.monotonic()
         self.has_state = False  # ours, once we have the lock
         self._is_ready = False
@@ -55,7 +55,7 @@ class Supervisor:
     @property
     def is_ready(self) -> bool:
         """Every part is up at this moment."""
-        return self._is_ready and not self._is_stopping and self._parts.are_up
+        return self._is_ready and not self._is_stopping and self._components.are_up
 
     async def start(self) -> None:
         """Bring everything up.
@@ -71,7 +71,7 @@ class Supervisor:
         base = environment.base(self._environ)
         # The two slow ones first: they load libraries while the rest is read.
         s3 = ports.listen(kept["ports"].get("s3") or S3_PORT)
-        self._objects = ObjectStore(
+        self._objects = S3Process(
             folder=self._state.s3,
             sock=s3.sock,
             project=self._options.project,
@@ -79,11 +79,14 @@ class Supervisor:
             on_line=lambda text: self._console.line("s3", text),
             on_trouble=lambda text: self._console.happened("s3", text, level="warning"),
         )
-        self._forks = Forks(
-            self._options.project, base, lambda text: self._console.line("zygote", text, True), self._lost_forks
+        self._fork_client = ForkClient(
+            self._options.project,
+            base,
+            lambda text: self._console.line("fork-server", text, True),
+            self._fork_server_ended,
         )
-        await self._forks.start()
-        self._closers["fork server"] = self._forks.stop
+        await self._fork_client.start()
+        self._closers["fork server"] = self._fork_client.stop
         await self._objects.start()
         self._closers["s3"] = self._objects.stop
         try:
@@ -113,8 +116,8 @@ class Supervisor:
                     await self._closers[name]()
             except Exception as error:  # noqa: BLE001 - one part's trouble must not keep the others running
                 self._console.happened(name, f"did not stop cleanly: {error}", level="warning")
-        if hasattr(self, "_parts"):
-            self._parts.sockets.close()
+        if hasattr(self, "_components"):
+            self._components.sockets.close()
         if self.has_state:
             self._state.tidy()
         self._lock.release()
@@ -125,22 +128,22 @@ class Supervisor:
         """What ``/_emulator/status`` answers."""
         return self.instance.status(is_ready=self.is_ready)
 
-    async def _start_rest(self, s3: ports.Listening, kept: dict[str, Any]) -> None:
-        from emulator.system.components import Parts
-        from emulator.system.status import Instance
+    async def _start_rest(self, s3: ports.ListeningSocket, kept: dict[str, Any]) -> None:
+        from emulator.system.components import Components
+        from emulator.system.status import EmulatorStatus
 
-        self._parts = parts = Parts(
+        self._components = parts = Components(
             self._options,
             kept,
             self._environ,
             self._console,
             s3=s3,
             objects=self._objects,
-            forks=self._forks,
+            fork_client=self._fork_client,
             ready=lambda: self.is_ready,
             status=self.status,
         )
-        self.instance = Instance(parts, self._console, self._started)
+        self.instance = EmulatorStatus(parts, self._console, self._started)
         await parts.platforms.start(parts.sockets.platforms.sock)
         self._closers["platforms"] = parts.platforms.stop
         self.instance.greet()
@@ -149,7 +152,7 @@ class Supervisor:
             s3_up = group.create_task(self._start_s3())
             database = group.create_task(self._start_database(s3_up))
             group.create_task(self._start_replica(s3_up, database))
-            for function in parts.fleet.functions:
+            for function in parts.functions.all:
                 group.create_task(self._start_function(function, database))
         await self._start_gateway()
         async with self._step("platforms") as step:
@@ -167,16 +170,16 @@ class Supervisor:
 
     async def _start_database(self, s3_up: "asyncio.Task[None]") -> None:
         """The file, when it is known that it is the newest, or restored: nothing of ours opens it before that."""
-        parts = self._parts
-        await asyncio.gather(asyncio.shield(s3_up), self._forks.renew())
+        parts = self._components
+        await asyncio.gather(asyncio.shield(s3_up), self._fork_client.renew())
         ready = await datafile.claim(self._state, parts.replica_url, parts.litestream.lease, parts.aws)
         async with self._step("db") as step:
             parts.set_environments()
-            facts = await datafile.prepare(self._forks, self._state.database, parts.fleet["api"].environment)
+            facts = await datafile.prepare(self._fork_client, self._state.database, parts.functions["api"].environment)
             count = f"{facts['messages']:,}".replace(",", " ")
-            step.detail = f"{short(self._state.database)}     WAL, schema {facts['schema']}, {count} messages"
+            step.detail = f"{relative(self._state.database)}     WAL, schema {facts['schema']}, {count} messages"
         if facts["file"]:
-            way = f": `{typed('diff', self._state.path)}` shows how" if facts["differs"] else ""
+            way = f": `{command_line('diff', self._state.path)}` shows how" if facts["differs"] else ""
             self._console.note(facts["file"] + way)
         if sentence := datafile.how_it_goes_on(ready, count):
             self._console.note(sentence)
@@ -186,18 +189,18 @@ class Supervisor:
         await asyncio.shield(database)
         async with self._step("replica") as step:
             self._closers["replica"] = self._stop_replica
-            await self._parts.litestream.start_ready()
-            step.detail = self._parts.replica_url
+            await self._components.litestream.start_ready()
+            step.detail = self._components.replica_url
         self._in_background(self._until_fenced())
 
     async def _until_fenced(self) -> None:
         try:
-            await self._parts.litestream.wait()
+            await self._components.litestream.wait()
         except Fenced as error:
-            raise Taken(str(error)) from None
+            raise AlreadyInUse(str(error)) from None
 
     async def _stop_replica(self) -> None:
-        litestream, problem = self._parts.litestream, None
+        litestream, problem = self._components.litestream, None
         if litestream.pid is not None:
             problem = await litestream.sync(_SYNC_LIMIT_S)
             if problem is not None:
@@ -213,11 +216,11 @@ class Supervisor:
     async def _start_function(self, function: Function, database: "asyncio.Task[None]") -> None:
         await asyncio.shield(database)
         async with self._step(function.name) as step:
-            await self._parts.fleet.start(function)
+            await self._components.functions.start(function)
             step.detail = self.instance.describe(function)
 
     async def _stop_functions(self) -> None:
-        for name in await self._parts.fleet.stop():
+        for name in await self._components.functions.stop():
             self._console.happened(name, "did not stop in time and was killed", level="warning")
 
     async def _start_gateway(self) -> None:
@@ -225,19 +228,19 @@ class Supervisor:
 
         async with self._step("gateway") as step:
             runner = web.AppRunner(
-                self._parts.gateway.application(), handler_cancellation=True, access_log=None, shutdown_timeout=0.5
+                self._components.gateway.application(), handler_cancellation=True, access_log=None, shutdown_timeout=0.5
             )
             await runner.setup()
             self._closers["gateway"] = runner.cleanup
-            await web.SockSite(runner, self._parts.sockets.gateway.sock).start()
-            step.detail = self._parts.url
+            await web.SockSite(runner, self._components.sockets.gateway.sock).start()
+            step.detail = self._components.url
 
     def _start_ticks(self) -> None:
         """They, and the watch over what is saved, which may change them."""
         from emulator.system.ticks import Ticks
 
-        ticks = Ticks(self._parts.fleet, self._parts.gateway, self._parts.tick_secret)
-        ticks.start(self._parts.deployment.ticks)
+        ticks = Ticks(self._components.functions, self._components.gateway, self._components.tick_secret)
+        ticks.start(self._components.deployment.ticks)
         self._closers["ticks"] = ticks.stop
         if self._options.watch:
             self._in_background(self._watch(ticks))
@@ -245,14 +248,14 @@ class Supervisor:
     async def _watch(self, ticks: "Ticks") -> None:
         from emulator.system.reload import Reload  # when all else is ready: it takes its time
 
-        await Reload(self._parts, ticks, self._console).run(self._stop_watching)
+        await Reload(self._components, ticks, self._console).run(self._stop_watching)
 
     def _in_background(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._finished)
 
-    def _lost_forks(self, code: int) -> None:
+    def _fork_server_ended(self, code: int) -> None:
         if not self._broken.done():
             self._broken.set_exception(
                 NotReady(f"the fork server ended with code {code}, and all functions with it; start again")

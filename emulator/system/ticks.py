@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from emulator.system.functions import Fleet
+from emulator.system.functions import Functions
 from emulator.system.gateway import Gateway
 from infra.template.specs import TickSpec
 from infra.ticker import Tick, Ticker
@@ -15,8 +15,8 @@ _LIMIT_S = 10.0
 class Ticks:
     """The schedules of a template."""
 
-    def __init__(self, fleet: Fleet, gateway: Gateway, secret: str) -> None:
-        self._fleet = fleet
+    def __init__(self, functions: Functions, gateway: Gateway, secret: str) -> None:
+        self._fleet = functions
         self._gateway = gateway
         self._headers = {TICK_HEADER: secret}
         self._running: asyncio.Task[None] | None = None

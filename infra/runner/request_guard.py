@@ -15,7 +15,7 @@ LOGGED_PATH_LENGTH = 200
 log = logs.get()
 
 
-class Guard:
+class RequestGuard:
     """Around the whole app: the time limit, the log line, and the end of event streams.
 
     Time limit: without the beginning of an answer after *timeout_ms* the request is cancelled and answered with 504.

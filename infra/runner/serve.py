@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from infra.runner.loader import Lifespan, known, load
-from infra.runner.request_guard import Guard
-from infra.runner.server import Server
+from infra.runner.request_guard import RequestGuard
+from infra.runner.server import FunctionServer
 from shared.core import logs
 from shared.core.durations import parse_ms
 from shared.core.errors import PostroomError, UnknownName
@@ -82,7 +82,7 @@ def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[
     settings = Settings.load()
     prepare_database(settings.db, timezone=settings.timezone, agents_file=settings.agents_file)
     try:
-        server = Server(Guard(app, name=name, timeout_ms=timeout_ms), on_ready)
+        server = FunctionServer(RequestGuard(app, name=name, timeout_ms=timeout_ms), on_ready)
         for number in (signal.SIGTERM, signal.SIGINT):  # from here on nothing may be broken off where it stands
             signal.signal(number, server.handle_exit)
         server.run(sockets=[sock])

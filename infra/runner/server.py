@@ -13,7 +13,7 @@ from types import FrameType
 
 import uvicorn
 
-from infra.runner.request_guard import Guard
+from infra.runner.request_guard import RequestGuard
 from shared.core import logs
 
 STOP_LIMIT_S = 2.8  # from the signal to the end, whatever the function does
@@ -25,10 +25,10 @@ _DATE_EVERY_S = 1.0
 log = logs.get()
 
 
-class Server(uvicorn.Server):
+class FunctionServer(uvicorn.Server):
     """uvicorn, but: it says when it is ready, ends event streams at once, and ends in time."""
 
-    def __init__(self, guard: Guard, on_ready: Callable[[], None] | None) -> None:
+    def __init__(self, guard: RequestGuard, on_ready: Callable[[], None] | None) -> None:
         super().__init__(
             uvicorn.Config(
                 guard,

@@ -20,7 +20,7 @@ def test_without_its_fork_server_the_emulator_ends_and_says_why(emulator: Callab
     running = emulator()
     pids = running.pids()
     named = {Path(f"/proc/{pid}/comm").read_text().strip(): pid for pid in pids}
-    os.kill(named["zygote"], signal.SIGKILL)
+    os.kill(named["fork-server"], signal.SIGKILL)
     assert running.process.wait(90) == 69
     assert "the fork server ended with code -9" in running.output.read_text()
     wait_gone(pids)

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from infra.ticker import Away, Tick, Ticker, parse
+from infra.ticker import Tick, Ticker, TickFailed, parse_tick
 from tests.infra.conftest import SECRET
 from tests.infra.processes import listening_socket
 
@@ -143,7 +143,7 @@ def test_an_absent_function_costs_one_report_when_it_goes_and_one_when_it_is_bac
 
     async def steps():
         ticker = make(clock, posts, reports, ("deliver", 1000))
-        refused, reset = Away("ConnectError"), ConnectionResetError("by peer")
+        refused, reset = TickFailed("ConnectError"), ConnectionResetError("by peer")
         for now, answer in enumerate((202, refused, refused, reset, 401, 401, 202, 202)):
             posts.answers["deliver"] = answer
             ticker.step(START + now * 1000)
@@ -190,8 +190,8 @@ def test_stopping_gives_up_the_posts_under_way(reports):
     ("text", "every_ms"), [("dispatch=5s@9002", 5000), ("dispatch=250ms@9002", 250), ("dispatch=1m@9002", 60_000)]
 )
 def test_a_tick_is_written_as_function_every_and_port(text, every_ms):
-    assert parse(text) == Tick("dispatch", every_ms, "http://127.0.0.1:9002/tick")
-    assert parse(text).port == 9002
+    assert parse_tick(text) == Tick("dispatch", every_ms, "http://127.0.0.1:9002/tick")
+    assert parse_tick(text).port == 9002
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_tick_is_written_as_function_every_and_port(text, every_ms):
 )
 def test_a_tick_that_is_not_one_is_refused_with_the_form(text):
     with pytest.raises(ValueError, match=r"such as (dispatch=5s@9002|500ms or 10s)"):
-        parse(text)
+        parse_tick(text)
 
 
 # -- the program -------------------------------------------------------------------------------------------------------

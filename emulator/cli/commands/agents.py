@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from emulator.base import errors
-from emulator.cli.client import Rest
+from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import command, group
-from emulator.cli.output import Answer, Pairs, Table, answer
+from emulator.cli.output import CommandResult, FactList, TextTable, result
 from shared.core.durations import parse_ms
 
 app = group("Agents: who there is, and what they are told.")
@@ -20,30 +20,30 @@ Text = Annotated[str | None, typer.Option(metavar="TEXT")]
 
 
 @command(app, "list")
-def list_agents(api: Rest) -> Answer:
+def list_agents(api: RestClient) -> CommandResult:
     """Everybody there is."""
     found = api.get("agents")
-    table = Table(
+    table = TextTable(
         ("agent", "name", "provider", "model", "at once", "time zone", ""),
         [
             (id_, of["name"], of["provider"], of["model"], of["concurrency"], of["timezone"], _default(of))
             for id_, of in found.items()
         ],
-        f"There is no agent; make one: {api.typed('agents set ID')}",
+        f"There is no agent; make one: {api.command_line('agents set ID')}",
     )
-    return answer(found, table)
+    return result(found, table)
 
 
 @command(app, "show")
-def show_agent(api: Rest, agent: Id) -> Answer:
+def show_agent(api: RestClient, agent: Id) -> CommandResult:
     """All of one agent."""
     found = api.get("agents", agent)
-    return answer(found, Pairs({"agent": f"{agent} {_default(found)}".strip(), **_facts(found)}))
+    return result(found, FactList({"agent": f"{agent} {_default(found)}".strip(), **_facts(found)}))
 
 
 @command(app, "set")
 def set_agent(
-    api: Rest,
+    api: RestClient,
     agent: Id,
     name: Annotated[str | None, typer.Option(help="What people read.")] = None,
     provider: Annotated[
@@ -66,7 +66,7 @@ def set_agent(
     turn_timeout: Annotated[str | None, typer.Option(help='Such as 15m; "": as the settings say.')] = None,
     batch_size: Annotated[str | None, typer.Option(help='Messages a turn takes; "": as the settings say.')] = None,
     default: Annotated[bool, typer.Option("--default", help="It answers where nobody is named.")] = False,
-) -> Answer:
+) -> CommandResult:
     """Make an agent, or change what is named of it; the rest stays."""
     change: dict[str, Any] = {
         "name": name,
@@ -89,17 +89,19 @@ def set_agent(
     saved = api.put("agents", agent, body=change)
     if not is_there:
         what = "made" if saved["provisioned"] else "back"
-        return answer(saved, f"Agent {agent} is {what}. Where it answers: {api.typed(f'wirings set CHAT {agent}')}")
-    return answer(saved, f"Agent {agent}: {', '.join(change)} set." if change else f"Agent {agent} is as it was.")
+        return result(
+            saved, f"Agent {agent} is {what}. Where it answers: {api.command_line(f'wirings set CHAT {agent}')}"
+        )
+    return result(saved, f"Agent {agent}: {', '.join(change)} set." if change else f"Agent {agent} is as it was.")
 
 
 @command(app, "delete")
-def delete_agent(api: Rest, agent: Id) -> Answer:
+def delete_agent(api: RestClient, agent: Id) -> CommandResult:
     """Let an agent go. One that was talked to is retired: hidden and unwired; `agents set` brings it back."""
     gone = api.delete("agents", agent)
     if gone["retired"]:
-        return answer(gone, f"Agent {agent} is retired: it was talked to, and what was said stays.")
-    return answer(gone, f"Agent {agent} is gone.")
+        return result(gone, f"Agent {agent} is retired: it was talked to, and what was said stays.")
+    return result(gone, f"Agent {agent} is gone.")
 
 
 def _default(settings: dict[str, Any]) -> str:
@@ -123,24 +125,24 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
 
 def _instructions(text: str | None, file: Path | None) -> str | None:
     if text is not None and file is not None:
-        raise errors.Usage("--instructions and --instructions-file are the same thing: give one of them")
+        raise errors.UsageError("--instructions and --instructions-file are the same thing: give one of them")
     if file is None:
         return text
     try:
         return sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
     except OSError as error:
-        raise errors.NotThere(f"{file} can't be read: {error.strerror}") from None
+        raise errors.DoesNotExist(f"{file} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise errors.Invalid(f"{file} is no text in UTF-8") from None
+        raise errors.InvalidInput(f"{file} is no text in UTF-8") from None
 
 
 def _config(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise errors.Usage(f"--config is no JSON: {error}") from None
+        raise errors.UsageError(f"--config is no JSON: {error}") from None
     if not isinstance(found, dict):
-        raise errors.Usage('--config has to be a JSON object, such as {"argv": ["./agent.sh"]}')
+        raise errors.UsageError('--config has to be a JSON object, such as {"argv": ["./agent.sh"]}')
     return found
 
 
@@ -148,10 +150,10 @@ def _duration(text: str) -> int | None:
     try:
         return parse_ms(text) if text else None
     except ValueError as error:
-        raise errors.Usage(f"--turn-timeout: {error}") from None
+        raise errors.UsageError(f"--turn-timeout: {error}") from None
 
 
 def _number(text: str) -> int | None:
     if text and not text.isdecimal():
-        raise errors.Usage(f"--batch-size is a whole number, not {text!r}")
+        raise errors.UsageError(f"--batch-size is a whole number, not {text!r}")
     return int(text) if text else None

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from emulator.base import errors
-from emulator.cli.client import Rest
+from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import Answer, Pairs, Table, answer, when
+from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result
 
 app = group("Chats: the conversation places, and how they treat people whom nobody knows.")
 wirings_app = group("Wirings: which agent answers in which chat, when, and to whom.")
@@ -20,14 +20,14 @@ _POLICY = "Of people whom no agent there knows: refuse them, ask for each, or le
 
 @command(app, "list")
 def list_chats(
-    api: Rest,
+    api: RestClient,
     channel: Annotated[str | None, typer.Option(help="Only of this one.")] = None,
     platform_id: Annotated[str | None, typer.Option(help="Only the one that its platform calls so.")] = None,
     limit: Limit = 100,
-) -> Answer:
+) -> CommandResult:
     """The chats, newest first."""
     found = api.get("chats", channel=channel, platformId=platform_id, limit=limit)
-    table = Table(
+    table = TextTable(
         ("chat", "channel", "platform's id", "name", "kind", "strangers", "agents", ""),
         [
             (
@@ -44,11 +44,11 @@ def list_chats(
         ],
         "There is no such chat. One comes up when somebody writes there.",
     )
-    return answer(found, table)
+    return result(found, table)
 
 
 @command(app, "show")
-def show_chat(api: Rest, chat: Id) -> Answer:
+def show_chat(api: RestClient, chat: Id) -> CommandResult:
     """One chat, and who answers there."""
     found, wired = api.get("chats", chat), api.get("chats", chat, "wirings")
     facts = {
@@ -59,35 +59,37 @@ def show_chat(api: Rest, chat: Id) -> Answer:
         "kind": "group" if found["isGroup"] else "direct",
         "strangers": found["senderPolicy"],
         "status": found["status"],
-        "refused": when(found["refusedAt"]),
-        "silent until": when(found["notBefore"]),
+        "refused": local_time(found["refusedAt"]),
+        "silent until": local_time(found["notBefore"]),
         "will open for": found["opensFor"],
-        "known since": when(found["createdAt"]),
+        "known since": local_time(found["createdAt"]),
     }
-    return answer({**found, "wirings": wired}, Pairs(facts), _wirings(api, wired))
+    return result({**found, "wirings": wired}, FactList(facts), _wirings(api, wired))
 
 
 @command(app, "add", takes_minus=True)
 def add_chat(
-    api: Rest,
+    api: RestClient,
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="telegram, discord, …")],
     platform_id: Annotated[str, typer.Argument(metavar="ID", help="What its platform calls it.")],
     group: Annotated[bool, typer.Option("--group", help="Several people are there.")] = False,
     name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
     policy: Annotated[Policy, typer.Option(help=_POLICY)] = "strict",
-) -> Answer:
+) -> CommandResult:
     """Make a chat known before anybody wrote there, so that an agent can be wired to it."""
     body: dict[str, Any] = {"channel": channel, "platformId": platform_id, "isGroup": group, "senderPolicy": policy}
     made = api.post("chats", body=body | ({"name": name} if name else {}))
     number = made["chat"]["id"]
-    return answer(
-        made, f"Chat {number} is {channel} {platform_id}. Who answers there: {api.typed(f'wirings set {number} AGENT')}"
+    return result(
+        made,
+        f"Chat {number} is {channel} {platform_id}. "
+        f"To let an agent answer there: {api.command_line(f'wirings set {number} AGENT')}",
     )
 
 
 @command(app, "set")
 def set_chat(
-    api: Rest,
+    api: RestClient,
     chat: Id,
     policy: Annotated[Policy | None, typer.Option(help=_POLICY)] = None,
     name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
@@ -97,45 +99,45 @@ def set_chat(
     refused: Annotated[
         bool | None, typer.Option("--refused/--not-refused", help="No agent is wanted there; nobody is asked.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Change what is named of a chat; the rest stays."""
     change = _named(senderPolicy=policy, name=name, status=status, refused=refused)
     if not change:
-        raise errors.Usage(f"what is to change of chat {chat}? --help shows what can")
+        raise errors.UsageError(f"what is to change of chat {chat}? --help shows what can")
     saved = api.patch("chats", chat, body=change)
     now = saved["chat"]
     state = ", ".join(part for part in (f"strangers: {now['senderPolicy']}", now["status"], _refused(now)) if part)
-    return answer(saved, f"Chat {chat}{_called(now['name'])}: {state}.")
+    return result(saved, f"Chat {chat}{_called(now['name'])}: {state}.")
 
 
 @command(app, "delete")
-def delete_chat(api: Rest, chat: Id) -> Answer:
+def delete_chat(api: RestClient, chat: Id) -> CommandResult:
     """Let a chat go: nobody answers or sends there, or is asked about it. What was said there stays."""
     gone = api.delete("chats", chat)
     if gone["retired"]:
-        back = api.typed(f"wirings set {chat} AGENT")
-        return answer(gone, f"Chat {chat} is retired: nobody answers there, and what was said stays. Back: {back}")
-    return answer(gone, f"Chat {chat} is gone. Whoever writes there begins a new one.")
+        back = api.command_line(f"wirings set {chat} AGENT")
+        return result(gone, f"Chat {chat} is retired: nobody answers there, and what was said stays. Back: {back}")
+    return result(gone, f"Chat {chat} is gone. Whoever writes there begins a new one.")
 
 
 @command(wirings_app, "list")
 def list_wirings(
-    api: Rest,
+    api: RestClient,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
     chat: Annotated[int | None, typer.Option(min=1, help="Only in this chat.")] = None,
     limit: Limit = 100,
-) -> Answer:
+) -> CommandResult:
     """Who answers where, newest first; in one chat, the most important first."""
     if chat is None:
         found = api.get("wirings", agent=agent, limit=limit)
     else:
         found = [each for each in api.get("chats", chat, "wirings") if agent in (None, each["agent"])]
-    return answer(found, _wirings(api, found))
+    return result(found, _wirings(api, found))
 
 
 @command(wirings_app, "set")
 def set_wiring(
-    api: Rest,
+    api: RestClient,
     chat: Id,
     agent: Agent,
     mode: Annotated[
@@ -158,7 +160,7 @@ def set_wiring(
         typer.Option(help="What it goes on from: the chat, each thread, or all of the agent's."),
     ] = None,
     priority: Annotated[int | None, typer.Option(help="Of several that answer, the highest comes first.")] = None,
-) -> Answer:
+) -> CommandResult:
     """Let an agent answer in a chat, or change how; what is not named stays, or is what suits the chat."""
     if pattern is not None and mode is None:
         mode = "pattern"
@@ -172,17 +174,17 @@ def set_wiring(
     )
     saved = api.put("chats", chat, "wirings", agent, body=change)
     now = saved["wiring"]
-    return answer(saved, f"Agent {agent} answers in chat {chat}{_called(now['chatName'])}: {_how(now)}.")
+    return result(saved, f"Agent {agent} answers in chat {chat}{_called(now['chatName'])}: {_how(now)}.")
 
 
 @command(wirings_app, "delete")
-def delete_wiring(api: Rest, chat: Id, agent: Agent) -> Answer:
+def delete_wiring(api: RestClient, chat: Id, agent: Agent) -> CommandResult:
     """Let the agent answer there no more. What waits is still answered."""
-    return answer(api.delete("chats", chat, "wirings", agent), f"Agent {agent} answers in chat {chat} no more.")
+    return result(api.delete("chats", chat, "wirings", agent), f"Agent {agent} answers in chat {chat} no more.")
 
 
-def _wirings(api: Rest, found: list[dict[str, Any]]) -> Table:
-    return Table(
+def _wirings(api: RestClient, found: list[dict[str, Any]]) -> TextTable:
+    return TextTable(
         ("chat", "name", "agent", "when", "to whom", "the rest", "session", "priority"),
         [
             (
@@ -197,7 +199,7 @@ def _wirings(api: Rest, found: list[dict[str, Any]]) -> Table:
             )
             for each in found
         ],
-        f"No agent answers there; to let one: {api.typed('wirings set CHAT AGENT')}",
+        f"No agent answers there; to let one: {api.command_line('wirings set CHAT AGENT')}",
     )
 
 

@@ -1,7 +1,7 @@
 """What every command over REST has in common: where the API is, ``--json``, and how it ends.
 
 A command is a function of the API, and of what it is told, to an answer; :func:`command` gives it the options that all
-of them have, shows its answer, and ends it with a sentence and its failure's exit code when it can't be done.
+of them have, shows its result, and ends it with a sentence and its failure's exit code when it can't be done.
 """
 
 import inspect
@@ -17,7 +17,7 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
 from emulator.cli import client, output
-from emulator.cli.output import Answer
+from emulator.cli.output import CommandResult
 from shared.core.errors import PostroomError
 
 State = Annotated[Path | None, typer.Option(help="The folder of the emulator that is meant.", show_default=str(STATE))]
@@ -41,14 +41,14 @@ def group(help_: str) -> typer.Typer:
 
 def command(
     app: typer.Typer, name: str, *, takes_minus: bool = False
-) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+) -> Callable[[Callable[..., CommandResult]], Callable[..., CommandResult]]:
     """Make a command of a function whose first parameter is the API; the function itself stays as it is.
 
     Args:
         takes_minus: an argument may begin with a minus, as the ids of Telegram's groups do.
     """
 
-    def made(run: Callable[..., Answer]) -> Callable[..., Answer]:
+    def made(run: Callable[..., CommandResult]) -> Callable[..., CommandResult]:
         hints = get_type_hints(run, include_extras=True)
         _, *own = inspect.signature(run).parameters.values()
 
@@ -72,7 +72,7 @@ def command(
     return made
 
 
-def _run(work: Callable[[], Answer]) -> Answer:
+def _run(work: Callable[[], CommandResult]) -> CommandResult:
     try:
         return work()
     except EmulatorError as error:

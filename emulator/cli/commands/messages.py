@@ -6,9 +6,9 @@ import typer
 
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
-from emulator.cli.client import Rest
+from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import Answer, Pairs, Table, answer, cut, span, when
+from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten, time_span
 from shared.core import clock
 
 app = group("Messages: what agents are asked. Those that run, those that were given up, and each one's whole story.")
@@ -16,7 +16,7 @@ app = group("Messages: what agents are asked. Those that run, those that were gi
 Id = Annotated[str, typer.Argument(metavar="MESSAGE", help="Its id, such as telegram_1a2b3c4d.")]
 
 
-def show_queue(api: Rest) -> Answer:
+def show_queue(api: RestClient) -> CommandResult:
     """The queue in numbers: what waits and runs, all in all and for each agent; what was given up."""
     found, agents = api.get("queue", "status"), api.get("queue", "agents")
     facts = {
@@ -27,36 +27,36 @@ def show_queue(api: Rest) -> Answer:
         "responses to send": found["outgoing"],
     }
     rows = [(each["agent"], each["pending"], each["processing"]) for each in agents]
-    table = Table(("agent", "waiting", "running"), rows, "Nothing waits for any agent.")
-    ways = (f"What was given up: {api.typed('messages list')}",) if found["dead"] else ()
-    return answer({**found, "agents": agents}, Pairs(facts), table, *ways)
+    table = TextTable(("agent", "waiting", "running"), rows, "Nothing waits for any agent.")
+    ways = (f"What was given up: {api.command_line('messages list')}",) if found["dead"] else ()
+    return result({**found, "agents": agents}, FactList(facts), table, *ways)
 
 
 @command(app, "list")
 def list_messages(
-    api: Rest,
+    api: RestClient,
     status: Annotated[
         Literal["dead", "processing", "pending"],
         typer.Option(help="dead: what was given up; processing: what runs; pending: what waits."),
     ] = "dead",
     limit: Limit = 100,
-) -> Answer:
+) -> CommandResult:
     """What was given up and why, newest first; or what runs or waits, oldest first."""
     found = api.get("queue", status, limit=limit)
     if status == "pending":
-        return answer(found, _waiting(found))
+        return result(found, _waiting(found))
     if status == "processing":
-        return answer(found, _running(found))
-    again = api.typed("messages retry MESSAGE")
+        return result(found, _running(found))
+    again = api.command_line("messages retry MESSAGE")
     way = (f"To have one tried again: {again} (all of them: --all)",) if found else ()
-    return answer(found, _dead(found), *way)
+    return result(found, _dead(found), *way)
 
 
 @command(app, "show")
-def show_message(api: Rest, message: Id) -> Answer:
+def show_message(api: RestClient, message: Id) -> CommandResult:
     """One message: what became of it, its answers, and what happened to it."""
     found = api.get("messages", message)
-    answers = Table(
+    answers = TextTable(
         ("response", "agent", "status", "tries", "what", "why not"),
         [
             (
@@ -64,49 +64,52 @@ def show_message(api: Rest, message: Id) -> Answer:
                 each["agent"],
                 each["status"],
                 each["retryCount"] or "",
-                cut(each["message"]),
-                cut(each["lastError"] or ""),
+                shorten(each["message"]),
+                shorten(each["lastError"] or ""),
             )
             for each in found["responses"]
         ],
         "There is no answer to it.",
     )
-    events = Table(
+    events = TextTable(
         ("when", "what", "response", "more"),
-        [(when(each["timestamp"]), each["type"], each.get("responseId"), each["data"]) for each in found["events"]],
+        [
+            (local_time(each["timestamp"]), each["type"], each.get("responseId"), each["data"])
+            for each in found["events"]
+        ],
         "",
     )
-    return answer(found, Pairs(_facts(found)), answers, events)
+    return result(found, FactList(_facts(found)), answers, events)
 
 
 @command(app, "retry")
 def retry(
-    api: Rest,
+    api: RestClient,
     message: Annotated[str | None, typer.Argument(metavar="[MESSAGE]", help="Its id; or --all.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
-) -> Answer:
+) -> CommandResult:
     """Have what was given up tried again now, with all its attempts before it."""
     if (message is None) is not every:
-        raise errors.Usage("which? name a message, or say --all")
+        raise errors.UsageError("which? name a message, or say --all")
     if message is not None:
-        return answer(api.post("queue", "dead", _dead_row(api, message), "retry"), f"Message {message} is tried again.")
+        return result(api.post("queue", "dead", _dead_row(api, message), "retry"), f"Message {message} is tried again.")
     tried = api.retry_all("queue")
-    return answer({"retried": tried}, f"{_count(len(tried))} tried again.")
+    return result({"retried": tried}, f"{_count(len(tried))} tried again.")
 
 
 @command(app, "discard")
-def discard(api: Rest, message: Id) -> Answer:
+def discard(api: RestClient, message: Id) -> CommandResult:
     """Forget what was given up: its text goes, and it can't be tried again."""
-    return answer(api.delete("queue", "dead", _dead_row(api, message)), f"Message {message} is forgotten.")
+    return result(api.delete("queue", "dead", _dead_row(api, message)), f"Message {message} is forgotten.")
 
 
 @command(app, "cancel")
-def cancel(api: Rest, message: Id) -> Answer:
+def cancel(api: RestClient, message: Id) -> CommandResult:
     """Let a message that waits or runs not be run (any more); a turn that has it is stopped. A schedule goes on."""
-    return answer(api.post("messages", message, "cancel"), f"Message {message} is cancelled.")
+    return result(api.post("messages", message, "cancel"), f"Message {message} is cancelled.")
 
 
-def _dead_row(api: Rest, message: str) -> int:
+def _dead_row(api: RestClient, message: str) -> int:
     found = api.get("messages", message)
     if found["status"] != "dead":
         raise EmulatorError(f"message {message} is {found['status']}: it was not given up")
@@ -118,8 +121,8 @@ def _count(number: int) -> str:
     return "1 message is" if number == 1 else f"{number} messages are"
 
 
-def _dead(found: list[dict[str, Any]]) -> Table:
-    return Table(
+def _dead(found: list[dict[str, Any]]) -> TextTable:
+    return TextTable(
         ("message", "agent", "channel", "who", "asked", "what", "tries", "why"),
         [
             (
@@ -127,10 +130,10 @@ def _dead(found: list[dict[str, Any]]) -> Table:
                 each["data"]["agent"],
                 each["data"]["channel"],
                 each["data"]["sender"],
-                when(each["timestamp"]),
-                cut(each["data"]["message"]),
+                local_time(each["timestamp"]),
+                shorten(each["data"]["message"]),
                 each["attemptsMade"],
-                cut(each["failedReason"] or "", 100),
+                shorten(each["failedReason"] or "", 100),
             )
             for each in found
         ],
@@ -138,9 +141,9 @@ def _dead(found: list[dict[str, Any]]) -> Table:
     )
 
 
-def _waiting(found: list[dict[str, Any]]) -> Table:
+def _waiting(found: list[dict[str, Any]]) -> TextTable:
     now_ms = clock.now_ms()
-    return Table(
+    return TextTable(
         ("message", "agent", "channel", "who", "asked", "what", "not before", "tries", "why"),
         [
             (
@@ -148,11 +151,11 @@ def _waiting(found: list[dict[str, Any]]) -> Table:
                 each["agent"],
                 each["channel"],
                 each["sender"],
-                when(each["createdAt"]),
-                cut(each["message"]),
-                when(each["processAfter"]) if (each["processAfter"] or 0) > now_ms else "",
+                local_time(each["createdAt"]),
+                shorten(each["message"]),
+                local_time(each["processAfter"]) if (each["processAfter"] or 0) > now_ms else "",
                 each["retryCount"] or "",
-                cut(each["lastError"] or "", 100),
+                shorten(each["lastError"] or "", 100),
             )
             for each in found
         ],
@@ -160,8 +163,8 @@ def _waiting(found: list[dict[str, Any]]) -> Table:
     )
 
 
-def _running(found: list[dict[str, Any]]) -> Table:
-    return Table(
+def _running(found: list[dict[str, Any]]) -> TextTable:
+    return TextTable(
         ("message", "agent", "channel", "who", "what", "since", ""),
         [
             (
@@ -169,8 +172,8 @@ def _running(found: list[dict[str, Any]]) -> Table:
                 each["agent"],
                 each["channel"],
                 each["sender"],
-                cut(each["message"]),
-                span(each["duration"]),
+                shorten(each["message"]),
+                time_span(each["duration"]),
                 "" if each["processAlive"] else "its process is gone: it is tried again soon",
             )
             for each in found
@@ -189,9 +192,9 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
         "status": of["status"],
         "tries": of["retryCount"] or None,
         "why": of["lastError"],
-        "not before": when(later),
+        "not before": local_time(later),
         "schedule": of["seriesId"],
-        "asked": when(of["createdAt"]),
-        "changed": when(of["updatedAt"]),
+        "asked": local_time(of["createdAt"]),
+        "changed": local_time(of["updatedAt"]),
         "what": of["message"],
     }

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from emulator.base import errors
-from emulator.cli.client import Rest
+from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import Answer, Table, answer, span, when
+from emulator.cli.output import CommandResult, TextTable, local_time, result, time_span
 from shared.core import clock
 
 app = group("Pairings: the one-time codes that were made, and what became of them.")
@@ -18,28 +18,29 @@ Agent = Annotated[str | None, typer.Option(help="Of which agent; an admin withou
 
 
 def pair(
-    api: Rest,
+    api: RestClient,
     admin: Annotated[bool, typer.Option("--admin", help="The code makes an admin.")] = False,
     member: Annotated[bool, typer.Option("--member", help="The code lets somebody talk to an agent.")] = False,
     chat: Annotated[
         bool, typer.Option("--chat", help="The code lets an agent answer in the chat it is sent in.")
     ] = False,
     agent: Agent = None,
-) -> Answer:
+) -> CommandResult:
     """Make a one-time code. Whoever sends it to the bot first becomes the owner, or what the options say."""
     chosen = [name for name, is_so in (("admin", admin), ("member", member), ("chat", chat)) if is_so]
     if len(chosen) > 1:
-        raise errors.Usage(f"a code is for one thing: say one of {', '.join(f'--{name}' for name in chosen)}")
+        raise errors.UsageError(f"a code is for one thing: say one of {', '.join(f'--{name}' for name in chosen)}")
     grants = chosen[0] if chosen else "owner"
     if agent is None and (member or chat):
-        raise errors.Usage(f"--{grants} is about one agent: say which with --agent")
+        raise errors.UsageError(f"--{grants} is about one agent: say which with --agent")
     if agent is not None and grants == "owner":
-        raise errors.Usage("an owner is one of everything; with --agent say --admin, --member or --chat")
+        raise errors.UsageError("an owner is one of everything; with --agent say --admin, --member or --chat")
     made = api.post("pairings", body={"grants": grants, **({"agent": agent} if agent else {})})
-    left = span(made["expiresAt"] - clock.now_ms() + 999)
-    return answer(
+    expires_at = made["expiresAt"]
+    until = f"{local_time(expires_at)} ({time_span(expires_at - clock.now_ms() + 999)})"
+    return result(
         made,
-        f"Whoever sends this first {_becomes(grants, agent)}. It works once, until {when(made['expiresAt'])} ({left}).",
+        f"The first person who sends this {_becomes(grants, agent)}. It works once, until {until}.",
         f"Send it to your bot{_where(grants)}:",
         f"\n    {made['say']}\n",
         *_ways(api, made),
@@ -47,10 +48,10 @@ def pair(
 
 
 @command(app, "list")
-def list_pairings(api: Rest, limit: Limit = 20) -> Answer:
+def list_pairings(api: RestClient, limit: Limit = 20) -> CommandResult:
     """The codes that were made, newest first; the codes themselves are kept nowhere."""
     found = api.get("pairings", limit=limit)
-    table = Table(
+    table = TextTable(
         ("pairing", "for", "agent", "status", "used by user", "made", "good until"),
         [
             (
@@ -59,25 +60,25 @@ def list_pairings(api: Rest, limit: Limit = 20) -> Answer:
                 each["agent"],
                 each["status"],
                 each["usedBy"],
-                when(each["createdAt"]),
-                when(each["expiresAt"]),
+                local_time(each["createdAt"]),
+                local_time(each["expiresAt"]),
             )
             for each in found
         ],
-        f"No code was made yet; to make one: {api.typed('pair')}",
+        f"No code was made yet; to make one: {api.command_line('pair')}",
     )
-    return answer(found, table)
+    return result(found, table)
 
 
 @command(app, "revoke")
-def revoke(api: Rest, pairing: Id) -> Answer:
+def revoke(api: RestClient, pairing: Id) -> CommandResult:
     """Take a code back that nobody has used."""
-    return answer(api.delete("pairings", pairing), f"The code of {pairing} gives nothing any more.")
+    return result(api.delete("pairings", pairing), f"The code of {pairing} gives nothing any more.")
 
 
 def _becomes(grants: str, agent: str | None) -> str:
     return {
-        "owner": "becomes an owner, who may everything",
+        "owner": "becomes an owner, who may do everything",
         "admin": f"becomes an admin of {agent or 'everything'}",
         "member": f"may talk to {agent}",
         "chat": f"lets {agent} answer in the chat where it is sent",
@@ -88,10 +89,10 @@ def _where(grants: str) -> str:
     return ", in the chat that is meant" if grants == "chat" else ", in a direct chat with it"
 
 
-def _ways(api: Rest, made: dict[str, Any]) -> list[str]:
+def _ways(api: RestClient, made: dict[str, Any]) -> list[str]:
     back = "pairings revoke " + made["pairingId"]
-    ways = [f"To take it back: {api.typed(back)}"]
+    ways = [f"To take it back: {api.command_line(back)}"]
     if api.state is not None:
         say = f"chat telegram --once {shlex.quote(made['say'])}"
-        ways.insert(0, f"Or on the fake Telegram: {api.typed(say)}")
+        ways.insert(0, f"Or on the fake Telegram: {api.command_line(say)}")
     return ways

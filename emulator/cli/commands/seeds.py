@@ -9,8 +9,8 @@ import typer
 
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
-from emulator.cli.client import Rest
-from emulator.cli.output import Answer, Part, Table, answer, cell, cut
+from emulator.cli.client import RestClient
+from emulator.cli.output import CommandResult, Part, TextTable, cell, result, shorten
 
 if TYPE_CHECKING:  # what it stands on takes longer to import than every other command takes to run
     from shared.roster.roster_file import Difference, Roster
@@ -25,37 +25,37 @@ File = Annotated[
 ]
 
 
-def show_differences(api: Rest, file: File = None) -> Answer:
+def show_differences(api: RestClient, file: File = None) -> CommandResult:
     """How postroom.toml and the database differ. Ends with 1 when they do; the database is what counts."""
     path, found = _compare(api, file)
-    follow = api.typed(f"seed --apply{_again(file)}")
+    follow = api.command_line(f"seed --apply{_again(file)}")
     way = f"The database is what counts; `{follow}` makes it follow the file{_kept(found)}."
     return _told(path, found, way, code=DIFFERS)
 
 
 def seed(
-    api: Rest,
+    api: RestClient,
     file: File = None,
     apply: Annotated[bool, typer.Option("--apply", help="Do it; else it is only shown.")] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Also let go who is only in the database.")] = False,
-) -> Answer:
+) -> CommandResult:
     """Make the database follow postroom.toml, all of it or, if anything can't be, nothing; the rest stays."""
     if not apply:
         path, found = _compare(api, file)
-        way = api.typed(f"seed --apply{' --delete' if delete else ''}{_again(file)}")
+        way = api.command_line(f"seed --apply{' --delete' if delete else ''}{_again(file)}")
         rest = "" if delete else _kept(found)
         return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file{rest}.")
     path, named = _read(file)
     try:
         followed = api.put("roster", body=named._asdict(), delete="true" if delete else None)
-    except (errors.NotReady, errors.TooSlow):
+    except (errors.NotReady, errors.TimedOut):
         raise  # nobody knows
     except EmulatorError as error:
         error.args = (f"{error}. Nothing was changed",)
         raise
     done, left = followed["done"], followed["kept"]
     kept = (f"Only in the database, and kept (--delete lets them go): {', '.join(left)}.",) if left else ()
-    return answer(
+    return result(
         {"file": str(path), "done": done, "kept": left},
         *(done or [f"The database has all that {path} names."]),
         *kept,
@@ -74,7 +74,7 @@ def _kept(found: "list[Difference]") -> str:
     return ", and keeps who is only in the database; with --delete it lets them go" if is_left else ""
 
 
-def _compare(api: Rest, file: Path | None) -> "tuple[Path, list[Difference]]":
+def _compare(api: RestClient, file: Path | None) -> "tuple[Path, list[Difference]]":
     from shared.roster import roster_file
 
     path, named = _read(file)
@@ -88,11 +88,11 @@ def _read(file: Path | None) -> "tuple[Path, Roster]":
     path = file or Path(AGENTS_FILE)
     if not path.is_file():
         begin = ";" if file else ": copy postroom.example.toml, or"
-        raise errors.NotThere(f"there is no {path}{begin} name the file with --file, or in POSTROOM_CONFIG")
+        raise errors.DoesNotExist(f"there is no {path}{begin} name the file with --file, or in POSTROOM_CONFIG")
     return path, roster_file.read(path)
 
 
-def _stored(api: Rest) -> "Roster":
+def _stored(api: RestClient) -> "Roster":
     """Who there is, as a file would say it."""
     from shared.roster.roster_file import Roster
 
@@ -107,12 +107,12 @@ def _stored(api: Rest) -> "Roster":
     )
 
 
-def _told(path: Path, found: "list[Difference]", way: str, *, code: int = 0) -> Answer:
+def _told(path: Path, found: "list[Difference]", way: str, *, code: int = 0) -> CommandResult:
     facts = {"file": str(path), "differences": [each._asdict() for each in found]}
     if not found:
-        return answer(facts, f"{path} and the database agree.")
-    parts: list[Part] = [Table(("what", str(path), "database"), [_row(each) for each in found], "")]
-    return answer(facts, *parts, way, code=code)
+        return result(facts, f"{path} and the database agree.")
+    parts: list[Part] = [TextTable(("what", str(path), "database"), [_row(each) for each in found], "")]
+    return result(facts, *parts, way, code=code)
 
 
 def _row(each: "Difference") -> tuple[str, str, str]:
@@ -122,4 +122,4 @@ def _row(each: "Difference") -> tuple[str, str, str]:
     same = next((at for at, (a, b) in enumerate(zip(file, database, strict=False)) if a != b), 0)
     if same > 40:  # of two long texts, from shortly before they part
         file, database = f"…{file[same - 10 :]}", f"…{database[same - 10 :]}"
-    return each.where, cut(file) or "(none)", cut(database) or "(none)"
+    return each.where, shorten(file) or "(none)", shorten(database) or "(none)"

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from emulator.cli.client import Rest
+from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import command, group
-from emulator.cli.output import Answer, Pairs, Table, answer
+from emulator.cli.output import CommandResult, FactList, TextTable, result
 
 app = group("Teams: agents that work together, and who of them is asked.")
 
@@ -14,30 +14,30 @@ Id = Annotated[str, typer.Argument(metavar="TEAM", help="Its id: a-z, 0-9, _ and
 
 
 @command(app, "list")
-def list_teams(api: Rest) -> Answer:
+def list_teams(api: RestClient) -> CommandResult:
     """All teams."""
     found = api.get("teams")
     rows = [(id_, team["name"], team["leader_agent"], team["agents"]) for id_, team in found.items()]
-    empty = f"There is no team; make one: {api.typed('teams set ID --agents coder,reviewer')}"
-    return answer(found, Table(("team", "name", "leader", "agents"), rows, empty))
+    empty = f"There is no team; make one: {api.command_line('teams set ID --agents coder,reviewer')}"
+    return result(found, TextTable(("team", "name", "leader", "agents"), rows, empty))
 
 
 @command(app, "show")
-def show_team(api: Rest, team: Id) -> Answer:
+def show_team(api: RestClient, team: Id) -> CommandResult:
     """One team."""
     found = api.get("teams", team)
     facts = {"team": team, "name": found["name"], "leader": found["leader_agent"], "agents": found["agents"]}
-    return answer(found, Pairs(facts))
+    return result(found, FactList(facts))
 
 
 @command(app, "set")
 def set_team(
-    api: Rest,
+    api: RestClient,
     team: Id,
     name: Annotated[str | None, typer.Option(help="What people read.")] = None,
     agents: Annotated[str | None, typer.Option(help="Its members' ids with commas between; all of them.")] = None,
     leader: Annotated[str | None, typer.Option(help="Who is asked; of a new team, else the first member.")] = None,
-) -> Answer:
+) -> CommandResult:
     """Make a team, or change what is named of it; the rest stays."""
     change: dict[str, Any] = {"name": name, "leader_agent": leader}
     if agents is not None:
@@ -45,10 +45,10 @@ def set_team(
     change = {key: value for key, value in change.items() if value is not None}
     saved = api.put("teams", team, body=change)
     now = saved["team"]
-    return answer(saved, f"Team {team}: {', '.join(now['agents'])}; {now['leader_agent']} leads.")
+    return result(saved, f"Team {team}: {', '.join(now['agents'])}; {now['leader_agent']} leads.")
 
 
 @command(app, "delete")
-def delete_team(api: Rest, team: Id) -> Answer:
+def delete_team(api: RestClient, team: Id) -> CommandResult:
     """Forget a team. Its agents stay, and what was said in its room."""
-    return answer(api.delete("teams", team), f"Team {team} is gone; its agents stay.")
+    return result(api.delete("teams", team), f"Team {team} is gone; its agents stay.")

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from emulator.base import errors
-from emulator.cli.client import Rest
+from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import Answer, Pairs, Table, answer, when
+from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result
 
 app = group("Users: who is somebody here, and what they may do. The others are strangers.")
 
@@ -24,25 +24,25 @@ OfAgent = Annotated[str | None, typer.Option("--agent", help="Of this agent; nee
 
 @command(app, "list")
 def list_users(
-    api: Rest,
+    api: RestClient,
     channel: Annotated[str | None, typer.Option(help="Only on this one.")] = None,
     sender_id: Annotated[str | None, typer.Option(help="Only whom the platform calls so.")] = None,
     agent: Annotated[str | None, typer.Option(help="Only who is somebody to this agent.")] = None,
     limit: Limit = 100,
-) -> Answer:
+) -> CommandResult:
     """Who is somebody, newest first."""
     found = api.get("users", channel=channel, senderId=sender_id, agent=agent, limit=limit)
     nobody = "There is no such user" if channel or sender_id or agent else "There is no user yet"
-    table = Table(
+    table = TextTable(
         ("user", "channel", "platform's id", "name", "may"),
         [(each["id"], each["channel"], each["senderId"], each["name"], _may(each)) for each in found],
-        f"{nobody}. The first owner: {api.typed('pair')}",
+        f"{nobody}. The first owner: {api.command_line('pair')}",
     )
-    return answer(found, table)
+    return result(found, table)
 
 
 @command(app, "show")
-def show_user(api: Rest, user: Id) -> Answer:
+def show_user(api: RestClient, user: Id) -> CommandResult:
     """One user: what they may do, and who said so."""
     found = api.get("users", user)
     facts = {
@@ -50,40 +50,40 @@ def show_user(api: Rest, user: Id) -> Answer:
         "channel": found["channel"],
         "platform's id": found["senderId"],
         "name": found["name"],
-        "known since": when(found["createdAt"]),
+        "known since": local_time(found["createdAt"]),
         "written to in chat": found["directChat"] or "(none yet)",
     }
-    rows = [(_role(each), each["grantedBy"], when(each["createdAt"])) for each in found["roles"]]
-    rows += [(_member(each), each["addedBy"], when(each["createdAt"])) for each in found["members"]]
-    table = Table(("what", "by", "since"), rows, "They may nothing that a stranger may not.")
-    return answer(found, Pairs(facts), table)
+    rows = [(_role(each), each["grantedBy"], local_time(each["createdAt"])) for each in found["roles"]]
+    rows += [(_member(each), each["addedBy"], local_time(each["createdAt"])) for each in found["members"]]
+    table = TextTable(("what", "by", "since"), rows, "They may nothing that a stranger may not.")
+    return result(found, FactList(facts), table)
 
 
 @command(app, "add", takes_minus=True)
 def add_user(
-    api: Rest,
+    api: RestClient,
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="telegram, discord, …")],
     sender_id: Annotated[str, typer.Argument(metavar="ID", help="What the platform calls them; a number, not a name.")],
     name: Annotated[str, typer.Option(help="For people to read; it proves nothing.")] = "",
-) -> Answer:
+) -> CommandResult:
     """Know somebody, who may nothing yet."""
     saved = api.post("users", body={"channel": channel, "senderId": sender_id, "name": name})
     user = saved["user"]["id"]
-    return answer(
+    return result(
         saved,
         f"User {user} is {channel} {sender_id}. What they may: {_may(saved['user']) or 'nothing yet'}.",
-        f"To change that: {api.typed(f'users grant {user} member --agent AGENT')}",
+        f"To change that: {api.command_line(f'users grant {user} member --agent AGENT')}",
     )
 
 
 @command(app, "forget")
-def forget_user(api: Rest, user: Id, force: Force = False) -> Answer:
+def forget_user(api: RestClient, user: Id, force: Force = False) -> CommandResult:
     """Make somebody a stranger again: all that they may do goes with them."""
-    return answer(api.delete("users", user, force=_forced(force)), f"User {user} is a stranger again.")
+    return result(api.delete("users", user, force=_forced(force)), f"User {user} is a stranger again.")
 
 
 @command(app, "grant")
-def grant(api: Rest, user: Id, role: Role, agent: OfAgent = None) -> Answer:
+def grant(api: RestClient, user: Id, role: Role, agent: OfAgent = None) -> CommandResult:
     """Make somebody an owner, an admin or a member. What they wrote and was held goes on its way."""
     if role == "member":
         return _said(api.put("users", user, "members", _named(agent), body={"isRefused": False}))
@@ -91,7 +91,7 @@ def grant(api: Rest, user: Id, role: Role, agent: OfAgent = None) -> Answer:
 
 
 @command(app, "revoke")
-def revoke(api: Rest, user: Id, role: Role, agent: OfAgent = None, force: Force = False) -> Answer:
+def revoke(api: RestClient, user: Id, role: Role, agent: OfAgent = None, force: Force = False) -> CommandResult:
     """Take exactly this away. Without `member` they are a stranger to the agent, not refused by it."""
     if role == "member":
         return _said(api.delete("users", user, "members", _named(agent)))
@@ -99,7 +99,7 @@ def revoke(api: Rest, user: Id, role: Role, agent: OfAgent = None, force: Force 
 
 
 @command(app, "refuse")
-def refuse(api: Rest, user: Id, agent: OfAgent = None) -> Answer:
+def refuse(api: RestClient, user: Id, agent: OfAgent = None) -> CommandResult:
     """Let nothing of theirs reach an agent, and ask nobody about it; `revoke USER member` takes that back."""
     return _said(api.put("users", user, "members", _named(agent), body={"isRefused": True}))
 
@@ -110,15 +110,15 @@ def _forced(force: bool) -> str | None:
 
 def _named(agent: str | None) -> str:
     if agent is None:
-        raise errors.Usage("to which agent? say it with --agent")
+        raise errors.UsageError("to which agent? say it with --agent")
     return agent
 
 
-def _said(saved: dict[str, Any]) -> Answer:
+def _said(saved: dict[str, Any]) -> CommandResult:
     user = saved["user"]
     name = f", {user['name']}" if user["name"] else ""
     who = f"User {user['id']} ({user['channel']} {user['senderId']}{name})"
-    return answer(saved, f"{who}: {_may(user) or 'nothing more than a stranger'}.")
+    return result(saved, f"{who}: {_may(user) or 'nothing more than a stranger'}.")
 
 
 def _may(user: dict[str, Any]) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.base import environment, errors
-from emulator.base.hints import STATE, typed
+from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, running
 from emulator.cli import output
 from emulator.cli.commands.frame import fail
-from emulator.cli.output import Answer, Table, answer
+from emulator.cli.output import CommandResult, TextTable, result
 from shared.core.errors import PostroomError
 
 if TYPE_CHECKING:
@@ -30,9 +30,12 @@ def verify(state: State = STATE, as_json: Json = False) -> None:
     folder = StateFolder(state.resolve())
     who = running(folder)
     if who is None:
-        fail(f"no emulator is running in {state}: start it with `{typed('run', state)}`", errors.NotReady.exit_code)
+        fail(
+            f"no emulator is running in {state}: start it with `{command_line('run', state)}`",
+            errors.NotReady.exit_code,
+        )
     if not who:
-        fail(f"the emulator in {state} is just starting: ask again in a moment", errors.TooSlow.exit_code)
+        fail(f"the emulator in {state} is just starting: ask again in a moment", errors.TimedOut.exit_code)
     told = who["environment"]
     try:
         found = compare(
@@ -45,19 +48,19 @@ def verify(state: State = STATE, as_json: Json = False) -> None:
     raise typer.Exit(said.code)
 
 
-def _said(found: "Comparison", facts: dict[str, object]) -> Answer:
+def _said(found: "Comparison", facts: dict[str, object]) -> CommandResult:
     compared = f"{found.rows} rows in {found.tables} tables, position {found.position}, {found.seconds:.1f} s"
     if found.is_equal:
-        return answer(facts, f"The bucket restores to what is in the database: {compared}.")
+        return result(facts, f"The bucket restores to what is in the database: {compared}.")
     if found.damage is not None:
-        return answer(facts, f"The bucket does not restore: {found.damage}", code=errors.Invalid.exit_code)
-    table = Table(
+        return result(facts, f"The bucket does not restore: {found.damage}", code=errors.InvalidInput.exit_code)
+    table = TextTable(
         ("table", "rows in the database", "rows in the bucket"),
         [(each.table, _count(each.here), _count(each.there)) for each in found.differences],
         "",
     )
     sentence = f"The bucket does not restore to what is in the database: {compared}."
-    return answer(facts, sentence, table, code=errors.Invalid.exit_code)
+    return result(facts, sentence, table, code=errors.InvalidInput.exit_code)
 
 
 def _count(rows: int | None) -> str:

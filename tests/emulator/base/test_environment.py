@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from emulator.base import environment
-from emulator.base.environment import Setting
-from emulator.base.errors import Misconfigured, Refused
+from emulator.base.environment import EnvSetting
+from emulator.base.errors import Misconfigured, Unsafe
 
 SHELL = {
     "PATH": "/bin",
@@ -32,7 +32,11 @@ def test_later_sources_win_and_nobody_overrides_the_emulators_own() -> None:
         {},
         {"A": "template", "B": "template", "C": "template", "D": "template"},
         {"B": "emulator", "C": "emulator", "D": "emulator"},
-        [Setting("C", "file", ".env:1"), Setting("D", "file", ".env:2"), Setting("AWS_REGION", "eu-west-1", ".env:3")],
+        [
+            EnvSetting("C", "file", ".env:1"),
+            EnvSetting("D", "file", ".env:2"),
+            EnvSetting("AWS_REGION", "eu-west-1", ".env:3"),
+        ],
         {"D": "own"},
     )
 
@@ -44,7 +48,7 @@ def test_how_to_run_may_be_chosen_in_the_shell_and_wins_over_what_is_written_dow
         {"POSTROOM_DURABILITY": "replicated"},
         {"POSTROOM_DURABILITY": "local"},
         {},
-        [Setting("POSTROOM_DURABILITY", "local", ".env:1")],
+        [EnvSetting("POSTROOM_DURABILITY", "local", ".env:1")],
         {},
     )
 
@@ -87,7 +91,7 @@ def test_unreadable_lines_are_all_named(tmp_path: Path) -> None:
 def test_a_live_looking_token_is_refused_and_not_repeated(tmp_path: Path, line: str) -> None:
     (tmp_path / ".env").write_text(f"A=1\n{line}\n")
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Unsafe) as refused:
         environment.read_files(tmp_path)
 
     assert ".env:2" in str(refused.value)
@@ -97,7 +101,7 @@ def test_a_live_looking_token_is_refused_and_not_repeated(tmp_path: Path, line: 
 
 def test_a_setting_without_effect_is_said() -> None:
     (said,) = environment.overruled(
-        [Setting("POSTROOM_DB", "/x", ".env:7"), Setting("A", "1", ".env:8")], {"POSTROOM_DB": ""}
+        [EnvSetting("POSTROOM_DB", "/x", ".env:7"), EnvSetting("A", "1", ".env:8")], {"POSTROOM_DB": ""}
     )
 
     assert said.startswith(".env:7: POSTROOM_DB")

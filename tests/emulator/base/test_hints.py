@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.base.hints import typed
+from emulator.base.hints import command_line
 
 
 @pytest.fixture
@@ -21,12 +21,12 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_not_on_path_it_is_named_from_here(script: Path) -> None:
-    assert typed("run") == ".venv/bin/emulator run"
+    assert command_line("run") == ".venv/bin/emulator run"
 
 
 def test_on_path_it_is_its_name(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(script.parent))
-    assert typed("status") == "emulator status"
+    assert command_line("status") == "emulator status"
 
 
 def test_another_one_on_path_is_not_named(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,23 +34,23 @@ def test_another_one_on_path_is_not_named(script: Path, tmp_path: Path, monkeypa
     other.parent.mkdir()
     other.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(other.parent))
-    assert typed() == ".venv/bin/emulator"
+    assert command_line() == ".venv/bin/emulator"
 
 
 def test_from_elsewhere_the_whole_path_is_given(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path / "away")
-    assert typed("run") == f"{script} run"
+    assert command_line("run") == f"{script} run"
 
 
 def test_run_as_a_module_it_is_the_module(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/somewhere/emulator/cli/main.py"])
-    assert typed("run") == "python -m emulator run"
+    assert command_line("run") == "python -m emulator run"
 
 
 def test_a_state_folder_is_named_unless_it_is_the_one_that_is_taken_anyway(script: Path, tmp_path: Path) -> None:
-    assert typed("status", tmp_path / ".emulator") == ".venv/bin/emulator status"
-    assert typed("status", Path(".emulator")) == ".venv/bin/emulator status"
-    assert typed("status", tmp_path / "other") == ".venv/bin/emulator status --state other"
-    assert typed("status", tmp_path / "my state") == ".venv/bin/emulator status --state 'my state'"
-    assert typed("status", Path("/somewhere/else")) == ".venv/bin/emulator status --state /somewhere/else"
+    assert command_line("status", tmp_path / ".emulator") == ".venv/bin/emulator status"
+    assert command_line("status", Path(".emulator")) == ".venv/bin/emulator status"
+    assert command_line("status", tmp_path / "other") == ".venv/bin/emulator status --state other"
+    assert command_line("status", tmp_path / "my state") == ".venv/bin/emulator status --state 'my state'"
+    assert command_line("status", Path("/somewhere/else")) == ".venv/bin/emulator status --state /somewhere/else"

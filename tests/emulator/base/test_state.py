@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.base.errors import Taken, WrongFolder
-from emulator.base.hints import typed
-from emulator.base.state import Lock, StateFolder, describe, running, write_private
+from emulator.base.errors import AlreadyInUse, WrongFolder
+from emulator.base.hints import command_line
+from emulator.base.state import FolderLock, StateFolder, describe, running, write_private
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def state(tmp_path: Path) -> StateFolder:
 
 
 def test_a_second_lock_is_refused_with_who_where_and_what_to_do(state: StateFolder) -> None:
-    first, second = Lock(state), Lock(state)
+    first, second = FolderLock(state), FolderLock(state)
     first.take()
     write_private(
         state.instance_file,
@@ -28,20 +28,20 @@ def test_a_second_lock_is_refused_with_who_where_and_what_to_do(state: StateFold
         ),
     )
 
-    with pytest.raises(Taken) as refused:
+    with pytest.raises(AlreadyInUse) as refused:
         second.take()
 
-    for part in ("emulator[41802]", "11:58 UTC", "http://127.0.0.1:8081", typed("status"), "--ephemeral"):
+    for part in ("emulator[41802]", "11:58 UTC", "http://127.0.0.1:8081", command_line("status"), "--ephemeral"):
         assert part in str(refused.value)
     assert refused.value.exit_code == 73
 
 
 def test_a_lock_can_be_taken_after_its_release(state: StateFolder) -> None:
-    lock = Lock(state)
+    lock = FolderLock(state)
     lock.take()
     lock.release()
 
-    Lock(state).take()
+    FolderLock(state).take()
 
 
 def test_what_a_killed_instance_left_behind_is_not_believed(state: StateFolder) -> None:
@@ -52,7 +52,7 @@ def test_what_a_killed_instance_left_behind_is_not_believed(state: StateFolder) 
 
 
 def test_one_that_is_just_starting_is_running_but_unknown(state: StateFolder) -> None:
-    Lock(state).take()
+    FolderLock(state).take()
 
     assert running(state) == {}
     assert "just starts" in describe(state)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from emulator.base.errors import EmulatorError
-from emulator.base.hints import typed
-from emulator.base.state import Lock, StateFolder, write_private
+from emulator.base.hints import command_line
+from emulator.base.state import FolderLock, StateFolder, write_private
 from emulator.cli import client
-from emulator.cli.client import Rest
+from emulator.cli.client import RestClient
 
 
 @contextlib.contextmanager
@@ -49,7 +49,7 @@ def answering(status: int, body: bytes) -> Iterator[tuple[str, list[Any]]]:
 
 def test_what_is_asked_is_a_path_of_segments_a_query_and_json() -> None:
     with answering(200, b'{"ok": true}') as (url, asked):
-        api = Rest(url, "s3cret")
+        api = RestClient(url, "s3cret")
         assert api.get("users", "a b?c", limit=3, agent=None) == {"ok": True}
         api.put("users", 7, body={"name": "Ana"})
         api.delete("users", 7)
@@ -63,7 +63,7 @@ def test_what_is_asked_is_a_path_of_segments_a_query_and_json() -> None:
 @pytest.mark.parametrize("segment", ["", ".", "..", "../agents", "a/b"])
 def test_what_would_be_another_path_is_never_sent(segment: str) -> None:
     with answering(200, b"{}") as (url, asked), pytest.raises(EmulatorError, match="is no id") as refused:
-        Rest(url).delete("agents", segment)
+        RestClient(url).delete("agents", segment)
     assert (asked, refused.value.exit_code) == ([], 65)
 
 
@@ -86,22 +86,22 @@ def test_a_refusal_is_the_apis_own_sentence_with_an_exit_code(
     status: int, body: bytes, code: int, sentence: str
 ) -> None:
     with answering(status, body) as (url, _), pytest.raises(EmulatorError, match=sentence) as refused:
-        Rest(url).get("x")
+        RestClient(url).get("x")
     assert refused.value.exit_code == code
 
 
 def test_where_the_api_names_a_list_of_its_own_the_command_is_named() -> None:
     said = b'{"error": "there is no chat 9; GET /api/chats lists them"}'
     with answering(404, said) as (url, _), pytest.raises(EmulatorError) as refused:
-        Rest(url, state=Path("here")).get("chats", 9)
-    assert str(refused.value) == f"there is no chat 9; `{typed('chats list', Path('here'))}` lists them"
+        RestClient(url, state=Path("here")).get("chats", 9)
+    assert str(refused.value) == f"there is no chat 9; `{command_line('chats list', Path('here'))}` lists them"
 
 
 def test_where_the_api_names_a_route_of_its_own_the_command_is_named() -> None:
     said = b'{"error": "cancel them (POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"}'
     with answering(409, said) as (url, _), pytest.raises(EmulatorError) as refused:
-        Rest(url, state=Path("here")).delete("agents", "coder")
-    ways = [typed(each, Path("here")) for each in ("messages cancel MESSAGE", "schedules cancel SCHEDULE")]
+        RestClient(url, state=Path("here")).delete("agents", "coder")
+    ways = [command_line(each, Path("here")) for each in ("messages cancel MESSAGE", "schedules cancel SCHEDULE")]
     assert str(refused.value) == f"cancel them (`{ways[0]}`, `{ways[1]}`)"
 
 
@@ -110,7 +110,7 @@ def test_where_nobody_listens_the_address_is_named() -> None:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         with pytest.raises(EmulatorError, match=f"{url} does not answer: ") as refused:
-            Rest(url).get("x")
+            RestClient(url).get("x")
     assert refused.value.exit_code == 69
 
 
@@ -119,7 +119,7 @@ def test_a_change_without_an_answer_is_not_said_to_have_failed(monkeypatch: pyte
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        api = Rest(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        api = RestClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
         for call, sentence in ((api.get, "within 0 s$"), (api.post, "whether it was done is not known")):
             with pytest.raises(EmulatorError, match=sentence) as refused:
                 call("x")
@@ -138,7 +138,7 @@ def state(tmp_path: Path) -> StateFolder:
 
 @pytest.fixture
 def lock(state: StateFolder) -> Iterator[Callable[[], None]]:
-    held = Lock(state)
+    held = FolderLock(state)
     yield held.take
     held.release()
 
@@ -154,7 +154,9 @@ def test_the_running_emulator_says_where_and_with_which_token(state: StateFolder
     found = client.find(state.path, None, {"POSTROOM_API_TOKEN": "another's"})
     assert (found.url, found.token, found.state) == ("http://127.0.0.1:3777", "s3cret", state.path)
     assert "s3cret" not in repr(found)
-    assert found.typed("pair") == f"{typed()} pair --state {state.path}", "a hint is about the same folder"
+    assert found.command_line("pair") == f"{command_line()} pair --state {state.path}", (
+        "a hint is about the same folder"
+    )
 
 
 def test_a_folder_that_is_named_overrules_the_environment_and_not_the_command_line(state: StateFolder) -> None:
@@ -169,7 +171,7 @@ def test_a_folder_that_is_named_overrules_the_environment_and_not_the_command_li
 def test_where_nothing_runs_it_says_how_to_start_it(state: StateFolder) -> None:
     with pytest.raises(EmulatorError, match="POSTROOM_URL") as refused:
         client.find(state.path, None, {})
-    assert f"`{typed('run', state.path)}`" in str(refused.value)
+    assert f"`{command_line('run', state.path)}`" in str(refused.value)
     assert refused.value.exit_code == 69
 
 
@@ -182,8 +184,8 @@ def test_an_address_comes_with_the_token_of_the_environment() -> None:
 
 def test_a_hint_names_the_address_that_the_next_command_needs_too() -> None:
     url = "http://127.0.0.1:3777"
-    assert client.find(None, url, {}).typed("pair") == f"{typed('pair')} --url {url}"
-    assert client.find(None, url, {"POSTROOM_URL": url}).typed("pair") == typed("pair")
+    assert client.find(None, url, {}).command_line("pair") == f"{command_line('pair')} --url {url}"
+    assert client.find(None, url, {"POSTROOM_URL": url}).command_line("pair") == command_line("pair")
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from emulator.base.hints import typed
-from emulator.base.state import Lock, StateFolder
+from emulator.base.hints import command_line
+from emulator.base.state import FolderLock, StateFolder
 from emulator.cli.main import app
 
 runner = CliRunner()
@@ -27,7 +27,7 @@ def test_status_and_chat_say_when_nothing_runs(tmp_path: Path) -> None:
         refused = runner.invoke(app, [*arguments, "--state", str(tmp_path)])
 
         assert refused.exit_code == 69
-        assert f"`{typed('run', tmp_path)}`" in refused.stderr
+        assert f"`{command_line('run', tmp_path)}`" in refused.stderr
         assert f"run --state {tmp_path}" in refused.stderr, "typed as it stands it is about the same folder"
 
 
@@ -58,7 +58,7 @@ def test_validate_shows_every_problem_with_its_place(tmp_path: Path) -> None:
 def test_reset_deletes_only_when_told_and_only_what_is_the_emulators(tmp_path: Path) -> None:
     state = StateFolder(tmp_path / ".emulator")
     state.prepare()
-    lock = Lock(state)
+    lock = FolderLock(state)
     lock.take()
     lock.release()
     arguments = ["data", "reset", "--state", str(state.path)]

@@ -6,12 +6,12 @@ import json
 import pytest
 
 from emulator.cli import output
-from emulator.cli.output import Pairs, Table, answer, clean, cut, span
+from emulator.cli.output import FactList, TextTable, clean, result, shorten, time_span
 
 
 def read(*parts: output.Part, as_json: bool = False, facts: object = None) -> str:
     stream = io.StringIO()
-    output.write(answer(facts, *parts), as_json=as_json, stream=stream)
+    output.write(result(facts, *parts), as_json=as_json, stream=stream)
     return stream.getvalue()
 
 
@@ -20,7 +20,7 @@ def test_programs_get_the_facts_and_nothing_else() -> None:
 
 
 def test_a_table_in_a_pipe_is_neither_cut_nor_coloured() -> None:
-    table = Table(("id", "title"), [(1, "x" * 500), (None, ["a", "b"])], "none")
+    table = TextTable(("id", "title"), [(1, "x" * 500), (None, ["a", "b"])], "none")
     head, first, second = read(table).splitlines()
     assert head.split() == ["id", "title"]
     assert first.split() == ["1", "x" * 500]
@@ -28,21 +28,21 @@ def test_a_table_in_a_pipe_is_neither_cut_nor_coloured() -> None:
 
 
 def test_a_table_without_rows_says_what_that_means() -> None:
-    assert read(Table(("id",), [], "There is no agent.")) == "There is no agent.\n"
+    assert read(TextTable(("id",), [], "There is no agent.")) == "There is no agent.\n"
 
 
 def test_pairs_stand_below_each_other_and_what_is_empty_is_left_away() -> None:
-    assert read(Pairs({"a": "one", "long name": "two\n\nthree", "none": None, "list": [], "is": False})) == (
+    assert read(FactList({"a": "one", "long name": "two\n\nthree", "none": None, "list": [], "is": False})) == (
         "a          one\nlong name  two\n\n           three\nis         no\n"
     )
 
 
 def test_what_a_fact_is_called_can_not_forge_another_one() -> None:
-    assert read(Pairs({"a\nstate": "x"})) == "a\\nstate  x\n"
+    assert read(FactList({"a\nstate": "x"})) == "a\\nstate  x\n"
 
 
 def test_sentences_follow_each_other_and_a_table_stands_apart() -> None:
-    assert read("One.", "Two.", Table(("a",), [(1,)], ""), "Three.") == "One.\nTwo.\n\na\n1\n\nThree.\n"
+    assert read("One.", "Two.", TextTable(("a",), [(1,)], ""), "Three.") == "One.\nTwo.\n\na\n1\n\nThree.\n"
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_sentences_follow_each_other_and_a_table_stands_apart() -> None:
 )
 def test_a_name_can_not_move_the_cursor_colour_a_line_or_look_like_two(name: str, seen: str) -> None:
     assert clean(name) == seen
-    assert read(Table(("name",), [(name,)], "")).splitlines()[1] == seen
-    assert seen in read(Pairs({"name": name.replace("\n", "")})) or "\n" in name
+    assert read(TextTable(("name",), [(name,)], "")).splitlines()[1] == seen
+    assert seen in read(FactList({"name": name.replace("\n", "")})) or "\n" in name
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_name_can_not_move_the_cursor_colour_a_line_or_look_like_two(name: str
     [("short", "short"), ("x" * 60, "x" * 60), ("x" * 61, "x" * 59 + "…"), ("a\nb", "a…"), ("", "")],
 )
 def test_a_long_text_is_cut_and_says_so(text: str, shortened: str) -> None:
-    assert cut(text) == shortened
+    assert shorten(text) == shortened
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,4 @@ def test_a_long_text_is_cut_and_says_so(text: str, shortened: str) -> None:
     ],
 )
 def test_a_duration_is_said_in_its_two_largest_units(ms: int, said: str) -> None:
-    assert span(ms) == said
+    assert time_span(ms) == said

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from aiohttp import web
 
-from emulator.base.hints import typed
+from emulator.base.hints import command_line
 from emulator.cli import chat
 
 ANA, DM, CHANNEL = "5000000001", "1290000000000000400", "1290000000000000200"
@@ -137,7 +137,7 @@ def test_once_prints_a_deferred_answer_when_it_is_there(play, capsys, monkeypatc
 
 
 def test_a_message_that_changed_before_its_news_were_read_is_printed_once():
-    seat = chat.Seat("", "discord", "1", "Ana", DM)
+    speaker = chat.Speaker("", "discord", "1", "Ana", DM)
     message = {"platform": "discord", "chat": DM, "id": "7", "author": {"name": "Postroom", "is_bot": True}}
     news = [message | {"text": "pong"}, message | {"text": "pong"}, message | {"text": "pong, and more"}]
 
@@ -148,10 +148,10 @@ def test_a_message_that_changed_before_its_news_were_read_is_printed_once():
 
     async def scenario():
         steps = asyncio.Queue()
-        await chat._read(SimpleNamespace(content=lines()), seat, steps)
+        await chat._read(SimpleNamespace(content=lines()), speaker, steps)
         return [steps.get_nowait() for _ in range(steps.qsize())]
 
-    assert asyncio.run(scenario()) == [chat.Step("reply", "pong"), chat.Step("reply", "pong, and more"), None]
+    assert asyncio.run(scenario()) == [chat.ChatEvent("reply", "pong"), chat.ChatEvent("reply", "pong, and more"), None]
 
 
 def test_once_without_a_reply_says_why_and_ends_with_75(play, capsys):
@@ -159,7 +159,7 @@ def test_once_without_a_reply_says_why_and_ends_with_75(play, capsys):
         await world.platforms.register()
         assert await terminal(world, timeout_s=0.1) == 75
         said = capsys.readouterr().err
-        waits, refused = typed("messages list --status pending"), typed("dropped")
+        waits, refused = command_line("messages list --status pending"), command_line("dropped")
         assert (
             said
             == f"No reply within 0.1 s. `{waits}` says what is tried again, and why; `{refused}` what was refused.\n"
@@ -179,7 +179,11 @@ def test_who_is_not_there_and_what_does_not_answer_is_said(play, capsys):
     async def scenario(world):
         for code, said, how in (
             (66, "there is nobody called 'Zoe' on telegram; there are Ana, Ben\n", {"person": "Zoe"}),
-            (69, f"nothing answers at http://127.0.0.1:9; start it with `{typed('run')}`\n", {"base_url": NOBODY}),
+            (
+                69,
+                f"nothing answers at http://127.0.0.1:9; start it with `{command_line('run')}`\n",
+                {"base_url": NOBODY},
+            ),
             (64, "no such platform 'pigeon'; there are telegram and discord\n", {"platform": "pigeon"}),
             (66, "Ana is in no chat called 'Dinner', but in: Lunch group\n", {"chat": "Dinner"}),
             (66, "there is nothing to press: no message here has buttons\n", {"once": "/press"}),

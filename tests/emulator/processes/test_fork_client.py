@@ -1,4 +1,4 @@
-"""The fork server: forks what is on disk now, says when it is ready and how it ended, and leaves nothing."""
+"""The fork server: fork_client what is on disk now, says when it is ready and how it ended, and leaves nothing."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.processes.fork_client import Fork, Forks
+from emulator.processes.fork_client import ForkClient, ForkedProcess
 from emulator.processes.fork_server import OURS, PRELOADED
 from infra.processes import is_alive
 from tests.emulator.harness import ROOT, wait_until
@@ -61,28 +61,28 @@ def version(options, ready_fd, sockets):
 """
 
 
-def with_forks(tmp_path: Path, scenario: Callable[[Forks], Awaitable[None]]) -> None:
+def with_fork_client(tmp_path: Path, scenario: Callable[[ForkClient], Awaitable[None]]) -> None:
     """Run *scenario* with a fork server whose project is *tmp_path*."""
     (tmp_path / "entries.py").write_text(ENTRIES)
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
 
     async def run() -> None:
-        forks = Forks(tmp_path, environment, print)
-        await forks.start()
+        fork_client = ForkClient(tmp_path, environment, print)
+        await fork_client.start()
         try:
-            await forks.wait_loaded()
-            await scenario(forks)
+            await fork_client.wait_loaded()
+            await scenario(fork_client)
         finally:
-            await forks.stop()
+            await fork_client.stop()
 
     asyncio.run(run())
 
 
-def fork(forks: Forks, entry: str, said: list[str] | None = None, **more: object) -> Fork:
+def fork(fork_client: ForkClient, entry: str, said: list[str] | None = None, **more: object) -> ForkedProcess:
     """``entries.ENTRY`` in a new process whose lines go to *said*."""
     lines = [] if said is None else said
     sockets = more.pop("sockets", ())
-    return forks.fork(
+    return fork_client.fork(
         entry,
         f"entries:{entry}",
         more,
@@ -98,80 +98,80 @@ def test_the_first_stage_loads_nothing_of_ours() -> None:
 
 
 def test_a_fork_says_that_it_is_ready_and_what_it_prints(tmp_path: Path) -> None:
-    async def scenario(forks: Forks) -> None:
+    async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
-        process = fork(forks, "ready", said)
+        process = fork(fork_client, "ready", said)
 
         assert await process.wait_ready(60)
         assert is_alive(process.pid)
-        assert await forks.stop_fork(process, 60)
+        assert await fork_client.stop_fork(process, 60)
         assert await process.wait_ended() == -signal.SIGTERM
         assert sorted(said) == ["err:err", "out:out"]
 
-    with_forks(tmp_path, scenario)
+    with_fork_client(tmp_path, scenario)
 
 
 def test_exit_codes_and_tracebacks_come_back(tmp_path: Path) -> None:
-    async def scenario(forks: Forks) -> None:
+    async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
-        assert await fork(forks, "ends", code=0).wait_ended(60) == 0
-        assert await fork(forks, "ends", code=3).wait_ended(60) == 3
-        assert not await (broken := fork(forks, "raises", said)).wait_ready(60)
+        assert await fork(fork_client, "ends", code=0).wait_ended(60) == 0
+        assert await fork(fork_client, "ends", code=3).wait_ended(60) == 3
+        assert not await (broken := fork(fork_client, "raises", said)).wait_ready(60)
         assert await broken.wait_ended(60) == 1
         assert said[-1] == "err:ValueError: what went wrong"
 
-    with_forks(tmp_path, scenario)
+    with_fork_client(tmp_path, scenario)
 
 
 def test_one_that_does_not_stop_is_killed_with_what_it_started(tmp_path: Path) -> None:
-    async def scenario(forks: Forks) -> None:
+    async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
-        stubborn, parent = fork(forks, "stubborn"), fork(forks, "parent", said)
+        stubborn, parent = fork(fork_client, "stubborn"), fork(fork_client, "parent", said)
         assert await stubborn.wait_ready(60)
         assert await parent.wait_ready(60)
         child = int(said[0].removeprefix("out:"))
 
-        assert not await forks.stop_fork(stubborn, 0.2)
-        await forks.stop_fork(parent, 2)
+        assert not await fork_client.stop_fork(stubborn, 0.2)
+        await fork_client.stop_fork(parent, 2)
 
         assert await stubborn.wait_ended(60) == -signal.SIGKILL
         wait_until(lambda: not is_alive(child), what="the end of the grandchild")
 
-    with_forks(tmp_path, scenario)
+    with_fork_client(tmp_path, scenario)
 
 
 def test_a_fork_has_its_environment_its_socket_and_nothing_else(tmp_path: Path) -> None:
-    async def scenario(forks: Forks) -> None:
+    async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
         with socket.create_server(("127.0.0.1", 0)) as sock:
-            assert await fork(forks, "facts", said, sockets=[sock]).wait_ended(60) == 0
+            assert await fork(fork_client, "facts", said, sockets=[sock]).wait_ended(60) == 0
             assert said[:2] == ["out:['ONLY']", f"out:{sock.getsockname()[1]}"]
         assert int(said[2].removeprefix("out:")) <= 7  # three outputs, ready, the socket, one to look with
 
-    with_forks(tmp_path, scenario)
+    with_fork_client(tmp_path, scenario)
 
 
 def test_each_fork_runs_what_is_on_disk_now(tmp_path: Path) -> None:
-    async def scenario(forks: Forks) -> None:
+    async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
         for version in ("1", "22"):
             (tmp_path / "changing.py").write_text(f"VERSION = {version!r}")
-            assert await fork(forks, "version", said).wait_ended(60) == 0
+            assert await fork(fork_client, "version", said).wait_ended(60) == 0
         assert said == ["out:1", "out:22"]
 
-    with_forks(tmp_path, scenario)
+    with_fork_client(tmp_path, scenario)
 
 
 def test_the_end_of_the_fork_server_is_the_end_of_its_children(tmp_path: Path) -> None:
-    async def scenario(forks: Forks) -> None:
-        process = fork(forks, "stubborn")
+    async def scenario(fork_client: ForkClient) -> None:
+        process = fork(fork_client, "stubborn")
         assert await process.wait_ready(60)
-        os.kill(forks.pid or 0, signal.SIGKILL)
+        os.kill(fork_client.pid or 0, signal.SIGKILL)
 
         assert await process.wait_ended(60) == -signal.SIGKILL
         wait_until(lambda: not is_alive(process.pid), what="the end of the child")
 
-    with_forks(tmp_path, scenario)
+    with_fork_client(tmp_path, scenario)
 
 
 def test_what_is_shared_is_loaded_once_and_again_when_told(tmp_path: Path) -> None:
@@ -182,36 +182,36 @@ def test_what_is_shared_is_loaded_once_and_again_when_told(tmp_path: Path) -> No
     def save(text: str) -> None:
         (tmp_path / "shared" / "fact.py").write_text(text)
 
-    async def scenario(forks: Forks) -> None:
+    async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
 
         async def ask() -> str:
-            assert await fork(forks, "fact", said).wait_ended(60) == 0
+            assert await fork(fork_client, "fact", said).wait_ended(60) == 0
             return said[-1]
 
         save("FACT = 'one'")
-        await forks.renew()
+        await fork_client.renew()
         assert await ask() == "out:one"
         save("FACT = 'second'")
         assert await ask() == "out:one"
-        await forks.renew()
+        await fork_client.renew()
         assert await ask() == "out:second"
 
-    with_forks(tmp_path, scenario)
+    with_fork_client(tmp_path, scenario)
 
 
 def test_forks_of_an_earlier_stage_go_on_after_a_renewal_and_can_be_stopped(tmp_path: Path) -> None:
-    async def scenario(forks: Forks) -> None:
-        await forks.renew()
-        process = fork(forks, "ready")
+    async def scenario(fork_client: ForkClient) -> None:
+        await fork_client.renew()
+        process = fork(fork_client, "ready")
         assert await process.wait_ready(60)
 
-        await forks.renew()
+        await fork_client.renew()
 
         assert is_alive(process.pid)
-        assert await forks.stop_fork(process, 60)
+        assert await fork_client.stop_fork(process, 60)
 
-    with_forks(tmp_path, scenario)
+    with_fork_client(tmp_path, scenario)
 
 
 def test_shared_code_that_does_not_load_is_said_by_who_needs_it(tmp_path: Path) -> None:
@@ -219,14 +219,14 @@ def test_shared_code_that_does_not_load_is_said_by_who_needs_it(tmp_path: Path) 
     (tmp_path / "shared" / "__init__.py").write_text("")
     (tmp_path / "shared" / "fact.py").write_text("def broken(:")
 
-    async def scenario(forks: Forks) -> None:
+    async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
-        await forks.renew()
-        assert await fork(forks, "fact", said).wait_ended(60) == 1
+        await fork_client.renew()
+        assert await fork(fork_client, "fact", said).wait_ended(60) == 1
         assert "err:SyntaxError: invalid syntax" in said
-        assert await fork(forks, "ends", code=0).wait_ended(60) == 0
+        assert await fork(fork_client, "ends", code=0).wait_ended(60) == 0
 
-    with_forks(tmp_path, scenario)
+    with_fork_client(tmp_path, scenario)
 
 
 def test_a_line_without_end_does_not_make_the_fork_server_unheard(tmp_path: Path) -> None:
@@ -237,15 +237,15 @@ def test_a_line_without_end_does_not_make_the_fork_server_unheard(tmp_path: Path
     async def run() -> int:
         lost = asyncio.get_running_loop().create_future()
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{ROOT}"}
-        forks = Forks(tmp_path, environment, said.append, lost.set_result)
-        await forks.start()
+        fork_client = ForkClient(tmp_path, environment, said.append, lost.set_result)
+        await fork_client.start()
         try:
             async with asyncio.timeout(60):
-                await forks.wait_loaded()
-                os.kill(forks.pid or 0, signal.SIGKILL)
+                await fork_client.wait_loaded()
+                os.kill(fork_client.pid or 0, signal.SIGKILL)
                 return await lost
         finally:
-            await forks.stop()
+            await fork_client.stop()
 
     assert asyncio.run(run()) == -signal.SIGKILL
     assert said

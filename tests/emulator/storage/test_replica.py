@@ -11,7 +11,7 @@ import pytest
 from emulator.base import ports
 from emulator.base.environment import DUMMY_AWS
 from emulator.storage import replica
-from emulator.storage.s3_process import ObjectStore
+from emulator.storage.s3_process import S3Process
 from infra.litestream.prepare import prepare
 from shared.roster.new_database import prepare_database
 from tests.emulator.harness import ROOT
@@ -29,7 +29,7 @@ def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_pat
 
     async def scenario() -> None:
         sock = ports.listen(0).sock
-        store = ObjectStore(
+        store = S3Process(
             folder=tmp_path / "s3", sock=sock, project=ROOT, environment=ENVIRONMENT,
             on_line=lambda _: None, on_trouble=said.append,
         )  # fmt: skip

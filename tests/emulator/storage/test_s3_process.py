@@ -9,14 +9,14 @@ import pytest
 
 from emulator.base import ports
 from emulator.base.environment import DUMMY_AWS
-from emulator.storage.s3_process import ObjectStore
+from emulator.storage.s3_process import S3Process
 from infra.processes import is_alive
 from tests.emulator.harness import ROOT
 
 pytestmark = pytest.mark.e2e
 
 
-class StoppedMeanwhile(ObjectStore):
+class StoppedMeanwhile(S3Process):
     """Is told to stop in the moment in which its second process is started."""
 
     stopping: "asyncio.Task[None] | None" = None

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from emulator.base.console import Console
-from emulator.processes.fork_client import Forks
-from emulator.system.functions import Fleet, Function
+from emulator.processes.fork_client import ForkClient
+from emulator.system.functions import Function, Functions
 from infra.processes import is_alive
 from infra.template.specs import FunctionSpec
 from tests.emulator.harness import ROOT
@@ -55,9 +55,9 @@ def _spec(name: str) -> FunctionSpec:
 
 @dataclass
 class Scene:
-    """A fleet of two functions, their folder, and what the console was told."""
+    """A functions of two functions, their folder, and what the console was told."""
 
-    fleet: Fleet
+    functions: Functions
     folder: Path
     told: io.StringIO
 
@@ -71,7 +71,7 @@ class Scene:
         return {pid for pid in self.pids if is_alive(pid)}
 
     def pid(self, name: str) -> int:
-        current = self.fleet[name].current
+        current = self.functions[name].current
         assert current is not None
         return current.pid
 
@@ -96,19 +96,19 @@ def play(folder: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
 
     async def run() -> None:
         told = io.StringIO()
-        forks = Forks(folder, environment, print)
-        await forks.start()
+        fork_client = ForkClient(folder, environment, print)
+        await fork_client.start()
         try:
-            await forks.renew()
-            fleet = Fleet(forks, Console("json", told))
+            await fork_client.renew()
+            functions = Functions(fork_client, Console("json", told))
             for name in NAMES:
                 (folder / "functions" / f"{name}.py").write_text(FUNCTION.replace("NAME", name))
-                fleet.add(
+                functions.add(
                     Function(FunctionSpec(name, 0, 10_000, {}, (), 1), socket.create_server(("127.0.0.1", 0)), own)
                 )
-            await scenario(Scene(fleet, folder, told))
+            await scenario(Scene(functions, folder, told))
         finally:
-            await forks.stop()
+            await fork_client.stop()
 
     asyncio.run(run())
 
@@ -118,12 +118,12 @@ def test_a_stop_while_a_function_starts_ends_its_process(tmp_path: Path) -> None
 
     async def scenario(scene: Scene) -> None:
         (scene.folder / "opens-never").touch()
-        starting = asyncio.create_task(scene.fleet.start(scene.fleet["first"]))
+        starting = asyncio.create_task(scene.functions.start(scene.functions["first"]))
         await until(lambda: scene.pids)
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
 
-        await scene.fleet.stop()
+        await scene.functions.stop()
         assert not scene.alive
 
     play(tmp_path, scenario)
@@ -131,12 +131,12 @@ def test_a_stop_while_a_function_starts_ends_its_process(tmp_path: Path) -> None
 
 def test_a_stop_ends_a_replaced_process_that_is_still_busy(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.fleet.start(scene.fleet["first"])
+        await scene.functions.start(scene.functions["first"])
         scene.keep_busy(scene.pid("first"))
-        await scene.fleet.reload(["first"], because="test")
+        await scene.functions.reload(["first"], because="test")
         assert len(scene.alive) == 2
 
-        await scene.fleet.stop()
+        await scene.functions.stop()
         assert not scene.alive
 
     play(tmp_path, scenario)
@@ -145,12 +145,12 @@ def test_a_stop_ends_a_replaced_process_that_is_still_busy(tmp_path: Path) -> No
 def test_what_crashed_is_not_started_again_once_the_stop_has_begun(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         for name in NAMES:
-            await scene.fleet.start(scene.fleet[name])
+            await scene.functions.start(scene.functions[name])
         scene.keep_busy(scene.pid("second"))
         os.kill(scene.pid("first"), signal.SIGKILL)
         await until(lambda: "starting it again" in scene.told.getvalue())
 
-        await scene.fleet.stop()
+        await scene.functions.stop()
         assert len(scene.pids) == 2
 
     play(tmp_path, scenario)

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from emulator.base.console import Console
-from emulator.base.options import Options
+from emulator.base.options import RunOptions
 from emulator.base.state import StateFolder
 from emulator.system.reload import Reload
 
@@ -14,7 +14,7 @@ from emulator.system.reload import Reload
 def test_when_nothing_can_be_watched_it_is_said_and_all_else_goes_on(tmp_path: Path) -> None:
     """It would have ended the emulator: a machine has only so many watches, and editors take them."""
     told = io.StringIO()
-    options = Options(tmp_path, tmp_path / "gone" / "template.yaml", StateFolder(tmp_path / "state"))
+    options = RunOptions(tmp_path, tmp_path / "gone" / "template.yaml", StateFolder(tmp_path / "state"))
 
     async def watch() -> None:
         async with asyncio.timeout(60):
