@@ -8,16 +8,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared.core.settings import Settings
 from shared.rest import endpoints
 from shared.rest.http.authorization import Guard
 from shared.rest.http.endpoint import routes
 from shared.rest.http.service import Service
 from shared.runtime import framework
-from shared.runtime.app import Handled, Held, function_app
+from shared.runtime.app import AppResponse, function_app
+from shared.runtime.service import LazyService
 
-_held = Held(lambda: Service(Settings.load()), lambda service: service.listen())
-lifespan = _held.lifespan
+_service = LazyService(Service)
+lifespan = _service.lifespan
 
 
 async def _index(_: Request) -> Response:
@@ -25,11 +25,11 @@ async def _index(_: Request) -> Response:
     return JSONResponse({"postroom": [f"{each.method} {each.path}" for each in endpoints.ENDPOINTS]})
 
 
-_routes = [Route("/", _index, methods=["GET"]), *routes(endpoints.ENDPOINTS, _held.get)]
-_app = Guard(function_app("api", _routes), lambda: _held.get().settings.api_token)
+_routes = [Route("/", _index, methods=["GET"]), *routes(endpoints.ENDPOINTS, _service.get)]
+_app = Guard(function_app("api", _routes), lambda: _service.get().settings.api_token)
 
 
 @framework.http
 async def api(_: Request) -> Response:
     """The handler: see the module's docstring."""
-    return Handled(_app)
+    return AppResponse(_app)

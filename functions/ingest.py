@@ -22,13 +22,12 @@ from shared.core.errors import ConfigInvalid, NotReplicated, PayloadInvalid, Sig
 from shared.core.policy import Policy
 from shared.core.settings import Settings
 from shared.db.access import dropped
-from shared.db.engine.group_commit import Writer
 from shared.inbound import events
 from shared.replica.sync import Replication
 from shared.routing.router import Routed
 from shared.runtime import framework
-from shared.runtime.app import Handled, Held, function_app, read_body
-from shared.runtime.kick import Kicker
+from shared.runtime.app import AppResponse, function_app, read_body
+from shared.runtime.service import FunctionService, LazyService
 
 log = logs.get()
 
@@ -36,16 +35,14 @@ _RETRY_AFTER_S = "5"
 _STORE_LIMIT_S = 8.0  # the runner gives a request up after 10 s, with a 504 that says nothing of coming back
 
 
-class Ingest:
-    """What the function holds between requests: the writing thread, and the ways to kick and to the replica."""
+class Ingest(FunctionService):
+    """Stores events, and confirms that they are stored."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        self.replication = Replication(settings, registry.NAMES)  # first: it may refuse the settings
+        super().__init__(settings)
         self.policy = Policy.of(settings)
-        self.replication = Replication(settings, registry.NAMES)
-        self.writer = Writer(settings.db)
-        self.kicker = Kicker(settings.sockets)
-        self._due: set[str] = set()  # who is to be kicked
+        self._to_kick: set[str] = set()
 
     async def store(self, channel: str, received: Received, *, now_ms: int) -> WebhookReply:
         """Store what one webhook brought, in one transaction that others may share; what the platform is answered."""
@@ -70,15 +67,14 @@ class Ingest:
             yield "deliver"
 
     def _kick_soon(self, *names: str) -> None:
-        """Once for all that the same commit has stored: their turn comes before ours."""
-        if names and not self._due:
-            asyncio.get_running_loop().call_soon(self._kick)
-        self._due.update(names)
+        """Kick once for all events of the same commit: their requests resume before the scheduled call."""
+        if names and not self._to_kick:
+            asyncio.get_running_loop().call_soon(self._kick_all)
+        self._to_kick.update(names)
 
-    def _kick(self) -> None:
-        for name in (*self._due, "api"):
-            self.kicker.kick(name)
-        self._due.clear()
+    def _kick_all(self) -> None:
+        self.kick(*self._to_kick, "api")
+        self._to_kick.clear()
 
     async def keep_unreadable(self, channel: Channel, body: bytes, reason: str, *, now_ms: int) -> WebhookReply:
         """A signed body that can't be read: the reason is kept once, however often it comes; the body is not."""
@@ -93,8 +89,7 @@ class Ingest:
 
     async def close(self) -> None:
         await self.replication.close()
-        self.writer.close()
-        self.kicker.close()
+        await super().close()
 
 
 def _facts(routed: list[Routed]) -> dict[str, Any]:
@@ -107,12 +102,12 @@ def _facts(routed: list[Routed]) -> dict[str, Any]:
     return {"stored": sum(each.stored for each in routed), **{name: fact for name, fact in facts.items() if fact}}
 
 
-_held = Held(lambda: Ingest(Settings.load()))
-lifespan = _held.lifespan
+_service = LazyService(Ingest)
+lifespan = _service.lifespan
 
 
 async def _webhook(request: Request) -> Response:
-    service = _held.get()
+    service = _service.get()
     name = request.path_params["channel"]
     now_ms = clock.now_ms()
     body = await read_body(request)
@@ -159,4 +154,4 @@ _app = function_app("ingest", [Route("/webhooks/{channel}", _webhook, methods=["
 @framework.http
 async def ingest(_: Request) -> Response:
     """The handler: any path; see the module's docstring."""
-    return Handled(_app)
+    return AppResponse(_app)

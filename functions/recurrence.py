@@ -1,7 +1,7 @@
-"""``recurrence``: every minute, insert the next occurrence of each series whose last one ended.
+"""``recurrence``: every minute, insert the next occurrence of each series whose last one has ended.
 
-A turn's settlement does the same for its own messages; this finds what was missed. ``POST /tick``: 200 with counts, 500
-if a table failed. Safe to run twice, or late.
+A turn's settlement does the same for its own messages; this function finds what was missed. ``POST /tick``: 200 with
+counts, 500 if a table failed. Safe to run twice, or late.
 """
 
 import asyncio
@@ -13,18 +13,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shared.core import clock, logs
-from shared.core.settings import Settings
-from shared.db.engine.group_commit import Writer
 from shared.queue import series
 from shared.runtime import framework
-from shared.runtime.app import Handled, Held, check_tick, function_app
-from shared.runtime.kick import Kicker
+from shared.runtime.app import AppResponse, function_app, tick_route
+from shared.runtime.service import FunctionService, LazyService
 
 log = logs.get()
 
 _TABLES: dict[str, Callable[..., int]] = {"messages": series.advance_messages, "responses": series.advance_responses}
 _MOST_BATCHES = 500  # of one table in one tick: some seconds; the next tick goes on
-_PAUSE_S = 0.005  # between batches, so that others get in
+_PAUSE_S = 0.005  # between batches, so that other writers get the lock
 
 
 @dataclass(slots=True)
@@ -35,26 +33,20 @@ class Advanced:
     failed: list[str] = field(default_factory=list)
 
 
-class Recurrence:
-    """What the function holds between requests."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.writer = Writer(settings.db)
-        self.kicker = Kicker(settings.sockets)
+class Recurrence(FunctionService):
+    """Advances series, one pass at a time."""
 
     async def once(self, *, now_ms: int) -> Advanced:
-        """One pass over the messages and the responses, in batches, so that nobody waits for all of it."""
+        """One pass over messages and responses, in batches, so that no writer waits for the whole pass."""
         advanced = Advanced()
         for name, advance in _TABLES.items():
             try:
                 advanced.counts[name] = await self._all(advance, now_ms)
-            except Exception:  # the batch boundary: what is wrong with one table must not stop the other
+            except Exception:  # the batch boundary: an error in one table must not stop the other
                 log.exception("recurrence.failed", table=name)
                 advanced.failed.append(name)
         if any(advanced.counts.values()):
-            self.kicker.kick("dispatch")
-            self.kicker.kick("deliver")
+            self.kick("dispatch", "deliver")
         return advanced
 
     async def _all(self, advance: Callable[..., int], now_ms: int) -> int:
@@ -67,27 +59,21 @@ class Recurrence:
             await asyncio.sleep(_PAUSE_S)
         return total
 
-    def close(self) -> None:
-        self.writer.close()
-        self.kicker.close()
+
+_service = LazyService(Recurrence)
+lifespan = _service.lifespan
 
 
-_held = Held(lambda: Recurrence(Settings.load()))
-lifespan = _held.lifespan
-
-
-async def _tick(request: Request) -> Response:
-    service = _held.get()
-    check_tick(request, service.settings.tick_secret)
+async def _tick(service: Recurrence) -> Response:
     advanced = await service.once(now_ms=clock.now_ms())
     log.info("recurrence.done", **advanced.counts, failed=advanced.failed)
     return JSONResponse({**advanced.counts, "failed": advanced.failed}, 500 if advanced.failed else 200)
 
 
-_app = function_app("recurrence", [], tick=_tick)
+_app = function_app("recurrence", [tick_route(_service, _tick)])
 
 
 @framework.http
 async def recurrence(_: Request) -> Response:
     """The handler: ``/tick`` and ``/healthz``."""
-    return Handled(_app)
+    return AppResponse(_app)

@@ -26,15 +26,14 @@ from shared.core.settings import Settings
 from shared.db.access import approvals, dropped, pairings, questions, rates
 from shared.db.engine import checkpoints, meta, statistics
 from shared.db.engine.connection import open_connection
-from shared.db.engine.group_commit import Writer
 from shared.db.queue import conversations, events, fetched_responses, messages, replays, responses, schedule_runs
 from shared.inbound import decisions
 from shared.queue import deliveries, turns
 from shared.queue.deliveries import Policy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
-from shared.runtime.app import Handled, Held, check_tick, function_app
-from shared.runtime.kick import Kicker
+from shared.runtime.app import AppResponse, function_app, tick_route
+from shared.runtime.service import FunctionService, LazyService
 
 log = logs.get()
 
@@ -63,14 +62,12 @@ class Swept:
         return {**self.counts, "failed": self.failed, "left": self.left}
 
 
-class Sweep:
-    """What the function holds between requests."""
+class Sweep(FunctionService):
+    """Runs sweeps, one at a time."""
 
     def __init__(self, settings: Settings, *, longest_s: float = _LONGEST_S) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.longest_s = longest_s
-        self.writer = Writer(settings.db)
-        self.kicker = Kicker(settings.sockets)
         self.log = WriteAheadLog(settings.db)
         self.running = asyncio.Lock()
 
@@ -81,8 +78,7 @@ class Sweep:
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
         await self._in_turns(swept, self._chores(now_ms))
         if swept.counts["expired_approvals"] or swept.counts["shown_approvals"]:
-            self.kicker.kick("dispatch")
-            self.kicker.kick("deliver")
+            self.kick("dispatch", "deliver")
         return swept
 
     async def _rescue(self, swept: Swept, now_ms: int) -> None:
@@ -95,8 +91,7 @@ class Sweep:
             sends += await self._try(swept, f"rescued_sends.{name}", rescue) or 0
         swept.counts |= {"rescued_turns": lost or 0, "rescued_sends": sends}
         if lost or sends:
-            self.kicker.kick("dispatch")
-            self.kicker.kick("deliver")
+            self.kick("dispatch", "deliver")
 
     def _chores(self, now_ms: int) -> dict[str, Batch]:
         old_ms = now_ms - self.settings.retention_ms
@@ -162,10 +157,9 @@ class Sweep:
             swept.failed.append(name)
             return None
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.log.close()
-        self.writer.close()
-        self.kicker.close()
+        await super().close()
 
 
 class WriteAheadLog:
@@ -230,13 +224,11 @@ def _analyse(conn: apsw.Connection, tables: Any) -> tuple[int, Any]:
     return len(tables[:1]), tables[1:] or None
 
 
-_held = Held(lambda: Sweep(Settings.load()))
-lifespan = _held.lifespan
+_service = LazyService(Sweep)
+lifespan = _service.lifespan
 
 
-async def _tick(request: Request) -> Response:
-    service = _held.get()
-    check_tick(request, service.settings.tick_secret)
+async def _tick(service: Sweep) -> Response:
     if service.running.locked():
         return JSONResponse({"skipped": "the last sweep still runs"}, status_code=202)
     async with service.running:
@@ -245,10 +237,10 @@ async def _tick(request: Request) -> Response:
     return JSONResponse(swept.told(), status_code=500 if swept.failed else 200)
 
 
-_app = function_app("sweep", [], tick=_tick)
+_app = function_app("sweep", [tick_route(_service, _tick)])
 
 
 @framework.http
 async def sweep(_: Request) -> Response:
     """The handler: ``/tick`` and ``/healthz``."""
-    return Handled(_app)
+    return AppResponse(_app)

@@ -12,7 +12,7 @@ from shared.channels import registry
 from shared.channels.base import WebhookRequest
 from shared.core import clock
 from shared.runtime import framework
-from shared.runtime.app import Handled, function_app, read_body
+from shared.runtime.app import AppResponse, function_app, read_body
 
 
 async def _webhook(request: Request) -> Response:
@@ -28,7 +28,7 @@ _app = function_app("parse_only", [Route("/webhooks/{channel}", _webhook, method
 @framework.http
 async def parse_only(_: Request) -> Response:
     """The handler."""
-    return Handled(_app)
+    return AppResponse(_app)
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""``dispatch`` that prints an instant of ``time.perf_counter`` for each claim."""
+"""``dispatch`` with one line of output for each claim: the instant, by ``time.perf_counter``."""
 
 import asyncio
 import os
@@ -7,19 +7,20 @@ from pathlib import Path
 
 import uvloop
 
-from functions.dispatch import Dispatch, Running
+from functions.dispatch import Dispatch
 from shared.core import logs
 from shared.core.settings import Settings
+from shared.turn.turn_runner import RunningTurn, TurnRunner
 
 _OUT = os.dup(1)
 
 
-class Woken(Dispatch):
-    """Prints one line between the claim and its turn."""
+class Announcer(TurnRunner):
+    """Writes one line of output between the claim and its turn."""
 
-    async def turn(self, running: Running) -> None:
+    async def run(self, turn: RunningTurn) -> None:
         _say(repr(time.perf_counter()))
-        await super().turn(running)
+        await super().run(turn)
 
 
 def _say(line: str) -> None:
@@ -27,7 +28,8 @@ def _say(line: str) -> None:
 
 
 async def _serve() -> None:
-    service = Woken(Settings.load())
+    service = Dispatch(Settings.load())
+    service.runner = Announcer(service, service.settlement)
     service.worker.begin()
     await asyncio.sleep(0.2)  # by then it holds the lock and has repaired the rows
     _say("listening")

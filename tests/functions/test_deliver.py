@@ -244,7 +244,7 @@ def test_a_send_ends_before_its_lease_does(conn, monkeypatch):
     answer(conn)
     step(Platform(hang))
     found = row(conn, "responses")
-    assert (found["status"], found["last_error"]) == ("dead", "no outcome within 0.6 s")
+    assert (found["status"], found["last_error"]) == ("dead", "the platform did not answer within 0.6 s")
 
 
 def test_an_acknowledgement_waits_for_the_database_and_nothing_is_sent_again(conn):
@@ -275,7 +275,7 @@ def test_an_acknowledgement_waits_for_the_database_and_nothing_is_sent_again(con
 def test_nothing_to_show_is_dead_with_its_reason(conn):
     answer(conn, "  \n ")
     step(Platform())
-    assert row(conn, "responses")["last_error"] == "there is nothing in it that the platform could show"
+    assert row(conn, "responses")["last_error"] == "the response holds nothing that the platform can show"
 
 
 def test_what_was_sent_in_more_parts_than_there_now_are_is_acknowledged(conn):
@@ -346,7 +346,7 @@ def test_the_tick_finds_what_nobody_kicked_for(serving, conn, until, monkeypatch
 
     async def go():
         async with serving(deliver) as client:
-            await until(lambda: deliver._held.get().worker._lock.is_held)
+            await until(lambda: deliver._service.get().worker._lock.is_held)
             answer(conn)
             answers = [await client.post("/tick"), await client.post("/tick", headers=TICK)]
             await until(lambda: row(conn, "responses")["retry_count"] == 1)  # nobody listens at TELEGRAM_API_BASE

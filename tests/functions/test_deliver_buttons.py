@@ -204,5 +204,5 @@ def test_nothing_is_said_in_a_chat_that_is_inactive(conn):
     assert platform.texts == ["other"]
     assert column(conn, "SELECT status FROM responses ORDER BY id") == ["dead", "dead", "acked"]
     reason = row(conn, "responses", 1)["last_error"]
-    assert reason.startswith("its chat is inactive: retired or set so by hand, or the bot was blocked")
+    assert reason.startswith("the chat is inactive: it was retired or set inactive, or the bot was blocked")
     assert json.loads(column(conn, "SELECT data FROM events WHERE type = 'response_dead'")[0])["retry_count"] == 1

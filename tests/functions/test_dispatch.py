@@ -7,7 +7,7 @@ import time
 import pytest
 
 from functions import dispatch
-from functions.dispatch import Dispatch, Running
+from functions.dispatch import Dispatch
 from infra.processes import is_alive
 from shared.core import clock
 from shared.core.settings import Settings
@@ -16,6 +16,7 @@ from shared.db.queue import messages
 from shared.db.roster import agents
 from shared.queue import turns
 from shared.runtime.kick import Kicker
+from shared.turn.turn_runner import RunningTurn
 from tests.support import TICK, column, make_agent, put, row, take
 
 STATUS = "SELECT status FROM messages ORDER BY id"
@@ -310,7 +311,7 @@ def test_a_dispatch_killed_in_mid_turn_leaves_a_message_that_is_answered_once(co
 def test_a_kick_begins_a_turn_at_once(serving, conn, until, environment):
     async def go():
         async with serving(dispatch):
-            service = dispatch._held.get()
+            service = dispatch._service.get()
             await until(lambda: service.worker._lock.is_held)
             await asyncio.sleep(0)
             put(conn, "hello")
@@ -378,7 +379,7 @@ def test_an_agents_row_that_goes_missing_under_a_turn_is_told(conn):
         rows(conn, "PRAGMA foreign_keys = OFF")
         claim = take(conn, agent="short")
         rows(conn, "DELETE FROM agents WHERE id = 'short'")
-        await service.turn(Running(claim, 10))
+        await service.runner.run(RunningTurn(claim, 10))
         await service.close()
 
     asyncio.run(go())

@@ -152,7 +152,7 @@ def test_a_turn_cancelled_while_it_settles_says_nothing(conn, until):
         await service.claim_and_start()
         with ExitStack() as held:
             held.enter_context(transaction(conn))  # the settlement waits behind us
-            (running,) = service._running.values()
+            (running,) = service.running.values()
             await until(lambda: running.task and not running.is_interruptible and service.writer._waiting == [])
             messages.cancel(conn, first, reason="unwanted", now_ms=clock.now_ms())
         await until(lambda: not service.worker.running)
@@ -328,7 +328,7 @@ def test_what_could_not_be_given_back_is_given_back_when_it_can(conn, until):
     put(conn, "!slow 0.3 done")
 
     async def deed(service):
-        (running,) = await until(lambda: [each for each in service._running.values() if each.is_interruptible])
+        (running,) = await until(lambda: [each for each in service.running.values() if each.is_interruptible])
         rows(conn, FULL)
         running.task.cancel()
         await until(lambda: not service.worker.running)
@@ -345,10 +345,10 @@ def test_what_can_never_be_freed_hinders_nobody_else(conn, until):
     put(conn, "!slow 0.3 done")
 
     async def deed(service):
-        (running,) = await until(lambda: [each for each in service._running.values() if each.is_interruptible])
+        (running,) = await until(lambda: [each for each in service.running.values() if each.is_interruptible])
         rows(conn, FULL.replace("WHEN", "WHEN NEW.id = 1 AND"))
         running.task.cancel()
-        await until(lambda: service._unwritten)
+        await until(lambda: service.settlement.unwritten)
         make_agent(conn, "other")
         put(conn, "hello", agent="other")
         service.worker.wake()
@@ -363,7 +363,7 @@ def test_a_settlement_that_can_not_be_written_for_long_costs_an_attempt_and_not_
     rows(conn, FULL)
 
     async def deed(service):
-        await until(lambda: service._unwritten)
+        await until(lambda: service.settlement.unwritten)
         rows(conn, "DROP TRIGGER full")
         await until(lambda: column(conn, STATUS) == ["completed"])
 
@@ -371,7 +371,7 @@ def test_a_settlement_that_can_not_be_written_for_long_costs_an_attempt_and_not_
     assert row(conn, "messages")["retry_count"] == 1
     assert column(conn, SAID) == ["You said: hello"]
     (reason,) = column(conn, "SELECT data ->> 'reason' FROM events WHERE type = 'message_retry'")
-    assert reason == "what came of it could not be written: ConstraintError"
+    assert reason == "the outcome of the turn could not be written: ConstraintError"
 
 
 def test_old_context_is_never_shown_again_however_much_there_was(conn, until):
@@ -393,7 +393,7 @@ def test_a_turn_that_is_cancelled_while_it_gives_way_is_given_back_all_the_same(
     async def go():
         service = Dispatch(Settings.load())
         await service.claim_and_start()
-        (running,) = service._running.values()
+        (running,) = service.running.values()
         while not running.is_interruptible:  # noqa: ASYNC110
             await asyncio.sleep(0)
         await asyncio.sleep(0.01)

@@ -150,7 +150,7 @@ def test_a_locked_database_is_a_503_with_retry_after_and_nothing_is_stored(servi
 def test_a_full_disk_is_a_503_and_the_redelivery_is_stored_when_there_is_room(serving, conn):
     async def go():
         async with serving(ingest) as client:
-            writer = ingest._held.get().writer
+            writer = ingest._service.get().writer
 
             def limit(pages):
                 return writer.run(lambda own: rows(own, f"PRAGMA max_page_count = {pages}") and None)
@@ -440,7 +440,7 @@ def test_webhooks_that_come_together_commit_together_and_who_is_alone_commits_at
             posts = [asyncio.create_task(client.post("/webhooks/telegram", **calls[0]))]
             await until(lambda: is_somebody_writing(conn))
             posts += [asyncio.create_task(client.post("/webhooks/telegram", **call)) for call in calls[1:]]
-            writer = ingest._held.get().writer
+            writer = ingest._service.get().writer
             await until(lambda: len(writer._waiting) == 63)
             rows(conn, "ROLLBACK")
             await asyncio.gather(*posts)

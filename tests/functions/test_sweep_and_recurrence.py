@@ -33,7 +33,7 @@ def run(make, now_ms):
         try:
             return await service.once(now_ms=now_ms)
         finally:
-            service.close()
+            await service.close()
 
     return asyncio.run(go())
 

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive
 
 from shared.db.engine.connection import open_connection
-from shared.runtime.app import gone
+from shared.runtime.app import wait_for_disconnect
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Aside:
             HTTPException: no place became free (503), or whoever asked went away (499).
         """
         reading = asyncio.create_task(self._read(work))
-        leaving = asyncio.create_task(gone(receive))
+        leaving = asyncio.create_task(wait_for_disconnect(receive))
         try:
             await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
             if reading.done():

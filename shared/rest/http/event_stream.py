@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from shared.runtime.app import gone
+from shared.runtime.app import wait_for_disconnect
 
 _PATIENCE_S = 30.0  # with a reader that takes nothing
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -22,7 +22,7 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(gone(receive))
+        leaving = asyncio.create_task(wait_for_disconnect(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:

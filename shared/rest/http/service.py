@@ -11,35 +11,33 @@ from shared.channels import registry
 from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection
-from shared.db.engine.group_commit import Writer
 from shared.replica.sync import API, Replication
 from shared.rest.http.background_reads import Aside
 from shared.rest.live.feed import Feed
 from shared.rest.live.unfetched_responses import Reminders
-from shared.runtime.kick import Kicker, Listener
+from shared.runtime.kick import Listener
+from shared.runtime.service import FunctionService
 
 T = TypeVar("T")
 
 _LOOK_EVERY_S = 1.0  # what a lost kick costs whoever waits
 
 
-class Service:
+class Service(FunctionService):
     """One per process; everything in it but the writer, and what is read aside, belongs to the event loop's thread."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        self.replication = Replication(settings, registry.NAMES)  # first: it may refuse the settings
+        super().__init__(settings)
         self.started_at = clock.now_ms()
-        self.replication = Replication(settings, registry.NAMES)
-        self.writer = Writer(settings.db)
         self.reader = open_connection(settings.db, readonly=True)
         self.aside = Aside(settings.db)
-        self.kicker = Kicker(settings.sockets)
         self.feed = Feed(self.reader, self.news)
         self.reminders = Reminders(self.reader, self.feed)
         self._listener: Listener | None = None
         self._news = asyncio.Event()
 
-    def listen(self) -> None:
+    def begin(self) -> None:
         """Be woken by kicks."""
         self._listener = Listener(self.settings.sockets, "api")
         asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
@@ -70,8 +68,7 @@ class Service:
             NotReplicated: it is committed, and not (yet) in the replica.
         """
         done = await self.writer.run(work)
-        for name in kicks:
-            self.kicker.kick(name)
+        self.kick(*kicks)
         self.announce()
         await self.confirm()
         return done
@@ -92,6 +89,5 @@ class Service:
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener.fileno())
             self._listener.close()
-        self.writer.close()
+        await super().close()
         self.reader.close()
-        self.kicker.close()

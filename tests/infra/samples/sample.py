@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from shared.core import logs
 from shared.runtime import framework
-from shared.runtime.app import Handled
+from shared.runtime.app import AppResponse
 
 log = logs.get()
 
@@ -93,7 +93,7 @@ _app = Starlette(
 
 @framework.http
 async def sample(_):
-    return Handled(_app)
+    return AppResponse(_app)
 
 
 @asynccontextmanager

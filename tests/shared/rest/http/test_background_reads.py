@@ -184,7 +184,7 @@ def test_searches_have_as_many_places_as_there_are(serving, conn, db, until):
 
     async def go():
         async with serving(api) as client:
-            service = api._held.get()
+            service = api._service.get()
             service.aside = Aside(db, places=1, patience_s=0.01)
             first = asyncio.create_task(service.aside.read(slow, stays))
             await until(slow.begun.is_set)

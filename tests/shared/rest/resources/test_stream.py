@@ -281,7 +281,7 @@ def test_many_readers_share_one_reading_of_each_row(serving, append, conn):
 
     async def go():
         async with serving(api):
-            service = api._held.get()
+            service = api._service.get()
             service.reader.trace_v2(1, lambda event: statements.append(event["sql"]))
             feeds = [service.feed.read(0) for _ in range(50)]
             reading = [asyncio.create_task(anext(each)) for each in feeds]
@@ -367,7 +367,7 @@ def test_silence_is_broken_by_a_comment_that_keeps_the_place(conn):
 def test_streams_end_when_the_function_does(serving, conn):
     async def go():
         async with serving(api):
-            reading = asyncio.create_task(anext(api._held.get().feed.read(0), "ended"))
+            reading = asyncio.create_task(anext(api._service.get().feed.read(0), "ended"))
             await asyncio.sleep(0.01)
             assert not reading.done()
         return await asyncio.wait_for(reading, 10)

@@ -1,0 +1,61 @@
+"""The base of dispatch and deliver, which work by themselves: a worker loop, and a connection to read with."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import apsw
+from starlette.responses import JSONResponse, Response
+
+from shared.core.settings import Settings
+from shared.db.engine.connection import open_connection
+from shared.runtime.service import FunctionService
+from shared.runtime.worker import Worker
+
+T = TypeVar("T")
+
+
+class WorkerService(FunctionService):
+    """Subclasses say how to repair and what a step does; see :class:`Worker`."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(settings)
+        self.reader = open_connection(settings.db, readonly=True)
+        self.worker = Worker(
+            name, db=settings.db, sockets=settings.sockets, repair=self.repair, step=self.claim_and_start
+        )
+        self._may_claim = True
+
+    async def repair(self) -> None:
+        """Settle what earlier processes left unfinished."""
+        raise NotImplementedError
+
+    async def claim_and_start(self) -> float | None:
+        """Claim what is ready, as far as there is room, and start it; the seconds until more becomes due, or None."""
+        raise NotImplementedError
+
+    async def claim(self, work: Callable[[apsw.Connection], list[T]], *, durable: bool = True) -> list[T]:
+        """The claims that *work* makes in one transaction.
+
+        A cancelled step makes no claim: no job would run it, and it would be held until its lease runs out.
+        """
+        try:
+            return await self.writer.run(lambda conn: work(conn) if self._may_claim else [], durable=durable)
+        except asyncio.CancelledError:
+            self._may_claim = False
+            raise
+
+    def begin(self) -> None:
+        self.worker.begin()
+
+    async def close(self) -> None:
+        await self.worker.stop()
+        await super().close()
+        self.reader.close()
+
+
+async def wake(service: WorkerService) -> Response:
+    """The answer to a tick: the worker looks for work, and 202 tells how many jobs are running."""
+    service.worker.begin()
+    service.worker.wake()
+    return JSONResponse({"running": service.worker.running}, status_code=202)

@@ -1,0 +1,114 @@
+"""Runs an agent over a claimed batch, and gives what came of it; it writes nothing."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+import apsw
+
+from shared.agents import leftover_processes, prompt, registry
+from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
+from shared.core import logs
+from shared.core.errors import PostroomError
+from shared.core.settings import Settings
+from shared.db.queue import sessions
+from shared.db.queue.claims import Claim
+from shared.db.queue.message_row import Message
+from shared.db.queue.sessions import Session
+from shared.db.roster import agents
+from shared.db.roster.agents import Agent
+from shared.queue.turns import Failure, Said
+
+log = logs.get()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    """The agent answered.
+
+    Attributes:
+        continuation: what lets the session's next turn go on from here, if the provider gave it.
+    """
+
+    said: list[Said]
+    continuation: str | None
+
+
+Outcome = AgentAnswer | Failure
+"""What came of a turn."""
+
+
+async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim) -> Outcome:
+    """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``."""
+    try:
+        agent = agents.get(reader, claim.agent)
+        session = sessions.get(reader, claim.session_id)
+        if agent is None or session is None:
+            return Failure(f"agent {claim.agent!r} does not exist", retryable=False)
+        limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
+        try:
+            async with asyncio.timeout(limit_s):
+                return await _listen(_turn(claim, agent, session, settings), agent.provider, claim)
+        except TimeoutError:
+            await asyncio.to_thread(leftover_processes.end, [claim.token])
+            return Failure(f"no result within {limit_s:g} s")
+    except PostroomError as error:
+        return Failure(str(error), retryable=False)
+    except Exception as error:  # the batch boundary: the row remembers, the other turns go on
+        log.exception("turn.provider_failed", turn=claim.token, agent=claim.agent)
+        return Failure(f"the provider failed: {type(error).__name__}")
+
+
+def _turn(claim: Claim, agent: Agent, session: Session, settings: Settings) -> Turn:
+    folder = settings.agents_dir / (agent.folder or agent.id)
+    folder.mkdir(parents=True, exist_ok=True)
+    batch = tuple(_turn_message(message) for message in claim.batch)
+    return Turn(
+        agent=agent.id,
+        model=agent.model,
+        instructions=agent.instructions,
+        config=agent.config,
+        folder=folder.absolute(),
+        session=session.session_id,
+        continuation=session.continuation,
+        prompt=prompt.build(batch, timezone=agent.timezone),
+        messages=batch,
+        attempt=claim.asked[0].retry_count + 1,
+        token=claim.token,
+    )
+
+
+def _turn_message(message: Message) -> TurnMessage:
+    reply = message.content.get("reply_to")
+    return TurnMessage(
+        message_id=message.message_id,
+        kind=message.kind,
+        sender=message.sender,
+        text=message.message,
+        at_ms=message.created_at,
+        reply_to=reply.get("text") if reply else None,
+        is_context=not message.trigger,
+        from_agent=message.from_agent,
+    )
+
+
+async def _listen(turn: Turn, provider: str, claim: Claim) -> Outcome:
+    said: list[Said] = []
+    continuation: str | None = None
+    by_id = {message.message_id: message for message in claim.asked}
+    async with contextlib.aclosing(registry.get(provider).run(turn)) as provider_events:
+        async for event in provider_events:
+            match event:
+                case Init():
+                    continuation = event.continuation
+                case Text() if event.text.strip():
+                    said.append(Said(event.text, by_id.get(event.answers or "", claim.asked[0])))
+                case Result():
+                    if event.text and event.text.strip():
+                        said.append(Said(event.text, claim.asked[0]))
+                    break
+                case Failed():
+                    return Failure(event.reason, event.retryable, event.wait_ms)
+    if not said:
+        return Failure("the agent said nothing")
+    return AgentAnswer(said, continuation)

@@ -1,0 +1,88 @@
+"""Runs a turn from claim to settlement: the lease is renewed, the agent runs, and the end is written."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import apsw
+
+from shared.agents import leftover_processes
+from shared.core import clock, logs
+from shared.core.errors import ClaimLost
+from shared.db.queue import claims
+from shared.db.queue.claims import Claim
+from shared.queue.turns import Failure
+from shared.runtime.worker_service import WorkerService
+from shared.turn.agent_run import run_agent
+from shared.turn.settlement import Settlement
+
+log = logs.get()
+
+
+@dataclass(slots=True)
+class RunningTurn:
+    """A turn of this process.
+
+    Attributes:
+        is_suspect: it may be what killed an earlier process, so no other suspect runs beside it.
+        is_interruptible: the agent runs. A task that is cancelled before never gives its messages back; one that is
+            cancelled after loses an outcome that is there.
+    """
+
+    claim: Claim
+    batch_size: int
+    is_suspect: bool = False
+    task: asyncio.Task[None] | None = None
+    is_interruptible: bool = False
+
+
+class TurnRunner:
+    """Runs turns for *service*, outside any transaction."""
+
+    def __init__(self, service: WorkerService, settlement: Settlement) -> None:
+        self._service = service
+        self._settlement = settlement
+
+    async def run(self, turn: RunningTurn) -> None:
+        """One turn. Cancelling it ends the agent and gives the messages back."""
+        claim = turn.claim
+        context = {"turn": claim.token, "agent": claim.agent, "message_id": claim.asked[0].message_id}
+        this = asyncio.current_task()
+        renewal = asyncio.create_task(self._renew(claim, this.cancel if this else lambda: None))
+        started_ms = clock.now_ms()
+        try:
+            turn.is_interruptible = True
+            outcome = await run_agent(self._service.reader, self._service.settings, claim)
+            turn.is_interruptible = False
+            await self._settlement.end(claim, outcome)
+        except asyncio.CancelledError:
+            try:
+                await asyncio.to_thread(leftover_processes.end, [claim.token])
+            finally:  # also when a stop cancels it a second time: nothing else would give the messages back
+                await self._settlement.give_back(claim)
+            raise
+        except ClaimLost as error:
+            log.warning("turn.lost", reason=str(error), **context)
+            return
+        finally:
+            renewal.cancel()
+        facts = {"ms": clock.now_ms() - started_ms, "batch": len(claim.batch), **context}
+        if isinstance(outcome, Failure):
+            log.warning("turn.failed", reason=outcome.reason, **facts)
+        else:
+            log.info("turn.done", **facts)
+
+    async def _renew(self, claim: Claim, on_lost: Callable[[], object]) -> None:
+        """Renew the lease until cancelled; call *on_lost* when the lease has another owner."""
+        lease_ms = self._service.settings.lease_ms
+        while True:
+            await asyncio.sleep(lease_ms / 3000)
+            until = clock.now_ms() + lease_ms
+            try:
+                await self._service.writer.run(partial(claims.renew, claim=claim, lease_until=until), durable=False)
+            except ClaimLost:
+                on_lost()
+                return
+            except apsw.Error:
+                log.exception("turn.renewal_failed", turn=claim.token)
