@@ -142,7 +142,7 @@ def test_a_save_replaces_only_that_function_and_a_broken_one_keeps_the_old(emula
 def test_a_saved_shared_module_reaches_every_function(emulator: Start, project: Path) -> None:
     running = emulator()
     before = {function["name"]: function["pid"] for function in running.status["functions"]}
-    serving = project / "shared" / "serving.py"
+    serving = project / "shared" / "runtime" / "app.py"
 
     serving.write_text(serving.read_text().replace('{"ok": True, ', '{"ok": True, "edited": True, '))
     wait_until(lambda: running.output.read_text().count(" reloaded in ") == 6, what="six reloads")
@@ -175,7 +175,7 @@ def test_a_changed_route_is_taken_over_and_a_broken_template_is_not(emulator: St
 
 def test_no_request_fails_while_functions_are_replaced(emulator: Start, project: Path) -> None:
     running = emulator()
-    url, shared = running.url, project / "shared" / "clock.py"
+    url, shared = running.url, project / "shared" / "core" / "clock.py"
     statuses, until = [], time.monotonic() + 90
 
     os.utime(shared)

@@ -58,7 +58,7 @@ def test_a_bucket_that_was_deleted_begins_anew_and_a_file_that_is_no_database_is
 @pytest.mark.parametrize("moment", ["imports", "start"])
 def test_ctrl_c_is_heard_from_the_first_moment(project: Path, moment: str) -> None:
     """It was lost while the supervisor was imported, and a traceback of the fork server was all that came."""
-    source = project / "emulator" / "supervisor.py"
+    source = project / "emulator" / "system" / "supervisor.py"
     slow = 'import time\nfrom pathlib import Path\nPath("importing").touch()\ntime.sleep(0.5)\n'
     source.write_text(source.read_text().replace("import asyncio\n", f"{slow}import asyncio\n", 1))
     starting = launch(project, "--no-watch")
