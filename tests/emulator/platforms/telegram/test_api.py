@@ -2,14 +2,12 @@
 
 import asyncio
 import io
-import random
 
 import aiohttp
 import pytest
 from yarl import URL
 
 from emulator.platforms import Flood
-from emulator.platforms.telegram import markup
 
 ANA, GROUP = 5000000001, -4001002003
 
@@ -146,24 +144,6 @@ def test_markup_becomes_entities_with_utf16_offsets(play):
         )
 
     play(scenario)
-
-
-@pytest.mark.skipif(markup.tdlib() is None, reason="tdjson is not installed")
-def test_our_own_html_parser_refuses_and_reads_what_telegrams_does():
-    pieces = """<b>|</b>|<i>|</i>|</>|<foo>|<a href="http://e.com/x">|<a href='q'>|</a>|<pre>|</pre>|<code>|</code>|é|
-|😀|x|y z| |<code class="language-py">|&lt;|&amp;|&bogus;|&#65;|&#x1F600;|<|<b|< b>|</b|<b x=1>|<b x=é>|<b x='1'>|
-|<b x='1|<span>|<span class="tg-spoiler">|</span>|<blockquote expandable>|</blockquote>|</i >|<B>|<a>|<b =>"""
-    pieces = pieces.split("|")
-    choose = random.Random(7)
-    for _ in range(5000):
-        text = "".join(choose.choice(pieces) for _ in range(choose.randint(1, 8)))
-        outcomes = []
-        for parse in (lambda t: markup._parse_with_tdlib(t, "html"), markup.parse_html):
-            try:
-                outcomes.append(("ok", parse(text).text))
-            except markup.MarkupError as problem:
-                outcomes.append(("refused", str(problem)))
-        assert outcomes[0] == outcomes[1], text
 
 
 def test_a_bot_cannot_write_first(play):

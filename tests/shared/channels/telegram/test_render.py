@@ -3,12 +3,11 @@
 import json
 
 import pytest
+import tdjson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
-
-tdjson = pytest.importorskip("tdjson")
 
 
 def execute(**request):
