@@ -13,7 +13,7 @@ BACKLOG = 1000  # news that a stuck reader may pile up; past that it is cut off 
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class LiveEvent:
     """One thing that happened: ``message``, ``delivery``, ``call``, ``typing``, ``notice`` (an answer to a press, shown
     over the chat to whoever pressed) or ``chat``.
     """
@@ -22,14 +22,14 @@ class News:
     data: Mapping[str, Any]
 
 
-class Bus:
+class EventBus:
     """Hands every piece of news to everybody who listens."""
 
     def __init__(self) -> None:
-        self._queues: set[asyncio.Queue[News | None]] = set()
+        self._queues: set[asyncio.Queue[LiveEvent | None]] = set()
 
-    def tell(self, name: str, data: Mapping[str, Any]) -> None:
-        news = News(name, data)
+    def publish(self, name: str, data: Mapping[str, Any]) -> None:
+        news = LiveEvent(name, data)
         for queue in tuple(self._queues):
             if queue.qsize() >= BACKLOG:
                 self._end(queue)
@@ -37,9 +37,9 @@ class Bus:
                 queue.put_nowait(news)
 
     @asynccontextmanager
-    async def listen(self) -> AsyncIterator["asyncio.Queue[News | None]"]:
+    async def subscribe(self) -> AsyncIterator["asyncio.Queue[LiveEvent | None]"]:
         """A queue of everything from now on; None means that there will be no more."""
-        queue: asyncio.Queue[News | None] = asyncio.Queue()
+        queue: asyncio.Queue[LiveEvent | None] = asyncio.Queue()
         self._queues.add(queue)
         try:
             yield queue
@@ -50,6 +50,6 @@ class Bus:
         for queue in tuple(self._queues):
             self._end(queue)
 
-    def _end(self, queue: "asyncio.Queue[News | None]") -> None:
+    def _end(self, queue: "asyncio.Queue[LiveEvent | None]") -> None:
         self._queues.discard(queue)
         queue.put_nowait(None)

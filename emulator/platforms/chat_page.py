@@ -12,12 +12,12 @@ from typing import Any
 
 from aiohttp import web
 
-from emulator.platforms.bus import Bus, News
+from emulator.platforms.bus import EventBus, LiveEvent
 from emulator.platforms.control import find_chat, optional, platform_of, read_json, text
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
-from emulator.platforms.page_data import View
-from emulator.platforms.store import Store
+from emulator.platforms.page_data import PageData
+from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram.people import TelegramPeople
 
 PAGE = Path(__file__).with_name("chat.html")
@@ -33,12 +33,12 @@ class ChatPage:
 
     def __init__(
         self,
-        store: Store,
-        bus: Bus,
+        store: PlatformStore,
+        bus: EventBus,
         people: TelegramPeople,
         interactions: Interactions,
         discord_people: DiscordPeople,
-        view: View,
+        view: PageData,
     ) -> None:
         self._store, self._bus, self._people, self._view = store, bus, people, view
         self._interactions, self._discord_people = interactions, discord_people
@@ -99,7 +99,7 @@ class ChatPage:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events: ``message delivery call typing notice chat``; a comment every 15 s."""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
-        async with self._bus.listen() as queue:
+        async with self._bus.subscribe() as queue:
             await response.prepare(request)
             await response.write(b"retry: 1000\n\n")
             while True:
@@ -113,7 +113,7 @@ class ChatPage:
                 data = json.dumps(self._full(news), ensure_ascii=False)
                 await response.write(f"event: {news.name}\ndata: {data}\n\n".encode())
 
-    def _full(self, news: News) -> Mapping[str, Any]:
+    def _full(self, news: LiveEvent) -> Mapping[str, Any]:
         """News of a message carry the message, as it is by now."""
         if news.name != "message":
             return news.data

@@ -31,7 +31,7 @@ class SystemClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Flood:
+class RateLimit:
     """At most *count* sends to one chat within *per_ms*; past that the platform answers 429."""
 
     count: int
@@ -63,7 +63,7 @@ class PlatformsConfig:
     answer_timeout_ms: int = 60_000
     deadline_ms: int = 3_000
     token_life_ms: int = 900_000
-    telegram_flood: Flood | None = None
-    discord_flood: Flood | None = None
+    telegram_rate_limit: RateLimit | None = None
+    discord_rate_limit: RateLimit | None = None
     group_privacy: bool = False
     clock: Clock = field(default_factory=SystemClock)

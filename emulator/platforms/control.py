@@ -37,34 +37,34 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
-from emulator.platforms.bus import Bus
-from emulator.platforms.discord.api import Discord
+from emulator.platforms.bus import EventBus
+from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
-from emulator.platforms.errors import Impossible
+from emulator.platforms.errors import ActionRefused
 from emulator.platforms.faults import Fault, Faults
-from emulator.platforms.page_data import View
-from emulator.platforms.store import Chat, Platform, Store
-from emulator.platforms.telegram.api import Telegram
+from emulator.platforms.page_data import PageData
+from emulator.platforms.store import FakeChat, Platform, PlatformStore
+from emulator.platforms.telegram.api import FakeTelegram
 from emulator.platforms.telegram.people import TelegramPeople
 from shared.core.errors import ConfigInvalid
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Control:
+class ControlApi:
     """The control API over both fakes."""
 
     def __init__(
         self,
-        store: Store,
-        bus: Bus,
-        telegram: Telegram,
+        store: PlatformStore,
+        bus: EventBus,
+        telegram: FakeTelegram,
         people: TelegramPeople,
-        discord: Discord,
+        discord: FakeDiscord,
         interactions: Interactions,
         discord_people: DiscordPeople,
-        view: View,
+        view: PageData,
         register: Callable[[], Awaitable[None]],
     ) -> None:
         self._store, self._bus, self._telegram, self._people = store, bus, telegram, people
@@ -76,13 +76,13 @@ class Control:
         message = telegram + "/chats/{chat}/messages/{message}"
         return [
             web.post("/control/register", self._register),
-            web.get(either + "/calls", self._calls),
+            web.get(either + "/calls", self._list_calls),
             web.post(either + "/faults", self._add_fault),
             web.delete(either + "/faults", self._clear_faults),
-            web.get(either + "/people", self._everybody),
-            web.post(either + "/people", self._meet),
-            web.get(either + "/chats", self._chats),
-            web.post(either + "/chats", self._found),
+            web.get(either + "/people", self._list_people),
+            web.post(either + "/people", self._add_person),
+            web.get(either + "/chats", self._list_chats),
+            web.post(either + "/chats", self._create_chat),
             web.get(either + "/chats/{chat}", self._transcript),
             web.post(either + "/chats/{chat}/members", self._join),
             web.post(either + "/chats/{chat}/block", self._block),
@@ -103,7 +103,7 @@ class Control:
         await self._register_all()
         return web.json_response({"registered": ["telegram", "discord"]})
 
-    async def _calls(self, request: web.Request) -> web.Response:
+    async def _list_calls(self, request: web.Request) -> web.Response:
         query = request.query
         calls = self._store.calls(
             platform_of(request), chat=query.get("chat"), method=query.get("method"), after=int(query.get("after", "0"))
@@ -118,24 +118,24 @@ class Control:
         self._faults(request).clear()
         return web.json_response({"cleared": True})
 
-    async def _chats(self, request: web.Request) -> web.Response:
+    async def _list_chats(self, request: web.Request) -> web.Response:
         return web.json_response({"chats": [self._view.chat(c) for c in self._store.chats(platform_of(request))]})
 
-    async def _everybody(self, request: web.Request) -> web.Response:
+    async def _list_people(self, request: web.Request) -> web.Response:
         return web.json_response({"people": self._view.people(platform_of(request))})
 
-    async def _meet(self, request: web.Request) -> web.Response:
+    async def _add_person(self, request: web.Request) -> web.Response:
         name = text(await read_json(request), "name")
         is_telegram = platform_of(request) == "telegram"
-        person = self._people.meet(name) if is_telegram else self._discord_people.meet(name)
+        person = self._people.add_newcomer(name) if is_telegram else self._discord_people.add_newcomer(name)
         return web.json_response({"id": person.id, "name": person.name, "username": person.username}, status=201)
 
-    async def _found(self, request: web.Request) -> web.Response:
+    async def _create_chat(self, request: web.Request) -> web.Response:
         body = await read_json(request)
         title, members = text(body, "title"), [str(member) for member in body.get("members") or []]
         if platform_of(request) == "discord":
-            return web.json_response({"chat": self._discord_people.found(title, members).id}, status=201)
-        done = self._people.found(title, members, is_super=body.get("super") is True)
+            return web.json_response({"chat": self._discord_people.create_channel(title, members).id}, status=201)
+        done = self._people.create_group(title, members, is_super=body.get("super") is True)
         return web.json_response(done, status=201)
 
     async def _join(self, request: web.Request) -> web.Response:
@@ -156,8 +156,8 @@ class Control:
         chat = self._chat(request)
         if chat.platform == "telegram":
             return web.json_response(self._people.block(chat.id, is_blocked=is_blocked))
-        self._store.note(chat, blocked=is_blocked)
-        self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
+        self._store.set_facts(chat, blocked=is_blocked)
+        self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
         return web.json_response({"chat": chat.id, "blocked": is_blocked})
 
     async def _say(self, request: web.Request) -> web.Response:
@@ -235,7 +235,7 @@ class Control:
     def _faults(self, request: web.Request) -> Faults:
         return self._telegram.faults if platform_of(request) == "telegram" else self._discord.guard.faults
 
-    def _chat(self, request: web.Request) -> Chat:
+    def _chat(self, request: web.Request) -> FakeChat:
         return find_chat(self._store, platform_of(request), request.match_info["chat"])
 
 
@@ -271,7 +271,7 @@ def platform_of(request: web.Request) -> Platform:
     return cast(Platform, request.match_info["platform"])
 
 
-def find_chat(store: Store, platform: Platform, chat_id: str) -> Chat:
+def find_chat(store: PlatformStore, platform: Platform, chat_id: str) -> FakeChat:
     chat = store.chat(platform, chat_id)
     if chat is None:
         raise web.HTTPNotFound(text=f"there is no chat {chat_id} on {platform}")
@@ -292,7 +292,7 @@ async def read_json(request: web.Request) -> dict[str, Any]:
 def text(body: dict[str, Any], key: str) -> str:
     value = body.get(key)
     if not isinstance(value, str):
-        raise Impossible(f'"{key}" must be there, and be text')
+        raise ActionRefused(f'"{key}" must be there, and be text')
     return value
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nacl.signing import SigningKey
 
-from emulator.platforms.store import Chat, Person, Store
+from emulator.platforms.store import FakeChat, FakePerson, PlatformStore
 
 BOT_NAME = "Postroom"
 BOT_USERNAME = "postroom_bot"
@@ -15,8 +15,8 @@ GUILD_ID = "1290000000000000100"
 CHANNEL_ID = "1290000000000000200"
 GROUP_ID = "-4001002003"
 
-_TELEGRAM = (Person("5000000001", "Ana", "ana_ruiz"), Person("5000000002", "Ben", "ben_k"))
-_DISCORD = (Person("80000000000000001", "Ana", "ana.ruiz"), Person("80000000000000002", "Ben", "ben.k"))
+_TELEGRAM = (FakePerson("5000000001", "Ana", "ana_ruiz"), FakePerson("5000000002", "Ben", "ben_k"))
+_DISCORD = (FakePerson("80000000000000001", "Ana", "ana.ruiz"), FakePerson("80000000000000002", "Ben", "ben.k"))
 _DMS = {"80000000000000001": "1290000000000000400", "80000000000000002": "1290000000000000401"}
 
 
@@ -43,33 +43,33 @@ class DiscordApp:
         return self.key.verify_key.encode().hex()
 
 
-def settle(store: Store) -> None:
+def add_initial_people(store: PlatformStore) -> None:
     """Put everybody in their places; who is there already stays as they are."""
     for person in _TELEGRAM:
         store.add_person("telegram", person)
-        store.add_chat(Chat("telegram", person.id, "private", person.name, (person.id,), {}))
+        store.add_chat(FakeChat("telegram", person.id, "private", person.name, (person.id,), {}))
     store.add_chat(
-        Chat("telegram", GROUP_ID, "group", "Lunch group", tuple(p.id for p in _TELEGRAM), {"started": True})
+        FakeChat("telegram", GROUP_ID, "group", "Lunch group", tuple(p.id for p in _TELEGRAM), {"started": True})
     )
     for person in _DISCORD:
         store.add_person("discord", person)
-        store.add_chat(Chat("discord", _DMS[person.id], "dm", person.name, (person.id,), {}))
+        store.add_chat(FakeChat("discord", _DMS[person.id], "dm", person.name, (person.id,), {}))
     guild = {"guild": GUILD_ID}
-    store.add_chat(Chat("discord", CHANNEL_ID, "channel", "general", tuple(p.id for p in _DISCORD), guild))
+    store.add_chat(FakeChat("discord", CHANNEL_ID, "channel", "general", tuple(p.id for p in _DISCORD), guild))
 
 
-def telegram_bot(store: Store) -> TelegramBot:
+def telegram_bot(store: PlatformStore) -> TelegramBot:
     """The bot's identity, made up once and kept."""
     made = {"id": 7_000_000_000 + secrets.randbelow(900_000_000), "token": secrets.token_urlsafe(27)[:35]}
-    kept = json.loads(store.keep("telegram.bot", json.dumps(made)))
-    secret = store.keep("telegram.webhook_secret", secrets.token_urlsafe(32))
+    kept = json.loads(store.get_or_put("telegram.bot", json.dumps(made)))
+    secret = store.get_or_put("telegram.webhook_secret", secrets.token_urlsafe(32))
     return TelegramBot(id=kept["id"], token=f"{kept['id']}:{kept['token']}", webhook_secret=secret)
 
 
-def discord_app(store: Store) -> DiscordApp:
+def discord_app(store: PlatformStore) -> DiscordApp:
     """The application's identity, made up once and kept."""
-    app_id = store.keep("discord.application", str(1_290_000_000_000_000_000 + secrets.randbelow(10**15)))
+    app_id = store.get_or_put("discord.application", str(1_290_000_000_000_000_000 + secrets.randbelow(10**15)))
     head = base64.urlsafe_b64encode(app_id.encode()).decode().rstrip("=")
-    token = store.keep("discord.token", f"{head}.{secrets.token_urlsafe(4)}.{secrets.token_urlsafe(28)}")
-    seed = store.keep("discord.seed", secrets.token_hex(32))
+    token = store.get_or_put("discord.token", f"{head}.{secrets.token_urlsafe(4)}.{secrets.token_urlsafe(28)}")
+    seed = store.get_or_put("discord.seed", secrets.token_hex(32))
     return DiscordApp(id=app_id, token=token, key=SigningKey(bytes.fromhex(seed)))

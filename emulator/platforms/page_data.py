@@ -4,16 +4,16 @@ from typing import Any
 
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME
-from emulator.platforms.store import Chat, Message, Platform, Store
-from emulator.platforms.telegram.updates import Updates
+from emulator.platforms.store import FakeChat, FakeMessage, Platform, PlatformStore
+from emulator.platforms.telegram.updates import UpdateDelivery
 
 PREVIEW = 80
 
 
-class View:
+class PageData:
     """Reads; changes nothing."""
 
-    def __init__(self, store: Store, updates: Updates, interactions: Interactions) -> None:
+    def __init__(self, store: PlatformStore, updates: UpdateDelivery, interactions: Interactions) -> None:
         self._store, self._updates, self._interactions = store, updates, interactions
 
     def state(self) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class View:
         """Everybody who could speak."""
         return [{"id": p.id, "name": p.name, "username": p.username} for p in self._store.people(platform)]
 
-    def chat(self, chat: Chat) -> dict[str, Any]:
+    def chat(self, chat: FakeChat) -> dict[str, Any]:
         """One line of the list of conversations."""
         last = self._store.last_message(chat)
         return {
@@ -46,7 +46,7 @@ class View:
             "last_is_bot": last.is_bot if last else False,
         }
 
-    def transcript(self, chat: Chat) -> dict[str, Any]:
+    def transcript(self, chat: FakeChat) -> dict[str, Any]:
         """A conversation with all that happened around it."""
         return {
             "chat": self.chat(chat),
@@ -60,7 +60,7 @@ class View:
             return self._updates.queue.deliveries(chat=chat)
         return self._interactions.rows.deliveries(channel=chat)
 
-    def message(self, message: Message) -> dict[str, Any]:
+    def message(self, message: FakeMessage) -> dict[str, Any]:
         """One message as its platform's app would have it."""
         author = None if message.is_bot else self._store.person(message.platform, message.author)
         detail = message.detail

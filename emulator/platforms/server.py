@@ -5,18 +5,18 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.chat_page import ChatPage
 from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.control import Control, plain_errors
-from emulator.platforms.discord.api import Discord
+from emulator.platforms.control import ControlApi, plain_errors
+from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.calls import MAX_BODY_BYTES
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
-from emulator.platforms.initial_people import BOT_USERNAME, discord_app, settle, telegram_bot
-from emulator.platforms.page_data import View
-from emulator.platforms.store import Store
-from emulator.platforms.telegram.api import Telegram
+from emulator.platforms.initial_people import BOT_USERNAME, add_initial_people, discord_app, telegram_bot
+from emulator.platforms.page_data import PageData
+from emulator.platforms.store import PlatformStore
+from emulator.platforms.telegram.api import FakeTelegram
 from emulator.platforms.telegram.people import TelegramPeople
 from shared.core.errors import ConfigInvalid
 
@@ -41,13 +41,13 @@ class Platforms:
 
     def __init__(self, config: PlatformsConfig) -> None:
         self._config = config
-        self._store = Store(config.state / "platforms.db")
-        settle(self._store)
+        self._store = PlatformStore(config.state / "platforms.db")
+        add_initial_people(self._store)
         self._bot, self._app = telegram_bot(self._store), discord_app(self._store)
-        self._bus = Bus()
-        self._telegram = Telegram(config, self._store, self._bus, self._bot)
+        self._bus = EventBus()
+        self._telegram = FakeTelegram(config, self._store, self._bus, self._bot)
         self._people = TelegramPeople(config, self._store, self._bus, self._telegram.objects, self._telegram.updates)
-        self._discord = Discord(config, self._store, self._bus, self._app)
+        self._discord = FakeDiscord(config, self._store, self._bus, self._app)
         self._interactions = Interactions(config, self._store, self._bus, self._discord)
         self._discord_people = DiscordPeople(self._store, self._bus, self._discord, self._interactions)
         self._runner: web.AppRunner | None = None
@@ -70,8 +70,8 @@ class Platforms:
         """Serve on *sock*, which is bound already. Nothing is delivered before ``register``."""
         host, port = sock.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        view = View(self._store, self._telegram.updates, self._interactions)
-        control = Control(
+        view = PageData(self._store, self._telegram.updates, self._interactions)
+        control = ControlApi(
             self._store,
             self._bus,
             self._telegram,

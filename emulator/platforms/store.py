@@ -73,7 +73,7 @@ CREATE INDEX IF NOT EXISTS interactions_message ON interactions (channel, messag
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class FakePerson:
     """Somebody who can speak to the bot."""
 
     id: str
@@ -82,7 +82,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class FakeChat:
     """One conversation place. *members* are people's ids; *facts* is what only its platform knows."""
 
     platform: Platform
@@ -94,7 +94,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class FakeMessage:
     """One message of a transcript; *detail* is what only its platform knows."""
 
     seq: int
@@ -113,7 +113,7 @@ class Message:
 _MESSAGE = "seq, platform, chat, id, author, is_bot, text, detail, created_ms, edited_ms, nonce"
 
 
-class Store:
+class PlatformStore:
     """The one connection. Every method is short: it runs on the event loop."""
 
     def __init__(self, path: Path) -> None:
@@ -139,64 +139,64 @@ class Store:
     def put(self, key: str, value: str) -> None:
         self.conn.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
 
-    def keep(self, key: str, value: str) -> str:
+    def get_or_put(self, key: str, value: str) -> str:
         """The value that was kept under *key* first."""
         self.conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (key, value))
         return self.get(key) or value
 
     # people and chats
 
-    def add_person(self, platform: Platform, person: Person) -> None:
+    def add_person(self, platform: Platform, person: FakePerson) -> None:
         self.conn.execute(
             "INSERT OR IGNORE INTO people (platform, id, name, username) VALUES (?, ?, ?, ?)",
             (platform, person.id, person.name, person.username),
         )
 
-    def person(self, platform: Platform, person_id: str) -> Person | None:
+    def person(self, platform: Platform, person_id: str) -> FakePerson | None:
         row = self.conn.execute(
             "SELECT id, name, username FROM people WHERE platform = ? AND id = ?", (platform, person_id)
         ).fetchone()
-        return Person(*row) if row else None
+        return FakePerson(*row) if row else None
 
-    def people(self, platform: Platform) -> list[Person]:
+    def people(self, platform: Platform) -> list[FakePerson]:
         rows = self.conn.execute("SELECT id, name, username FROM people WHERE platform = ? ORDER BY id", (platform,))
-        return [Person(*row) for row in rows]
+        return [FakePerson(*row) for row in rows]
 
-    def add_chat(self, chat: Chat) -> None:
+    def add_chat(self, chat: FakeChat) -> None:
         self.conn.execute(
             "INSERT OR IGNORE INTO chats (platform, id, kind, title, members, facts) VALUES (?, ?, ?, ?, ?, ?)",
             (chat.platform, chat.id, chat.kind, chat.title, _dump(chat.members), _dump(chat.facts)),
         )
 
-    def chat(self, platform: Platform, chat_id: str) -> Chat | None:
+    def chat(self, platform: Platform, chat_id: str) -> FakeChat | None:
         row = self.conn.execute(
             "SELECT platform, id, kind, title, members, facts FROM chats WHERE platform = ? AND id = ?",
             (platform, chat_id),
         ).fetchone()
         return _chat(row) if row else None
 
-    def chats(self, platform: Platform) -> list[Chat]:
+    def chats(self, platform: Platform) -> list[FakeChat]:
         rows = self.conn.execute(
             "SELECT platform, id, kind, title, members, facts FROM chats WHERE platform = ? ORDER BY kind DESC, id",
             (platform,),
         )
         return [_chat(row) for row in rows]
 
-    def note(self, chat: Chat, **facts: Any) -> None:
+    def set_facts(self, chat: FakeChat, **facts: Any) -> None:
         """Remember *facts* of *chat*, beside those that it has."""
         self.conn.execute(
             "UPDATE chats SET facts = json_patch(facts, ?) WHERE platform = ? AND id = ?",
             (_dump(facts), chat.platform, chat.id),
         )
 
-    def join(self, chat: Chat, person_id: str) -> None:
+    def join(self, chat: FakeChat, person_id: str) -> None:
         if person_id not in chat.members:
             self.conn.execute(
                 "UPDATE chats SET members = ? WHERE platform = ? AND id = ?",
                 (_dump((*chat.members, person_id)), chat.platform, chat.id),
             )
 
-    def next_message_id(self, chat: Chat) -> int:
+    def next_message_id(self, chat: FakeChat) -> int:
         """Telegram counts messages per chat."""
         rows: list[tuple[Any, ...]] = self.conn.execute(
             "UPDATE chats SET last_message = last_message + 1 WHERE platform = ? AND id = ? RETURNING last_message",
@@ -208,7 +208,7 @@ class Store:
 
     def add_message(
         self,
-        chat: Chat,
+        chat: FakeChat,
         message_id: str,
         *,
         author: str,
@@ -217,7 +217,7 @@ class Store:
         detail: Mapping[str, Any],
         now_ms: int,
         nonce: str | None = None,
-    ) -> Message:
+    ) -> FakeMessage:
         rows = self.conn.execute(
             "INSERT INTO messages (platform, chat, id, author, is_bot, text, detail, nonce, created_ms)"  # noqa: S608
             f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_MESSAGE}",
@@ -225,7 +225,7 @@ class Store:
         ).fetchall()
         return _message(rows[0])
 
-    def message(self, chat: Chat, message_id: str) -> Message | None:
+    def message(self, chat: FakeChat, message_id: str) -> FakeMessage | None:
         row = self.conn.execute(
             f"SELECT {_MESSAGE} FROM messages"  # noqa: S608
             " WHERE platform = ? AND chat = ? AND id = ? AND deleted_ms IS NULL",
@@ -233,7 +233,7 @@ class Store:
         ).fetchone()
         return _message(row) if row else None
 
-    def message_with_nonce(self, chat: Chat, nonce: str, *, since_ms: int) -> Message | None:
+    def message_with_nonce(self, chat: FakeChat, nonce: str, *, since_ms: int) -> FakeMessage | None:
         row = self.conn.execute(
             f"SELECT {_MESSAGE} FROM messages"  # noqa: S608
             " WHERE platform = ? AND chat = ? AND nonce = ? AND created_ms >= ? AND deleted_ms IS NULL",
@@ -243,12 +243,12 @@ class Store:
 
     def change(
         self,
-        message: Message,
+        message: FakeMessage,
         *,
         text: str | None = None,
         detail: Mapping[str, Any] | None = None,
         edited_ms: int | None,
-    ) -> Message:
+    ) -> FakeMessage:
         """The message with another *text* or *detail*; None keeps what it has."""
         rows = self.conn.execute(
             "UPDATE messages SET text = coalesce(?, text), detail = coalesce(?, detail),"  # noqa: S608
@@ -257,10 +257,10 @@ class Store:
         ).fetchall()
         return _message(rows[0])
 
-    def delete(self, message: Message, *, now_ms: int) -> None:
+    def delete(self, message: FakeMessage, *, now_ms: int) -> None:
         self.conn.execute("UPDATE messages SET deleted_ms = ? WHERE seq = ?", (now_ms, message.seq))
 
-    def transcript(self, chat: Chat, *, limit: int = 500) -> list[Message]:
+    def transcript(self, chat: FakeChat, *, limit: int = 500) -> list[FakeMessage]:
         """The last *limit* messages, oldest first."""
         rows = self.conn.execute(
             f"SELECT {_MESSAGE} FROM messages"  # noqa: S608
@@ -269,7 +269,7 @@ class Store:
         ).fetchall()
         return [_message(row) for row in reversed(rows)]
 
-    def last_message(self, chat: Chat) -> Message | None:
+    def last_message(self, chat: FakeChat) -> FakeMessage | None:
         """The last one that everybody sees."""
         row = self.conn.execute(
             f"SELECT {_MESSAGE} FROM messages WHERE platform = ? AND chat = ? AND deleted_ms IS NULL"  # noqa: S608
@@ -340,13 +340,13 @@ def _dump(value: Mapping[str, Any] | Iterable[str] | Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
 
 
-def _chat(row: tuple[Any, ...]) -> Chat:
+def _chat(row: tuple[Any, ...]) -> FakeChat:
     platform, chat_id, kind, title, members, facts = row
-    return Chat(platform, chat_id, kind, title, tuple(json.loads(members)), json.loads(facts))
+    return FakeChat(platform, chat_id, kind, title, tuple(json.loads(members)), json.loads(facts))
 
 
-def _message(row: tuple[Any, ...]) -> Message:
+def _message(row: tuple[Any, ...]) -> FakeMessage:
     seq, platform, chat, message_id, author, is_bot, text, detail, created_ms, edited_ms, nonce = row
-    return Message(
+    return FakeMessage(
         seq, platform, chat, message_id, author, bool(is_bot), text, json.loads(detail), created_ms, edited_ms, nonce
     )

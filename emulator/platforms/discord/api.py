@@ -12,26 +12,26 @@ from typing import Any
 
 from aiohttp import web
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.discord.calls import (
     EPHEMERAL,
+    ApiResult,
     DiscordError,
-    Result,
     components,
     content_of,
     flags_of,
     invalid,
-    pinged,
+    pings_of,
     read_body,
     read_json,
 )
-from emulator.platforms.discord.guard import Guard
+from emulator.platforms.discord.guard import RouteGuard
 from emulator.platforms.discord.messages import DiscordMessages
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.discord.snowflakes import Snowflakes
 from emulator.platforms.initial_people import DiscordApp
-from emulator.platforms.store import Chat, Message, Store
+from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 
 MAX_NONCE = 25
 SLASH = 1  # the type of a command that is typed; others stand in a menu
@@ -39,12 +39,12 @@ NONCE_MS = 300_000  # for how long a nonce is remembered: "some minutes"
 TYPING_MS = 10_000
 
 
-class Discord:
+class FakeDiscord:
     """The REST side of one application, and the parts that interactions and people use as well."""
 
-    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, app: DiscordApp) -> None:
+    def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, app: DiscordApp) -> None:
         self._store, self._bus, self.app, self._clock = store, bus, app, config.clock
-        self.guard = Guard(config, store, bus, app)
+        self.guard = RouteGuard(config, store, bus, app)
         self.snowflakes = Snowflakes(config.clock, store)
         self.objects = DiscordObjects(store, app)
         self.messages = DiscordMessages(config.clock, store, bus, app, self.snowflakes)
@@ -65,26 +65,26 @@ class Discord:
         )
         return self.guard.routes(table, needs_bot=True)
 
-    async def _me(self, request: web.Request) -> Result:
-        return Result(200, self.objects.bot_user)
+    async def _me(self, request: web.Request) -> ApiResult:
+        return ApiResult(200, self.objects.bot_user)
 
-    async def _no_gateway(self, request: web.Request) -> Result:
+    async def _no_gateway(self, request: web.Request) -> ApiResult:
         raise DiscordError(404, 0, "404: Not Found")
 
-    async def _open_dm(self, request: web.Request) -> Result:
+    async def _open_dm(self, request: web.Request) -> ApiResult:
         person = self._store.person("discord", str((await read_body(request)).get("recipient_id")))
         if person is None:
             raise DiscordError(400, 50033, "Invalid Recipient(s)")
-        return Result(200, self.objects.channel(self.messages.direct(person)))
+        return ApiResult(200, self.objects.channel(self.messages.direct(person)))
 
-    async def _get_channel(self, request: web.Request) -> Result:
-        return Result(200, self.objects.channel(self._channel(request)))
+    async def _get_channel(self, request: web.Request) -> ApiResult:
+        return ApiResult(200, self.objects.channel(self._channel(request)))
 
-    async def _create_message(self, request: web.Request) -> Result:
+    async def _create_message(self, request: web.Request) -> ApiResult:
         chat = self._channel(request)
         body = await read_body(request)
         content = content_of(body)
-        pings, would_ping = pinged(content, body.get("allowed_mentions"), default=("users", "roles", "everyone"))
+        pings, would_ping = pings_of(content, body.get("allowed_mentions"), default=("users", "roles", "everyone"))
         nonce = body.get("nonce")
         if nonce is not None and len(str(nonce)) > MAX_NONCE:
             raise invalid("nonce", "NONCE_TYPE_INVALID_LENGTH", f"Must be {MAX_NONCE} or fewer in length.")
@@ -93,33 +93,33 @@ class Discord:
         if nonce is not None and body.get("enforce_nonce") is True:
             known = self._store.message_with_nonce(chat, str(nonce), since_ms=now_ms - NONCE_MS)
             if known is not None:
-                return Result(200, self.objects.message(chat, known))
+                return ApiResult(200, self.objects.message(chat, known))
         detail: dict[str, Any] = {"pings": pings, "would_ping": would_ping, "flags": flags_of(body)}
         detail["components"] = components(body)
         if (reference := body.get("message_reference")) is not None:
             detail.update(self._reference(chat, reference))
         message = self.messages.add(chat, content, detail, nonce=None if nonce is None else str(nonce))
-        return Result(200, self.objects.message(chat, message))
+        return ApiResult(200, self.objects.message(chat, message))
 
-    async def _edit_message(self, request: web.Request) -> Result:
+    async def _edit_message(self, request: web.Request) -> ApiResult:
         chat = self._channel(request)
         message = self._own_message(chat, request, 50005, "Cannot edit a message authored by another user")
         self._writable(chat)
-        return Result(200, self.objects.message(chat, self.messages.edit(message, await read_body(request))))
+        return ApiResult(200, self.objects.message(chat, self.messages.edit(message, await read_body(request))))
 
-    async def _delete_message(self, request: web.Request) -> Result:
+    async def _delete_message(self, request: web.Request) -> ApiResult:
         chat = self._channel(request)
         message = self._own_message(chat, request, 50003, "Cannot execute action on this channel type")
         self.messages.delete(message)
-        return Result(204)
+        return ApiResult(204)
 
-    async def _typing(self, request: web.Request) -> Result:
+    async def _typing(self, request: web.Request) -> ApiResult:
         chat = self._channel(request)
         self._writable(chat)
-        self._bus.tell("typing", {"platform": "discord", "chat": chat.id, "action": "typing", "for_ms": TYPING_MS})
-        return Result(204)
+        self._bus.publish("typing", {"platform": "discord", "chat": chat.id, "action": "typing", "for_ms": TYPING_MS})
+        return ApiResult(204)
 
-    async def _react(self, request: web.Request) -> Result:
+    async def _react(self, request: web.Request) -> ApiResult:
         chat = self._channel(request)
         message = self._store.message(chat, request.match_info["message"])
         if message is None:
@@ -128,9 +128,9 @@ class Discord:
         if emoji.isascii() and ":" not in emoji:
             raise DiscordError(400, 10014, "Unknown Emoji")
         self.messages.react(message, emoji)
-        return Result(204)
+        return ApiResult(204)
 
-    async def _put_commands(self, request: web.Request) -> Result:
+    async def _put_commands(self, request: web.Request) -> ApiResult:
         self._own_app(request)
         commands = await read_json(request)
         if not isinstance(commands, list) or not all(isinstance(command, dict) for command in commands):
@@ -140,11 +140,11 @@ class Discord:
                 raise invalid(f"{index}", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
         kept = [{"id": str(self.snowflakes.next()), "application_id": self.app.id, "type": 1, **c} for c in commands]
         self._store.put("discord.commands", json.dumps(kept))
-        return Result(200, kept)
+        return ApiResult(200, kept)
 
-    async def _get_commands(self, request: web.Request) -> Result:
+    async def _get_commands(self, request: web.Request) -> ApiResult:
         self._own_app(request)
-        return Result(200, json.loads(self._store.get("discord.commands") or "[]"))
+        return ApiResult(200, json.loads(self._store.get("discord.commands") or "[]"))
 
     # the rules
 
@@ -152,19 +152,19 @@ class Discord:
         if request.match_info["app"] != self.app.id:
             raise DiscordError(403, 20012, "You are not authorized to perform this action on this application")
 
-    def _channel(self, request: web.Request) -> Chat:
+    def _channel(self, request: web.Request) -> FakeChat:
         chat = self._store.chat("discord", request.match_info["channel"])
         if chat is None:
             raise DiscordError(404, 10003, "Unknown Channel")
         return chat
 
-    def _writable(self, chat: Chat) -> None:
+    def _writable(self, chat: FakeChat) -> None:
         if chat.facts.get("blocked"):
             if chat.kind == "dm":
                 raise DiscordError(403, 50007, "Cannot send messages to this user")
             raise DiscordError(403, 50013, "Missing Permissions")
 
-    def _own_message(self, chat: Chat, request: web.Request, code: int, why_not: str) -> Message:
+    def _own_message(self, chat: FakeChat, request: web.Request, code: int, why_not: str) -> FakeMessage:
         message = self._store.message(chat, request.match_info["message"])
         if message is None or message.detail.get("flags", 0) & EPHEMERAL:
             raise DiscordError(404, 10008, "Unknown Message")
@@ -172,7 +172,7 @@ class Discord:
             raise DiscordError(403, code, why_not)
         return message
 
-    def _reference(self, chat: Chat, reference: Any) -> dict[str, Any]:
+    def _reference(self, chat: FakeChat, reference: Any) -> dict[str, Any]:
         wanted = str(reference.get("message_id")) if isinstance(reference, dict) else ""
         if self._store.message(chat, wanted) is not None:
             return {"reply_to": wanted}

@@ -45,7 +45,7 @@ def invalid(field_name: str, code: str, message: str) -> DiscordError:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ApiResult:
     """What a route gives back: a status and a JSON body (None: empty)."""
 
     status: int
@@ -110,7 +110,7 @@ def flags_of(body: Mapping[str, Any]) -> int:
     return int(flags)
 
 
-def pinged(content: str, allowed: Any, *, default: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def pings_of(content: str, allowed: Any, *, default: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Whom *content* pings under *allowed* (``allowed_mentions``), and whom it would ping without.
 
     Both lists hold ``everyone``, ``user:ID`` and ``role:ID``. *default* is what pings when nothing is said: everything
@@ -178,16 +178,16 @@ def _custom_id(button: Any) -> str:
     return value
 
 
-def failed(fault: Fault) -> DiscordError:
+def error_of(fault: Fault) -> DiscordError:
     """What a fault on order answers."""
     if fault.status == 429:
-        return limited(fault.retry_after if fault.retry_after is not None else 1.0, scope="user", headers={})
+        return rate_limited(fault.retry_after if fault.retry_after is not None else 1.0, scope="user", headers={})
     words = {401: "401: Unauthorized", 403: "Missing Access", 404: "404: Not Found", 500: "500: Internal Server Error"}
     code = {403: 50001}.get(fault.status, 0)
     return DiscordError(fault.status, code, fault.description or words.get(fault.status, f"{fault.status}: asked for"))
 
 
-def limited(wait_s: float, *, scope: str, headers: Mapping[str, str]) -> DiscordError:
+def rate_limited(wait_s: float, *, scope: str, headers: Mapping[str, str]) -> DiscordError:
     """429: come back in *wait_s*."""
     return DiscordError(
         429,

@@ -18,7 +18,7 @@ from shared.core.errors import ConfigInvalid
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class EndpointAnswer:
     """What came back: *payload* is None where the body is no JSON."""
 
     status: int
@@ -27,7 +27,7 @@ class Answered:
     payload: Any
 
 
-class Endpoint:
+class InteractionsEndpoint:
     """Posts to the address of the configuration."""
 
     def __init__(self, config: PlatformsConfig, key: SigningKey) -> None:
@@ -44,7 +44,7 @@ class Endpoint:
         if self._session is not None:
             await self._session.close()
 
-    async def post(self, body: bytes, headers: Mapping[str, str] | None = None) -> Answered:
+    async def post(self, body: bytes, headers: Mapping[str, str] | None = None) -> EndpointAnswer:
         """Post *body* once, signed unless *headers* say otherwise. Raises what aiohttp raises, and TimeoutError."""
         if self._session is None:
             raise RuntimeError("start() comes first")
@@ -54,7 +54,7 @@ class Endpoint:
             raw, payload = await response.read(), None
             with suppress(ValueError, RecursionError):
                 payload = msgspec.json.decode(raw)
-            return Answered(response.status, response.content_type, raw, payload)
+            return EndpointAnswer(response.status, response.content_type, raw, payload)
 
     async def check(self, ping: bytes) -> None:
         """What Discord does before it takes an address. Raises ConfigInvalid with a sentence."""
@@ -75,7 +75,7 @@ class Endpoint:
                 " 401. Verify every request over its raw body before anything else."
             )
 
-    async def _probe(self, body: bytes, headers: Mapping[str, str]) -> Answered:
+    async def _probe(self, body: bytes, headers: Mapping[str, str]) -> EndpointAnswer:
         try:
             return await self.post(body, headers)
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:

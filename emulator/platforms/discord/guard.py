@@ -9,27 +9,27 @@ from typing import Any
 
 from aiohttp import web
 
-from emulator.platforms.bus import Bus
-from emulator.platforms.config import Flood, PlatformsConfig
-from emulator.platforms.discord.calls import DiscordError, Result, failed, limited, read_json
+from emulator.platforms.bus import EventBus
+from emulator.platforms.config import PlatformsConfig, RateLimit
+from emulator.platforms.discord.calls import ApiResult, DiscordError, error_of, rate_limited, read_json
 from emulator.platforms.faults import Fault, Faults, hang_up
 from emulator.platforms.initial_people import DiscordApp
-from emulator.platforms.rate_window import Recent
-from emulator.platforms.store import Store
+from emulator.platforms.rate_window import RateWindow
+from emulator.platforms.store import PlatformStore
 
 BASE = "/discord/api/v10"
-UNLIMITED = Flood(50, 1000)  # what the headers speak of where nothing is limited
+UNLIMITED = RateLimit(50, 1000)  # what the headers speak of where nothing is limited
 
-Route = Callable[[web.Request], Awaitable[Result]]
+Route = Callable[[web.Request], Awaitable[ApiResult]]
 
 
-class Guard:
+class RouteGuard:
     """Lets a request through to its route, and puts what comes of it into HTTP."""
 
-    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, app: DiscordApp) -> None:
+    def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, app: DiscordApp) -> None:
         self._config, self._store, self._bus, self._app = config, store, bus, app
         self._clock = config.clock
-        self._recent = Recent()
+        self._recent = RateWindow()
         self.faults = Faults()
 
     def routes(self, table: Iterable[tuple[str, str, Route]], *, needs_bot: bool) -> list[web.AbstractRouteDef]:
@@ -55,15 +55,15 @@ class Guard:
             headers: dict[str, str] = {}
             try:
                 if fault is not None and fault.kind == "status":
-                    raise failed(fault)
+                    raise error_of(fault)
                 if fault is not None and fault.kind == "drop":
-                    result = Result(0)
+                    result = ApiResult(0)
                 else:
                     self._check(request, needs_bot=needs_bot)
                     headers = self._limit(name, request)
                     result = await run(request)
             except DiscordError as refusal:
-                result, headers = Result(refusal.status, refusal.body), {**headers, **refusal.headers}
+                result, headers = ApiResult(refusal.status, refusal.body), {**headers, **refusal.headers}
             await self._log(name, request, result, fault, (time.perf_counter() - started) * 1000)
             if fault is not None and fault.kind in ("drop", "accept_then_drop"):
                 return hang_up(request)
@@ -89,21 +89,23 @@ class Guard:
 
     def _limit(self, name: str, request: web.Request) -> dict[str, str]:
         """The rate limit headers; 429 past the limit, when there is one. Buckets are per route and channel."""
-        flood, now_ms = self._config.discord_flood, self._clock.now_ms()
-        shown = flood or UNLIMITED
+        limit, now_ms = self._config.discord_rate_limit, self._clock.now_ms()
+        shown = limit or UNLIMITED
         room = self._recent.take(f"{name}|{self._channel_of(request)}", shown, now_ms=now_ms)
         headers = {
             "X-RateLimit-Limit": str(shown.count),
-            "X-RateLimit-Remaining": str(room.left if flood else shown.count - 1),
+            "X-RateLimit-Remaining": str(room.left if limit else shown.count - 1),
             "X-RateLimit-Reset": f"{(now_ms + room.opens_ms) / 1000:.3f}",
             "X-RateLimit-Reset-After": f"{room.opens_ms / 1000:.3f}",
             "X-RateLimit-Bucket": f"{abs(hash(name)):016x}"[:16],
         }
-        if flood and room.is_over:
-            raise limited(room.opens_ms / 1000, scope="user", headers=headers)
+        if limit and room.is_over:
+            raise rate_limited(room.opens_ms / 1000, scope="user", headers=headers)
         return headers
 
-    async def _log(self, name: str, request: web.Request, result: Result, fault: Fault | None, took_ms: float) -> None:
+    async def _log(
+        self, name: str, request: web.Request, result: ApiResult, fault: Fault | None, took_ms: float
+    ) -> None:
         params: dict[str, Any] = {key: value for key, value in request.match_info.items() if key != "token"}
         if request.body_exists:
             try:
@@ -121,4 +123,4 @@ class Guard:
             fault=fault.kind if fault else None,
             took_ms=took_ms,
         )
-        self._bus.tell("call", call)
+        self._bus.publish("call", call)

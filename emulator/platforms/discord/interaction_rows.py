@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.errors import Impossible
-from emulator.platforms.store import Chat, Message, Person, Store
+from emulator.platforms.errors import ActionRefused
+from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 from shared.core import logs
 
 NO_ANSWER = "The application did not respond"
 
 
 @dataclass(frozen=True, slots=True)
-class Interaction:
+class InteractionRow:
     """One row: *state* is ``waiting``, ``deferred``, ``answered`` or ``dead``.
 
     *message* is the question, or the message with the button *custom_id*; *original* is the answer's message id.
@@ -41,13 +41,13 @@ _COLUMNS = "id, token, channel, person, message, created_ms, state, original, st
 class InteractionRows:
     """The rows of ``interactions``; each change is told to whoever watches."""
 
-    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus) -> None:
+    def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus) -> None:
         self._config, self._store, self._bus = config, store, bus
         self._clock = config.clock
 
     def add(
-        self, interaction_id: str, chat: Chat, person: Person, message: Message, custom_id: str | None
-    ) -> Interaction:
+        self, interaction_id: str, chat: FakeChat, person: FakePerson, message: FakeMessage, custom_id: str | None
+    ) -> InteractionRow:
         """Somebody has used a command or pressed *custom_id*; it waits for its first answer, with a fresh token."""
         token, now_ms = secrets.token_urlsafe(120), self._clock.now_ms()
         self._store.conn.execute(
@@ -55,43 +55,43 @@ class InteractionRows:
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (interaction_id, token, chat.id, person.id, message.id, now_ms, custom_id),
         )
-        self._tell(interaction_id)
+        self._publish(interaction_id)
         return self.get(interaction_id)
 
-    def get(self, interaction_id: str) -> Interaction:
+    def get(self, interaction_id: str) -> InteractionRow:
         found = self._one("id", interaction_id)
         if found is None:
-            raise Impossible(f"there is no interaction {interaction_id}")
+            raise ActionRefused(f"there is no interaction {interaction_id}")
         return found
 
-    def by_token(self, token: str) -> Interaction | None:
+    def by_token(self, token: str) -> InteractionRow | None:
         return self._one("token", token)
 
-    def _one(self, column: str, value: str) -> Interaction | None:
+    def _one(self, column: str, value: str) -> InteractionRow | None:
         sql = {"id": "WHERE id = ?", "token": "WHERE token = ?"}[column]
         row = self._store.conn.execute(f"SELECT {_COLUMNS} FROM interactions {sql}", (value,)).fetchone()  # noqa: S608
-        return Interaction(*row) if row else None
+        return InteractionRow(*row) if row else None
 
-    def took(self, interaction: Interaction, status: int, took_ms: float) -> None:
+    def record_status(self, interaction: InteractionRow, status: int, took_ms: float) -> None:
         """The endpoint has answered; whether that is a first answer shows later."""
         self._store.conn.execute(
             "UPDATE interactions SET status = ?, took_ms = ? WHERE id = ?", (status, took_ms, interaction.id)
         )
 
-    def acknowledged(self, interaction: Interaction, *, is_deferred: bool, original: str) -> None:
+    def mark_acknowledged(self, interaction: InteractionRow, *, is_deferred: bool, original: str) -> None:
         """The first answer: *original* is the message that ``@original`` means from now on."""
         self._store.conn.execute(
             "UPDATE interactions SET state = ?, original = ? WHERE id = ?",
             ("deferred" if is_deferred else "answered", original, interaction.id),
         )
-        self._tell(interaction.id)
+        self._publish(interaction.id)
 
-    def answered(self, interaction: Interaction) -> None:
+    def mark_answered(self, interaction: InteractionRow) -> None:
         """What was deferred has come."""
         self._store.conn.execute("UPDATE interactions SET state = 'answered' WHERE id = ?", (interaction.id,))
-        self._tell(interaction.id)
+        self._publish(interaction.id)
 
-    def died(self, interaction: Interaction, status: int | None, error: str) -> None:
+    def mark_dead(self, interaction: InteractionRow, status: int | None, error: str) -> None:
         """Nobody answered in time, or not validly. A callback that came first keeps the interaction alive."""
         rows = self._store.conn.execute(
             "UPDATE interactions SET state = 'dead', status = coalesce(?, status), error = ?"
@@ -100,15 +100,15 @@ class InteractionRows:
         ).fetchall()
         if rows:
             logs.get().warning("discord.interaction_died", interaction=interaction.id, reason=error)
-            self._tell(interaction.id)
+            self._publish(interaction.id)
 
-    def bury(self) -> None:
+    def fail_waiting(self) -> None:
         """Whoever waited for an answer when the last run ended won't get one."""
         rows: list[tuple[Any, ...]] = self._store.conn.execute(
             f"SELECT {_COLUMNS} FROM interactions WHERE state = 'waiting'"  # noqa: S608
         ).fetchall()
         for row in rows:
-            self.died(Interaction(*row), None, "the emulator was stopped before an answer came")
+            self.mark_dead(InteractionRow(*row), None, "the emulator was stopped before an answer came")
 
     def deliveries(self, *, channel: str | None = None, limit: int = 500) -> list[dict[str, Any]]:
         """How the last interactions fared, oldest first. Without their tokens."""
@@ -117,9 +117,9 @@ class InteractionRows:
             " ORDER BY created_ms DESC, id DESC LIMIT ?2",
             (channel, limit),
         ).fetchall()
-        return [self.delivery(Interaction(*row)) for row in reversed(rows)]
+        return [self.delivery(InteractionRow(*row)) for row in reversed(rows)]
 
-    def delivery(self, interaction: Interaction) -> dict[str, Any]:
+    def delivery(self, interaction: InteractionRow) -> dict[str, Any]:
         """How one fares, and for how long its token can still be used."""
         states: Mapping[str, str] = {"waiting": "pending", "dead": "dropped"}
         left_ms = interaction.created_ms + self._config.token_life_ms - self._clock.now_ms()
@@ -141,5 +141,5 @@ class InteractionRows:
             "notice": NO_ANSWER if interaction.state == "dead" else None,
         }
 
-    def _tell(self, interaction_id: str) -> None:
-        self._bus.tell("delivery", self.delivery(self.get(interaction_id)))
+    def _publish(self, interaction_id: str) -> None:
+        self._bus.publish("delivery", self.delivery(self.get(interaction_id)))

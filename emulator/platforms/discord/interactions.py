@@ -18,26 +18,26 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.discord import payloads
-from emulator.platforms.discord.api import Discord
+from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.calls import (
     EPHEMERAL,
     LOADING,
+    ApiResult,
     DiscordError,
-    Result,
     components,
     content_of,
     flags_of,
     invalid,
-    pinged,
+    pings_of,
     read_body,
 )
-from emulator.platforms.discord.endpoint import Endpoint
-from emulator.platforms.discord.interaction_rows import Interaction, InteractionRows
-from emulator.platforms.errors import Impossible
-from emulator.platforms.store import Chat, Message, Person, Store
+from emulator.platforms.discord.endpoint import InteractionsEndpoint
+from emulator.platforms.discord.interaction_rows import InteractionRow, InteractionRows
+from emulator.platforms.errors import ActionRefused
+from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # how an interaction can be answered
 
@@ -45,18 +45,18 @@ SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # how an interaction can be answered
 class Interactions:
     """Sends interactions, and serves what their tokens open."""
 
-    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, discord: Discord) -> None:
+    def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, discord: FakeDiscord) -> None:
         self._config, self._store, self._discord = config, store, discord
         self._clock = config.clock
         self.rows = InteractionRows(config, store, bus)
-        self._endpoint = Endpoint(config, discord.app.key)
+        self._endpoint = InteractionsEndpoint(config, discord.app.key)
         self._answered: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Whoever waited for an answer when the last run ended won't get one."""
         self._endpoint.start()
-        self.rows.bury()
+        self.rows.fail_waiting()
 
     async def stop(self) -> None:
         for task in tuple(self._tasks):
@@ -85,15 +85,20 @@ class Interactions:
     # out
 
     def begin(
-        self, interaction_id: str, chat: Chat, person: Person, message: Message, custom_id: str | None = None
-    ) -> Interaction:
+        self,
+        interaction_id: str,
+        chat: FakeChat,
+        person: FakePerson,
+        message: FakeMessage,
+        custom_id: str | None = None,
+    ) -> InteractionRow:
         """Somebody has used a command or pressed *custom_id*; it is on its way when this returns."""
         interaction = self.rows.add(interaction_id, chat, person, message, custom_id)
         self._answered[interaction_id] = asyncio.Event()
         self._work(interaction, self._deliver(interaction, self._body(interaction, chat, person, message)))
         return interaction
 
-    def _body(self, interaction: Interaction, chat: Chat, person: Person, message: Message) -> bytes:
+    def _body(self, interaction: InteractionRow, chat: FakeChat, person: FakePerson, message: FakeMessage) -> bytes:
         if interaction.custom_id is None:
             particular = payloads.command(str(message.detail.get("command", "ask")), message.text)
         else:
@@ -109,26 +114,26 @@ class Interactions:
         )
         return json.dumps(payload, ensure_ascii=False).encode()
 
-    def _work(self, interaction: Interaction, work: Coroutine[Any, Any, None]) -> None:
+    def _work(self, interaction: InteractionRow, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"discord interaction {interaction.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def settled(self, interaction: Interaction) -> Interaction:
+    async def settled(self, interaction: InteractionRow) -> InteractionRow:
         """The interaction once it was answered or died."""
         for task in tuple(self._tasks):
             if task.get_name() == f"discord interaction {interaction.id}":
                 await asyncio.wait([task])
         return self.rows.get(interaction.id)
 
-    def replay(self, interaction_id: str) -> Interaction:
+    def replay(self, interaction_id: str) -> InteractionRow:
         """Send an interaction again with the same id and token, as a replayed request would be."""
         interaction = self.rows.get(interaction_id)
         chat = self._store.chat("discord", interaction.channel)
         person = self._store.person("discord", interaction.person)
         message = self._store.message(chat, interaction.message) if chat else None
         if chat is None or person is None or message is None:
-            raise Impossible(f"the message of interaction {interaction_id} is gone")
+            raise ActionRefused(f"the message of interaction {interaction_id} is gone")
         self._work(interaction, self._post_only(self._body(interaction, chat, person, message)))
         return interaction
 
@@ -136,36 +141,36 @@ class Interactions:
         with suppress(aiohttp.ClientError, OSError, TimeoutError):
             await self._endpoint.post(body)
 
-    async def _deliver(self, interaction: Interaction, body: bytes) -> None:
+    async def _deliver(self, interaction: InteractionRow, body: bytes) -> None:
         """Post once; the answer, a callback within the deadline, or death."""
         started = time.perf_counter()
         status: int | None = None
         try:
             async with asyncio.timeout(self._config.deadline_ms / 1000):
-                answered = await self._endpoint.post(body)
-                status = answered.status
-                self.rows.took(interaction, status, (time.perf_counter() - started) * 1000)
-                if status == 202 and not answered.body:
+                answer = await self._endpoint.post(body)
+                status = answer.status
+                self.rows.record_status(interaction, status, (time.perf_counter() - started) * 1000)
+                if status == 202 and not answer.body:
                     await self._answered[interaction.id].wait()
                 elif status != 200:
-                    self.rows.died(interaction, status, f"the endpoint answered {status}")
-                elif answered.kind != "application/json":
-                    self.rows.died(interaction, status, f"the answer came as {answered.kind}, not application/json")
-                elif answered.payload is None:
-                    self.rows.died(interaction, status, "the answer is not JSON")
+                    self.rows.mark_dead(interaction, status, f"the endpoint answered {status}")
+                elif answer.kind != "application/json":
+                    self.rows.mark_dead(interaction, status, f"the answer came as {answer.kind}, not application/json")
+                elif answer.payload is None:
+                    self.rows.mark_dead(interaction, status, "the answer is not JSON")
                 else:
-                    self._respond(self.rows.get(interaction.id), answered.payload)
+                    self._respond(self.rows.get(interaction.id), answer.payload)
         except DiscordError as refusal:
-            self.rows.died(interaction, status, f"the answer is not valid: {json.dumps(refusal.body)}")
+            self.rows.mark_dead(interaction, status, f"the answer is not valid: {json.dumps(refusal.body)}")
         except TimeoutError:
-            self.rows.died(interaction, status, f"no answer within {self._config.deadline_ms / 1000:g} s")
+            self.rows.mark_dead(interaction, status, f"no answer within {self._config.deadline_ms / 1000:g} s")
         except (aiohttp.ClientError, OSError) as problem:
             is_refused = isinstance(problem, aiohttp.ClientConnectorError)
-            self.rows.died(interaction, status, "connection refused" if is_refused else "connection closed")
+            self.rows.mark_dead(interaction, status, "connection refused" if is_refused else "connection closed")
         finally:
             self._answered.pop(interaction.id, None)
 
-    def _respond(self, interaction: Interaction, answer: Any) -> None:
+    def _respond(self, interaction: InteractionRow, answer: Any) -> None:
         """Carry out an interaction response: say something, "thinking…", and of a press also "wait" and a change."""
         if interaction.state != "waiting":
             raise DiscordError(400, 40060, "Interaction has already been acknowledged.")
@@ -177,11 +182,11 @@ class Interactions:
             raise invalid("type", "BASE_TYPE_CHOICES", f"This fake takes the types {taken} in answer to {what}.")
         flags = flags_of(data)
         original = self._first_answer(interaction, kind, data, flags)
-        self.rows.acknowledged(interaction, is_deferred=kind in (THINK, WAIT), original=original)
+        self.rows.mark_acknowledged(interaction, is_deferred=kind in (THINK, WAIT), original=original)
         if (event := self._answered.get(interaction.id)) is not None:
             event.set()
 
-    def _first_answer(self, interaction: Interaction, kind: int, data: Mapping[str, Any], flags: int) -> str:
+    def _first_answer(self, interaction: InteractionRow, kind: int, data: Mapping[str, Any], flags: int) -> str:
         """Show it; the id of the message that is the original from now on."""
         chat = self._chat(interaction)
         if kind == SAY:
@@ -195,36 +200,40 @@ class Interactions:
             self._discord.messages.edit(pressed, data)
         return interaction.message
 
-    def _spoken(self, interaction: Interaction, body: Mapping[str, Any], flags: int) -> tuple[str, dict[str, Any]]:
+    def _spoken(self, interaction: InteractionRow, body: Mapping[str, Any], flags: int) -> tuple[str, dict[str, Any]]:
         content = content_of(body)
-        pings, would_ping = pinged(content, body.get("allowed_mentions"), default=("users",))
+        pings, would_ping = pings_of(content, body.get("allowed_mentions"), default=("users",))
         detail = {"interaction": interaction.id, "pings": pings, "would_ping": would_ping}
         return content, {**detail, **_seen_by(interaction, flags), "components": components(body)}
 
     # what a token opens
 
-    async def _callback(self, request: web.Request) -> Result:
+    async def _callback(self, request: web.Request) -> ApiResult:
         interaction = self.rows.by_token(request.match_info["token"])
         if interaction is None or interaction.id != request.match_info["interaction"] or interaction.state == "dead":
             raise DiscordError(404, 10062, "Unknown interaction")
         self._respond(interaction, await read_body(request))
-        return Result(204)
+        return ApiResult(204)
 
-    async def _follow_up(self, request: web.Request) -> Result:
+    async def _follow_up(self, request: web.Request) -> ApiResult:
         interaction = self._live(request)
         body = await read_body(request)
         content, detail = self._spoken(interaction, body, flags_of(body))
         chat = self._chat(interaction)
         original = self._store.message(chat, interaction.original or "")
         if original is not None and original.detail.get("state") == "thinking":
-            return Result(200, self._discord.objects.message(chat, self._fill(interaction, original, content, detail)))
-        return Result(200, self._discord.objects.message(chat, self._discord.messages.add(chat, content, detail)))
+            return ApiResult(
+                200, self._discord.objects.message(chat, self._fill(interaction, original, content, detail))
+            )
+        return ApiResult(200, self._discord.objects.message(chat, self._discord.messages.add(chat, content, detail)))
 
-    async def _get(self, request: web.Request) -> Result:
+    async def _get(self, request: web.Request) -> ApiResult:
         interaction = self._live(request)
-        return Result(200, self._discord.objects.message(self._chat(interaction), self._message(interaction, request)))
+        return ApiResult(
+            200, self._discord.objects.message(self._chat(interaction), self._message(interaction, request))
+        )
 
-    async def _edit(self, request: web.Request) -> Result:
+    async def _edit(self, request: web.Request) -> ApiResult:
         interaction = self._live(request)
         message = self._message(interaction, request)
         body = await read_body(request)
@@ -233,22 +242,24 @@ class Interactions:
             changed = self._fill(interaction, message, content, detail)
         else:
             changed = self._discord.messages.edit(message, body)
-            self.rows.answered(interaction)
-        return Result(200, self._discord.objects.message(self._chat(interaction), changed))
+            self.rows.mark_answered(interaction)
+        return ApiResult(200, self._discord.objects.message(self._chat(interaction), changed))
 
-    async def _delete(self, request: web.Request) -> Result:
+    async def _delete(self, request: web.Request) -> ApiResult:
         interaction = self._live(request)
         self._discord.messages.delete(self._message(interaction, request))
-        return Result(204)
+        return ApiResult(204)
 
-    def _fill(self, interaction: Interaction, message: Message, content: str, detail: Mapping[str, Any]) -> Message:
+    def _fill(
+        self, interaction: InteractionRow, message: FakeMessage, content: str, detail: Mapping[str, Any]
+    ) -> FakeMessage:
         """Turn "thinking…" into the answer."""
         flags = message.detail.get("flags", 0) & ~LOADING
         changed = self._discord.messages.change(message, content, **{**detail, "flags": flags, "state": "done"})
-        self.rows.answered(interaction)
+        self.rows.mark_answered(interaction)
         return changed
 
-    def _live(self, request: web.Request) -> Interaction:
+    def _live(self, request: web.Request) -> InteractionRow:
         """The interaction whose token this is.
 
         Raises 10015 before it is acknowledged and when it never will be, 50027 after 15 min.
@@ -264,7 +275,7 @@ class Interactions:
             raise DiscordError(401, 50027, "Invalid Webhook Token")
         return interaction
 
-    def _message(self, interaction: Interaction, request: web.Request) -> Message:
+    def _message(self, interaction: InteractionRow, request: web.Request) -> FakeMessage:
         wanted = request.match_info["message"]
         message_id = interaction.original or "" if wanted == "@original" else wanted
         message = self._store.message(self._chat(interaction), message_id)
@@ -273,14 +284,14 @@ class Interactions:
             raise DiscordError(404, 10008, "Unknown Message")
         return message
 
-    def _chat(self, interaction: Interaction) -> Chat:
+    def _chat(self, interaction: InteractionRow) -> FakeChat:
         chat = self._store.chat("discord", interaction.channel)
         if chat is None:
             raise DiscordError(404, 10003, "Unknown Channel")
         return chat
 
 
-def _seen_by(interaction: Interaction, flags: int) -> dict[str, Any]:
+def _seen_by(interaction: InteractionRow, flags: int) -> dict[str, Any]:
     """Everybody, or with the flag EPHEMERAL only whoever caused it."""
     kept = flags & ~LOADING
     return {"flags": kept, "for": interaction.person} if flags & EPHEMERAL else {"flags": kept}

@@ -7,13 +7,13 @@ import time
 from typing import Any
 
 from emulator.platforms.initial_people import BOT_NAME, GUILD_ID, DiscordApp
-from emulator.platforms.store import Chat, Message, Person, Store
+from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 
 class DiscordObjects:
     """Writes objects from rows; what the bot itself said is from the application's bot user."""
 
-    def __init__(self, store: Store, app: DiscordApp) -> None:
+    def __init__(self, store: PlatformStore, app: DiscordApp) -> None:
         self._store, self._app = store, app
 
     @property
@@ -28,7 +28,7 @@ class DiscordObjects:
             "bot": True,
         }
 
-    def user(self, person: Person) -> dict[str, Any]:
+    def user(self, person: FakePerson) -> dict[str, Any]:
         return {
             "id": person.id,
             "username": person.username,
@@ -41,7 +41,7 @@ class DiscordObjects:
             "primary_guild": None,
         }
 
-    def channel(self, chat: Chat) -> dict[str, Any]:
+    def channel(self, chat: FakeChat) -> dict[str, Any]:
         last = self._store.last_message(chat)
         common = {"id": chat.id, "flags": 0, "last_message_id": last.id if last else None}
         if chat.kind == "dm":
@@ -60,7 +60,7 @@ class DiscordObjects:
             "topic": None,
         }
 
-    def message(self, chat: Chat, message: Message) -> dict[str, Any]:
+    def message(self, chat: FakeChat, message: FakeMessage) -> dict[str, Any]:
         """The Message object."""
         person = None if message.is_bot else self._store.person("discord", message.author)
         pings = message.detail.get("pings", [])

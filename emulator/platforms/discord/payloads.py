@@ -7,7 +7,7 @@ from typing import Any
 
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.initial_people import GUILD_ID
-from emulator.platforms.store import Chat, Message, Person
+from emulator.platforms.store import FakeChat, FakeMessage, FakePerson
 
 PING, COMMAND, COMPONENT = 1, 2, 3
 _PERMISSIONS = "2248473465835073"
@@ -32,7 +32,7 @@ def command(name: str, prompt: str) -> dict[str, Any]:
     return {"type": COMMAND, "data": {"id": "1290000000000001319", "name": name, "type": 1, "options": options}}
 
 
-def press(objects: DiscordObjects, chat: Chat, message: Message, custom_id: str) -> dict[str, Any]:
+def press(objects: DiscordObjects, chat: FakeChat, message: FakeMessage, custom_id: str) -> dict[str, Any]:
     """The press of the button *custom_id* under *message*: what is particular to it."""
     wired = objects.message(chat, message)
     buttons = [button for row in wired["components"] for button in row["components"]]
@@ -43,8 +43,8 @@ def press(objects: DiscordObjects, chat: Chat, message: Message, custom_id: str)
 
 def interaction(
     objects: DiscordObjects,
-    chat: Chat,
-    person: Person,
+    chat: FakeChat,
+    person: FakePerson,
     particular: dict[str, Any],
     *,
     application_id: str,

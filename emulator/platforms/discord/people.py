@@ -3,13 +3,13 @@
 import re
 from collections.abc import Sequence
 
-from emulator.platforms.bus import Bus
-from emulator.platforms.discord.api import Discord
-from emulator.platforms.discord.interaction_rows import Interaction
+from emulator.platforms.bus import EventBus
+from emulator.platforms.discord.api import FakeDiscord
+from emulator.platforms.discord.interaction_rows import InteractionRow
 from emulator.platforms.discord.interactions import Interactions
-from emulator.platforms.errors import Impossible
+from emulator.platforms.errors import ActionRefused
 from emulator.platforms.initial_people import CHANNEL_ID, GUILD_ID
-from emulator.platforms.store import Chat, Person, Store
+from emulator.platforms.store import FakeChat, FakePerson, PlatformStore
 
 MAX_PROMPT = 6000
 
@@ -17,75 +17,77 @@ MAX_PROMPT = 6000
 class DiscordPeople:
     """Plays the people. What they say to the bot goes out as an interaction: the delivery follows."""
 
-    def __init__(self, store: Store, bus: Bus, discord: Discord, interactions: Interactions) -> None:
+    def __init__(self, store: PlatformStore, bus: EventBus, discord: FakeDiscord, interactions: Interactions) -> None:
         self._store, self._bus, self._discord, self._interactions = store, bus, discord, interactions
 
-    def ask(self, person_id: str, prompt: str, *, channel_id: str | None = None, command: str = "ask") -> Interaction:
+    def ask(
+        self, person_id: str, prompt: str, *, channel_id: str | None = None, command: str = "ask"
+    ) -> InteractionRow:
         """*person_id* sends ``/ask prompt``; the interaction is on its way when this returns."""
         person = self._person(person_id)
         chat = self._channel(person, channel_id)
         if not prompt.strip():
-            raise Impossible("there is nothing to ask: the text is empty")
+            raise ActionRefused("there is nothing to ask: the text is empty")
         if len(prompt) > MAX_PROMPT:
-            raise Impossible(f"Discord's apps take at most {MAX_PROMPT} characters in an option")
+            raise ActionRefused(f"Discord's apps take at most {MAX_PROMPT} characters in an option")
         interaction_id = str(self._discord.snowflakes.next())
         question = self._discord.messages.add(
             chat, prompt, {"command": command, "interaction": interaction_id}, author=person.id
         )
         return self._interactions.begin(interaction_id, chat, person, question)
 
-    def press(self, channel_id: str, message_id: str, person_id: str, custom_id: str) -> Interaction:
+    def press(self, channel_id: str, message_id: str, person_id: str, custom_id: str) -> InteractionRow:
         """*person_id* presses a button under a message; the interaction is on its way when this returns."""
         person = self._person(person_id)
         chat = self._channel(person, channel_id)
         message = self._store.message(chat, message_id)
         if message is None or message.detail.get("for") not in (None, person.id):
-            raise Impossible(f"{person.name} sees no message {message_id} in channel {channel_id}")
+            raise ActionRefused(f"{person.name} sees no message {message_id} in channel {channel_id}")
         buttons = [button for row in message.detail.get("components", ()) for button in row["components"]]
         if custom_id not in [button.get("custom_id") for button in buttons if not button.get("disabled")]:
-            raise Impossible(f"message {message_id} has no button with this data")
+            raise ActionRefused(f"message {message_id} has no button with this data")
         return self._interactions.begin(str(self._discord.snowflakes.next()), chat, person, message, custom_id)
 
-    def meet(self, name: str) -> Person:
+    def add_newcomer(self, name: str) -> FakePerson:
         """Somebody new called *name*, in the server's channel; nobody has opened direct messages with them yet."""
-        person = Person(
+        person = FakePerson(
             str(self._discord.snowflakes.next()), name, re.sub(r"\W+", ".", name.lower()).strip(".") or "somebody"
         )
         self._store.add_person("discord", person)
         if (general := self._store.chat("discord", CHANNEL_ID)) is not None:
             self._store.join(general, person.id)
-        self._bus.tell("chat", {"platform": "discord", "chat": CHANNEL_ID})
+        self._bus.publish("chat", {"platform": "discord", "chat": CHANNEL_ID})
         return person
 
-    def found(self, title: str, members: Sequence[str]) -> Chat:
+    def create_channel(self, title: str, members: Sequence[str]) -> FakeChat:
         """Another channel of the server, in which *members* and the bot are."""
         if not members or not title.strip():
-            raise Impossible("a channel needs a title and somebody who is in it")
+            raise ActionRefused("a channel needs a title and somebody who is in it")
         people = tuple(self._person(member).id for member in members)
-        chat = Chat("discord", str(self._discord.snowflakes.next()), "channel", title, people, {"guild": GUILD_ID})
+        chat = FakeChat("discord", str(self._discord.snowflakes.next()), "channel", title, people, {"guild": GUILD_ID})
         self._store.add_chat(chat)
-        self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
+        self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
         return chat
 
     def join(self, channel_id: str, person_id: str) -> None:
         """*person_id* comes into a channel of the server."""
         chat, person = self._store.chat("discord", channel_id), self._person(person_id)
         if chat is None or chat.kind != "channel":
-            raise Impossible(f"there is no channel {channel_id} that one could come into")
+            raise ActionRefused(f"there is no channel {channel_id} that one could come into")
         self._store.join(chat, person.id)
-        self._bus.tell("chat", {"platform": "discord", "chat": chat.id})
+        self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
 
-    def _person(self, person_id: str) -> Person:
+    def _person(self, person_id: str) -> FakePerson:
         person = self._store.person("discord", person_id)
         if person is None:
-            raise Impossible(f"there is nobody with the id {person_id}")
+            raise ActionRefused(f"there is nobody with the id {person_id}")
         return person
 
-    def _channel(self, person: Person, channel_id: str | None) -> Chat:
+    def _channel(self, person: FakePerson, channel_id: str | None) -> FakeChat:
         """Where the person writes: their direct messages unless *channel_id* names another."""
         if channel_id is None:
             return self._discord.messages.direct(person)
         chat = self._store.chat("discord", channel_id)
         if chat is None or person.id not in chat.members:
-            raise Impossible(f"{person.name} is not in channel {channel_id}")
+            raise ActionRefused(f"{person.name} is not in channel {channel_id}")
         return chat

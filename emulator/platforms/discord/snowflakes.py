@@ -4,7 +4,7 @@ Source: https://discord.com/developers/docs/reference#snowflakes
 """
 
 from emulator.platforms.config import Clock
-from emulator.platforms.store import Store
+from emulator.platforms.store import PlatformStore
 
 EPOCH_MS = 1_420_070_400_000
 
@@ -12,7 +12,7 @@ EPOCH_MS = 1_420_070_400_000
 class Snowflakes:
     """Gives no id twice, whatever the clock does and whenever the emulator starts again."""
 
-    def __init__(self, clock: Clock, store: Store) -> None:
+    def __init__(self, clock: Clock, store: PlatformStore) -> None:
         self._clock, self._store = clock, store
         self._last = int(store.get("discord.snowflake") or 0)
 

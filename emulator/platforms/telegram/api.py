@@ -13,31 +13,31 @@ from typing import Any
 
 from aiohttp import web
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.faults import Fault, Faults, hang_up
 from emulator.platforms.initial_people import TelegramBot
-from emulator.platforms.store import Store
-from emulator.platforms.telegram.calls import ApiError, Method, Params, failed, read_params, respond
+from emulator.platforms.store import PlatformStore
+from emulator.platforms.telegram.calls import ApiMethod, Params, TelegramError, error_envelope, read_params, respond
 from emulator.platforms.telegram.messages import TelegramMessages
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.setup import TelegramSetup
-from emulator.platforms.telegram.updates import Updates
+from emulator.platforms.telegram.updates import UpdateDelivery
 from shared.core import logs
 
 
-class Telegram:
+class FakeTelegram:
     """The Bot API of one bot."""
 
-    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, bot: TelegramBot) -> None:
+    def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, bot: TelegramBot) -> None:
         self._store, self._bus, self._bot, self._clock = store, bus, bot, config.clock
         self.faults = Faults()
         self.objects = TelegramObjects(store, bot)
-        self.updates = Updates(config, store, bus, self._from_webhook)
+        self.updates = UpdateDelivery(config, store, bus, self._from_webhook)
         setup = TelegramSetup(config, store, self.objects, self.updates)
         messages = TelegramMessages(config, store, bus, bot, self.objects, self.updates.queue)
         methods = (*setup.methods(), *messages.methods())
-        self._methods: dict[str, Method] = {method.name.lower(): method for method in methods}
+        self._methods: dict[str, ApiMethod] = {method.name.lower(): method for method in methods}
 
     def routes(self) -> list[web.AbstractRouteDef]:
         return [web.route("*", "/telegram/bot{token}/{method}", self.handle)]
@@ -46,19 +46,19 @@ class Telegram:
         """One call of the API: token, fault, work, envelope."""
         token, name = request.match_info["token"], request.match_info["method"]
         if not re.fullmatch(r"\d{1,16}:[A-Za-z0-9_-]{1,80}", token):
-            return respond(ApiError(404, "Not Found").envelope())
+            return respond(TelegramError(404, "Not Found").envelope())
         if token != self._bot.token:
-            return respond(ApiError(401, "Unauthorized").envelope())
+            return respond(TelegramError(401, "Unauthorized").envelope())
         try:
             params = await read_params(request)
-        except ApiError as refusal:
+        except TelegramError as refusal:
             return respond(refusal.envelope())
         chat = str(params.get("chat_id")) if params.get("chat_id") is not None else None
         fault = self.faults.take(name, chat)
         if fault is not None and fault.kind == "delay":
             await self._clock.sleep(fault.delay_ms)
         if fault is not None and fault.kind in ("status", "drop"):
-            envelope = failed(fault) if fault.kind == "status" else {}
+            envelope = error_envelope(fault) if fault.kind == "status" else {}
             self._log(name, params, envelope, fault, 0.0)
             return respond(envelope) if envelope else hang_up(request)
         envelope = await self.call(name, params, fault=fault)
@@ -71,11 +71,11 @@ class Telegram:
         try:
             if method is None:
                 logs.get().warning("telegram.method_unknown", method=name[:64])
-                raise ApiError(404, "Not Found: method not found")
+                raise TelegramError(404, "Not Found: method not found")
             for key in sorted(set(params) - set(method.known.split())):
                 logs.get().warning("telegram.parameter_unknown", method=method.name, parameter=key[:64])
             envelope = (await method.run(params)).envelope()
-        except ApiError as refusal:
+        except TelegramError as refusal:
             envelope = refusal.envelope()
         self._log(method.name if method else name, params, envelope, fault, (time.perf_counter() - started) * 1000)
         return envelope
@@ -88,7 +88,7 @@ class Telegram:
         shown = {key: value for key, value in params.items() if key != "secret_token"}
         chat = str(params["chat_id"]) if "chat_id" in params else None
         if chat is None and "callback_query_id" in params:
-            pressed = self.updates.queue.pressed(str(params["callback_query_id"]))
+            pressed = self.updates.queue.find_press(str(params["callback_query_id"]))
             chat = pressed.chat if pressed else None
         call = self._store.add_call(
             "telegram",
@@ -101,4 +101,4 @@ class Telegram:
             fault=fault.kind if fault else None,
             took_ms=took_ms,
         )
-        self._bus.tell("call", call)
+        self._bus.publish("call", call)

@@ -17,7 +17,7 @@ MAX_BODY_BYTES = 1 << 20
 Params = Mapping[str, Any]
 
 
-class ApiError(Exception):
+class TelegramError(Exception):
     """A refusal in Telegram's own words."""
 
     def __init__(self, status: int, description: str, **parameters: Any) -> None:
@@ -30,7 +30,7 @@ class ApiError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class MethodResult:
     """A result, with the sentence that a few methods add."""
 
     result: Any
@@ -42,11 +42,11 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class ApiMethod:
     """One method of the API: its name as documented, what does it, and the parameters that it knows, with blanks."""
 
     name: str
-    run: Callable[[Params], Awaitable[Done]]
+    run: Callable[[Params], Awaitable[MethodResult]]
     known: str
 
 
@@ -57,7 +57,7 @@ def integer(value: Any, default: int) -> int:
     except (TypeError, ValueError, OverflowError):
         number = 1 << 63
     if not -(1 << 63) <= number < 1 << 63:
-        raise ApiError(400, "Bad Request: can't parse parameters: an integer is expected")
+        raise TelegramError(400, "Bad Request: can't parse parameters: an integer is expected")
     return number
 
 
@@ -66,35 +66,35 @@ def is_true(value: Any) -> bool:
     return value is True or str(value).lower() in ("true", "yes", "1")
 
 
-def nested(value: Any) -> Any:
+def parse_nested(value: Any) -> Any:
     """A nested value: itself in a JSON body, JSON text in a form."""
     if not isinstance(value, str):
         return value
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
-        raise ApiError(400, "Bad Request: can't parse parameters: JSON is expected") from None
+        raise TelegramError(400, "Bad Request: can't parse parameters: JSON is expected") from None
 
 
 def keyboard(params: Params) -> list[Any] | None:
     """The inline keyboard of a call, checked; other kinds of keyboard are taken and not shown."""
     if params.get("reply_markup") in (None, ""):
         return None
-    given = nested(params["reply_markup"])
+    given = parse_nested(params["reply_markup"])
     if not isinstance(given, dict):
-        raise ApiError(400, "Bad Request: can't parse reply keyboard markup JSON object")
+        raise TelegramError(400, "Bad Request: can't parse reply keyboard markup JSON object")
     rows = given.get("inline_keyboard")
     if rows is None:
         return None
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise ApiError(
+        raise TelegramError(
             400, 'Bad Request: field "inline_keyboard" of the InlineKeyboardMarkup must be an Array of Arrays'
         )
     for button in (button for row in rows for button in row):
         if not isinstance(button, dict) or not button.get("text"):
-            raise ApiError(400, 'Bad Request: can\'t parse inline keyboard button: Field "text" is empty')
+            raise TelegramError(400, 'Bad Request: can\'t parse inline keyboard button: Field "text" is empty')
         if "callback_data" in button and not 1 <= len(str(button["callback_data"]).encode()) <= 64:
-            raise ApiError(400, "Bad Request: BUTTON_DATA_INVALID")
+            raise TelegramError(400, "Bad Request: BUTTON_DATA_INVALID")
     return rows
 
 
@@ -102,13 +102,13 @@ async def read_params(request: web.Request) -> dict[str, Any]:
     """The parameters of a call, from the query string and a JSON, form or multipart body."""
     params: dict[str, Any] = dict(request.query)
     if (request.content_length or 0) > MAX_BODY_BYTES:
-        raise ApiError(413, "Request Entity Too Large")
+        raise TelegramError(413, "Request Entity Too Large")
     if request.method == "POST" and request.body_exists:
         try:
             if request.content_type == "application/json":
                 raw = await request.read()
                 if len(raw) > MAX_BODY_BYTES:
-                    raise ApiError(413, "Request Entity Too Large")
+                    raise TelegramError(413, "Request Entity Too Large")
                 body = json.loads(raw or b"{}")
                 if not isinstance(body, dict):
                     raise ValueError("not an object")
@@ -116,13 +116,13 @@ async def read_params(request: web.Request) -> dict[str, Any]:
             else:
                 params.update({key: _plain(value) for key, value in (await request.post()).items()})
         except web.HTTPRequestEntityTooLarge:
-            raise ApiError(413, "Request Entity Too Large") from None
+            raise TelegramError(413, "Request Entity Too Large") from None
         except (ValueError, RecursionError):
-            raise ApiError(400, "Bad Request: can't parse JSON object") from None
+            raise TelegramError(400, "Bad Request: can't parse JSON object") from None
     try:
         json.dumps(params, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise ApiError(400, "Bad Request: strings must be encoded in UTF-8") from None
+        raise TelegramError(400, "Bad Request: strings must be encoded in UTF-8") from None
     return params
 
 
@@ -133,7 +133,7 @@ def _plain(value: object) -> str:
     return f"attach://{getattr(value, 'filename', '')}"
 
 
-def failed(fault: Fault) -> dict[str, Any]:
+def error_envelope(fault: Fault) -> dict[str, Any]:
     """What a fault on order answers."""
     words = {
         429: f"Too Many Requests: retry after {int(fault.retry_after or 1)}",
@@ -146,7 +146,9 @@ def failed(fault: Fault) -> dict[str, Any]:
     }
     description = fault.description or words.get(fault.status, "Asked for by a fault")
     wait = fault.retry_after if fault.retry_after is not None else (1 if fault.status == 429 else None)
-    return ApiError(fault.status, description, **({"retry_after": int(wait)} if wait is not None else {})).envelope()
+    return TelegramError(
+        fault.status, description, **({"retry_after": int(wait)} if wait is not None else {})
+    ).envelope()
 
 
 def respond(envelope: dict[str, Any]) -> web.Response:

@@ -5,15 +5,24 @@ Source: https://core.telegram.org/bots/api#available-methods
 
 from typing import Any
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.initial_people import TelegramBot
-from emulator.platforms.rate_window import Recent
-from emulator.platforms.store import Chat, Message, Store
+from emulator.platforms.rate_window import RateWindow
+from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 from emulator.platforms.telegram import markup
-from emulator.platforms.telegram.calls import ApiError, Done, Method, Params, integer, is_true, keyboard, nested
+from emulator.platforms.telegram.calls import (
+    ApiMethod,
+    MethodResult,
+    Params,
+    TelegramError,
+    integer,
+    is_true,
+    keyboard,
+    parse_nested,
+)
 from emulator.platforms.telegram.objects import TelegramObjects
-from emulator.platforms.telegram.queue import Queue
+from emulator.platforms.telegram.queue import UpdateQueue
 
 MAX_TEXT = 4096  # code points, after parsing
 MAX_RAW_BYTES = 32_768  # before parsing
@@ -43,35 +52,35 @@ class TelegramMessages:
     def __init__(
         self,
         config: PlatformsConfig,
-        store: Store,
-        bus: Bus,
+        store: PlatformStore,
+        bus: EventBus,
         bot: TelegramBot,
         objects: TelegramObjects,
-        queue: Queue,
+        queue: UpdateQueue,
     ) -> None:
         self._config, self._store, self._bus, self._bot = config, store, bus, bot
         self._objects, self._queue = objects, queue
         self._clock = config.clock
-        self._recent = Recent()
+        self._recent = RateWindow()
 
-    def methods(self) -> tuple[Method, ...]:
+    def methods(self) -> tuple[ApiMethod, ...]:
         edit = f"chat_id message_id inline_message_id text rich_message {_TEXT}"
         action = "chat_id action message_thread_id business_connection_id"
         answer = "callback_query_id text show_alert url cache_time"
         return (
-            Method("getChat", self._get_chat, "chat_id"),
-            Method("sendMessage", self._send_message, f"text {_SEND} {_TEXT}"),
-            Method("sendChatAction", self._send_chat_action, action),
-            Method("editMessageText", self._edit_message_text, edit),
-            Method("deleteMessage", self._delete_message, "chat_id message_id"),
-            Method("setMessageReaction", self._set_message_reaction, "chat_id message_id reaction is_big"),
-            Method("answerCallbackQuery", self._answer_callback_query, answer),
+            ApiMethod("getChat", self._get_chat, "chat_id"),
+            ApiMethod("sendMessage", self._send_message, f"text {_SEND} {_TEXT}"),
+            ApiMethod("sendChatAction", self._send_chat_action, action),
+            ApiMethod("editMessageText", self._edit_message_text, edit),
+            ApiMethod("deleteMessage", self._delete_message, "chat_id message_id"),
+            ApiMethod("setMessageReaction", self._set_message_reaction, "chat_id message_id reaction is_big"),
+            ApiMethod("answerCallbackQuery", self._answer_callback_query, answer),
         )
 
-    async def _get_chat(self, params: Params) -> Done:
-        return Done(self._objects.chat(self._known(params)))
+    async def _get_chat(self, params: Params) -> MethodResult:
+        return MethodResult(self._objects.chat(self._known(params)))
 
-    async def _send_message(self, params: Params) -> Done:
+    async def _send_message(self, params: Params) -> MethodResult:
         formatted = self._formatted(params)
         buttons = keyboard(params)
         chat = self._writable(params)
@@ -90,29 +99,29 @@ class TelegramMessages:
             detail=detail,
             now_ms=self._clock.now_ms(),
         )
-        self._tell(message)
-        return Done(self._objects.message(chat, message))
+        self._publish(message)
+        return MethodResult(self._objects.message(chat, message))
 
-    async def _send_chat_action(self, params: Params) -> Done:
+    async def _send_chat_action(self, params: Params) -> MethodResult:
         action = str(params.get("action") or "")
         if action not in ACTIONS:
-            raise ApiError(400, "Bad Request: wrong parameter action in request")
+            raise TelegramError(400, "Bad Request: wrong parameter action in request")
         chat = self._writable(params)
         self._thread(chat, params)
-        self._bus.tell("typing", {"platform": "telegram", "chat": chat.id, "action": action, "for_ms": TYPING_MS})
-        return Done(True)
+        self._bus.publish("typing", {"platform": "telegram", "chat": chat.id, "action": action, "for_ms": TYPING_MS})
+        return MethodResult(True)
 
-    async def _edit_message_text(self, params: Params) -> Done:
+    async def _edit_message_text(self, params: Params) -> MethodResult:
         formatted = self._formatted(params)
         buttons = keyboard(params)
         chat = self._writable(params)
         message = self._message(chat, params, "edit")
         if not message.is_bot:
-            raise ApiError(400, "Bad Request: message can't be edited")
+            raise TelegramError(400, "Bad Request: message can't be edited")
         entities = list(formatted.entities)
         same = message.text == formatted.text and message.detail.get("entities") == entities
         if same and message.detail.get("keyboard") == buttons:
-            raise ApiError(
+            raise TelegramError(
                 400,
                 "Bad Request: message is not modified: specified new message content and reply markup are exactly the"
                 " same as a current content and reply markup of the message",
@@ -122,43 +131,45 @@ class TelegramMessages:
         if buttons is not None:
             detail["keyboard"] = buttons
         message = self._store.change(message, text=formatted.text, detail=detail, edited_ms=self._clock.now_ms())
-        self._tell(message)
-        return Done(self._objects.message(chat, message))
+        self._publish(message)
+        return MethodResult(self._objects.message(chat, message))
 
-    async def _delete_message(self, params: Params) -> Done:
+    async def _delete_message(self, params: Params) -> MethodResult:
         chat = self._writable(params)
         message = self._message(chat, params, "delete")
         if not message.is_bot and chat.kind != "private":
-            raise ApiError(400, "Bad Request: message can't be deleted")
+            raise TelegramError(400, "Bad Request: message can't be deleted")
         self._store.delete(message, now_ms=self._clock.now_ms())
-        self._bus.tell("chat", {"platform": "telegram", "chat": chat.id})
-        return Done(True)
+        self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
+        return MethodResult(True)
 
-    async def _set_message_reaction(self, params: Params) -> Done:
+    async def _set_message_reaction(self, params: Params) -> MethodResult:
         chat = self._writable(params)
         message = self._message(chat, params, "react")
-        reactions = nested(params["reaction"]) if params.get("reaction") is not None else []
+        reactions = parse_nested(params["reaction"]) if params.get("reaction") is not None else []
         if not isinstance(reactions, list) or not all(isinstance(reaction, dict) for reaction in reactions):
-            raise ApiError(400, "Bad Request: can't parse reaction types JSON object")
+            raise TelegramError(400, "Bad Request: can't parse reaction types JSON object")
         if len(reactions) > 1:
-            raise ApiError(400, "Bad Request: REACTIONS_TOO_MANY")
+            raise TelegramError(400, "Bad Request: REACTIONS_TOO_MANY")
         emoji = [str(reaction.get("emoji")) for reaction in reactions if reaction.get("type") == "emoji"]
         if len(emoji) != len(reactions) or not REACTIONS.issuperset(emoji):
-            raise ApiError(400, "Bad Request: REACTION_INVALID")
-        self._tell(self._store.change(message, detail={**message.detail, "reactions": emoji}, edited_ms=None))
-        return Done(True)
+            raise TelegramError(400, "Bad Request: REACTION_INVALID")
+        self._publish(self._store.change(message, detail={**message.detail, "reactions": emoji}, edited_ms=None))
+        return MethodResult(True)
 
-    async def _answer_callback_query(self, params: Params) -> Done:
-        pressed = self._queue.pressed(str(params.get("callback_query_id")))
+    async def _answer_callback_query(self, params: Params) -> MethodResult:
+        pressed = self._queue.find_press(str(params.get("callback_query_id")))
         if pressed is None or self._clock.now_ms() - pressed.created_ms > QUERY_LIFE_MS:
-            raise ApiError(400, "Bad Request: query is too old and response timeout expired or query ID is invalid")
+            raise TelegramError(
+                400, "Bad Request: query is too old and response timeout expired or query ID is invalid"
+            )
         text = str(params.get("text") or "")
         if len(text) > 200:
-            raise ApiError(400, "Bad Request: MESSAGE_TOO_LONG")
+            raise TelegramError(400, "Bad Request: MESSAGE_TOO_LONG")
         if text:
             news = {"platform": "telegram", "chat": pressed.chat, "person": pressed.person, "text": text}
-            self._bus.tell("notice", {**news, "is_alert": is_true(params.get("show_alert"))})
-        return Done(True)
+            self._bus.publish("notice", {**news, "is_alert": is_true(params.get("show_alert"))})
+        return MethodResult(True)
 
     # the rules
 
@@ -166,54 +177,56 @@ class TelegramMessages:
         text = params.get("text")
         text = "" if text is None else str(text)
         if len(text.encode()) > MAX_RAW_BYTES:
-            raise ApiError(400, "Bad Request: text is too long")
+            raise TelegramError(400, "Bad Request: text is too long")
         try:
             formatted = markup.parse(text, str(params.get("parse_mode") or "") or None)
         except markup.MarkupError as problem:
-            raise ApiError(400, f"Bad Request: {problem}") from None
+            raise TelegramError(400, f"Bad Request: {problem}") from None
         if not formatted.text:
-            raise ApiError(400, "Bad Request: message text is empty")
+            raise TelegramError(400, "Bad Request: message text is empty")
         if len(formatted.text) > MAX_TEXT:
-            raise ApiError(400, "Bad Request: message is too long")
+            raise TelegramError(400, "Bad Request: message is too long")
         if not params.get("parse_mode") and params.get("entities") is not None:
-            given = nested(params["entities"])
+            given = parse_nested(params["entities"])
             if not isinstance(given, list):
-                raise ApiError(400, "Bad Request: can't parse entities JSON object")
+                raise TelegramError(400, "Bad Request: can't parse entities JSON object")
             return markup.Formatted(formatted.text, tuple(given))
         return formatted
 
-    def _known(self, params: Params) -> Chat:
+    def _known(self, params: Params) -> FakeChat:
         if params.get("chat_id") in (None, ""):
-            raise ApiError(400, "Bad Request: chat_id is empty")
+            raise TelegramError(400, "Bad Request: chat_id is empty")
         chat = self._store.chat("telegram", str(params["chat_id"]))
         if chat is None or not chat.facts.get("started"):
-            raise ApiError(400, "Bad Request: chat not found")
+            raise TelegramError(400, "Bad Request: chat not found")
         return chat
 
-    def _writable(self, params: Params) -> Chat:
+    def _writable(self, params: Params) -> FakeChat:
         chat = self._known(params)
         if "migrated_to" in chat.facts:
             new = int(chat.facts["migrated_to"])
-            raise ApiError(400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=new)
+            raise TelegramError(
+                400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=new
+            )
         if chat.facts.get("blocked"):
             is_private = chat.kind == "private"
             why = "bot was blocked by the user" if is_private else "bot was kicked from the group chat"
-            raise ApiError(403, f"Forbidden: {why}")
+            raise TelegramError(403, f"Forbidden: {why}")
         return chat
 
-    def _thread(self, chat: Chat, params: Params) -> int | None:
+    def _thread(self, chat: FakeChat, params: Params) -> int | None:
         """The topic, which must be one of the chat's. The General topic has no id: 1 is not found either."""
         if params.get("message_thread_id") in (None, "", 0, "0"):
             return None
         thread = integer(params["message_thread_id"], -1)
         if thread == 1 or thread not in chat.facts.get("topics", ()):
-            raise ApiError(400, "Bad Request: message thread not found")
+            raise TelegramError(400, "Bad Request: message thread not found")
         return thread
 
-    def _reply_to(self, chat: Chat, params: Params) -> str | None:
-        given = nested(params["reply_parameters"]) if params.get("reply_parameters") is not None else {}
+    def _reply_to(self, chat: FakeChat, params: Params) -> str | None:
+        given = parse_nested(params["reply_parameters"]) if params.get("reply_parameters") is not None else {}
         if not isinstance(given, dict):
-            raise ApiError(400, "Bad Request: can't parse reply parameters JSON object")
+            raise TelegramError(400, "Bad Request: can't parse reply parameters JSON object")
         wanted = given.get("message_id", params.get("reply_to_message_id"))
         if wanted in (None, "", 0):
             return None
@@ -221,22 +234,22 @@ class TelegramMessages:
             return str(wanted)
         if is_true(given.get("allow_sending_without_reply")):
             return None
-        raise ApiError(400, "Bad Request: message to be replied not found")
+        raise TelegramError(400, "Bad Request: message to be replied not found")
 
-    def _message(self, chat: Chat, params: Params, verb: str) -> Message:
+    def _message(self, chat: FakeChat, params: Params, verb: str) -> FakeMessage:
         message = self._store.message(chat, str(integer(params.get("message_id"), 0)))
         if message is None:
-            raise ApiError(400, f"Bad Request: message to {verb} not found")
+            raise TelegramError(400, f"Bad Request: message to {verb} not found")
         return message
 
-    def _limit(self, chat: Chat) -> None:
+    def _limit(self, chat: FakeChat) -> None:
         """The flood limit, when there is one: over the sends and edits of a chat."""
-        if self._config.telegram_flood is None:
+        if self._config.telegram_rate_limit is None:
             return
-        room = self._recent.take(chat.id, self._config.telegram_flood, now_ms=self._clock.now_ms())
+        room = self._recent.take(chat.id, self._config.telegram_rate_limit, now_ms=self._clock.now_ms())
         if room.is_over:
             wait_s = max(1, -(-room.opens_ms // 1000))
-            raise ApiError(429, f"Too Many Requests: retry after {wait_s}", retry_after=wait_s)
+            raise TelegramError(429, f"Too Many Requests: retry after {wait_s}", retry_after=wait_s)
 
-    def _tell(self, message: Message) -> None:
-        self._bus.tell("message", {"platform": "telegram", "chat": message.chat, "id": message.id})
+    def _publish(self, message: FakeMessage) -> None:
+        self._bus.publish("message", {"platform": "telegram", "chat": message.chat, "id": message.id})

@@ -6,13 +6,13 @@ Source: https://core.telegram.org/bots/api#available-types
 from typing import Any
 
 from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME, TelegramBot
-from emulator.platforms.store import Chat, Message, Person, Store
+from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 
 class TelegramObjects:
     """Writes objects from rows; what the bot itself said is from the bot."""
 
-    def __init__(self, store: Store, bot: TelegramBot) -> None:
+    def __init__(self, store: PlatformStore, bot: TelegramBot) -> None:
         self._store, self._bot = store, bot
 
     @property
@@ -20,7 +20,7 @@ class TelegramObjects:
         """The bot as a User object."""
         return {"id": self._bot.id, "is_bot": True, "first_name": BOT_NAME, "username": BOT_USERNAME}
 
-    def person(self, person: Person) -> dict[str, Any]:
+    def person(self, person: FakePerson) -> dict[str, Any]:
         return {
             "id": int(person.id),
             "is_bot": False,
@@ -29,7 +29,7 @@ class TelegramObjects:
             "language_code": "en",
         }
 
-    def chat(self, chat: Chat) -> dict[str, Any]:
+    def chat(self, chat: FakeChat) -> dict[str, Any]:
         if chat.kind == "private":
             person = self._store.person("telegram", chat.id)
             name = {"first_name": person.name, "username": person.username} if person else {}
@@ -37,7 +37,7 @@ class TelegramObjects:
         wired = {"id": int(chat.id), "title": chat.title, "type": chat.kind}
         return {**wired, "is_forum": True} if chat.facts.get("topics") else wired
 
-    def message(self, chat: Chat, message: Message, *, with_reply: bool = True) -> dict[str, Any]:
+    def message(self, chat: FakeChat, message: FakeMessage, *, with_reply: bool = True) -> dict[str, Any]:
         """The Message object; a message that it replies to is nested one level deep."""
         person = None if message.is_bot else self._store.person("telegram", message.author)
         wired: dict[str, Any] = {

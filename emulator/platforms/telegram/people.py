@@ -8,23 +8,28 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.errors import Impossible
+from emulator.platforms.errors import ActionRefused
 from emulator.platforms.initial_people import BOT_USERNAME
-from emulator.platforms.store import Chat, Message, Person, Store
+from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 from emulator.platforms.telegram.markup import find, utf16_length
 from emulator.platforms.telegram.messages import MAX_TEXT
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.queue import KINDS
-from emulator.platforms.telegram.updates import Updates
+from emulator.platforms.telegram.updates import UpdateDelivery
 
 
 class TelegramPeople:
     """Plays the people. Everything here returns how the update fares at the start: the delivery follows."""
 
     def __init__(
-        self, config: PlatformsConfig, store: Store, bus: Bus, objects: TelegramObjects, updates: Updates
+        self,
+        config: PlatformsConfig,
+        store: PlatformStore,
+        bus: EventBus,
+        objects: TelegramObjects,
+        updates: UpdateDelivery,
     ) -> None:
         self._config, self._store, self._bus = config, store, bus
         self._objects, self._updates = objects, updates
@@ -48,13 +53,13 @@ class TelegramPeople:
         person = self._person(person_id)
         chat = self._chat(person, chat_id)
         if chat.facts.get("blocked"):
-            raise Impossible(f"{chat.title} has blocked the bot; unblock it first")
+            raise ActionRefused(f"{chat.title} has blocked the bot; unblock it first")
         if thread is not None and thread not in chat.facts.get("topics", ()):
-            self._store.note(chat, topics=[*chat.facts.get("topics", ()), thread])
+            self._store.set_facts(chat, topics=[*chat.facts.get("topics", ()), thread])
         if not chat.facts.get("started"):
-            self._store.note(chat, started=True)
+            self._store.set_facts(chat, started=True)
         if reply_to is not None and self._store.message(chat, reply_to) is None:
-            raise Impossible(f"there is no message {reply_to} to reply to")
+            raise ActionRefused(f"there is no message {reply_to} to reply to")
         detail: dict[str, Any] = {"entities": find(text)}
         given = {"thread": thread, "reply_to": reply_to}
         detail |= {key: value for key, value in given.items() if value is not None}
@@ -74,7 +79,7 @@ class TelegramPeople:
         _check(text)
         chat, message = self._find(chat_id, message_id)
         if message.is_bot:
-            raise Impossible("people can't edit what the bot said")
+            raise ActionRefused("people can't edit what the bot said")
         detail = {**message.detail, "entities": find(text)}
         message = self._store.change(message, text=text, detail=detail, edited_ms=self._clock.now_ms())
         return self._send(chat, message, "edited_message")
@@ -84,10 +89,10 @@ class TelegramPeople:
         chat, message = self._find(chat_id, message_id)
         person = self._person(person_id)
         if person.id not in chat.members:
-            raise Impossible(f"{person.name} is not in chat {chat_id}")
+            raise ActionRefused(f"{person.name} is not in chat {chat_id}")
         buttons = [button for row in message.detail.get("keyboard", ()) for button in row]
         if data not in [button.get("callback_data") for button in buttons]:
-            raise Impossible(f"message {message_id} has no button with this data")
+            raise ActionRefused(f"message {message_id} has no button with this data")
         query = {
             "id": str(secrets.randbits(62)),
             "from": self._objects.person(person),
@@ -115,53 +120,53 @@ class TelegramPeople:
     def block(self, chat_id: str, *, is_blocked: bool) -> dict[str, Any]:
         """The person blocks or unblocks the bot; in a group it is thrown out or taken back."""
         chat = self._known(chat_id)
-        self._store.note(chat, blocked=is_blocked)
+        self._store.set_facts(chat, blocked=is_blocked)
         was, now = ("member", "kicked") if is_blocked else ("kicked", "member")
-        update_id = self._membership(chat, was, now)
-        self._bus.tell("chat", {"platform": "telegram", "chat": chat.id})
+        update_id = self._push_membership(chat, was, now)
+        self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
         return {"chat": chat.id, "blocked": is_blocked, "update_id": update_id}
 
-    def found(self, title: str, members: Sequence[str], *, is_super: bool = False) -> dict[str, Any]:
+    def create_group(self, title: str, members: Sequence[str], *, is_super: bool = False) -> dict[str, Any]:
         """The first of *members* founds a group with the others and the bot, which hears that it was added."""
         if not members or not title.strip():
-            raise Impossible("a group needs a title and somebody who founds it")
+            raise ActionRefused("a group needs a title and somebody who founds it")
         people = [self._person(member) for member in members]
-        number = int(self._store.keep("telegram.next_group", "4002000001"))
+        number = int(self._store.get_or_put("telegram.next_group", "4002000001"))
         self._store.put("telegram.next_group", str(number + 1))
         chat_id = f"-100{number % 10**10}" if is_super else f"-{number}"
         kind = "supergroup" if is_super else "group"
-        chat = Chat("telegram", chat_id, kind, title, tuple(person.id for person in people), {"started": True})
+        chat = FakeChat("telegram", chat_id, kind, title, tuple(person.id for person in people), {"started": True})
         self._store.add_chat(chat)
-        self._bus.tell("chat", {"platform": "telegram", "chat": chat.id})
-        return {"chat": chat.id, "update_id": self._membership(chat, "left", "member")}
+        self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
+        return {"chat": chat.id, "update_id": self._push_membership(chat, "left", "member")}
 
     def join(self, chat_id: str, person_id: str) -> dict[str, Any]:
         """*person_id* comes into a group. The bot is not told: it is no administrator."""
         chat, person = self._known(chat_id), self._person(person_id)
         if chat.kind == "private":
-            raise Impossible("nobody comes into a private chat")
+            raise ActionRefused("nobody comes into a private chat")
         self._store.join(chat, person.id)
-        self._bus.tell("chat", {"platform": "telegram", "chat": chat.id})
+        self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
         return {"chat": chat.id, "person": person.id}
 
     def migrate(self, chat_id: str) -> dict[str, Any]:
         """A group becomes a supergroup under a new id: both tell the bot, and the old one takes nothing any more."""
         old = self._known(chat_id)
         if old.kind != "group" or "migrated_to" in old.facts:
-            raise Impossible(f"chat {chat_id} is no group that could become a supergroup")
-        new = Chat(
+            raise ActionRefused(f"chat {chat_id} is no group that could become a supergroup")
+        new = FakeChat(
             "telegram", f"-100{old.id.lstrip('-')[-10:]}", "supergroup", old.title, old.members, {"started": True}
         )
         self._store.add_chat(new)
-        self._store.note(old, migrated_to=new.id)
+        self._store.set_facts(old, migrated_to=new.id)
         updates = [
-            self._service(old, migrate_to_chat_id=int(new.id)),
-            self._service(new, migrate_from_chat_id=int(old.id)),
+            self._push_service_message(old, migrate_to_chat_id=int(new.id)),
+            self._push_service_message(new, migrate_from_chat_id=int(old.id)),
         ]
-        self._bus.tell("chat", {"platform": "telegram", "chat": new.id})
+        self._bus.publish("chat", {"platform": "telegram", "chat": new.id})
         return {"chat": new.id, "update_ids": updates}
 
-    def _membership(self, chat: Chat, was: str, now: str) -> int | None:
+    def _push_membership(self, chat: FakeChat, was: str, now: str) -> int | None:
         """Tell the bot what it is in *chat* from now on."""
         me, until = self._objects.me, {"until_date": 0} if now == "kicked" else {}
         change = {
@@ -173,7 +178,7 @@ class TelegramPeople:
         }
         return self._updates.push("my_chat_member", change, chat=chat.id, person=chat.members[0])
 
-    def _service(self, chat: Chat, **facts: Any) -> int | None:
+    def _push_service_message(self, chat: FakeChat, **facts: Any) -> int | None:
         """A message of Telegram's own in *chat*, which stands in no transcript."""
         message = {
             "message_id": self._store.next_message_id(chat),
@@ -188,7 +193,7 @@ class TelegramPeople:
         """Deliver *update* as it stands, e.g. a recorded one; ``update_id`` is given when it has none."""
         kind = next((name for name in KINDS if name in update), None)
         if kind is None:
-            raise Impossible("an update carries exactly one known kind, e.g. message")
+            raise ActionRefused("an update carries exactly one known kind, e.g. message")
         body = _object(update[kind])
         known = {
             "chat": str(_object(body.get("chat") or _object(body.get("message")).get("chat")).get("id", "")) or None,
@@ -198,19 +203,19 @@ class TelegramPeople:
         if given is None:
             return {"update_id": self._updates.push(kind, body, **known)}
         if not isinstance(given, int) or isinstance(given, bool):
-            raise Impossible("update_id must be an integer")
-        self._updates.push_raw(given, kind, update, **known)
+            raise ActionRefused("update_id must be an integer")
+        self._updates.push_whole(given, kind, update, **known)
         return {"update_id": given}
 
-    def _send(self, chat: Chat, message: Message, kind: str) -> dict[str, Any]:
-        self._bus.tell("message", {"platform": "telegram", "chat": chat.id, "id": message.id})
+    def _send(self, chat: FakeChat, message: FakeMessage, kind: str) -> dict[str, Any]:
+        self._bus.publish("message", {"platform": "telegram", "chat": chat.id, "id": message.id})
         update_id = None
         if self._is_for_the_bot(chat, message):
             wired = self._objects.message(chat, message)
             update_id = self._updates.push(kind, wired, chat=chat.id, person=message.author, message=message.id)
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id}
 
-    def _is_for_the_bot(self, chat: Chat, message: Message) -> bool:
+    def _is_for_the_bot(self, chat: FakeChat, message: FakeMessage) -> bool:
         """Privacy mode: in a group the bot hears commands to it and replies to it, and nothing else."""
         if chat.kind == "private" or not self._config.group_privacy:
             return True
@@ -220,53 +225,55 @@ class TelegramPeople:
         command = re.match(r"/[A-Za-z0-9_]+(?:@(\w+))?(?!\w)", message.text)
         return command is not None and (command[1] or BOT_USERNAME).lower() == BOT_USERNAME
 
-    def meet(self, name: str) -> Person:
+    def add_newcomer(self, name: str) -> FakePerson:
         """Somebody new called *name*, who has not spoken to the bot yet."""
-        number = int(self._store.keep("telegram.next_person", "5000001001"))
+        number = int(self._store.get_or_put("telegram.next_person", "5000001001"))
         self._store.put("telegram.next_person", str(number + 1))
-        return self._add(Person(str(number), name, re.sub(r"\W+", "_", name.lower()).strip("_") or f"person_{number}"))
+        return self._add(
+            FakePerson(str(number), name, re.sub(r"\W+", "_", name.lower()).strip("_") or f"person_{number}")
+        )
 
-    def _add(self, person: Person) -> Person:
+    def _add(self, person: FakePerson) -> FakePerson:
         self._store.add_person("telegram", person)
-        self._store.add_chat(Chat("telegram", person.id, "private", person.name, (person.id,), {}))
-        self._bus.tell("chat", {"platform": "telegram", "chat": person.id})
+        self._store.add_chat(FakeChat("telegram", person.id, "private", person.name, (person.id,), {}))
+        self._bus.publish("chat", {"platform": "telegram", "chat": person.id})
         return person
 
-    def _person(self, person_id: str) -> Person:
+    def _person(self, person_id: str) -> FakePerson:
         """Somebody; a number that nobody has yet is a new person, with a private chat."""
         person = self._store.person("telegram", person_id)
         if person is not None:
             return person
         if not re.fullmatch(r"[1-9]\d{0,14}", person_id):
-            raise Impossible("a person's id is a positive number")
-        return self._add(Person(person_id, f"Person {person_id}", f"person_{person_id}"))
+            raise ActionRefused("a person's id is a positive number")
+        return self._add(FakePerson(person_id, f"Person {person_id}", f"person_{person_id}"))
 
-    def _chat(self, person: Person, chat_id: str | None) -> Chat:
+    def _chat(self, person: FakePerson, chat_id: str | None) -> FakeChat:
         """Where the person speaks; an unknown group is founded by speaking in it."""
         chat_id = chat_id or person.id
         if not re.fullmatch(r"-?[1-9]\d{0,15}", chat_id):
-            raise Impossible("a chat's id is a number, negative for groups")
+            raise ActionRefused("a chat's id is a number, negative for groups")
         chat = self._store.chat("telegram", chat_id)
         if chat is None and chat_id.startswith("-"):
             kind = "supergroup" if chat_id.startswith("-100") else "group"
-            chat = Chat("telegram", chat_id, kind, f"Group {chat_id}", (person.id,), {"started": True})
+            chat = FakeChat("telegram", chat_id, kind, f"Group {chat_id}", (person.id,), {"started": True})
             self._store.add_chat(chat)
         if chat is None or (chat.kind == "private" and chat.id != person.id):
-            raise Impossible(f"{person.name} can't write in chat {chat_id}")
+            raise ActionRefused(f"{person.name} can't write in chat {chat_id}")
         self._store.join(chat, person.id)
         return chat
 
-    def _known(self, chat_id: str) -> Chat:
+    def _known(self, chat_id: str) -> FakeChat:
         chat = self._store.chat("telegram", chat_id)
         if chat is None:
-            raise Impossible(f"there is no chat {chat_id}")
+            raise ActionRefused(f"there is no chat {chat_id}")
         return chat
 
-    def _find(self, chat_id: str, message_id: str) -> tuple[Chat, Message]:
+    def _find(self, chat_id: str, message_id: str) -> tuple[FakeChat, FakeMessage]:
         chat = self._store.chat("telegram", chat_id)
         message = self._store.message(chat, message_id) if chat else None
         if chat is None or message is None:
-            raise Impossible(f"there is no message {message_id} in chat {chat_id}")
+            raise ActionRefused(f"there is no message {message_id} in chat {chat_id}")
         return chat, message
 
 
@@ -276,6 +283,6 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _check(text: str) -> None:
     if not text.strip():
-        raise Impossible("there is nothing to say: the text is empty")
+        raise ActionRefused("there is nothing to say: the text is empty")
     if utf16_length(text) > MAX_TEXT:
-        raise Impossible(f"Telegram's apps send at most {MAX_TEXT} characters in one message")
+        raise ActionRefused(f"Telegram's apps send at most {MAX_TEXT} characters in one message")

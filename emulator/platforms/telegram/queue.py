@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
-from emulator.platforms.store import Store
+from emulator.platforms.store import PlatformStore
 
 DAY_MS = 86_400_000
 KEEP_UPDATES = 5000
@@ -58,7 +58,7 @@ _PER_PERSON = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class QueuedUpdate:
     """The update at the head of a queue."""
 
     update_id: int
@@ -74,7 +74,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Pressed:
+class ButtonPress:
     """When and where a button was pressed, and by whom."""
 
     created_ms: int
@@ -82,15 +82,15 @@ class Pressed:
     person: str
 
 
-class Queue:
+class UpdateQueue:
     """The rows of ``updates``."""
 
-    def __init__(self, store: Store, bus: Bus, clock: Clock) -> None:
+    def __init__(self, store: PlatformStore, bus: EventBus, clock: Clock) -> None:
         self._store, self._bus, self._clock = store, bus, clock
 
     def next_id(self) -> int:
         """The id of an update that is new."""
-        update_id = int(self._store.keep("telegram.next_update", "730000001"))
+        update_id = int(self._store.get_or_put("telegram.next_update", "730000001"))
         self._store.put("telegram.next_update", str(update_id + 1))
         return update_id
 
@@ -119,10 +119,10 @@ class Queue:
                 " (SELECT update_id FROM updates ORDER BY created_ms DESC LIMIT ?)",
                 (KEEP_UPDATES,),
             )
-        self.tell(update_id)
+        self._publish(update_id)
         return queue
 
-    def again(self, update_id: int) -> str | None:
+    def requeue(self, update_id: int) -> str | None:
         """A settled update waits once more, and in which queue; None if there is none."""
         rows: list[tuple[Any, ...]] = self._store.conn.execute(
             "UPDATE updates SET state = 'pending', due_ms = 0, failures = 0, delay_s = 1, expires_ms = ?"
@@ -131,47 +131,47 @@ class Queue:
         ).fetchall()
         if not rows:
             return None
-        self.tell(update_id)
+        self._publish(update_id)
         return str(rows[0][0])
 
-    def due_now(self) -> None:
+    def make_all_due(self) -> None:
         """Every waiting update is due again, as after a restart of the real server."""
         self._store.conn.execute("UPDATE updates SET due_ms = 0, failures = 0, delay_s = 1 WHERE state = 'pending'")
 
-    def waiting(self) -> list[str]:
+    def nonempty_queues(self) -> list[str]:
         """The queues that hold something."""
         rows = self._store.conn.execute("SELECT DISTINCT queue FROM updates WHERE state = 'pending'")
         return [queue for (queue,) in rows]
 
-    def head(self, queue: str) -> Head | None:
+    def head(self, queue: str) -> QueuedUpdate | None:
         """What is delivered next."""
         row = self._store.conn.execute(
             "SELECT update_id, kind, chat, message, body, expires_ms, attempts, failures, delay_s, due_ms FROM updates"
             " WHERE queue = ? AND state = 'pending' ORDER BY update_id LIMIT 1",
             (queue,),
         ).fetchone()
-        return Head(*row) if row else None
+        return QueuedUpdate(*row) if row else None
 
-    def delivered(self, head: Head, status: int | None, took_ms: float) -> None:
+    def mark_delivered(self, head: QueuedUpdate, status: int | None, took_ms: float) -> None:
         """The endpoint has taken it."""
         self._store.conn.execute(
             "UPDATE updates SET state = 'delivered', attempts = attempts + 1, status = ?, error = NULL,"
             " took_ms = ?, settled_ms = ? WHERE update_id = ?",
             (status, took_ms, self._clock.now_ms(), head.update_id),
         )
-        self.tell(head.update_id)
+        self._publish(head.update_id)
 
-    def expired(self, head: Head) -> None:
+    def mark_expired(self, head: QueuedUpdate) -> None:
         """Its time was over before it could be tried."""
         self._store.conn.execute(
             "UPDATE updates SET state = 'dropped', error = coalesce(error, 'expired'), settled_ms = ?"
             " WHERE update_id = ?",
             (self._clock.now_ms(), head.update_id),
         )
-        self.tell(head.update_id)
+        self._publish(head.update_id)
 
-    def failed(
-        self, head: Head, *, status: int | None, error: str | None, took_ms: float, delay_s: int, wait_ms: int
+    def mark_failed(
+        self, head: QueuedUpdate, *, status: int | None, error: str | None, took_ms: float, delay_s: int, wait_ms: int
     ) -> None:
         """A try failed: it is tried again after *wait_ms*, or dropped if it expires before that."""
         now_ms = self._clock.now_ms()
@@ -191,7 +191,7 @@ class Queue:
                 head.update_id,
             ),
         )
-        self.tell(head.update_id)
+        self._publish(head.update_id)
 
     def take(self, *, offset: int | None, limit: int) -> list[dict[str, Any]]:
         """What getUpdates gives; everything before *offset* counts as received."""
@@ -249,14 +249,14 @@ class Queue:
         ).fetchone()
         return {"platform": "telegram", **dict(zip(names, row or (), strict=True))}
 
-    def pressed(self, query_id: str) -> Pressed | None:
+    def find_press(self, query_id: str) -> ButtonPress | None:
         """The press that a callback query told of."""
         row = self._store.conn.execute(
             "SELECT created_ms, chat, json_extract(body, '$.callback_query.from.id') FROM updates"
             " WHERE kind = 'callback_query' AND json_extract(body, '$.callback_query.id') = ?",
             (query_id,),
         ).fetchone()
-        return Pressed(row[0], row[1], str(row[2])) if row else None
+        return ButtonPress(row[0], row[1], str(row[2])) if row else None
 
     def last_error(self) -> tuple[int, str] | None:
         """When (ms) the last failed try was, and why."""
@@ -266,5 +266,5 @@ class Queue:
         at_ms, reason = json.loads(kept)
         return int(at_ms), str(reason)
 
-    def tell(self, update_id: int) -> None:
-        self._bus.tell("delivery", self.delivery(update_id))
+    def _publish(self, update_id: int) -> None:
+        self._bus.publish("delivery", self.delivery(update_id))

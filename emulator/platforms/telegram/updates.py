@@ -24,10 +24,10 @@ from urllib.parse import parse_qsl
 import aiohttp
 import msgspec
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.store import Store
-from emulator.platforms.telegram.queue import NOT_BY_DEFAULT, Head, Queue
+from emulator.platforms.store import PlatformStore
+from emulator.platforms.telegram.queue import NOT_BY_DEFAULT, QueuedUpdate, UpdateQueue
 from shared.core import logs
 
 GONE_MS = 23 * 3_600_000
@@ -37,7 +37,7 @@ Execute = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class WebhookSettings:
     """What setWebhook keeps."""
 
     url: str = ""
@@ -65,26 +65,26 @@ class _Answer:
         return self.status is not None and 200 <= self.status <= 299 and self.error is None
 
 
-class Updates:
+class UpdateDelivery:
     """The queues, and one worker per queue that holds something."""
 
-    def __init__(self, config: PlatformsConfig, store: Store, bus: Bus, execute: Execute) -> None:
+    def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, execute: Execute) -> None:
         self._config, self._store, self._execute = config, store, execute
         self._clock = config.clock
-        self.queue = Queue(store, bus, config.clock)
+        self.queue = UpdateQueue(store, bus, config.clock)
         self._session: aiohttp.ClientSession | None = None
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._replies: set[asyncio.Task[None]] = set()
         self._connections = asyncio.Semaphore(40)
         self._gone_since_ms: int | None = None
         kept = store.get("telegram.webhook")
-        self.webhook = _read_webhook(kept) if kept else Webhook()
+        self.webhook = _read_webhook(kept) if kept else WebhookSettings()
 
     def start(self) -> None:
         """Every waiting update is due again, as after a restart of the real server."""
         timeout = aiohttp.ClientTimeout(total=None, sock_read=self._config.answer_timeout_ms / 1000, sock_connect=10)
         self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=True)
-        self.queue.due_now()
+        self.queue.make_all_due()
 
     async def stop(self) -> None:
         await self._stop_workers()
@@ -94,7 +94,7 @@ class Updates:
         if self._session is not None:
             await self._session.close()
 
-    async def set_webhook(self, webhook: Webhook, *, drop_pending: bool) -> bool:
+    async def set_webhook(self, webhook: WebhookSettings, *, drop_pending: bool) -> bool:
         """Keep *webhook* and begin to deliver to it; False when it was set already."""
         if drop_pending:
             self.queue.drop_pending()
@@ -105,7 +105,7 @@ class Updates:
             self._gone_since_ms = None
             await self._stop_workers()
             self._connections = asyncio.Semaphore(webhook.max_connections)
-            self.queue.due_now()
+            self.queue.make_all_due()
         self._start_workers()
         return not same
 
@@ -117,10 +117,10 @@ class Updates:
             return None
         update_id = self.queue.next_id()
         update = {"update_id": update_id, kind: body}
-        self.push_raw(update_id, kind, update, chat=chat, person=person, message=message)
+        self.push_whole(update_id, kind, update, chat=chat, person=person, message=message)
         return update_id
 
-    def push_raw(
+    def push_whole(
         self,
         update_id: int,
         kind: str,
@@ -138,7 +138,7 @@ class Updates:
 
     def redeliver(self, update_id: int) -> bool:
         """Deliver a delivered update again, as when its 2xx was lost on the way."""
-        queue = self.queue.again(update_id)
+        queue = self.queue.requeue(update_id)
         if queue is not None:
             self._start_worker(queue)
         return queue is not None
@@ -146,7 +146,7 @@ class Updates:
     # the workers
 
     def _start_workers(self) -> None:
-        for queue in self.queue.waiting():
+        for queue in self.queue.nonempty_queues():
             self._start_worker(queue)
 
     def _start_worker(self, queue: str) -> None:
@@ -166,7 +166,7 @@ class Updates:
             while (head := self.queue.head(queue)) is not None and self.webhook.url:
                 now_ms = self._clock.now_ms()
                 if now_ms > head.expires_ms:
-                    self.queue.expired(head)
+                    self.queue.mark_expired(head)
                     continue
                 wait_ms = head.due_ms - now_ms
                 if wait_ms > 0:
@@ -181,7 +181,7 @@ class Updates:
             if self._workers.get(queue) is asyncio.current_task():
                 del self._workers[queue]
 
-    async def _post(self, head: Head) -> _Answer:
+    async def _post(self, head: QueuedUpdate) -> _Answer:
         if self._session is None:
             raise RuntimeError("start() comes first")
         headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip, deflate"}
@@ -212,21 +212,21 @@ class Updates:
             reason = "Connection refused" if isinstance(problem, aiohttp.ClientConnectorError) else "Connection closed"
             return _Answer(None, reason, 0)
 
-    async def _settle(self, head: Head, answer: _Answer, took_ms: float) -> None:
+    async def _settle(self, head: QueuedUpdate, answer: _Answer, took_ms: float) -> None:
         if answer.is_success:
             self._gone_since_ms = None
-            self.queue.delivered(head, answer.status, took_ms)
+            self.queue.mark_delivered(head, answer.status, took_ms)
             self._carry_out(answer)
             return
         delay_s, wait_ms = self._next(head, answer)
-        self.queue.failed(
+        self.queue.mark_failed(
             head, status=answer.status, error=answer.error, took_ms=took_ms, delay_s=delay_s, wait_ms=wait_ms
         )
         if not await self._is_gone(answer, self._clock.now_ms()):
             # Even a retry "at once" goes through the loop once, so that a server that always fails can't starve it.
             await asyncio.sleep(0)
 
-    def _next(self, head: Head, answer: _Answer) -> tuple[int, int]:
+    def _next(self, head: QueuedUpdate, answer: _Answer) -> tuple[int, int]:
         """The next step of the schedule (s) and the wait until then (ms)."""
         if answer.retry_after_s:
             return head.delay_s, int(answer.retry_after_s * 1000 * self._config.retry_scale)
@@ -244,7 +244,7 @@ class Updates:
         if now_ms - self._gone_since_ms <= GONE_MS:
             return False
         logs.get().warning("telegram.webhook_removed", reason="410 Gone for 23 h")
-        await self.set_webhook(Webhook(allowed_updates=self.webhook.allowed_updates), drop_pending=False)
+        await self.set_webhook(WebhookSettings(allowed_updates=self.webhook.allowed_updates), drop_pending=False)
         return True
 
     def _carry_out(self, answer: _Answer) -> None:
@@ -262,9 +262,9 @@ class Updates:
             await self._execute(method, params)
 
 
-def _read_webhook(kept: str) -> Webhook:
+def _read_webhook(kept: str) -> WebhookSettings:
     fields = json.loads(kept)
-    return Webhook(**{**fields, "allowed_updates": tuple(fields["allowed_updates"])})
+    return WebhookSettings(**{**fields, "allowed_updates": tuple(fields["allowed_updates"])})
 
 
 def _read_call(answer: _Answer) -> tuple[str, dict[str, Any]] | None:

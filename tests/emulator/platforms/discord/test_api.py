@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from emulator.platforms import Flood
-from emulator.platforms.discord.calls import DiscordError, pinged
+from emulator.platforms import RateLimit
+from emulator.platforms.discord.calls import DiscordError, pings_of
 from shared.core.errors import ConfigInvalid
 
 ANA, BEN, DM, CHANNEL = "80000000000000001", "80000000000000002", "1290000000000000400", "1290000000000000200"
@@ -318,14 +318,14 @@ def test_multipart_carries_its_json_beside_the_files(play):
     ],
 )
 def test_pings_are_counted_as_discord_counts_them(allowed, default, expected):
-    pings, would_ping = pinged("@here <@1> <@!2> <@&3> <@1>", allowed, default=default)
+    pings, would_ping = pings_of("@here <@1> <@!2> <@&3> <@1>", allowed, default=default)
     assert pings == expected
-    assert would_ping == pinged("@here <@1> <@!2> <@&3> <@1>", None, default=default)[0]
+    assert would_ping == pings_of("@here <@1> <@!2> <@&3> <@1>", None, default=default)[0]
 
 
 def test_a_contradiction_in_allowed_mentions_is_refused():
     with pytest.raises(DiscordError):
-        pinged("x", {"parse": ["roles"], "roles": ["3"]}, default=())
+        pings_of("x", {"parse": ["roles"], "roles": ["3"]}, default=())
 
 
 def test_the_transcript_tells_who_was_pinged(play):
@@ -356,7 +356,7 @@ def test_limits_are_told_in_headers_and_enforced_when_asked_for(play):
         world.clock.advance(5000)
         assert (await world.as_bot("POST", f"/channels/{DM}/messages", {"content": "a"}))[0] == 200
 
-    play(scenario, discord_flood=Flood(2, 5000))
+    play(scenario, discord_rate_limit=RateLimit(2, 5000))
 
 
 def test_faults_and_the_log_of_calls_without_tokens(play):

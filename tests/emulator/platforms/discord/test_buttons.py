@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from emulator.platforms.discord.calls import DiscordError, components
-from emulator.platforms.store import Store
+from emulator.platforms.store import PlatformStore
 
 ANA, BEN, DM, CHANNEL = "80000000000000001", "80000000000000002", "1290000000000000400", "1290000000000000200"
 RECORDED = Path(__file__).parents[3] / "events" / "discord" / "040_button.json"
@@ -207,11 +207,11 @@ def test_a_press_has_what_a_recorded_one_has(play):
 
 def test_a_file_of_the_first_release_learns_of_presses(tmp_path):
     path = tmp_path / "platforms.db"
-    Store(path).close()
+    PlatformStore(path).close()
     with apsw.Connection(str(path)) as conn:
         conn.execute("ALTER TABLE interactions DROP COLUMN custom_id")
     conn.close()
     for _ in range(2):
-        store = Store(path)
+        store = PlatformStore(path)
         assert store.conn.execute("SELECT custom_id FROM interactions").fetchall() == []
         store.close()

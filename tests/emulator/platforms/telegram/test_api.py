@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from emulator.platforms import Flood
+from emulator.platforms import RateLimit
 
 ANA, GROUP = 5000000001, -4001002003
 
@@ -245,7 +245,7 @@ def test_a_flood_is_answered_with_the_wait_in_body_and_header(play):
         world.clock.advance(3000)
         assert (await send())["ok"]
 
-    play(scenario, telegram_flood=Flood(2, 3000))
+    play(scenario, telegram_rate_limit=RateLimit(2, 3000))
 
 
 def test_set_webhook_has_rules(play):

@@ -5,10 +5,10 @@ import gc
 
 from aiohttp import web
 
-from emulator.platforms.bus import Bus
+from emulator.platforms.bus import EventBus
 from emulator.platforms.config import SystemClock
-from emulator.platforms.store import Store
-from emulator.platforms.telegram.queue import KEEP_UPDATES, Queue
+from emulator.platforms.store import PlatformStore
+from emulator.platforms.telegram.queue import KEEP_UPDATES, UpdateQueue
 
 ANA, BEN, GROUP = "5000000001", "5000000002", "-4001002003"
 HOUR_MS = 3_600_000
@@ -283,8 +283,8 @@ def test_a_recorded_update_with_a_high_number_makes_nobody_forget_the_others(pla
 
 
 def test_the_last_updates_are_kept_and_those_of_long_ago_forgotten(tmp_path):
-    store = Store(tmp_path / "platforms.db")
-    queue = Queue(store, Bus(), SystemClock())
+    store = PlatformStore(tmp_path / "platforms.db")
+    queue = UpdateQueue(store, EventBus(), SystemClock())
     for number in range(1, KEEP_UPDATES + 500):
         queue.add(number, "message", {}, chat=ANA, person=None, message=None, now_ms=number)
     queue.take(offset=KEEP_UPDATES + 500, limit=1)
