@@ -24,7 +24,7 @@ from shared.core.settings import Settings
 from shared.db.access import dropped
 from shared.inbound import events
 from shared.replica.sync import Replication
-from shared.routing.router import Routed
+from shared.routing.apply import Routed
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, read_body
 from shared.runtime.service import FunctionService, LazyService
@@ -51,13 +51,13 @@ class Ingest(FunctionService):
             return received.reply
 
         def work(conn: apsw.Connection) -> list[Routed]:
-            return [events.take(conn, channel, event, self.policy, now_ms=now_ms) for event in news]
+            return [events.handle(conn, channel, event, self.policy, now_ms=now_ms) for event in news]
 
         routed = await self.writer.run(work)
         self._kick_soon(*self._whom_to_kick(routed))
         log.info("ingest.stored", channel=channel, **_facts(routed))
         await self.replication.confirm(channel)
-        is_taken = any(each.is_taken for each in routed)
+        is_taken = any(each.is_answered for each in routed)
         return received.reply if is_taken else received.not_taken or received.reply
 
     def _whom_to_kick(self, routed: list[Routed]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from shared.core.policy import Policy
 from shared.db.access import users
 from shared.db.access.users import User
 from shared.db.engine.connection import rows, transaction
-from shared.db.roster import chats, wirings
+from shared.db.roster import chats
 from tests.support import NOW
 
 POLICY = Policy(approval_life_ms=1_000_000)
@@ -45,9 +45,9 @@ def person(
 def ask_sender(conn: apsw.Connection, what: Event, agent: str = "assistant", now_ms: int = NOW) -> Asked:
     """Ask about the sender, in a chat that exists."""
     with transaction(conn):
-        place = wirings.of_place(conn, "telegram", what.platform_id or "")
-        assert place is not None
-        return requests.ask_sender(conn, place, what, agent, policy=POLICY, now_ms=now_ms)
+        chat = chats.find(conn, "telegram", what.platform_id or "")
+        assert chat is not None
+        return requests.ask_sender(conn, chat, what, agent, policy=POLICY, now_ms=now_ms)
 
 
 def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> Asked:

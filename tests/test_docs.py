@@ -62,16 +62,16 @@ def test_links_between_pages_lead_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-# What decides that nothing comes of an event, and the calls that say so; their words stand in docs/access.md.
-# In these rooms of shared.
-DECIDE = ("access", "inbound", "routing")
-CALLS = {"drop", "_drop", "_drop_held", "_dropped", "_refuse", "_record", "record", "keep", "_answer", "Asked"}
-RETURNS = {"admits", "unusable"}
+# The rooms of shared that decide to drop an event, and the calls, functions and variables that hold a reason.
+ROOMS = ("access", "inbound", "routing")
+CALLS = {"Asked", "Drop", "Once", "_end", "_refuse", "drop_held", "keep", "record"}
+RETURNS = {"_reason_not_to_wire", "admits", "reason_to_ignore"}
+VARIABLE = "reason"
 WORD = re.compile(r"[a-z]+(_[a-z]+)*")
 
 
 def reasons(tree):
-    """The words in calls that keep a refusal, and in what decides on one."""
+    """The nodes that may hold a reason: arguments of the calls, results of the functions, values of the variable."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in CALLS:
             yield from (
@@ -80,9 +80,7 @@ def reasons(tree):
         if isinstance(node, ast.FunctionDef) and node.name in RETURNS:
             returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
             yield from (each for value in returned for each in ast.walk(value) if isinstance(each, ast.Constant))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "self.reasons.append":
-            yield from ast.walk(node)
-        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == "self.reasons":
+        if isinstance(node, ast.Assign) and VARIABLE in map(ast.unparse, node.targets):
             yield from ast.walk(node.value)
 
 
@@ -91,7 +89,7 @@ def test_every_reason_why_something_is_dropped_is_explained():
     told = {word for line in page.splitlines() if line.startswith("| `") for word in re.findall(r"`(\w+)`", line)}
     found = {
         each.value.rstrip(":")
-        for room in DECIDE
+        for room in ROOMS
         for module in (ROOT / "shared" / room).glob("*.py")
         for each in reasons(ast.parse(module.read_text()))
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and WORD.fullmatch(each.value.rstrip(":"))

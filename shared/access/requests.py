@@ -30,7 +30,7 @@ from shared.db.queue import responses, sessions
 from shared.db.queue.responses import NewResponse
 from shared.db.roster import agents, chats
 from shared.db.roster.chats import Chat
-from shared.db.roster.wirings import Place
+from shared.queue import drops
 
 MOST_HELD = 10  # messages for one approval
 MOST_WAITING = 20  # people for one chat
@@ -60,13 +60,17 @@ class Asked(NamedTuple):
     said: bool = False
     is_new: bool = False
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the event waits for a decision."""
+        return self.outcome in ("held", "again")
+
 
 # -- about strangers --------------------------------------------------------------------------------------------------
 
 
-def ask_sender(conn: apsw.Connection, place: Place, event: Event, agent: str, *, policy: Policy, now_ms: int) -> Asked:
+def ask_sender(conn: apsw.Connection, chat: Chat, event: Event, agent: str, *, policy: Policy, now_ms: int) -> Asked:
     """Ask whether the event's sender may talk to *agent*, and hold the event until that is decided."""
-    chat = place.chat
     if event.sender_id is None:
         return Asked("nobody_to_ask")
     known = users.find(conn, chat.channel, event.sender_id)
@@ -143,6 +147,12 @@ def _ask_and_hold(
     assert chat is not None  # noqa: S101 - a constraint holds it
     held_events.hold(conn, approval.id, chat.channel, event.event_key, json.dumps(asdict(event)), now_ms=now_ms)
     return Asked("held", approval, said=is_new and show(conn, approval, now_ms=now_ms), is_new=is_new)
+
+
+def drop_held(conn: apsw.Connection, approval: Approval, reason: str, *, now_ms: int) -> None:
+    """Record why nothing comes of the events that are held for the approval."""
+    for each in held_events.of(conn, approval.id):
+        drops.keep(conn, each.channel, event_of(each.event), reason, now_ms=now_ms)
 
 
 def event_of(text: str) -> Event:

@@ -11,7 +11,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["allow", "ask", "refuse"]
+Admission = Literal["allow", "ask", "refuse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Standing:
     refused_by: frozenset[str] = frozenset()
 
     @property
-    def is_somebody(self) -> bool:
+    def is_known(self) -> bool:
         """Whether somebody with a say has let them talk to any agent."""
         return self.is_owner or self.is_admin or bool(self.admin_of or self.member_of)
 
@@ -48,7 +48,7 @@ class Standing:
 STRANGER = Standing()
 
 
-def admits(policy: str, scope: str, standing: Standing, agent: str, *, has_id: bool = True) -> tuple[Verdict, str]:
+def admits(policy: str, scope: str, standing: Standing, agent: str, *, has_id: bool = True) -> tuple[Admission, str]:
     """Whether somebody may talk to *agent* in a chat with this *policy*, by a wiring with this *scope*.
 
     Args:

@@ -20,13 +20,15 @@ from shared.core.errors import NotAllowed, NotFound, PostroomError, WrongState
 from shared.core.policy import Policy
 from shared.db.access import approvals, held_events, users
 from shared.db.access.approvals import Approval
+from shared.db.access.held_events import HeldEvent
 from shared.db.access.users import User
 from shared.db.queue import messages, sessions
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents, chats, wirings
-from shared.queue import drops, notices
-from shared.roster import wirings as wiring
+from shared.roster.wirings import connect
 from shared.routing import router
+from shared.routing.apply import Routed, apply
+from shared.routing.effects import Drop, HoldForSender, Say
 
 _TOKEN = re.compile(r"(approval_[0-9a-z]{8})\.([0-9])")
 
@@ -56,16 +58,8 @@ class Decided(NamedTuple):
     stored: int
 
 
-class Clicked(NamedTuple):
-    """What came of a press of a button of ours. *dropped*: why it decided nothing."""
-
-    stored: int = 0
-    said: bool = False
-    dropped: str | None = None
-
-
-class _Effect(NamedTuple):
-    """What was done: in words, and how many messages agents were given."""
+class _Consequence(NamedTuple):
+    """What a decision did: in words, and how many messages agents were given."""
 
     words: str = ""
     stored: int = 0
@@ -138,22 +132,22 @@ def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: Policy, 
 
 def _settle(conn: apsw.Connection, decided: Approval, *, policy: Policy, click: Event | None, now_ms: int) -> Decided:
     """Everything that follows from a decision. What can't be done is undone whole, and told; the decision stands."""
-    problem, effect = None, _Effect()
+    problem, consequence = None, _Consequence()
     answered_there = _answers_where_it_asked(conn, decided)
     try:
         with conn:  # a savepoint
-            effect = _EFFECTS[decided.kind](conn, decided, policy, now_ms)
+            consequence = _CONSEQUENCES[decided.kind](conn, decided, policy, now_ms)
     except PostroomError as error:
         problem = str(error)
-        _drop_held(conn, decided, "approval_failed", now_ms=now_ms)
+        requests.drop_held(conn, decided, "approval_failed", now_ms=now_ms)
     held_events.forget(conn, decided.id)
-    sentence = _sentence(decided, effect.words, problem)
+    sentence = _sentence(decided, consequence.words, problem)
     acknowledged = click.context if click is not None else None
     requests.close_card(conn, decided, sentence, click=acknowledged, now_ms=now_ms)
     has_left = answered_there and not _answers_where_it_asked(conn, decided)
     told = 0 if has_left else _tell_session(conn, decided, sentence, now_ms=now_ms)
     requests.show_next(conn, decided, now_ms=now_ms)
-    return Decided(decided, sentence, problem, effect.stored + told)
+    return Decided(decided, sentence, problem, consequence.stored + told)
 
 
 def _answers_where_it_asked(conn: apsw.Connection, decided: Approval) -> bool:
@@ -174,38 +168,39 @@ def _sentence(decided: Approval, words: str, problem: str | None) -> str:
 # -- what follows -----------------------------------------------------------------------------------------------------
 
 
-def _of_sender(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
+def _of_sender(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Consequence:
     agent, user_id, by = decided.agent or "", decided.user_id or 0, decided.decided_by or ""
     if decided.status != "approved":
         people.refuse(conn, user_id, agent, by=by, now_ms=now_ms)
-        _drop_held(conn, decided, "sender_refused", now_ms=now_ms)
-        return _Effect()
+        requests.drop_held(conn, decided, "sender_refused", now_ms=now_ms)
+        return _Consequence()
     people.add_member(conn, user_id, agent, by=by, now_ms=now_ms)
     if wirings.get(conn, decided.chat_id or 0, agent) is None:
-        _drop_held(conn, decided, "not_wired", now_ms=now_ms)
-        return _Effect(f"{agent} answers there no more, so it was not given what they wrote.")
-    waiting = held_events.of(conn, decided.id)
-    return _Effect(stored=sum(_admit(conn, each, agent, now_ms=now_ms) for each in waiting))
+        requests.drop_held(conn, decided, "not_wired", now_ms=now_ms)
+        return _Consequence(f"{agent} answers there no more, so it was not given what they wrote.")
+    held = held_events.of(conn, decided.id)
+    return _Consequence(stored=sum(_store(conn, each, agent, policy, now_ms=now_ms) for each in held))
 
 
-def _admit(conn: apsw.Connection, waiting: held_events.Held, agent: str, *, now_ms: int) -> bool:
-    """Whether the event was new to the agent; it may have come in by another way meanwhile."""
-    return router.admit(conn, waiting.channel, requests.event_of(waiting.event), agent, now_ms=now_ms)
+def _store(conn: apsw.Connection, held: HeldEvent, agent: str, policy: Policy, *, now_ms: int) -> int:
+    """Give a held event to its agent; how many messages that stored. Another delivery may have stored it already."""
+    event = requests.event_of(held.event)
+    return router.route_held(conn, held.channel, event, agent, policy, now_ms=now_ms).stored
 
 
-def _of_chat(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
+def _of_chat(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Consequence:
     chat_id, by = decided.chat_id or 0, decided.decided_by or ""
     if decided.status != "approved" or decided.choice is None:
         _leave_alone(conn, chat_id, now_ms=now_ms)
-        _drop_held(conn, decided, "chat_refused", now_ms=now_ms)
-        return _Effect()
+        requests.drop_held(conn, decided, "chat_refused", now_ms=now_ms)
+        return _Consequence()
     agent = decided.payload["agents"][decided.choice]
-    wiring.connect(conn, chat_id, agent, now_ms=now_ms)
+    connect(conn, chat_id, agent, now_ms=now_ms)
     if decided.user_id is not None:
         people.add_member(conn, decided.user_id, agent, by=by, now_ms=now_ms)
-    stored = sum(_replay(conn, each, agent, policy, now_ms) for each in held_events.of(conn, decided.id))
+    stored = sum(_replay(conn, each, agent, policy, now_ms=now_ms) for each in held_events.of(conn, decided.id))
     found = agents.get(conn, agent)
-    return _Effect(f"{found.name if found else agent} answers there now.", stored)
+    return _Consequence(f"{found.name if found else agent} answers there now.", stored)
 
 
 def _leave_alone(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
@@ -214,47 +209,33 @@ def _leave_alone(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
         chats.update(conn, chat_id, refused_at=now_ms, now_ms=now_ms)
 
 
-def _replay(conn: apsw.Connection, waiting: held_events.Held, agent: str, policy: Policy, now_ms: int) -> bool:
-    """Give a new chat's event to its agent, if the sender may talk to it; others of the chat are asked about."""
-    event = requests.event_of(waiting.event)
-    place = wirings.of_place(conn, waiting.channel, event.platform_id or "")
-    standing = people.standing(conn, waiting.channel, event.sender_id)
-    policy_here = place.chat.sender_policy if place else "strict"
-    verdict, reason = rules.admits(policy_here, "all", standing, agent, has_id=event.sender_id is not None)
+def _replay(conn: apsw.Connection, held: HeldEvent, agent: str, policy: Policy, *, now_ms: int) -> int:
+    """Give a new chat's event to its agent, if the sender may talk to it; approvers are asked about other senders."""
+    event = requests.event_of(held.event)
+    place = wirings.of_place(conn, held.channel, event.platform_id or "")
+    sender = people.standing(conn, held.channel, event.sender_id)
+    sender_policy = place.chat.sender_policy if place else "strict"
+    verdict, reason = rules.admits(sender_policy, "all", sender, agent, has_id=event.sender_id is not None)
     if verdict == "allow":
-        return _admit(conn, waiting, agent, now_ms=now_ms)
-    if verdict == "ask" and place is not None:
-        asked = requests.ask_sender(conn, place, event, agent, policy=policy, now_ms=now_ms)
-        if asked.outcome in ("held", "again"):
-            return False
-        reason = asked.outcome
-    _drop(conn, waiting, reason, now_ms=now_ms)
-    return False
+        return _store(conn, held, agent, policy, now_ms=now_ms)
+    effect = HoldForSender(agent, is_told=False) if verdict == "ask" else Drop(reason)
+    apply(conn, held.channel, event, [effect], policy=policy, chat=place and place.chat, now_ms=now_ms)
+    return 0
 
 
-def _of_action(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
+def _of_action(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Consequence:
     if decided.status != "approved":
-        return _Effect()
+        return _Consequence()
     agent, action = decided.agent or "", actions.get(decided.payload["action"])
     wanted = action.check(conn, agent, decided.payload["arguments"])
-    return _Effect(action.do(conn, agent, wanted, now_ms=now_ms))
+    return _Consequence(action.do(conn, agent, wanted, now_ms=now_ms))
 
 
-def _of_tool(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Effect:
-    return _Effect()
+def _of_tool(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Consequence:
+    return _Consequence()
 
 
-_EFFECTS = {"sender": _of_sender, "chat": _of_chat, "action": _of_action, "tool": _of_tool}
-
-
-def _drop_held(conn: apsw.Connection, ended: Approval, reason: str, *, now_ms: int) -> None:
-    for each in held_events.of(conn, ended.id):
-        _drop(conn, each, reason, now_ms=now_ms)
-
-
-def _drop(conn: apsw.Connection, waiting: held_events.Held, reason: str, *, now_ms: int) -> None:
-    event = requests.event_of(waiting.event)
-    drops.keep(conn, waiting.channel, event, reason, now_ms=now_ms)
+_CONSEQUENCES = {"sender": _of_sender, "chat": _of_chat, "action": _of_action, "tool": _of_tool}
 
 
 def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_ms: int) -> int:
@@ -282,30 +263,33 @@ def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_
 # -- a press of a button ----------------------------------------------------------------------------------------------
 
 
-def click(conn: apsw.Connection, channel: str, event: Event, *, policy: Policy, now_ms: int) -> Clicked | None:
-    """Somebody pressed a button; None if it is none of an approval. Who has no say in it, or comes late, is told so.
+def click(conn: apsw.Connection, channel: str, event: Event, *, policy: Policy, now_ms: int) -> Routed | None:
+    """Somebody pressed a button; None if no approval has this button. A press that decides nothing is answered.
 
-    Whoever knows a token proves nothing: who presses is what counts. A press that is redelivered does nothing more.
+    Knowing a token proves nothing: only the person who presses counts. A redelivered press does nothing more.
     """
     token = _TOKEN.fullmatch(event.text)
     approval = approvals.get(conn, token[1]) if token else None
     if token is None or approval is None or int(token[2]) >= len(approval.options):
         return None
     if approval.payload.get("click") == _key(channel, event):
-        return Clicked()
+        return Routed()
     user = users.find(conn, channel, event.sender_id) if event.sender_id is not None else None
-    if user is None:
-        return _answer(conn, channel, event, "not_approver", _who_may(approval), now_ms=now_ms)
     try:
+        if user is None:
+            raise NotAllowed(_who_may(approval))
         by = Decider(user.shown, user)
         done = decide(conn, approval.approval_id, int(token[2]), by, policy=policy, click=event, now_ms=now_ms)
     except NotAllowed as error:
-        return _answer(conn, channel, event, "not_approver", str(error), now_ms=now_ms)
+        refusal = Drop("not_approver", (Say(str(error), click=event.context),))
     except WrongState as error:
         if approval.status == "pending" and approval.expires_at > now_ms:
-            return _answer(conn, channel, event, "approval_failed", f"Not done: {error}.", now_ms=now_ms)
-        return _answer(conn, channel, event, "decided_already", _too_late(approval), now_ms=now_ms)
-    return Clicked(stored=done.stored, said=True)
+            refusal = Drop("approval_failed", (Say(f"Not done: {error}.", click=event.context),))
+        else:
+            refusal = Drop("decided_already", (Say(_too_late(approval), click=event.context),))
+    else:
+        return Routed(stored=done.stored, said=True)
+    return apply(conn, channel, event, [refusal], policy=policy, now_ms=now_ms)
 
 
 def _key(channel: str, event: Event) -> str:
@@ -326,15 +310,6 @@ def _too_late(approval: Approval) -> str:
         case "expired":
             return "Too late: nobody answered in time, and it expired."
     return "Too late: the time for it is over."
-
-
-def _answer(conn: apsw.Connection, channel: str, event: Event, reason: str, text: str, *, now_ms: int) -> Clicked:
-    """Tell whoever pressed, once, why that decided nothing, and keep that it happened."""
-    is_new = drops.keep(conn, channel, event, reason, now_ms=now_ms)
-    chat = chats.find(conn, channel, event.platform_id or "") if is_new else None
-    if chat is not None:
-        notices.say(conn, channel, event, text, chat_id=chat.id, now_ms=now_ms, click=event.context)
-    return Clicked(said=chat is not None, dropped=reason)
 
 
 # -- nobody decides ---------------------------------------------------------------------------------------------------
@@ -367,7 +342,7 @@ def withdraw_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
 def _end(conn: apsw.Connection, ended: Sequence[Approval], reason: str, sentence: str, *, now_ms: int) -> None:
     """What follows when nobody has decided: what was held is dropped for *reason*, and who asked hears *sentence*."""
     for each in ended:
-        _drop_held(conn, each, reason, now_ms=now_ms)
+        requests.drop_held(conn, each, reason, now_ms=now_ms)
         held_events.forget(conn, each.id)
         requests.close_card(conn, each, sentence, now_ms=now_ms)
         _tell_session(conn, each, sentence, now_ms=now_ms)

@@ -25,10 +25,10 @@ from shared.db.access.users import User
 from shared.db.roster import agents, chats, wirings
 from shared.db.roster.chats import Chat
 from shared.inbound import decisions
-from shared.queue import drops, notices
 from shared.roster import agents_and_teams
-from shared.roster import wirings as wiring
-from shared.routing import router
+from shared.roster.wirings import connect
+from shared.routing.apply import apply, ensure_chat
+from shared.routing.effects import Drop, Effect, Once, RememberDirectChat, Say, WithinRate
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: nothing in it looks like something else
 SIZE = 8
@@ -96,12 +96,12 @@ def code_in(event: Event) -> str | None:
         return None
     if event.command is not None and event.command.lower() == "start" and event.command_args:
         return event.command_args
-    words = said_to_us(event).split(maxsplit=1)
+    words = without_bot_name(event).split(maxsplit=1)
     is_start = len(words) == 2 and words[0].lower().partition("@")[0] == "/start"
     return words[1] if is_start else None
 
 
-def said_to_us(event: Event) -> str:
+def without_bot_name(event: Event) -> str:
     """The text without the name that it begins with, if it does."""
     name, _, rest = event.text.lstrip().partition(" ")
     return rest if name.startswith("@") else event.text
@@ -155,11 +155,6 @@ def _limit(conn: apsw.Connection, channel: str, sender_id: str, *, now_ms: int) 
     return f"Those were too many codes. Please try again in {wait}." if taken.is_first_refusal else ""
 
 
-def _has_answer(conn: apsw.Connection, channel: str, *, now_ms: int) -> bool:
-    key = rates.key("pair", channel)
-    return rates.take(conn, key, per_minute=_ANSWERS_PER_MINUTE, burst=_ANSWERS, now_ms=now_ms).allowed
-
-
 def _tries_of(channel: str, sender_id: str) -> str:
     return rates.key("pair", channel, sender_id)
 
@@ -174,34 +169,32 @@ def _refuse(
     policy: Policy,
     now_ms: int,
 ) -> Claimed:
-    """Keep that it was tried, never what; and say so, once, as long as the channel has answers for the like."""
-    if not drops.keep(conn, channel, event, reason, now_ms=now_ms) or not sentence:
-        return Claimed(False, None, reason)
-    if sentence not in _TO_A_RIGHT_ONE and not _has_answer(conn, channel, now_ms=now_ms):
-        return Claimed(False, None, reason)
-    chat = router.chat_of(conn, channel, event, policy, now_ms=now_ms)
-    notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
-    return Claimed(False, sentence, reason)
+    """Record that a code was tried, never the code, and answer once, while the channel has answers for such codes."""
+    answer: tuple[Effect, ...] = (Say(sentence, creates_chat=True),) if sentence else ()
+    if answer and sentence not in _TO_A_RIGHT_ONE:
+        answer = (WithinRate(rates.key("pair", channel), _ANSWERS_PER_MINUTE, _ANSWERS, answer),)
+    done = apply(conn, channel, event, [Drop(reason, answer)], policy=policy, now_ms=now_ms)
+    return Claimed(False, sentence if done.said else None, reason)
 
 
 def _pair(
     conn: apsw.Connection, channel: str, event: Event, pairing: Pairing, user: User, policy: Policy, *, now_ms: int
 ) -> Claimed:
-    """Give what the code was made for, and let what waited for it go on."""
+    """Grant what the code was created for, and continue what waited for it."""
     by = f"pairing {pairing.pairing_id}"
-    chat = router.chat_of(conn, channel, event, policy, now_ms=now_ms)
+    chat = ensure_chat(conn, channel, event, policy, now_ms=now_ms)
     chat = chats.update(conn, chat.id, status="active", now_ms=now_ms)
     agent = _wire(conn, chat, pairing, now_ms=now_ms)
     if pairing.grants in ("owner", "admin"):
         people.grant(conn, user.id, pairing.grants, pairing.agent, by=by, now_ms=now_ms)
     elif pairing.agent is not None:
         people.add_member(conn, user.id, pairing.agent, by=by, now_ms=now_ms)
-    if not event.is_group:
-        people.seen_direct(conn, user.id, chat.id, now_ms)
-    drops.keep(conn, channel, event, "pairing_done", now_ms=now_ms)  # so that a redelivery is known
+    effects: list[Effect] = [] if event.is_group else [RememberDirectChat(user.id)]
+    effects.append(Once("pairing_done"))
+    apply(conn, channel, event, effects, policy=policy, chat=chat, now_ms=now_ms)
     stored = decisions.reconsider(conn, user.id, by=by, policy=policy, now_ms=now_ms)
     sentence = _sentence(conn, pairing, agent)
-    notices.say(conn, channel, event, sentence, chat_id=chat.id, now_ms=now_ms)
+    apply(conn, channel, event, [Say(sentence)], policy=policy, chat=chat, now_ms=now_ms)
     requests.show_waiting(conn, limit=requests.MOST_NEW_CHATS, now_ms=now_ms)
     return Claimed(True, sentence, stored=stored)
 
@@ -222,7 +215,7 @@ def _wire(conn: apsw.Connection, chat: Chat, pairing: Pairing, *, now_ms: int) -
         agent = pairing.agent or (default.id if default else "")
     if agents.get(conn, agent) is None:
         return None
-    wiring.connect(conn, chat.id, agent, now_ms=now_ms)
+    connect(conn, chat.id, agent, now_ms=now_ms)
     return agent
 
 

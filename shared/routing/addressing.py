@@ -1,7 +1,6 @@
-"""Whom a text is for: ``@agent text``, ``@team text`` (its leader), or either's name; else nobody is named.
+"""The agent that a text names: ``@agent text``, ``@team text`` (the team's leader), or the name of either.
 
-The first token alone decides, whatever its case. Who writes over the API keeps the prefix in the text; from a chat it
-is taken off.
+The first token alone decides, in any case. A text from the API keeps the prefix; a text from a chat loses it.
 """
 
 import re
@@ -10,26 +9,26 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _PREFIX = re.compile(r"@(\S+)\s+")
-_MARKS = ",:"  # behind a name, as one writes to people
+_MARKS = ",:"  # may follow a name, as in a letter to a person
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class TeamName:
     """What addressing needs to know of a team."""
 
     name: str
     leader: str
 
 
-class Named(NamedTuple):
-    """The id of the agent that a text names, and the text without that."""
+class Addressee(NamedTuple):
+    """The id of the agent that a text names, and the text without the prefix."""
 
     agent: str
     rest: str
 
 
-def named(text: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> Named | None:
-    """Whom the text begins by naming, or None. An agent comes before a team, and an id before a name.
+def find(text: str, agents: Mapping[str, str], teams: Mapping[str, TeamName]) -> Addressee | None:
+    """The agent that the text begins by naming, or None. Agents come before teams, and ids before names.
 
     Args:
         agents: id to name.
@@ -40,23 +39,23 @@ def named(text: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> Na
         return None
     token = found[1].lower()
     agent = _agent(token, agents, teams) or _agent(token.rstrip(_MARKS), agents, teams)
-    return Named(agent, text[found.end() :]) if agent is not None else None
+    return Addressee(agent, text[found.end() :]) if agent is not None else None
 
 
-def named_after_us(text: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> Named | None:
-    """The same, also behind an ``@name`` that is nobody's here: in a group the bot itself has to be named first."""
-    direct = named(text, agents, teams)
+def find_behind_bot(text: str, agents: Mapping[str, str], teams: Mapping[str, TeamName]) -> Addressee | None:
+    """Like :func:`find`, also behind an unknown ``@name``: in a group the text has to name the bot first."""
+    direct = find(text, agents, teams)
     found = None if direct is not None else _PREFIX.match(text)
-    return direct if found is None else named(text[found.end() :], agents, teams)
+    return direct if found is None else find(text[found.end() :], agents, teams)
 
 
-def addressee(text: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> str | None:
-    """The id of the agent that a text over the API begins with, or None; the whole token, as TinyAGI has it."""
+def find_id(text: str, agents: Mapping[str, str], teams: Mapping[str, TeamName]) -> str | None:
+    """The id of the agent that a text from the API begins by naming, or None; the whole token, as TinyAGI has it."""
     found = _PREFIX.match(text)
     return _agent(found[1].lower(), agents, teams) if found else None
 
 
-def _agent(token: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> str | None:
+def _agent(token: str, agents: Mapping[str, str], teams: Mapping[str, TeamName]) -> str | None:
     if token in agents:
         return token
     leaders = {team_id: team.leader for team_id, team in teams.items()}
@@ -65,6 +64,6 @@ def _agent(token: str, agents: Mapping[str, str], teams: Mapping[str, Team]) -> 
     return leaders.get(token) or by_name.get(token) or team_names.get(token)
 
 
-def own_prefix(agent: str) -> str:
+def prefix_pattern(agent: str) -> str:
     """The pattern that matches a text which names the agent by its id, and no other text."""
     return rf"(?i)^@{re.escape(agent)}[{_MARKS}]*(\s|$)"

@@ -1,6 +1,6 @@
-"""The gate for text commands: which are nobody's, which are an admin's, and which are text like any other.
+"""Text commands: those that no agent gets, those that only an admin may use, and those that are ordinary text.
 
-The first token is compared whole, in lower case: ``/clearance`` is no ``/clear``.
+The whole first token is compared, in lower case: ``/clearance`` is not ``/clear``.
 """
 
 from typing import Literal
@@ -9,17 +9,19 @@ from shared.access.rules import Standing
 from shared.channels.base import Event
 
 CLEAR = "clear"
-FILTERED = frozenset({"help", "login", "logout", "doctor", "config", "remote-control"})  # an agent's program's own
+FILTERED = frozenset({"help", "login", "logout", "doctor", "config", "remote-control"})  # of the agent's program
 ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
 
-Gate = Literal["pass", "drop", "refuse", "do"]
+Outcome = Literal["pass", "drop", "refuse", "do"]
 
 
-def command_of(event: Event, text: str | None = None) -> str | None:
-    """The command that the event begins with, without its slash, in lower case; None if it begins with none.
+def parse(event: Event, text: str | None = None) -> str | None:
+    """The command that the event begins with, without its slash, in lower case; None if there is no command.
 
-    ``/cmd@bot`` is one if the platform says that the bot is us. *text* stands for the event's own where something
-    before it was taken off.
+    ``/cmd@bot`` is a command if the platform says that the bot is us.
+
+    Args:
+        text: the event's text without a prefix that was taken off; None: the event's own text.
     """
     tokens = (event.text if text is None else text).split(maxsplit=1)
     if not tokens or not tokens[0].startswith("/"):
@@ -29,22 +31,23 @@ def command_of(event: Event, text: str | None = None) -> str | None:
     return None if is_another_bots else name or None
 
 
-def gate(command: str | None, standing: Standing, agent: str) -> Gate:
-    """What becomes of a command to *agent* from somebody of this standing.
+def decide(command: str | None, sender: Standing, agent: str) -> Outcome:
+    """What becomes of a command to *agent*. Pure.
 
-    ``drop`` without a word, ``refuse`` with one, ``do`` it here instead of asking the agent, or ``pass`` it as text.
+    ``drop`` it in silence, ``refuse`` it with a sentence, ``do`` it here instead of asking the agent, or ``pass`` it to
+    the agent as text.
     """
     if command in FILTERED:
         return "drop"
     if command not in ADMIN:
         return "pass"
-    if not standing.administers(agent):
+    if not sender.administers(agent):
         return "refuse"
     return "do" if command == CLEAR else "pass"
 
 
 def refusal(command: str, agent_name: str) -> str:
-    """What somebody is told who is no admin."""
+    """The answer to a sender who is not an admin."""
     return (
         f"Only an admin of {agent_name} may use /{command}. Ask one of them to do it; if this is your own bot, "
         "run `emulator pair` on its machine and send me the code."
@@ -52,5 +55,5 @@ def refusal(command: str, agent_name: str) -> str:
 
 
 def done(agent_name: str) -> str:
-    """What an admin is told who cleared."""
+    """The answer to an admin who cleared the session."""
     return f"{agent_name} starts afresh: what was said here before is forgotten."

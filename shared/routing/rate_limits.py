@@ -1,4 +1,4 @@
-"""How much one sender, and one chat, may ask of us in a minute: decided on rows, told once a minute."""
+"""How many messages a minute one sender, and one group, may send. A refusal is said once a minute."""
 
 from typing import NamedTuple
 
@@ -10,25 +10,30 @@ from shared.db.access import rates
 
 
 class Exceeded(NamedTuple):
-    """Too much came. *again_at*: from when on there is room, ms UTC, where that was not told within this minute."""
+    """A limit was exceeded.
 
-    whose: str  # 'sender' or 'chat'
+    Attributes:
+        whose: ``sender`` or ``chat``.
+        again_at: when there is room again, ms UTC; None where that was said within this minute.
+    """
+
+    whose: str
     again_at: int | None
 
 
-def exceeded(
+def count(
     conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, counts_chat: bool = True, now_ms: int
 ) -> Exceeded | None:
     """Count the event against its sender and, in a group, its chat; None while both have room. A limit of 0 is none.
 
-    What the sender has no room for is not counted against the chat: one person can't silence a group.
+    An event that the sender has no room for is not counted against the chat: one sender can't silence a group.
 
     Args:
-        counts_chat: whether its sender may talk to somebody there; many who may not can't silence it either.
+        counts_chat: False for a sender who may talk to no agent there: many of them can't silence the group either.
     """
     group = event.platform_id if event.is_group and counts_chat else None
-    asked = (("sender", event.sender_id, policy.sender_limit), ("chat", group, policy.chat_limit))
-    for whose, id_, limit in asked:
+    limits = (("sender", event.sender_id, policy.sender_limit), ("chat", group, policy.chat_limit))
+    for whose, id_, limit in limits:
         if id_ is not None and limit:
             key = rates.key(whose, channel, id_)
             taken = rates.take(conn, key, per_minute=limit, burst=limit, now_ms=now_ms)
@@ -38,7 +43,7 @@ def exceeded(
 
 
 def sentence(exceeded: Exceeded, *, now_ms: int) -> str:
-    """What the person is told."""
+    """The answer to the sender."""
     seconds = max(1, -((now_ms - (exceeded.again_at or now_ms)) // 1000))
     who = "you have" if exceeded.whose == "sender" else "this chat has"
     wait = "a second" if seconds == 1 else f"{seconds} seconds"

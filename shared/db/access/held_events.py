@@ -7,7 +7,7 @@ import apsw
 from shared.db.engine.connection import rows, scalar
 
 
-class Held(NamedTuple):
+class HeldEvent(NamedTuple):
     """A row of ``held``; *event* is JSON."""
 
     id: int
@@ -33,7 +33,7 @@ def hold(
     return conn.changes() == 1
 
 
-def of(conn: apsw.Connection, approval_id: int) -> list[Held]:
+def of(conn: apsw.Connection, approval_id: int) -> list[HeldEvent]:
     """What waits for the approval, the oldest first."""
     found = rows(
         conn,
@@ -45,7 +45,7 @@ def of(conn: apsw.Connection, approval_id: int) -> list[Held]:
         """,
         {"approval_id": approval_id},
     )
-    return list(map(Held._make, found))
+    return list(map(HeldEvent._make, found))
 
 
 def count(conn: apsw.Connection, approval_id: int) -> int:

@@ -19,7 +19,7 @@ from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, Refused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import teams
-from shared.routing.addressing import addressee
+from shared.routing import addressing
 
 LATEST_MS = 4_102_444_800_000  # the year 2100
 _LONGEST_WAIT_S = 60.0
@@ -169,7 +169,7 @@ def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
         found = agents.get(conn, agent_id)
     else:
         known = {agent.id: agent.name for agent in agents.every(conn)} if text.startswith("@") else {}
-        named = addressee(text, known, teams.addressable(conn)) if known else None
+        named = addressing.find_id(text, known, teams.addressable(conn)) if known else None
         found = agents.get(conn, named) if named else agents.default(conn)
     if found is None:
         names = ", ".join(each.id for each in agents.every(conn))

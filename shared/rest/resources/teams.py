@@ -16,7 +16,7 @@ from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import known_team
-from shared.routing.addressing import Team as Addressable
+from shared.routing.addressing import TeamName
 
 
 class TeamView(TypedDict):
@@ -76,9 +76,9 @@ def every(conn: apsw.Connection) -> dict[str, TeamView]:
     return {team.id: shown(team) for team in teams.every(conn)}
 
 
-def addressable(conn: apsw.Connection) -> dict[str, Addressable]:
+def addressable(conn: apsw.Connection) -> dict[str, TeamName]:
     """What ``@team`` may name."""
-    return {team.id: Addressable(team.name, team.leader) for team in teams.every(conn)}
+    return {team.id: TeamName(team.name, team.leader) for team in teams.every(conn)}
 
 
 @endpoint("GET", "/api/teams")

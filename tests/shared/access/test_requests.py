@@ -206,12 +206,12 @@ def test_the_same_event_is_held_once(conn, place):
 
 RACE = """
 from shared.access import requests
-from shared.db.roster import wirings
+from shared.db.roster import chats
 from tests.asking import POLICY, event
 from tests.support import NOW
 with transaction(conn):
-    place = wirings.of_place(conn, "telegram", "100")
-    print(requests.ask_sender(conn, place, event(), "assistant", policy=POLICY, now_ms=NOW).outcome)
+    chat = chats.find(conn, "telegram", "100")
+    print(requests.ask_sender(conn, chat, event(), "assistant", policy=POLICY, now_ms=NOW).outcome)
 """
 
 

@@ -16,6 +16,8 @@ from shared.db.queue import sessions
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.inbound import decisions
 from shared.inbound.decisions import OPERATOR, Decider
+from shared.routing import router
+from shared.routing.apply import Routed
 from tests.asking import LATE, POLICY, ask_chat, ask_sender, event, person, shown
 from tests.support import NOW, column, dump, make_agent, make_chat, make_session, race, row, wire
 
@@ -82,7 +84,7 @@ def test_what_was_held_and_comes_again_afterwards_is_not_given_twice(conn, place
     approval = ask_sender(conn, event()).approval
     decide(conn, approval)
     with transaction(conn):
-        assert not decisions.router.admit(conn, "telegram", event(), "assistant", now_ms=LATER)
+        assert router.route_held(conn, "telegram", event(), "assistant", POLICY, now_ms=LATER).stored == 0
     assert texts(conn) == ["text of 1"]
 
 
@@ -429,7 +431,7 @@ def test_nobody_decides_what_is_not_there_twice_or_too_late(conn, place, owner):
 
 def test_a_press_decides_and_the_card_says_by_whom(conn, place, owner):
     approval = ask_sender(conn, event()).approval
-    assert press(conn, approval) == decisions.Clicked(stored=1, said=True)
+    assert press(conn, approval) == Routed(stored=1, said=True)
     assert texts(conn) == ["text of 1"]
     assert approvals.get(conn, approval.approval_id).decided_by == "telegram 1 (N1)"
     card, (where, change) = approvals.get(conn, approval.approval_id).card, shown(conn)[-1]
@@ -452,7 +454,7 @@ def test_a_press_that_is_delivered_again_does_and_says_nothing(conn, place, owne
     approval = ask_sender(conn, event()).approval
     press(conn, approval)
     before = dump(conn)
-    assert press(conn, approval) == decisions.Clicked()
+    assert press(conn, approval) == Routed()
     assert dump(conn) == before
 
 

@@ -7,7 +7,7 @@ from shared.channels.base import Event
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from shared.inbound import events, pairing
-from shared.routing.router import Routed
+from shared.routing.apply import Routed
 from tests.shared.routing.test_router import OPEN, asked, become, event, make_chat, reasons, said, wire
 from tests.support import NOW, column, dump
 
@@ -16,7 +16,7 @@ LIMITED = replace(OPEN, sender_limit=2)
 
 def take(conn, what, policy=OPEN, *, channel="telegram", at=NOW):
     with transaction(conn):
-        return events.take(conn, channel, what, policy, now_ms=at)
+        return events.handle(conn, channel, what, policy, now_ms=at)
 
 
 def make_code(conn, grants="owner", agent=None):

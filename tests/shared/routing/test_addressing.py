@@ -1,27 +1,31 @@
 import pytest
 
 from shared.core import patterns
-from shared.routing.addressing import Named, Team, addressee, named, named_after_us, own_prefix
+from shared.routing.addressing import Addressee, TeamName, find, find_behind_bot, find_id, prefix_pattern
 
 AGENTS = {"assistant": "Assistant", "coder": "Code-Bot", "ops": "Operations", "dev2": "ops"}
-TEAMS = {"build": Team("Builders", "coder"), "code-bot": Team("Clash", "ops"), "crew": Team("Assistant", "ops")}
+TEAMS = {
+    "build": TeamName("Builders", "coder"),
+    "code-bot": TeamName("Clash", "ops"),
+    "crew": TeamName("Assistant", "ops"),
+}
 
 NAMED = {
-    "an agent's id": ("@coder fix it", Named("coder", "fix it")),
-    "an id in capitals": ("@CODER fix it", Named("coder", "fix it")),
-    "an agent's name": ("@operations look", Named("ops", "look")),
-    "a team's id: its leader": ("@build go", Named("coder", "go")),
-    "a team's name: its leader": ("@BUILDERS go", Named("coder", "go")),
-    "an agent's id before a name": ("@ops look", Named("ops", "look")),
-    "a team's id before an agent's name": ("@code-bot look", Named("ops", "look")),
-    "an agent's name before a team's": ("@assistant hi", Named("assistant", "hi")),
-    "lines after it": ("@coder\nfix\nit", Named("coder", "fix\nit")),
-    "many blanks": ("@coder  \t fix", Named("coder", "fix")),
-    "a blank and nothing else": ("@coder ", Named("coder", "")),
+    "an agent's id": ("@coder fix it", Addressee("coder", "fix it")),
+    "an id in capitals": ("@CODER fix it", Addressee("coder", "fix it")),
+    "an agent's name": ("@operations look", Addressee("ops", "look")),
+    "a team's id: its leader": ("@build go", Addressee("coder", "go")),
+    "a team's name: its leader": ("@BUILDERS go", Addressee("coder", "go")),
+    "an agent's id before a name": ("@ops look", Addressee("ops", "look")),
+    "a team's id before an agent's name": ("@code-bot look", Addressee("ops", "look")),
+    "an agent's name before a team's": ("@assistant hi", Addressee("assistant", "hi")),
+    "lines after it": ("@coder\nfix\nit", Addressee("coder", "fix\nit")),
+    "many blanks": ("@coder  \t fix", Addressee("coder", "fix")),
+    "a blank and nothing else": ("@coder ", Addressee("coder", "")),
     "no blank: an account, perhaps": ("@coder", None),
     "nobody known": ("@nobody fix it", None),
-    "a colon after it": ("@coder: fix it", Named("coder", "fix it")),
-    "a comma after a name": ("@Operations, look", Named("ops", "look")),
+    "a colon after it": ("@coder: fix it", Addressee("coder", "fix it")),
+    "a comma after a name": ("@Operations, look", Addressee("ops", "look")),
     "another mark after it": ("@coder! fix it", None),
     "an address": ("ana@coder fix", None),
     "in the middle": ("hi @coder fix it", None),
@@ -33,15 +37,15 @@ NAMED = {
 
 @pytest.mark.parametrize(("text", "expected"), NAMED.values(), ids=NAMED)
 def test_whom_a_text_names(text, expected):
-    assert named(text, AGENTS, TEAMS) == expected
+    assert find(text, AGENTS, TEAMS) == expected
     has_mark = text.partition(" ")[0].endswith((",", ":"))
-    assert addressee(text, AGENTS, TEAMS) == (None if has_mark else expected and expected.agent), "the API is strict"
+    assert find_id(text, AGENTS, TEAMS) == (None if has_mark else expected and expected.agent), "the API is strict"
 
 
 AFTER_US = {
-    "first": ("@coder fix", Named("coder", "fix")),
-    "behind the bot's name": ("@our_bot @coder fix", Named("coder", "fix")),
-    "behind somebody here: that one": ("@ops @coder fix", Named("ops", "@coder fix")),
+    "first": ("@coder fix", Addressee("coder", "fix")),
+    "behind the bot's name": ("@our_bot @coder fix", Addressee("coder", "fix")),
+    "behind somebody here: that one": ("@ops @coder fix", Addressee("ops", "@coder fix")),
     "behind two": ("@our_bot @ana @coder fix", None),
     "the bot's name alone": ("@our_bot fix", None),
     "no name": ("fix", None),
@@ -50,7 +54,7 @@ AFTER_US = {
 
 @pytest.mark.parametrize(("text", "expected"), AFTER_US.values(), ids=AFTER_US)
 def test_whom_a_text_names_behind_the_name_of_the_bot(text, expected):
-    assert named_after_us(text, AGENTS, TEAMS) == expected
+    assert find_behind_bot(text, AGENTS, TEAMS) == expected
 
 
 OWN = {
@@ -68,12 +72,12 @@ OWN = {
 
 @pytest.mark.parametrize(("text", "expected"), OWN.items(), ids=repr)
 def test_the_pattern_of_an_agents_own_prefix_matches_nothing_else(text, expected):
-    pattern = own_prefix("coder")
+    pattern = prefix_pattern("coder")
     patterns.check(pattern)
     assert patterns.matches(pattern, text) is expected
 
 
 @pytest.mark.parametrize("agent", ["a", "0-_9", "a" * 64])
 def test_every_id_that_an_agent_may_have_makes_a_pattern(agent):
-    patterns.check(own_prefix(agent))
-    assert patterns.matches(own_prefix(agent), f"@{agent} hi")
+    patterns.check(prefix_pattern(agent))
+    assert patterns.matches(prefix_pattern(agent), f"@{agent} hi")

@@ -2,7 +2,7 @@ import pytest
 
 from shared.access.rules import STRANGER, Standing
 from shared.channels.base import Event
-from shared.routing.commands import ADMIN, FILTERED, command_of, gate
+from shared.routing.commands import ADMIN, FILTERED, decide, parse
 
 
 def event(text, command=None):
@@ -35,11 +35,11 @@ COMMANDS = {
 
 @pytest.mark.parametrize(("given", "expected"), COMMANDS.values(), ids=COMMANDS)
 def test_the_command_that_an_event_begins_with(given, expected):
-    assert command_of(given) == expected
+    assert parse(given) == expected
 
 
 def test_a_command_is_found_where_what_stood_before_it_was_taken_off():
-    assert command_of(event("@coder /clear"), "/clear") == "clear"
+    assert parse(event("@coder /clear"), "/clear") == "clear"
 
 
 OWNER, ADMIN_OF_ALL = Standing(1, is_owner=True), Standing(1, is_admin=True)
@@ -48,7 +48,7 @@ MEMBER = Standing(1, member_of=frozenset({"a"}))
 EVERYBODY = (OWNER, ADMIN_OF_ALL, SCOPED, OF_ANOTHER, MEMBER, STRANGER)
 
 # What an owner, an admin, an admin of this agent, one of another, a member and a stranger get.
-GATES = {
+OUTCOMES = {
     **dict.fromkeys(sorted(FILTERED), ("drop",) * 6),
     "clear": ("do", "do", "do", "refuse", "refuse", "refuse"),
     **dict.fromkeys(sorted(ADMIN - {"clear"}), ("pass", "pass", "pass", "refuse", "refuse", "refuse")),
@@ -60,9 +60,9 @@ GATES = {
 }
 
 
-@pytest.mark.parametrize(("command", "expected"), GATES.items(), ids=str)
+@pytest.mark.parametrize(("command", "expected"), OUTCOMES.items(), ids=str)
 def test_what_becomes_of_a_command(command, expected):
-    assert tuple(gate(command, standing, "a") for standing in EVERYBODY) == expected
+    assert tuple(decide(command, standing, "a") for standing in EVERYBODY) == expected
 
 
 def test_the_lists_are_these():

@@ -3,7 +3,7 @@ import pytest
 from shared.channels.base import Event
 from shared.db.roster.wirings import Wiring
 from shared.routing import recipients
-from shared.routing.addressing import Named
+from shared.routing.addressing import Addressee
 
 
 def wiring(agent="a", mode="mention", pattern=None, ignored="drop", session="shared"):
@@ -16,7 +16,7 @@ def event(text="hello", *words, thread=None):
     return Event("message", "1", text=text, is_mention="mention" in words, is_group="group" in words, thread_id=thread)
 
 
-FOR_A, FOR_B = Named("a", "hello"), Named("b", "hello")
+FOR_A, FOR_B = Addressee("a", "hello"), Addressee("b", "hello")
 TAKES = {
     "it engages": (event(), wiring(), None, "asked"),
     "it does not": (event("hello", "group"), wiring(), None, None),
@@ -37,37 +37,37 @@ TAKES = {
 
 @pytest.mark.parametrize(("what", "wired", "named", "expected"), TAKES.values(), ids=TAKES)
 def test_a_wiring_takes_an_event(what, wired, named, expected):
-    taker = recipients.decide(what, wired, named)
-    assert (taker and ("asked" if taker.trigger else "context")) == expected
+    recipient = recipients.recipient_of(what, wired, named)
+    assert (recipient and ("asked" if recipient.trigger else "context")) == expected
 
 
 def test_a_pattern_that_is_none_is_an_error_and_naming_the_agent_still_works():
     broken = wiring(mode="pattern", pattern="(")
     with pytest.raises(ValueError, match="missing"):
-        recipients.decide(event(), broken, None)
-    assert recipients.decide(event("@a hello"), broken, FOR_A).trigger
+        recipients.recipient_of(event(), broken, None)
+    assert recipients.recipient_of(event("@a hello"), broken, FOR_A).trigger
 
 
 TEXTS = {
     "its name is taken off": (event("@a hello"), FOR_A, "hello"),
     "another's stays": (event("@b hello"), FOR_B, "@b hello"),
     "nobody's name": (event("hello"), None, "hello"),
-    "nothing would be left": (event("@a "), Named("a", ""), "@a "),
+    "nothing would be left": (event("@a "), Addressee("a", ""), "@a "),
 }
 
 
 @pytest.mark.parametrize(("what", "named", "text"), TEXTS.values(), ids=TEXTS)
 def test_the_text_that_an_agent_is_given(what, named, text):
-    assert recipients.as_asked(what, wiring(), named).text == text
+    assert recipients.answering(what, wiring(), named).text == text
 
 
 def test_a_file_with_nothing_but_a_name_is_given_without_it():
     sent = Event("message", "1", text="@a ", attachments=({"kind": "photo"},))
-    assert recipients.as_asked(sent, wiring(), Named("a", "")).text == ""
+    assert recipients.answering(sent, wiring(), Addressee("a", "")).text == ""
 
 
 def test_context_keeps_the_text_as_it_was():
-    assert recipients.decide(event("@b hello"), wiring(ignored="accumulate"), FOR_B).text == "@b hello"
+    assert recipients.recipient_of(event("@b hello"), wiring(ignored="accumulate"), FOR_B).text == "@b hello"
 
 
 STICKS = {
@@ -79,7 +79,7 @@ STICKS = {
 
 @pytest.mark.parametrize(("what", "is_stuck", "sticks"), STICKS.values(), ids=STICKS)
 def test_a_mention_in_a_thread_sticks(what, is_stuck, sticks):
-    assert recipients.decide(what, wiring(mode="mention-sticky"), None, is_stuck=is_stuck).sticks is sticks
+    assert recipients.recipient_of(what, wiring(mode="mention-sticky"), None, is_stuck=is_stuck).sticks is sticks
 
 
 KEYS = {
@@ -94,4 +94,4 @@ KEYS = {
 
 @pytest.mark.parametrize(("mode", "what", "key"), KEYS.values(), ids=KEYS)
 def test_the_key_of_a_session(mode, what, key):
-    assert recipients.key_of_session(wiring(session=mode), what) == key
+    assert recipients.session_key(wiring(session=mode), what) == key

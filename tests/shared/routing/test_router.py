@@ -14,6 +14,7 @@ from shared.db.queue import messages, sessions
 from shared.db.roster import agents, chats, sticky_threads, teams
 from shared.roster import wirings
 from shared.routing import router
+from shared.routing.apply import Routed
 from tests.support import NOW, column, dump, make_agent, plan, row
 
 SECRET = "what the person wrote"
@@ -28,7 +29,7 @@ def event(text=SECRET, **fields):
 
 def store(conn, what, policy=OPEN, *, channel="telegram", at=NOW):
     with transaction(conn):
-        return router.store(conn, channel, what, policy, now_ms=at)
+        return router.route(conn, channel, what, policy, now_ms=at)
 
 
 def make_chat(conn, chat="100", policy="public", channel="telegram", *, is_group=False):
@@ -97,7 +98,7 @@ def test_a_message_to_a_wired_chat_is_stored_with_what_the_answer_needs(conn):
     wire(conn, make_chat(conn))
     reply_to = {"message_id": "9", "text": "before"}
     told = event(context={"token": "sealed"}, thread_id="7", platform_message_id="m1", is_group=True, reply_to=reply_to)
-    assert store(conn, told) == router.Routed(stored=1)
+    assert store(conn, told) == Routed(stored=1)
     found = row(conn, "messages")
     assert found["message_id"].startswith("telegram_")
     names = (
@@ -117,10 +118,10 @@ def test_a_message_to_a_wired_chat_is_stored_with_what_the_answer_needs(conn):
 def test_a_redelivery_is_stored_for_the_agent_that_missed_it_and_for_no_other(conn):
     chat = make_chat(conn)
     wire(conn, chat)
-    assert store(conn, event()) == router.Routed(stored=1)
-    assert store(conn, event()) == router.Routed(duplicates=1)
+    assert store(conn, event()) == Routed(stored=1)
+    assert store(conn, event()) == Routed(duplicates=1)
     wire(conn, chat, "second")
-    assert store(conn, event()) == router.Routed(stored=1, duplicates=1)
+    assert store(conn, event()) == Routed(stored=1, duplicates=1)
     assert asked(conn) == ["assistant", "second"]
 
 
@@ -214,7 +215,7 @@ def test_where_strangers_are_treated_strictly_nothing_of_them_is_held_and_nobody
     become(conn, "owner", "9")
     make_chat(conn, "7", "strict", is_group=True)
     said_there = event(platform_id="7", is_group=True)
-    assert store(conn, said_there, ASK) == router.Routed(dropped="sender_unknown")
+    assert store(conn, said_there, ASK) == Routed(dropped="sender_unknown")
     assert SECRET not in str(dump(conn))
     become(conn, "member")
     assert store(conn, replace(said_there, event_key="2"), ASK).held == 1
@@ -237,7 +238,7 @@ def test_without_a_default_agent_nothing_is_wired(conn):
 
 def test_an_owner_is_asked_about_a_new_chat_and_the_message_waits(conn):
     become(conn, "owner", "9")
-    assert store(conn, event(platform_id="7"), ASK) == router.Routed(held=1, said=True)
+    assert store(conn, event(platform_id="7"), ASK) == Routed(held=1, said=True)
     assert chats.find(conn, "telegram", "7").sender_policy == "request_approval"
     assert column(conn, "SELECT count(*) FROM held") == [1]
     assert column(conn, "SELECT id FROM messages") == []
@@ -255,7 +256,7 @@ def test_of_a_new_chat_that_nobody_can_be_asked_about_no_row_stays(conn):
 def test_who_waits_is_told_when_that_begins_and_a_redelivery_says_nothing(conn):
     become(conn, "owner", "9")
     for key, at, is_said in (("1", NOW, True), ("1", NOW, False), ("2", NOW, False), ("3", NOW + 2, False)):
-        assert store(conn, event(platform_id="7", event_key=key), ASK, at=at) == router.Routed(held=1, said=is_said)
+        assert store(conn, event(platform_id="7", event_key=key), ASK, at=at) == Routed(held=1, said=is_said)
     assert column(conn, "SELECT count(*) FROM responses WHERE platform_id = '7'") == [1]
     assert column(conn, "SELECT count(*) FROM held") == [3]
 
@@ -352,7 +353,7 @@ def test_two_agents_treat_the_same_person_each_in_its_own_way(conn):
     wire(conn, chat, "third")
     become(conn, "member", agent="second")
     become(conn, "refused", agent="third")
-    assert store(conn, event()) == router.Routed(stored=1, held=1, dropped="sender_refused", said=True)
+    assert store(conn, event()) == Routed(stored=1, held=1, dropped="sender_refused", said=True)
     assert asked(conn) == ["second"]
     assert reasons(conn) == [("sender_refused", "")]
 
@@ -567,7 +568,7 @@ def test_an_admins_command_by_somebody_else_is_refused_with_a_sentence(conn, rol
         become(conn, role)
     wire(conn, make_chat(conn, is_group=True))
     what = event(f"/{command}@bot now", command=command, is_group=True, platform_message_id="m1", thread_id="3")
-    assert store(conn, what) == router.Routed(dropped=f"command_refused:{command}", said=True)
+    assert store(conn, what) == Routed(dropped=f"command_refused:{command}", said=True)
     assert store(conn, what).said is False
     assert asked(conn) == []
     assert column(conn, "SELECT count(*) FROM sessions") == [0]
@@ -595,7 +596,7 @@ def test_the_other_commands_of_an_admin_are_the_agents(conn, text):
 def test_a_command_in_a_group_that_is_not_for_the_bot_is_context_like_any_text(conn):
     become(conn, "owner")
     wire(conn, make_chat(conn, is_group=True), ignored_message_policy="accumulate")
-    assert store(conn, event("/clear", is_group=True, is_mention=False)) == router.Routed(stored=1)
+    assert store(conn, event("/clear", is_group=True, is_mention=False)) == Routed(stored=1)
     assert rows(conn, "SELECT message, trigger FROM messages") == [("/clear", 0)]
 
 
@@ -659,7 +660,7 @@ def test_a_redelivery_of_what_is_stored_is_nobodys_fault(conn):
     wire(conn, make_chat(conn))
     for number in range(4):
         store(conn, event(event_key=str(number)), LIMITED)
-    assert store(conn, event(event_key="0"), LIMITED) == router.Routed(duplicates=1)
+    assert store(conn, event(event_key="0"), LIMITED) == Routed(duplicates=1)
 
 
 def test_whether_an_agent_has_an_event_is_told_by_an_index(conn):
@@ -724,7 +725,7 @@ def test_a_stored_pattern_that_is_none_stops_nobody_else(conn):
     wire(conn, chat)
     with transaction(conn):
         rows(conn, "UPDATE wirings SET engage_pattern = '(' WHERE agent = 'broken'")
-    assert store(conn, event()) == router.Routed(stored=1, dropped="wiring_failed:broken")
+    assert store(conn, event()) == Routed(stored=1, dropped="wiring_failed:broken")
     assert asked(conn) == ["assistant"]
     assert reasons(conn) == [("wiring_failed", "broken")]
 
@@ -740,11 +741,11 @@ def test_a_wiring_that_fails_on_its_rows_leaves_none_of_them_and_stops_nobody_el
         BEGIN SELECT RAISE(ABORT, 'broken'); END
         """,
     )
-    assert store(conn, event()) == router.Routed(stored=2, dropped="wiring_failed:broken")
+    assert store(conn, event()) == Routed(stored=2, dropped="wiring_failed:broken")
     assert asked(conn) == ["first", "assistant"]
     assert column(conn, "SELECT count(*) FROM sessions WHERE agent = 'broken'") == [0]
     rows(conn, "DROP TRIGGER breaks")
-    assert store(conn, event()) == router.Routed(stored=1, duplicates=2)
+    assert store(conn, event()) == Routed(stored=1, duplicates=2)
     assert asked(conn) == ["first", "assistant", "broken"]
 
 
@@ -757,8 +758,8 @@ def test_what_was_held_is_given_to_its_agent_once(conn):
     wire(conn, chat, "second")
     held = event("@assistant hi", **IN_THREAD)
     with transaction(conn):
-        given = [router.admit(conn, "telegram", held, "assistant", now_ms=NOW) for _ in range(2)]
-    assert given == [True, False]
+        given = [router.route_held(conn, "telegram", held, "assistant", OPEN, now_ms=NOW) for _ in range(2)]
+    assert given == [Routed(stored=1), Routed(duplicates=1)]
     assert rows(conn, "SELECT agent, message, thread_id FROM messages") == [("assistant", "hi", "7")]
     assert sticky_threads.has(conn, wired.id, "7")
 
@@ -767,7 +768,7 @@ def test_what_was_held_is_given_to_its_agent_once(conn):
 def test_what_was_held_for_an_agent_that_answers_there_no_more_is_given_to_nobody(conn, what):
     make_chat(conn)
     with transaction(conn):
-        assert router.admit(conn, "telegram", what, "assistant", now_ms=NOW) is False
+        assert router.route_held(conn, "telegram", what, "assistant", OPEN, now_ms=NOW) == Routed()
     assert column(conn, "SELECT id FROM messages") == []
 
 
@@ -790,6 +791,7 @@ _CREW = """
 import json, multiprocessing, sys
 from pathlib import Path
 from shared.routing import router
+from shared.routing.apply import Routed
 from shared.channels.base import Event
 from shared.db.engine.connection import open_connection, transaction
 from shared.core.policy import Policy
@@ -803,7 +805,7 @@ def store(key):
     event = Event("message", key, platform_id="100", sender="Ana", sender_id="5" + key, text="hello", is_mention=True)
     together.wait(60)
     with transaction(conn):
-        routed = router.store(conn, "telegram", event, Policy(new_chats=new_chats), now_ms=1_800_000_000_000)
+        routed = router.route(conn, "telegram", event, Policy(new_chats=new_chats), now_ms=1_800_000_000_000)
     found.put([routed.stored, routed.duplicates])
 
 crew = [fork.Process(target=store, args=(key,)) for key in keys]

@@ -1,0 +1,261 @@
+"""Applies the effects that routing, decisions and pairing decide on: the one place that writes because of an event."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.access import people, requests
+from shared.access.requests import Asked
+from shared.channels.base import Event
+from shared.core import logs
+from shared.core.content import ResponseContent
+from shared.core.errors import PostroomError
+from shared.core.policy import Policy
+from shared.db.access import rates
+from shared.db.engine.connection import savepoint
+from shared.db.queue import messages
+from shared.db.roster import chats, sticky_threads
+from shared.db.roster.chats import Chat
+from shared.queue import drops, notices, session_reset
+from shared.roster import wirings
+from shared.routing import rate_limits, recipients
+from shared.routing.effects import (
+    ActivateChat,
+    ClearSession,
+    Drop,
+    Effect,
+    HoldForChat,
+    HoldForSender,
+    Isolated,
+    Once,
+    RememberDirectChat,
+    RenameChat,
+    Say,
+    StoreMessage,
+    Wire,
+    WithinLimits,
+    WithinRate,
+)
+
+log = logs.get()
+
+_WAITING = "I have asked whether I may answer you here. What you wrote waits until somebody has decided."
+# Errors of one wiring. After any other error, such as a lock or a full disk, the platform sends the event again.
+_OF_ONE_WIRING = (PostroomError, apsw.ConstraintError, ValueError, TypeError, LookupError)
+
+
+class Routed(NamedTuple):
+    """What became of an event.
+
+    Attributes:
+        stored: for how many agents it is new.
+        duplicates: how many agents had it already.
+        held: for how many approvals it waits.
+        dropped: why an agent was not given it, as the rows of ``dropped`` say; the first reason of several.
+        said: a response was written, which ``deliver`` is to send.
+    """
+
+    stored: int = 0
+    duplicates: int = 0
+    held: int = 0
+    dropped: str | None = None
+    said: bool = False
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the sender gets an answer: from an agent, or from us."""
+        return bool(self.stored or self.duplicates or self.said)
+
+
+def apply(
+    conn: apsw.Connection,
+    channel: str,
+    event: Event,
+    effects: Iterable[Effect],
+    *,
+    policy: Policy,
+    chat: Chat | None = None,
+    now_ms: int,
+) -> Routed:
+    """Do what was decided about *event*, in order, in the caller's transaction.
+
+    Args:
+        chat: the event's chat, where the caller has read it; None: it is read when an effect needs it.
+    """
+    application = _Application(conn, channel, event, policy, chat, now_ms)
+    application.apply(effects)
+    return application.finish()
+
+
+class _Application:
+    """The effects of one event, and what became of it so far."""
+
+    __slots__ = ("channel", "chat", "conn", "dropped", "duplicates", "event", "held", "is_new_wait", "now_ms", "policy",
+                 "said", "stored")  # fmt: skip
+
+    def __init__(
+        self, conn: apsw.Connection, channel: str, event: Event, policy: Policy, chat: Chat | None, now_ms: int
+    ) -> None:
+        self.conn = conn
+        self.channel = channel
+        self.event = event
+        self.policy = policy
+        self.chat = chat
+        self.now_ms = now_ms
+        self.stored = 0
+        self.duplicates = 0
+        self.held = 0
+        self.dropped: str | None = None
+        self.said = False
+        self.is_new_wait = False  # the sender is still to be told that the message waits
+
+    def finish(self) -> Routed:
+        if self.is_new_wait:
+            self.say(Say(_WAITING))
+        return Routed(self.stored, self.duplicates, self.held, self.dropped, self.said)
+
+    def apply(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            _APPLY[type(effect)](self, effect)
+
+    def within_limits(self, effect: WithinLimits) -> None:
+        over = rate_limits.count(
+            self.conn, self.channel, self.event, self.policy, counts_chat=effect.counts_chat, now_ms=self.now_ms
+        )
+        if over is None or messages.has_event(self.conn, self.channel, self.event.event_key):
+            self.apply(effect.then)
+            return
+        is_told = effect.is_told and over.again_at is not None
+        told = (Say(rate_limits.sentence(over, now_ms=self.now_ms)),) if is_told else ()
+        self.drop(Drop(f"rate_limited:{over.whose}", if_new=told))
+
+    def within_rate(self, effect: WithinRate) -> None:
+        taken = rates.take(self.conn, effect.key, per_minute=effect.per_minute, burst=effect.burst, now_ms=self.now_ms)
+        if taken.allowed:
+            self.apply(effect.then)
+
+    def isolated(self, effect: Isolated) -> None:
+        try:
+            with savepoint(self.conn):
+                self.apply((effect.effect,))
+        except _OF_ONE_WIRING as error:
+            chat_id = self._ensure_chat().id
+            log.exception("routing.wiring_failed", agent=effect.agent, chat=chat_id, reason=type(error).__name__)
+            self.drop(Drop(f"wiring_failed:{effect.agent}"))
+
+    def store_message(self, effect: StoreMessage) -> None:
+        recipient = effect.recipient
+        new = recipients.message(self.conn, self.channel, self.event, recipient, now_ms=self.now_ms)
+        if recipient.sticks:
+            sticky_threads.add(self.conn, recipient.wiring.id, self.event.thread_id or "", self.now_ms)
+        if messages.enqueue(self.conn, new, now_ms=self.now_ms) is not None:
+            self.stored += 1
+        else:
+            self.duplicates += 1
+
+    def drop(self, effect: Drop) -> None:
+        self.dropped = self.dropped or effect.reason
+        if self._record(effect.reason):
+            self.apply(effect.if_new)
+
+    def once(self, effect: Once) -> None:
+        if self._record(effect.reason):
+            self.apply(effect.then)
+
+    def _record(self, reason: str) -> bool:
+        """Whether the event had no record before."""
+        return drops.keep(self.conn, self.channel, self.event, reason, now_ms=self.now_ms)
+
+    def say(self, effect: Say) -> None:
+        chat = self._ensure_chat() if effect.creates_chat else self._find_chat()
+        if chat is None:
+            return
+        content: ResponseContent = {} if effect.click is None else {"click": effect.click}
+        notices.say(self.conn, self.channel, self.event, effect.text, chat_id=chat.id, now_ms=self.now_ms, **content)
+        self.said = True
+
+    def hold_for_sender(self, effect: HoldForSender) -> None:
+        chat = self._ensure_chat()
+        asked = requests.ask_sender(self.conn, chat, self.event, effect.agent, policy=self.policy, now_ms=self.now_ms)
+        if asked.is_held:
+            self._count_held(asked, is_told=effect.is_told)
+        else:
+            self.drop(Drop("sender_unknown" if asked.outcome == "nobody_to_ask" else asked.outcome))
+
+    def hold_for_chat(self, _: HoldForChat) -> None:
+        before = self.chat
+        with savepoint(self.conn) as point:
+            chat = self._ensure_chat()
+            asked = requests.ask_chat(self.conn, chat, self.event, policy=self.policy, now_ms=self.now_ms)
+            if not asked.is_held:
+                point.undo()
+                self.chat = before
+        if asked.is_held:
+            self._count_held(asked, is_told=True)
+        else:
+            self.drop(Drop("not_wired" if asked.outcome == "nobody_to_ask" else asked.outcome))
+
+    def _count_held(self, asked: Asked, *, is_told: bool) -> None:
+        """The sender is told once per approval, and for each command: the platform shows a place for its answer."""
+        self.held += 1
+        self.said |= asked.said
+        is_first = asked.outcome == "held" and (asked.is_new or self.event.kind == "command")
+        self.is_new_wait |= is_told and is_first
+
+    def clear_session(self, effect: ClearSession) -> None:
+        session_reset.clear(self.conn, effect.agent, effect.chat_id, effect.thread_id, now_ms=self.now_ms)
+
+    def remember_direct_chat(self, effect: RememberDirectChat) -> None:
+        people.seen_direct(self.conn, effect.user_id, self._ensure_chat().id, self.now_ms)
+
+    def activate_chat(self, _: ActivateChat) -> None:
+        chats.set_status(self.conn, self.channel, self.event.platform_id or "", "active", now_ms=self.now_ms)
+
+    def rename_chat(self, effect: RenameChat) -> None:
+        chats.retitle(self.conn, self._ensure_chat().id, effect.title, now_ms=self.now_ms)
+        self.chat = self._ensure_chat()._replace(name=effect.title)
+
+    def wire(self, effect: Wire) -> None:
+        wirings.connect(self.conn, self._ensure_chat().id, effect.agent, effect.changes, now_ms=self.now_ms)
+
+    def _find_chat(self) -> Chat | None:
+        if self.chat is None:
+            self.chat = chats.find(self.conn, self.channel, self.event.platform_id or "")
+        return self.chat
+
+    def _ensure_chat(self) -> Chat:
+        if self.chat is None:
+            self.chat = ensure_chat(self.conn, self.channel, self.event, self.policy, now_ms=self.now_ms)
+        return self.chat
+
+
+_APPLY: Mapping[type[Effect], Callable[[_Application, Any], None]] = {
+    ActivateChat: _Application.activate_chat,
+    ClearSession: _Application.clear_session,
+    Drop: _Application.drop,
+    HoldForChat: _Application.hold_for_chat,
+    HoldForSender: _Application.hold_for_sender,
+    Isolated: _Application.isolated,
+    Once: _Application.once,
+    RememberDirectChat: _Application.remember_direct_chat,
+    RenameChat: _Application.rename_chat,
+    Say: _Application.say,
+    StoreMessage: _Application.store_message,
+    Wire: _Application.wire,
+    WithinLimits: _Application.within_limits,
+    WithinRate: _Application.within_rate,
+}
+
+
+def ensure_chat(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Chat:
+    """The event's chat, created if it is new. A new one treats strangers as the settings say."""
+    return chats.ensure(
+        conn,
+        channel,
+        event.platform_id or "",
+        is_group=event.is_group,
+        name=event.place,
+        sender_policy=policy.of_new_chats,
+        now_ms=now_ms,
+    )
