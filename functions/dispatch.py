@@ -17,6 +17,7 @@ from shared.core import clock, logs
 from shared.core.settings import Settings
 from shared.db.queue import claims, events, messages, ready
 from shared.db.queue.claims import Claim
+from shared.db.queue.events import EventData
 from shared.db.queue.ready import Ready
 from shared.db.roster import agents, teams
 from shared.queue import turns
@@ -51,7 +52,10 @@ class Dispatch(WorkerService):
             log.warning("dispatch.remains_ended", processes=ended)
 
         def work(conn: apsw.Connection) -> list[Claim]:
-            known = {"agents": [a.id for a in agents.every(conn)], "teams": [t.id for t in teams.every(conn)]}
+            known: EventData = {
+                "agents": [a.id for a in agents.every(conn)],
+                "teams": [t.id for t in teams.every(conn)],
+            }
             events.append(conn, "processor_start", now_ms=now_ms, data=known)
             return turns.rescue(conn, RetryPolicy.of(self.settings), now_ms=now_ms, everything=True)
 

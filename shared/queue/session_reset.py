@@ -16,6 +16,7 @@ import apsw
 
 from shared.core.errors import NotFound
 from shared.db.queue import events, replays, sessions
+from shared.db.queue.events import EventData
 from shared.db.queue.sessions import Session
 
 MOST_REPLAYED = 1000  # in one transaction, which holds up everybody who writes for some 20 ms
@@ -31,7 +32,7 @@ def reset(conn: apsw.Connection, session_id: int, *, now_ms: int) -> int:
     old = sessions.close(conn, session_id, now_ms=now_ms)
     new = sessions.succeed(conn, old, now_ms=now_ms)
     _hand_over(conn, old, new, now_ms=now_ms)
-    _tell(conn, "session_reset", old, new, now_ms=now_ms)
+    _tell(conn, "session_reset", old, new, {}, now_ms=now_ms)
     return new
 
 
@@ -75,9 +76,7 @@ def _hand_over(conn: apsw.Connection, old: Session, new: int, *, now_ms: int) ->
     replays.leave_context(conn, old, now_ms=now_ms)
 
 
-def _tell(
-    conn: apsw.Connection, type_: str, old: Session, new: int, facts: dict[str, int] | None = None, *, now_ms: int
-) -> None:
+def _tell(conn: apsw.Connection, type_: str, old: Session, new: int, more: EventData, *, now_ms: int) -> None:
     fresh = sessions.known(conn, new)
-    data = {"session": fresh.session_id, "before": old.session_id, **(facts or {})}
+    data: EventData = {"session": fresh.session_id, "before": old.session_id, **more}
     events.append(conn, type_, now_ms=now_ms, agent=old.agent, session_id=new, data=data)

@@ -17,7 +17,7 @@ from tests.benchmarks.system import System
 _READERS = 200
 _PER_SECOND = 500
 _AT_ONCE = 5  # events in one commit
-_SENT_AT = re.compile(rb'"sentAt": ?(\d+)')
+_SENT_AT = re.compile(rb'"due": ?(\d+)')
 _LONGEST_WAIT_S = 60.0
 
 
@@ -61,7 +61,7 @@ def _emit(start: float, db: str, run_dir: str, count: int) -> None:
         due += _AT_ONCE / _PER_SECOND
         with transaction(conn):
             for _ in range(_AT_ONCE):
-                events.append(conn, "benchmark", now_ms=1, data={"sentAt": int(time.perf_counter() * 1e6)})
+                events.append(conn, "benchmark", now_ms=1, data={"due": int(time.perf_counter() * 1e6)})
         kicker.kick("api")
     kicker.close()
     conn.close()

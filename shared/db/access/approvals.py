@@ -372,5 +372,11 @@ def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
 
 
 def _tell(conn: apsw.Connection, type_: str, of: Approval, *, now_ms: int) -> None:
-    data = {"approval": of.approval_id, "kind": of.kind}
-    events.append(conn, type_, now_ms=now_ms, agent=of.agent, session_id=of.session_id, data=data)
+    events.append(
+        conn,
+        type_,
+        now_ms=now_ms,
+        agent=of.agent,
+        session_id=of.session_id,
+        data={"approval": of.approval_id, "kind": of.kind},
+    )

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import apsw
+from typing_extensions import TypedDict
 
 from shared.db.engine.connection import rows, scalar
 
@@ -26,6 +26,70 @@ _PRUNE = """
 """
 
 
+_RoomAuthor = TypedDict("_RoomAuthor", {"from": str}, total=False)  # a keyword of Python can't be a class's field
+
+
+class EventData(_RoomAuthor, total=False):
+    """``events.data``, as JSON: facts, never a person's text and no secrets. Each type of event has some of the keys.
+
+    Rows from any earlier release hold the same keys, so a key is never renamed and never gets another meaning.
+
+    Attributes:
+        reason: why: ``*_retry``, ``*_dead``, ``*_released``, ``*_cancelled``, ``series_ended``.
+        retry_count: failed attempts so far: ``*_retry``, ``*_dead``.
+        process_after: when the next attempt may begin, in ms UTC: ``message_retry``.
+        deliver_after: the same of a response: ``response_retry``, and ``response_ready`` of a planned one.
+        part: the part of the response that may have been sent, from 0 on: ``response_outcome_unknown``.
+        batch: the ids of the turn's messages: ``chain_step_start``, ``chain_step_done``.
+        attempt: which attempt it is, from 1 on: ``chain_step_start``.
+        answers: how many responses the turn gave: ``chain_step_done``.
+        from_agent: the agent that wrote: ``chain_handoff``.
+        hops: how many messages between agents led to it: ``chain_handoff``.
+        team: the team's id: ``room_line``.
+        line: the row in ``chat_messages``: ``room_line``.
+        from: the agent that wrote, or ``user``: ``room_line``.
+        session: the id of the new session: ``session_reset``, ``session_replayed``.
+        before: the id of the session in whose place it goes on: the same two.
+        messages: how many messages the new session was given: ``session_replayed``.
+        series_id: the schedule: ``series_updated``, ``series_paused``, ``series_resumed``, ``series_ended``.
+        changed: names of what was changed: ``series_updated``.
+        due: the next instant, in ms UTC: ``series_updated``, ``series_resumed``.
+        conversation: the id: ``conversation_closed``.
+        last_active: when it was written in last, in ms UTC: ``conversation_closed``.
+        approval: the id: ``approval_*``.
+        kind: of the approval: ``approval_*``.
+        question: the id: ``question_*``.
+        agents: ids of all agents: ``processor_start``.
+        teams: ids of all teams: ``processor_start``.
+    """
+
+    reason: str
+    retry_count: int
+    process_after: int | None
+    deliver_after: int | None
+    part: int
+    batch: list[str]
+    attempt: int
+    answers: int
+    from_agent: str
+    hops: int
+    team: str
+    line: int
+    session: str
+    before: str
+    messages: int
+    series_id: str
+    changed: list[str]
+    due: int
+    conversation: str
+    last_active: int
+    approval: str
+    kind: str
+    question: str
+    agents: list[str]
+    teams: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """A row of ``events``."""
@@ -36,7 +100,7 @@ class Event:
     response_id: int | None
     agent: str | None
     channel: str | None
-    data: dict[str, Any]
+    data: EventData
     created_at: int
 
 
@@ -50,9 +114,9 @@ def append(
     agent: str | None = None,
     channel: str | None = None,
     session_id: int | None = None,
-    data: dict[str, Any] | None = None,
+    data: EventData | None = None,
 ) -> None:
-    """Record that something happened, in the transaction in which it does. *data* holds facts, no secrets."""
+    """Record that something happened, in the transaction in which it does."""
     conn.execute(
         _INSERT,
         (type_, message_id, response_id, agent, channel, session_id, json.dumps(data) if data else "{}", now_ms),

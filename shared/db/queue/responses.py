@@ -23,6 +23,7 @@ from shared.core.content import ResponseContent
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events, schedule_runs
+from shared.db.queue.events import EventData
 
 # A loose scan over the chats of one channel that have something open.
 HEADS = """
@@ -325,7 +326,11 @@ def fail(conn: apsw.Connection, response: Response, verdict: Verdict, *, now_ms:
         },
     )
     _check(conn, response)
-    data = {"reason": verdict.reason, "retry_count": verdict.retry_count, "deliver_after": verdict.deliver_after}
+    data: EventData = {
+        "reason": verdict.reason,
+        "retry_count": verdict.retry_count,
+        "deliver_after": verdict.deliver_after,
+    }
     if verdict.outcome_unknown:
         _event(conn, "response_outcome_unknown", response, now_ms=now_ms, data={"part": changed[0][0]})
     _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
@@ -337,7 +342,7 @@ def _check(conn: apsw.Connection, response: Response) -> None:
 
 
 def _event(
-    conn: apsw.Connection, type_: str, response: Response, *, now_ms: int, data: dict[str, Any] | None = None
+    conn: apsw.Connection, type_: str, response: Response, *, now_ms: int, data: EventData | None = None
 ) -> None:
     events.append(
         conn,

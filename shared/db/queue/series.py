@@ -21,6 +21,7 @@ from shared.core import ids
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows
 from shared.db.queue import events, messages
+from shared.db.queue.events import EventData
 
 Kind = Literal["message", "response"]
 
@@ -175,15 +176,13 @@ class Series(NamedTuple):
         rows(conn, self.give_up, {"id": plan.id})
 
     def tell(
-        self, conn: apsw.Connection, type_: str, plan: Plan, data: dict[str, Any] | None = None, *, now_ms: int
+        self, conn: apsw.Connection, type_: str, plan: Plan, data: EventData | None = None, *, now_ms: int
     ) -> None:
         """Record what was done to the series."""
         told = (plan.id, plan.message_id, plan.agent, plan.channel, plan.session_id)
         self._tell(conn, type_, told, {"series_id": plan.series_id, **(data or {})}, now_ms=now_ms)
 
-    def _tell(
-        self, conn: apsw.Connection, type_: str, told: tuple[Any, ...], data: dict[str, Any], *, now_ms: int
-    ) -> None:
+    def _tell(self, conn: apsw.Connection, type_: str, told: tuple[Any, ...], data: EventData, *, now_ms: int) -> None:
         row_id, message_id, agent, channel, session_id = told
         events.append(
             conn,
