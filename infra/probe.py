@@ -1,4 +1,8 @@
-"""Whether a function on this machine answers: ``python -m infra.probe 9001`` ends with 0 if so, for health checks."""
+"""Checks whether a function on this machine answers: ``python -m infra.probe 9001`` then ends with 0.
+
+It uses the standard library's client, because each health check starts a process: the functions' own client would
+double its CPU time, from 50 to 94 ms.
+"""
 
 import sys
 from http.client import HTTPConnection, HTTPException

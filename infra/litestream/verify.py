@@ -103,11 +103,8 @@ def every_ms_from(environ: Mapping[str, str]) -> int:
         ConfigInvalid
     """
     text = environ.get("POSTROOM_REPLICA_VERIFY") or "24h"
-    hours = text.removesuffix("h")
-    if text == "0":
-        return 0
     try:
-        return parse_ms(f"{hours}m") * 60 if hours != text else parse_ms(text)
+        return 0 if text == "0" else parse_ms(text)
     except ValueError:
         raise ConfigInvalid(
             f"POSTROOM_REPLICA_VERIFY: {text!r} is neither 0 (never) nor a duration such as 24h or 30m"

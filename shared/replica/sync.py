@@ -175,7 +175,11 @@ async def _asked(socket: Path, body: bytes) -> tuple[_Synced | None, str]:
 
 
 async def _post(socket: Path, path: bytes, body: bytes) -> tuple[int, bytes]:
-    """Status and body. A connection for each question: none can be stale after Litestream was started anew."""
+    """Status and body. A connection for each question: none can be stale after Litestream was started again.
+
+    This is not ``HttpClient``, because ``ingest`` asks before each acknowledgement: httpcore takes 0.38 ms of CPU for
+    it, this 0.07 ms.
+    """
     head = b"POST %s HTTP/1.1\r\nHost: litestream\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     loop = asyncio.get_running_loop()
     transport, exchange = await loop.create_unix_connection(_Exchange, str(socket))

@@ -239,12 +239,12 @@ def test_the_program_ticks_a_real_function_with_the_secret_and_survives_its_abse
 
 
 def test_the_program_refuses_what_it_cant_read_all_at_once(start, environment):
-    process = start("-m", "infra.ticker", "dispatch=5s", "deliver=1s@9003", "sweep=1h@9004", environment=environment)
+    process = start("-m", "infra.ticker", "dispatch=5s", "deliver=1s@9003", "sweep=1x@9004", environment=environment)
 
     assert process.end() == 64
     assert process.err == [
         "ticker: 'dispatch=5s' is not a tick; write function=every@port, such as dispatch=5s@9002",
-        "ticker: the interval of 'sweep=1h@9004': '1h' is not a duration; write a whole number and ms, s or m, "
+        "ticker: the interval of 'sweep=1x@9004': '1x' is not a duration; write a whole number and ms, s, m or h, "
         "such as 500ms or 10s",
     ]
 

@@ -266,7 +266,7 @@ def test_a_port_in_use_is_one_sentence(start, environment):
         (["ingest", "--port", "x"], "argument --port: 'x' is not a port; write a number from 0 to 65535"),
         (
             ["ingest", "--port", "0", "--timeout", "10"],
-            "argument --timeout: '10' is not a duration; write a whole number and ms, s or m, such as 500ms or 10s",
+            "argument --timeout: '10' is not a duration; write a whole number and ms, s, m or h, such as 500ms or 10s",
         ),
     ],
 )

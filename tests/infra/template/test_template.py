@@ -171,8 +171,8 @@ MISTAKES = [
     pytest.param(
         (DISPATCH, DISPATCH.replace("--timeout, 10s", "--timeout, 10")),
         "10]\n          DependsOn",
-        "--timeout of container 'dispatch': '10' is not a duration; write a whole number and ms, s or m, such as 500ms "
-        "or 10s",
+        "--timeout of container 'dispatch': '10' is not a duration; write a whole number and ms, s, m or h, such as "
+        "500ms or 10s",
         id="timeout without a unit",
     ),
     pytest.param(
@@ -208,7 +208,7 @@ MISTAKES = [
     pytest.param(
         ("dispatch=5s@9002", "dispatch=5x@9002"),
         "dispatch=5x@9002",
-        "the interval of 'dispatch=5x@9002': '5x' is not a duration; write a whole number and ms, s or m, such as "
+        "the interval of 'dispatch=5x@9002': '5x' is not a duration; write a whole number and ms, s, m or h, such as "
         "500ms or 10s",
         id="bad interval",
     ),

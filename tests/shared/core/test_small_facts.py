@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from shared.core import ids
 from shared.core.backoff import delay_ms
+from shared.core.durations import parse_ms
 from shared.core.errors import ConfigInvalid
 from shared.core.settings import Settings
 
@@ -27,6 +28,20 @@ def test_waits_double_up_to_the_cap_and_jitter_only_shortens():
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 10**9), st.floats(0, 1, exclude_max=True))
 def test_a_wait_is_never_longer_than_the_cap(attempt, base, cap, jitter):
     assert 0 <= delay_ms(attempt, base_ms=base, cap_ms=cap, jitter=jitter) <= cap
+
+
+# -- durations
+
+
+@pytest.mark.parametrize(("text", "ms"), [("500ms", 500), ("10s", 10_000), ("5m", 300_000), ("24h", 86_400_000)])
+def test_a_duration_is_a_whole_number_and_its_unit(text, ms):
+    assert parse_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "10", "0s", "1.5s", "-1s", "10 s", "1d", "1000000000ms"])
+def test_any_other_duration_is_refused_with_the_form(text):
+    with pytest.raises(ValueError, match=r"write a whole number and ms, s, m or h"):
+        parse_ms(text)
 
 
 # -- ids
