@@ -1,4 +1,4 @@
-"""The whole system on real processes: a running emulator, and what a test needs to talk to it and to break it."""
+"""The whole system on real processes: a running emulator, and the means to talk to it and to break it."""
 
 import http.client
 import json
@@ -21,18 +21,18 @@ ROOT = Path(__file__).parents[2]
 
 
 def until(what: str, look: Callable[[], T | None], timeout_s: float = 90.0) -> T:
-    """What *look* finds, as soon as it finds something true; fails by name after *timeout_s*."""
+    """The first true result of *look*; fails with *what* after *timeout_s*."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         found = look()
         if found:
             return found
         time.sleep(0.02)
-    pytest.fail(f"waited {timeout_s:g} s in vain for: {what}")
+    pytest.fail(f"not seen within {timeout_s:g} s: {what}")
 
 
 class System:
-    """One emulator in its own state folder; *project*: the sources it runs, and the ``.env`` beside them."""
+    """One emulator in its own state folder; *project*: the sources that it runs, with their ``.env``."""
 
     def __init__(self, state: Path, project: Path = ROOT) -> None:
         self.state = state
@@ -41,7 +41,7 @@ class System:
         self.log = state.with_suffix(".log")
 
     def start(self) -> None:
-        """Return when every part is up."""
+        """Start it; return when every part is up."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "emulator", "run", "--state", self.state, "--port", "0", "--log", "json"],
@@ -62,7 +62,7 @@ class System:
         until("the emulator", ready, 120)
 
     def stop(self) -> int:
-        """Ctrl-C; the exit code."""
+        """Stop it as Ctrl-C does; the exit code."""
         if self._process is None:
             return 0
         self._process.send_signal(signal.SIGINT)
@@ -71,7 +71,7 @@ class System:
         return code
 
     def kill(self) -> None:
-        """kill -9 of the supervisor; the rest has to end by itself."""
+        """Kill the supervisor with -9; the other processes must end by themselves."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(60)
@@ -79,12 +79,12 @@ class System:
 
     @property
     def urls(self) -> dict[str, str]:
-        """Of the parts."""
+        """The addresses of the parts."""
         urls: dict[str, str] = json.loads((self.state / "instance.json").read_text())["urls"]
         return urls
 
     def get(self, path: str, base: str = "gateway") -> tuple[int, Any]:
-        """Status and JSON."""
+        """Status and JSON of a GET."""
         return self._request(self.urls[base] + path)
 
     def post(
@@ -95,7 +95,7 @@ class System:
         return self._request(self.urls[base] + path, data, headers)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """What the API answers, which has to be a success."""
+        """The answer of the API, which must be a success."""
         data = json.dumps({} if body is None else body).encode() if method != "GET" else None
         status, answer = self._request(self.urls["gateway"] + path, data, method=method)
         assert status < 300, (method, path, body, status, answer)
@@ -111,7 +111,7 @@ class System:
                 status, text = answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read().decode()
-        except http.client.HTTPException as error:  # whoever answered was killed in the middle
+        except http.client.HTTPException as error:  # the process was killed while it answered
             raise ConnectionError(repr(error)) from error
         try:
             return status, json.loads(text)
@@ -119,7 +119,7 @@ class System:
             return status, text
 
     def pids(self) -> dict[str, int]:
-        """Of the functions."""
+        """The process ids of the functions."""
         return {each["name"]: each["pid"] for each in self.get("/_emulator/status")[1]["functions"]}
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:

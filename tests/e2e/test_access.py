@@ -1,4 +1,4 @@
-"""Who may talk to whom, as people meet it: one conversation for each policy, through the fake Telegram."""
+"""Who may talk to whom, from outside: one conversation for each policy, through the fake Telegram."""
 
 import itertools
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from tests.emulator.harness import copy_project
 
 pytestmark = pytest.mark.e2e
 
-ANA = "5000000001"  # who owns the bot
-LIMIT = 30  # messages a minute of one sender; more than any story needs but the one about it
+ANA = "5000000001"  # the owner of the bot
+LIMIT = 30  # messages a minute of one sender; only the test of the limit sends more
 SETTINGS = f"POSTROOM_NEW_CHATS=ask\nPOSTROOM_SENDER_LIMIT={LIMIT}\n"
 
 _people = itertools.count(6000000001)
@@ -20,26 +20,26 @@ _groups = itertools.count(7000000001)
 
 
 class Person:
-    """Somebody at Telegram."""
+    """A person on Telegram."""
 
     def __init__(self, house: System, id_: str | None = None) -> None:
         self.house = house
         self.id = id_ or str(next(_people))
 
     def says(self, text: str, chat: str | None = None, *, thread: int | None = None) -> None:
-        """In their chat with the bot, unless another is named."""
+        """Write in the direct chat with the bot, or in *chat*."""
         body: dict[str, Any] = {"text": text, "chat": chat, "thread": thread}
         status, answer = self.house.post(f"/control/telegram/users/{self.id}/message", body, "platforms")
         assert status == 201, answer
 
     def presses(self, card: dict[str, Any], label: str) -> None:
-        """A button of a card that they were shown."""
+        """Press a button of a card in their own chat."""
         where = f"/control/telegram/chats/{card['chat']}/messages/{card['id']}/press"
         status, answer = self.house.post(where, {"person": self.id, "data": _data(card, label)}, "platforms")
         assert status == 201, answer
 
     def forges_a_press(self, card: dict[str, Any], label: str) -> None:
-        """Of a card that was shown to somebody else: what a button carries can be guessed."""
+        """Press a button of another person's card: the token of a button can be guessed."""
         where = {"message_id": int(card["id"]), "date": 1, "chat": {"id": int(card["chat"]), "type": "private"}}
         sender = {"id": int(self.id), "is_bot": False, "first_name": "Mallory"}
         query = {"id": "1", "from": sender, "message": where, "chat_instance": "1", "data": _data(card, label)}
@@ -48,24 +48,24 @@ class Person:
 
 
 def _data(card: dict[str, Any], label: str) -> str:
-    """What the button carries."""
+    """The token of the button."""
     (data,) = (each["callback_data"] for row in card["keyboard"] for each in row if each["text"] == label)
     return str(data)
 
 
 def messages(house: System, chat: str) -> list[dict[str, Any]]:
-    """What the bot said in the chat, as it reads now."""
+    """The messages of the bot in the chat, as they read now."""
     status, found = house.get(f"/control/telegram/chats/{chat}", "platforms")
     return [each for each in found["messages"] if each["author"]["is_bot"]] if status == 200 else []
 
 
 def heard(house: System, chat: str) -> list[str]:
-    """The same, texts alone."""
+    """The texts of the same."""
     return [each["text"] for each in messages(house, chat)]
 
 
 def hears(house: System, chat: str, text: str) -> str:
-    """Wait until the bot has said something with *text* in it; all of it."""
+    """Wait for a message of the bot that contains *text*; the whole text."""
     found = until(
         f"{text!r} in chat {chat}, where there was: {heard(house, chat)}",
         lambda: [each for each in heard(house, chat) if text in each],
@@ -74,7 +74,7 @@ def hears(house: System, chat: str, text: str) -> str:
 
 
 def card(house: System, about: str, chat: str = ANA) -> dict[str, Any]:
-    """The card with buttons whose text has *about* in it."""
+    """The newest card with buttons whose text contains *about*."""
 
     def found() -> dict[str, Any] | None:
         cards = [each for each in messages(house, chat) if each["keyboard"] and about in each["text"]]
@@ -84,42 +84,42 @@ def card(house: System, about: str, chat: str = ANA) -> dict[str, Any]:
 
 
 def cards(house: System, about: str, chat: str = ANA) -> list[dict[str, Any]]:
-    """All that were ever shown, open or decided."""
+    """All cards about *about*, open or decided."""
     return [each for each in messages(house, chat) if about in each["text"]]
 
 
 def dropped(house: System, person: Person) -> list[str]:
-    """Why nothing came of what they wrote, in order."""
+    """The reasons for which this person's messages were dropped, in order."""
     return [
         reason for (reason,) in house.query("SELECT reason FROM dropped WHERE sender_id = ? ORDER BY id", person.id)
     ]
 
 
 def refused(house: System, person: Person, reason: str, times: int = 1) -> None:
-    """Wait until that has happened so often."""
+    """Wait until *reason* has dropped so many messages of this person; there must be no other reason."""
     until(f"{times} x {reason} for {person.id}", lambda: dropped(house, person).count(reason) >= times)
     assert set(dropped(house, person)) == {reason}
 
 
 def asked_for(house: System, text: str) -> list[str]:
-    """The agents that were given *text*."""
+    """The agents that got *text*."""
     return [agent for (agent,) in house.query("SELECT agent FROM messages WHERE message = ? ORDER BY id", text)]
 
 
 def stands_anywhere(house: System, text: str) -> list[str]:
-    """The tables in which *text* is found, in whatever column."""
+    """The tables that contain *text* in any column."""
     tables = [name for (name,) in house.query("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     return [table for table in tables if text in repr(house.query(f"SELECT * FROM {table}"))]
 
 
 def code_for(house: System, grants: str, agent: str | None = None) -> str:
-    """A one-time code, as what is to be sent."""
+    """The message that carries a new one-time code."""
     say: str = house.call("POST", "/api/pairings", {"grants": grants, "agent": agent})["say"]
     return say
 
 
 def room(house: System, *, policy: str, direct: Person | None = None, **wiring: Any) -> tuple[str, int]:
-    """A chat where the agent answers, a new group or *direct* with somebody; its id at Telegram, and its row."""
+    """A chat where the agent answers, a new group or a direct chat; its id on Telegram, and its row."""
     chat = direct.id if direct else f"-{next(_groups)}"
     made = {"channel": "telegram", "platformId": chat, "isGroup": direct is None, "senderPolicy": policy}
     row: int = house.call("POST", "/api/chats", made)["chat"]["id"]
@@ -129,7 +129,7 @@ def room(house: System, *, policy: str, direct: Person | None = None, **wiring: 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """A system that asks about new chats, and Ana, who owns it since she sent the code."""
+    """A system that asks about new chats; Ana owns it, because she sent the first code."""
     folder = tmp_path_factory.mktemp("access")
     project = copy_project(folder / "project")
     (project / ".env").write_text(SETTINGS)
@@ -152,11 +152,11 @@ def ana(house: System) -> Person:
 
 @pytest.fixture
 def stranger(house: System) -> Person:
-    """Somebody whom nobody has heard of."""
+    """A person without a role, a membership or a message."""
     return Person(house)
 
 
-def test_the_first_owner_is_who_sends_the_code(house: System, ana: Person, stranger: Person) -> None:
+def test_the_first_sender_of_the_code_is_the_owner(house: System, ana: Person, stranger: Person) -> None:
     code = house.code  # type: ignore[attr-defined]
     owners = """
         SELECT u.channel, u.sender_id
@@ -173,7 +173,7 @@ def test_the_first_owner_is_who_sends_the_code(house: System, ana: Person, stran
     other.says("/start ZZZZ-ZZZZ")
     wrong = hears(house, other.id, "not valid")
 
-    assert used == wrong  # nothing tells who guesses that a code was good once
+    assert used == wrong  # a guesser can't tell a used code from a wrong one
     assert house.query(owners) == [("telegram", ANA)]
     refused(house, stranger, "pairing_failed")
     secret = code.removeprefix("/start ")
@@ -191,7 +191,7 @@ def test_in_a_public_chat_anybody_is_answered(house: System, stranger: Person) -
 
 
 def test_in_a_strict_chat_nothing_of_a_stranger_is_kept(house: System, ana: Person, stranger: Person) -> None:
-    """Not for an agent that collects what is said around it either."""
+    """Not even for an agent that keeps other messages as context."""
     chat, _ = room(house, policy="strict", ignoredMessagePolicy="accumulate")
 
     stranger.says("@postroom_bot xylophone one", chat)
@@ -246,7 +246,7 @@ def test_a_stranger_who_is_refused_is_not_asked_about_again(house: System, ana: 
     assert stands_anywhere(house, "really, do") == []
 
 
-def test_an_agent_for_those_it_knows_answers_no_stranger_in_public(
+def test_an_agent_for_known_people_answers_no_stranger_in_a_public_chat(
     house: System, ana: Person, stranger: Person
 ) -> None:
     chat, _ = room(house, policy="public", senderScope="known")
@@ -259,7 +259,7 @@ def test_an_agent_for_those_it_knows_answers_no_stranger_in_public(
     assert asked_for(house, "@postroom_bot let me in") == []
 
 
-def test_a_new_chat_waits_for_an_owner_to_choose_who_answers(house: System, ana: Person, stranger: Person) -> None:
+def test_a_new_chat_waits_until_an_owner_chooses_its_agent(house: System, ana: Person, stranger: Person) -> None:
     stranger.says("is anybody here?")
     asked = card(house, stranger.id)
 
@@ -305,7 +305,7 @@ def test_a_code_connects_the_group_that_it_is_sent_in(house: System, stranger: P
 
 
 def test_a_flood_of_strangers_is_one_card_after_the_other(house: System, ana: Person) -> None:
-    """And the operator may decide too, without a card."""
+    """The operator may decide too, without a card."""
     chat, _ = room(house, policy="request_approval")
     strangers = [Person(house) for _ in range(3)]
     for each in strangers:
@@ -330,8 +330,8 @@ def test_a_flood_of_strangers_is_one_card_after_the_other(house: System, ana: Pe
     refused(house, second, "sender_refused")
 
 
-def test_clear_is_for_admins_and_begins_afresh(house: System, ana: Person, stranger: Person) -> None:
-    """The owner's own chat was wired when she paired; the second turn there knows of the first, until she clears."""
+def test_clear_is_for_admins_and_starts_a_fresh_session(house: System, ana: Person, stranger: Person) -> None:
+    """Pairing wired the owner's own chat. A turn there knows the turns before it, until she clears the session."""
     chat, _ = room(house, policy="public")
     ana.says("!count")
     hears(house, ANA, "This is turn 1")
@@ -349,7 +349,7 @@ def test_clear_is_for_admins_and_begins_afresh(house: System, ana: Person, stran
     assert asked_for(house, "/clear") == asked_for(house, "/clear@postroom_bot") == []
 
 
-def test_an_agent_or_a_team_that_is_named_is_asked_and_nobody_else(house: System, ana: Person) -> None:
+def test_a_named_agent_or_team_gets_the_message_and_no_other_does(house: System, ana: Person) -> None:
     house.call("PUT", "/api/agents/coder", {"name": "Coder"})
     house.call(
         "PUT", "/api/teams/crew", {"name": "The Crew", "agents": ["assistant", "coder"], "leader_agent": "coder"}
@@ -366,26 +366,26 @@ def test_an_agent_or_a_team_that_is_named_is_asked_and_nobody_else(house: System
     assert asked == [["coder"], ["coder"], ["coder"], ["assistant"], ["assistant"]]
 
 
-def test_whoever_writes_too_much_is_told_once_and_the_rest_is_not_kept(house: System, stranger: Person) -> None:
+def test_a_sender_over_the_limit_is_told_once_and_the_rest_is_not_kept(house: System, stranger: Person) -> None:
     chat, _ = room(house, policy="public", direct=stranger)
     before = len(heard(house, chat))
 
     sent = 0
-    while dropped(house, stranger).count("rate_limited") < 5:  # on a slow machine some room has come back meanwhile
-        assert sent < 10 * LIMIT, "nothing is ever too much"
+    while dropped(house, stranger).count("rate_limited") < 5:  # on a slow machine the limit refills meanwhile
+        assert sent < 10 * LIMIT, "the limit was never reached"
         stranger.says(f"flood {sent}")
         sent += 1
 
     hears(house, chat, "minute")
     until("all to be routed", lambda: _kept(house, chat) + dropped(house, stranger).count("rate_limited") == sent)
     assert LIMIT <= _kept(house, chat) <= sent - 5
-    told = "SELECT count(*) FROM responses WHERE platform_id = ? AND message LIKE '%minute%'"
-    assert house.query(told, chat) == [(1,)]
+    said_once = "SELECT count(*) FROM responses WHERE platform_id = ? AND message LIKE '%minute%'"
+    assert house.query(said_once, chat) == [(1,)]
     assert len([each for each in heard(house, chat)[before:] if "minute" in each]) == 1
 
 
 def _kept(house: System, chat: str) -> int:
-    """How many of the flood's messages were stored."""
+    """How many messages of the flood were stored."""
     count: int = house.query("SELECT count(*) FROM messages WHERE platform_id = ?", chat)[0][0]
     return count
 
@@ -407,8 +407,8 @@ def test_an_agent_that_was_mentioned_in_a_thread_stays_there(house: System, stra
     assert answers == {7}
 
 
-def test_an_approval_outlives_a_kill_of_everything(house: System, ana: Person, stranger: Person) -> None:
-    """The card, what is held and who may decide are rows."""
+def test_an_approval_survives_a_kill_of_everything(house: System, ana: Person, stranger: Person) -> None:
+    """The card, the held messages and the approvers are rows."""
     chat, _ = room(house, policy="request_approval")
     stranger.says("@postroom_bot before the power cut", chat)
     asked = card(house, stranger.id)

@@ -1,4 +1,4 @@
-"""Approvals as people meet them on Discord: a card in a chat that has to be opened, presses, and what they bring."""
+"""Approvals on Discord, from outside: a card in a direct chat that must be opened first, presses, and their results."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ MAYDAY = "the reactor hums"
 
 
 def do(house: System, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """What a person does at Discord."""
+    """A person does something on Discord; the answer of the fake."""
     status, answer = house.post(f"/control/discord{path}", body, "platforms")
     assert status in (200, 201), answer
     return dict(answer)
@@ -34,7 +34,7 @@ def press(house: System, card: dict[str, Any], person: str, label: str) -> dict[
 
 
 def said(house: System, channel: str) -> list[dict[str, Any]]:
-    """What the bot said in the channel, as it reads now."""
+    """The messages of the bot in the channel, as they read now."""
     _, found = house.get(f"/control/discord/chats/{channel}", "platforms")
     return [each for each in found["messages"] if each["author"]["is_bot"]]
 
@@ -48,7 +48,7 @@ def hears(house: System, channel: str, text: str) -> dict[str, Any]:
 
 
 def direct_of(house: System, person: str) -> str:
-    """The channel of somebody's direct messages, once there is one."""
+    """The channel of this person's direct messages, as soon as it exists."""
 
     def found() -> list[str]:
         _, all_ = house.get("/control/discord/chats", "platforms")
@@ -59,7 +59,7 @@ def direct_of(house: System, person: str) -> str:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """#general asks before it lets strangers in, and Zoe, who has never spoken to the bot, owns it."""
+    """#general asks about strangers; the owner is Zoe, who has never written to the bot."""
     folder = tmp_path_factory.mktemp("discord")
     running = System(folder / "state", project=copy_project(folder / "project"))
     running.start()
@@ -75,7 +75,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         running.stop()
 
 
-def test_a_stranger_waits_for_a_yes_and_is_answered_then(house: System) -> None:
+def test_a_stranger_is_answered_after_a_yes(house: System) -> None:
     zoe = house.zoe  # type: ignore[attr-defined]
     asked = ask(house, BEN, MAYDAY, CHANNEL)
     assert asked["phase"] in ("deferred", "answered"), asked
@@ -101,8 +101,8 @@ def test_a_stranger_waits_for_a_yes_and_is_answered_then(house: System) -> None:
     assert [each for each in said(house, CHANNEL) if each["state"] == "thinking"] == []
 
 
-def test_who_has_no_say_is_told_alone(house: System) -> None:
-    """The card is forwarded nowhere, but what its button carries can be put under another message."""
+def test_only_the_person_who_may_not_decide_sees_the_refusal(house: System) -> None:
+    """A card can't be forwarded, but another message can carry the token of its button."""
     ask(house, ANA, "let me in", CHANNEL)
     card = hears(house, direct_of(house, house.zoe), "let me in")  # type: ignore[attr-defined]
     data = card["keyboard"][0][0]["callback_data"]
@@ -116,8 +116,8 @@ def test_who_has_no_say_is_told_alone(house: System) -> None:
     assert status == ("pending",)
 
 
-def test_a_code_is_sent_with_the_command_and_stays_nowhere(house: System) -> None:
-    """Whatever is typed at Discord comes with /ask."""
+def test_a_code_comes_with_the_command_and_is_stored_nowhere(house: System) -> None:
+    """All text on Discord comes with /ask."""
     say = house.call("POST", "/api/pairings", {"grants": "admin"})["say"]
 
     ask(house, ANA, say)
@@ -131,7 +131,7 @@ def test_a_code_is_sent_with_the_command_and_stays_nowhere(house: System) -> Non
 
 
 def bot_says(house: System, channel: str, data: str) -> dict[str, Any]:
-    """A message of the bot's own with a button that carries *data*."""
+    """A message of the bot with a button whose token is *data*."""
     conn = apsw.Connection(str(house.state / "postroom.db"))
     conn.set_busy_timeout(5000)
     conn.execute(

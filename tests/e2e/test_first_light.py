@@ -1,4 +1,4 @@
-"""From a person's message to the analyst's table, and what happens when something on the way breaks."""
+"""From a person's message to the analyst's table, and the same when a part on the way breaks."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ANA_ON_DISCORD = "80000000000000001"
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """A system for all the tests that leave it whole."""
+    """One system for all tests that leave it intact."""
     running = System(tmp_path_factory.mktemp("e2e") / "state")
     running.start()
     try:
@@ -32,19 +32,19 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 
 def say(system: System, text: str, person: str = ANA) -> None:
-    """A person writes to the bot, at Telegram."""
+    """A person writes to the bot on Telegram."""
     status, body = system.post(f"/control/telegram/users/{person}/message", {"text": text}, "platforms")
     assert status in (200, 201), body
 
 
 def sent(system: System, text: str) -> list[dict[str, Any]]:
-    """The calls of sendMessage, answered with success, whose text is *text*."""
+    """The successful calls of sendMessage with this text."""
     calls = system.get("/control/telegram/calls?method=sendMessage", "platforms")[1]["calls"]
     return [call for call in calls if call["params"].get("text") == text and call["status"] == 200]
 
 
 def restored(system: System, folder: Path) -> Path:
-    """The database as the replica has it now."""
+    """The path of a copy that is restored from the replica now."""
     target = folder / "restored.db"
     environment = {**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
     environment.pop("AWS_CA_BUNDLE", None)
@@ -57,12 +57,12 @@ def restored(system: System, folder: Path) -> Path:
         print(done.stderr.decode())
         return done.returncode == 0
 
-    until("something in the replica", copied)
+    until("a replica that restores", copied)
     return target
 
 
 def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    """Of a restored copy."""
+    """Rows of a restored copy."""
     import apsw
 
     return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY).execute(sql).fetchall()
@@ -152,13 +152,13 @@ def test_a_signed_body_that_cannot_be_read_is_accepted_and_kept_as_dropped(lasti
 
     answers = [lasting.post("/webhooks/telegram", b'{"update_id": 5, "mess', headers=headers) for _ in range(2)]
 
-    assert answers == [(200, "")] * 2  # so that Telegram does not hold back the chat for a day
+    assert answers == [(200, "")] * 2  # else Telegram holds back the chat for a day
     assert lasting.query("SELECT reason FROM dropped WHERE channel = 'telegram' AND reason = 'payload'") == [
         ("payload",)
     ]
 
 
-def test_dispatch_killed_in_mid_turn_answers_once(lasting: System) -> None:
+def test_a_turn_whose_dispatch_is_killed_is_answered_once(lasting: System) -> None:
     dispatch = lasting.pids()["dispatch"]
     say(lasting, "!slow 4 survived", BEN)
     until("the turn to run", lambda: lasting.query("SELECT 1 FROM messages WHERE status = 'processing'"))
@@ -174,7 +174,7 @@ def test_dispatch_killed_in_mid_turn_answers_once(lasting: System) -> None:
     assert len(sent(lasting, "survived")) == 1
 
 
-def test_s3_away_for_a_while_loses_nothing_and_catches_up(system: System, tmp_path: Path) -> None:
+def test_an_absence_of_s3_loses_nothing_and_the_replica_catches_up(system: System, tmp_path: Path) -> None:
     s3 = system.get("/_emulator/status")[1]["s3"]["pid"]
     os.kill(s3, signal.SIGSTOP)
     try:

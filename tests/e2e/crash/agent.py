@@ -1,12 +1,12 @@
-"""An agent that is watched from outside: the program of the ``command`` provider in the crash runs.
+"""The agent of the crash runs, a program of the ``command`` provider that writes a journal.
 
 ``python -I -S agent.py FOLDER CONCURRENCY``. Each turn appends one line when it starts and one before it says anything,
-each in a single write, so that the order of the lines is the order of what happened in all processes. A turn holds a
-lock of its session and one of its agent's places while it lives: the kernel frees them at its death, so a lock that
-can't be had is a turn that runs beside this one, even where nobody lives to write it down.
+each in a single write, so the order of the lines is the order of the turns in all processes. While it lives, a turn
+holds a lock of its session and a lock of one place of its agent. The kernel frees them at its death, so a lock that is
+taken proves that another turn runs beside this one, even if that turn never writes a line.
 
-What a turn does is in the text of the first message: ``c03 0042 | fail:0.1 kill ok`` fails, dies, and then answers, one
-word a run, the last one again and again. Without a bar it answers at once.
+The text of the first message says what a turn does: ``c03 0042 | fail:0.1 kill ok`` fails, dies, and then answers, one
+word for each run; the last word repeats. Without a bar it answers at once.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ import signal
 import sys
 import time
 
-LOCK_PATIENCE_S = 5.0  # a process that was killed is gone when it is next scheduled
+LOCK_PATIENCE_S = 5.0  # a killed process is gone when it is next scheduled
 
 
 def main() -> None:
     folder, concurrency = sys.argv[1], int(sys.argv[2])
-    # What a full disk is made of must not be ours: the limit of dispatch is handed down to its children.
+    # The tests make a full disk by a limit on file sizes; dispatch hands it down, and the journal must not have it.
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     turn = json.load(sys.stdin)
@@ -38,7 +38,7 @@ def main() -> None:
     texts = [message["text"] for message in asked]
     note("start", texts=texts, attempt=turn["attempt"])
     places = [f"{turn['agent']}-{place}" for place in range(concurrency)]
-    kept = [_lock(folder, [turn["session"]]), _lock(folder, places)]  # open until we end
+    kept = [_lock(folder, [turn["session"]]), _lock(folder, places)]  # open until this process ends
     if None in kept:
         note("overlap", of="session" if kept[0] is None else "agent")
 
@@ -75,12 +75,12 @@ def _end(act: str, number: str) -> None:
 
 
 def _key(text: str) -> str:
-    """``c03 0042``: what the checks know a message by."""
+    """``c03 0042``: the name of a message in the checks."""
     return text.partition("|")[0].strip()
 
 
 def _word(folder: str, text: str) -> str:
-    """What this run of the message does."""
+    """The word for this run of the message."""
     plan = text.partition("|")[2].split() or ["ok"]
     handle = os.open(f"{folder}/runs-{_key(text)}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     run = os.fstat(handle).st_size
@@ -90,7 +90,7 @@ def _word(folder: str, text: str) -> str:
 
 
 def _lock(folder: str, names: list[str]) -> int | None:
-    """The first of these that is free."""
+    """The first free lock of *names*; None if there is none within the patience."""
     until = time.monotonic() + LOCK_PATIENCE_S
     while True:
         for name in names:

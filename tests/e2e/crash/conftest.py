@@ -1,4 +1,4 @@
-"""The seed, and hosts of Postroom that are gone when the test is over."""
+"""The seed, and hosts of Postroom that end with the test."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from tests.e2e.crash.people import Platform
 
 @pytest.fixture
 def seed() -> int:
-    """From the environment to replay a failure, else a new one; pytest prints it when the test fails."""
+    """The seed from the environment, to replay a failure, or a new one; pytest prints it when the test fails."""
     chosen = int(os.environ.get("CRASH_SEED") or random.randrange(2**32))
     print(f"replay with CRASH_SEED={chosen}")
     return chosen
@@ -27,13 +27,13 @@ def dice(seed: int) -> random.Random:
 
 @pytest.fixture
 def scale() -> float:
-    """How much longer than in CI: ``CRASH_SCALE=20 make crash`` for a night."""
+    """How much longer than in CI: ``CRASH_SCALE=20 make crash`` takes a night."""
     return float(os.environ.get("CRASH_SCALE", "1"))
 
 
 @pytest.fixture
 def platform() -> Iterator[Platform]:
-    """A platform that takes everything, unless the test gives it another plan."""
+    """A platform that accepts everything, unless the test gives it another plan."""
     platform = Platform()
     yield platform
     platform.close()
@@ -41,7 +41,7 @@ def platform() -> Iterator[Platform]:
 
 @pytest.fixture
 def make_post(tmp_path: Path, platform: Platform, request: pytest.FixtureRequest) -> Iterator[Callable[..., Post]]:
-    """Makes a host. What it said last is shown when the test fails."""
+    """Makes hosts. A failing test prints the end of their logs."""
     made: list[Post] = []
 
     def make(**options: Any) -> Post:

@@ -1,7 +1,7 @@
-"""Production's processes, started as production starts them, and what a test needs to break them.
+"""Production's processes, started as in production, and the means to break them.
 
-A process that ends is started again at once, as a container is; its listening socket stays with the test, so who calls
-meanwhile waits or is cut off, as behind a load balancer.
+A process that ends is started again at once, as a container is. Its listening socket stays with the test, so callers
+meanwhile wait or are cut off, as behind a load balancer.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from tests.support import NOW, make_agent, make_chat, wire
 
 T = TypeVar("T")
 
-PATIENCE = 3  # what else the machine does, such as a disk that takes a second for an fsync, is no fault of ours
+PATIENCE = 3  # a busy machine, such as a disk that takes a second for an fsync, is no fault of ours
 
 ROOT = Path(__file__).parents[3]
 AGENT = Path(__file__).with_name("agent.py")
@@ -45,14 +45,14 @@ AWS = {
     "AWS_CONFIG_FILE": "/dev/null",
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 }
-# Short waits, so that a run is over soon; what they mean is the same.
+# Short waits make a run short; their meaning is the same.
 QUICK = {
     "POSTROOM_TICK_SECRET": "tick-secret",
     "POSTROOM_RETRY_BASE_MS": "100",
     "POSTROOM_RETRY_CAP_MS": "2000",
     "POSTROOM_MAX_ATTEMPTS": "20",
     "POSTROOM_LEASE_MS": "5000",
-    "POSTROOM_SENDER_LIMIT": "0",  # one person writes as fast as the machine can
+    "POSTROOM_SENDER_LIMIT": "0",  # one person writes as fast as the machine allows
     "POSTROOM_CHAT_LIMIT": "0",
     "TELEGRAM_BOT_TOKEN": TOKEN,
     "TELEGRAM_WEBHOOK_SECRET": SECRET,
@@ -60,18 +60,18 @@ QUICK = {
 
 
 def until(what: str, look: Callable[[], T | None], timeout_s: float = 20.0) -> T:
-    """What *look* finds, as soon as it finds something true; fails by name when *timeout_s* is long over."""
+    """The first true result of *look*; fails with *what* when *timeout_s* is long over."""
     deadline = time.monotonic() + timeout_s * PATIENCE
     while time.monotonic() < deadline:
         found = look()
         if found:
             return found
         time.sleep(0.05)
-    pytest.fail(f"waited {timeout_s * PATIENCE:g} s in vain for: {what}")
+    pytest.fail(f"not seen within {timeout_s * PATIENCE:g} s: {what}")
 
 
 class Child:
-    """One program, kept up: its lines go to ``NAME.log``."""
+    """One program that is started again when it ends; its lines go to ``NAME.log``."""
 
     def __init__(self, name: str, argv: Sequence[Any], environment: dict[str, str], log: Path, fds: Sequence[int] = ()):
         self.name = name
@@ -84,16 +84,16 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
         self._is_up = threading.Event()
-        self._keeper: threading.Thread | None = None
+        self._restarter: threading.Thread | None = None
 
     def start(self) -> None:
         self._stopping.clear()
         self._process = self._spawn()
-        self._keeper = threading.Thread(target=self._keep, daemon=True)
-        self._keeper.start()
+        self._restarter = threading.Thread(target=self._restart, daemon=True)
+        self._restarter.start()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        # A pipe, not the file: what a full disk is made of here is a limit on the size of files.
+        # A pipe, not the file: the tests make a full disk by a limit on the size of files.
         self.starts += 1
         process = subprocess.Popen(
             self.argv,
@@ -118,7 +118,7 @@ class Child:
                 if b'"function.listening"' in line or b'"s3.ready"' in line:
                     self._is_up.set()
 
-    def _keep(self) -> None:
+    def _restart(self) -> None:
         while self._process is not None:
             self._process.wait()
             if self._stopping.wait(0.1):
@@ -126,7 +126,7 @@ class Child:
             self._process = self._spawn()
 
     def is_up(self) -> bool:
-        """Whether it once said that it listens."""
+        """Whether it has reported that it listens."""
         return self._is_up.is_set()
 
     @property
@@ -135,12 +135,12 @@ class Child:
         return self._process.pid
 
     def kill(self) -> None:
-        """kill -9; it comes back by itself."""
+        """Kill it with -9; it is started again."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def limit(self, kind: int, soft: int) -> None:
-        """A resource limit, also for those that follow."""
+        """Set a resource limit for it, and for each restart."""
         hard = resource.prlimit(self.pid, kind)[1]
         self._limits[kind] = (soft, hard)
         with contextlib.suppress(ProcessLookupError):
@@ -151,15 +151,15 @@ class Child:
         if self._process is None:
             return 0
         self._stopping.set()
-        while True:  # it may just have come back
+        while True:  # it may have been started again just now
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(how)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(patience_s)
                 break
             how = signal.SIGKILL
-        if self._keeper is not None:
-            self._keeper.join(5)
+        if self._restarter is not None:
+            self._restarter.join(5)
             if self._process.poll() is None:
                 self._process.kill()
                 self._process.wait()
@@ -180,14 +180,14 @@ class Child:
 
 
 class Post:
-    """One host of Postroom over *folder*, whose people and platform are *platform*.
+    """One host of Postroom in *folder*, with the people of *platform*.
 
     Args:
-        replica: ``None`` (none), ``"file"`` or ``"s3"``.
-        clock_file: run the functions on a clock that is off by the milliseconds in this file; see ``jumping``.
-        s3_port: where Litestream finds its S3, if not at the S3 itself.
+        replica: ``None``, ``"file"`` or ``"s3"``.
+        clock_file: holds the milliseconds by which the clock of the functions is off; see ``jumping``.
+        s3_port: the port that Litestream uses, if not that of the S3 itself.
         ticks: whether there is a ticker.
-        data: where the database and its replica are, if not in *folder* with the logs and records.
+        data: the folder of the database and its replica, if not *folder* with the logs and records.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class Post:
         self._add(name, self.argv(name), [self._sockets[name].fileno()])
 
     def argv(self, name: str) -> list[str]:
-        """How a function is started; ``dispatch-2`` is a second dispatch on the same database."""
+        """The command line of a function; ``dispatch-2`` is a second dispatch on the same database."""
         runner = ["-m", "infra.runner"]
         if self._clock_file is not None:
             runner = ["-m", "tests.e2e.crash.jumping", str(self._clock_file)]
@@ -290,7 +290,7 @@ class Post:
         return int(self._sockets[name].getsockname()[1])
 
     def prepare(self, agents: dict[str, int], places: dict[str, str]) -> None:
-        """The database with *agents* (name to concurrency) and chats, *places* (to their agent)."""
+        """Make the database with *agents* (name to concurrency) and *places* (chat to agent)."""
         prepare_database(self.db)
         conn = open_connection(self.db)
         try:
@@ -305,7 +305,7 @@ class Post:
             conn.close()
 
     def start(self) -> None:
-        """Start what is not up; return when every function answers."""
+        """Start all that is not up; return when every function answers."""
         for child in self.children.values():
             if child._process is None:
                 child.start()
@@ -314,7 +314,7 @@ class Post:
                 until(f"{child.name} to listen", child.is_up, 30)
 
     def stop(self, *names: str, how: int = signal.SIGTERM) -> dict[str, int]:
-        """End these, or all, in the order in which they were not started; the exit codes."""
+        """End these, or all in the reverse order of their start; the exit codes."""
         chosen = [self.children[name] for name in names or reversed(self.children)]
         for child in chosen:
             if child._process is not None:
@@ -325,14 +325,14 @@ class Post:
         return {child.name: child.stop(how) for child in chosen}
 
     def close(self) -> None:
-        """Whatever has become of the test: nothing stays."""
+        """End every process, however the test ended."""
         self.stop(how=signal.SIGKILL)
         _end_orphans(self.folder)
         for sock in self._sockets.values():
             sock.close()
 
     def kill(self, name: str) -> None:
-        """kill -9. Of Litestream itself, not of its keeper."""
+        """Kill it with -9; ``litestream`` is Litestream itself, not its supervisor."""
         if name == "litestream":
             for pid in _children(self[name].pid):
                 with contextlib.suppress(ProcessLookupError):
@@ -341,7 +341,7 @@ class Post:
             self[name].kill()
 
     def kill_everything(self) -> None:
-        """All at once: no process of ours survives the instant."""
+        """Kill all at once: no process of ours survives."""
         victims = [pid for child in self.children.values() for pid in (child.pid, *_children(child.pid))]
         for pid in victims:
             with contextlib.suppress(ProcessLookupError):
@@ -352,7 +352,7 @@ class Post:
         return query(self.db, sql, *parameters)
 
     def open_work(self) -> list[tuple[Any, ...]]:
-        """What is not at its end."""
+        """Messages and responses that are not finished, by status."""
         return self.query(
             """
             SELECT 'message', status, count(*), min(last_error) FROM messages
@@ -364,11 +364,11 @@ class Post:
         )
 
     def settle(self, timeout_s: float = 60.0) -> None:
-        """Return when every message and every response has come to its end."""
+        """Return when every message and every response is finished."""
         deadline = time.monotonic() + timeout_s * PATIENCE
         while left := self.open_work():
             if time.monotonic() > deadline:
-                pytest.fail(f"not at an end after {timeout_s * PATIENCE:g} s: {left}\n{self.last_words()}")
+                pytest.fail(f"not finished after {timeout_s * PATIENCE:g} s: {left}\n{self.last_words()}")
             time.sleep(0.1)
 
     def last_words(self, lines: int = 8) -> str:
@@ -382,7 +382,7 @@ class Post:
 
 
 def set_open(conn: apsw.Connection, chat_id: int) -> None:
-    """Whoever writes there is heard: who may talk is not what is broken here."""
+    """Let everybody write there: these tests do not break access."""
     with transaction(conn):
         chats.update(conn, chat_id, sender_policy="public", now_ms=NOW)
 
@@ -404,7 +404,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _end_orphans(folder: Path) -> None:
-    """A program whose parent was killed: found by our folder in its command line or environment."""
+    """End programs whose parent was killed; the folder in the command line or environment identifies them."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
@@ -414,7 +414,7 @@ def _end_orphans(folder: Path) -> None:
 
 @contextlib.contextmanager
 def during(*children: Child, how: int = signal.SIGSTOP) -> Iterator[None]:
-    """While these are stopped."""
+    """Stop these during the block."""
     pids = [child.pid for child in children]
     for pid in pids:
         os.kill(pid, how)
@@ -429,5 +429,5 @@ def during(*children: Child, how: int = signal.SIGSTOP) -> Iterator[None]:
 def lines(
     chats: Sequence[str], count: int, plan: Callable[[random.Random], str], dice: random.Random
 ) -> dict[str, Any]:
-    """*count* texts for each chat, each with what its turns do."""
+    """*count* texts for each chat; each says what its turns do."""
     return {chat: [f"c{chat} {number:04} | {plan(dice)}" for number in range(count)] for chat in chats}

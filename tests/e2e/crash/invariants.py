@@ -1,6 +1,6 @@
-"""What must be true after whatever was broken: the one list that every crash run is checked against.
+"""What must be true after every crash run, in one list.
 
-It asks three witnesses that do not know of each other: the rows, the journal that the agents wrote, and the platform.
+It compares three independent witnesses: the rows, the journal of the agents, and the platform.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tests.e2e.crash.people import by_chat
 
 
 def check(post: Post, *, all_completed: bool = False) -> None:
-    """Every promise, by name. The host may be up or not; all its work is at an end."""
+    """Check every promise. All work is finished; the host may be up or not."""
     problems = [
         *_stored(post),
         *_ended(post, all_completed),
@@ -33,19 +33,19 @@ def check(post: Post, *, all_completed: bool = False) -> None:
 
 
 def check_so_far(post: Post) -> None:
-    """What can be said while work is still waiting."""
+    """Check the promises that hold while work is pending."""
     problems = [*_turns(post), *_sent(post), *_sound(post.db)]
     assert not problems, "\n".join(problems[:40])
 
 
 def check_stored(post: Post) -> None:
-    """Where nobody works on what comes in."""
+    """Check the promises that hold where only ``ingest`` runs."""
     problems = [*_stored(post), *_sound(post.db)]
     assert not problems, "\n".join(problems[:40])
 
 
 def check_replica(post: Post, folder: Path, timeout_s: float = 60.0) -> None:
-    """Nobody writes any more; the replica restores to the same rows."""
+    """Stop all writers, then check that the replica restores to the same rows."""
     post.stop(*[name for name in post.children if name not in ("litestream", "s3")])
     until("the replica to have everything", lambda: _is_synced(post), timeout_s)
     copy = folder / "restored.db"
@@ -67,7 +67,7 @@ def _is_synced(post: Post) -> bool:
 
 
 def journal(post: Post) -> list[dict[str, Any]]:
-    """What the agents wrote, in the order in which it happened."""
+    """The lines of the agents, in the order of time."""
     path = post.record / "turns"
     whole, _, _ = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
     return [json.loads(line) for line in whole.splitlines()]
@@ -78,20 +78,20 @@ def _key(text: str) -> str:
 
 
 def _stored(post: Post) -> list[str]:
-    """P1, P2: what was acknowledged is there, and whatever is there is there once."""
+    """P1, P2: every acknowledged message is stored, and every stored message is stored once."""
     found = Counter(dict(post.query("SELECT message, count(*) FROM messages GROUP BY message")))
     written = post.platform.written
     lost = [text for text, each in written.items() if each.accepted and not found[text]]
     return [
-        *(f"lost: {text!r} was acknowledged ({written[text].statuses}) and is not there" for text in lost),
-        *(f"doubled: {text!r} is there {count} times" for text, count in found.items() if count > 1),
-        *(f"made up: {text!r}" for text in found if text not in written),
+        *(f"lost: {text!r} was acknowledged ({written[text].statuses}) and is not stored" for text in lost),
+        *(f"doubled: {text!r} is stored {count} times" for text, count in found.items() if count > 1),
+        *(f"nobody wrote: {text!r}" for text in found if text not in written),
     ]
 
 
 def _ended(post: Post, all_completed: bool) -> list[str]:
-    """P6: every message came to an end, and a dead one says why; who holds nothing has no lease."""
-    problems = [f"not at an end: {row}" for row in post.open_work()]
+    """P6: every message is finished, and a dead one has a reason."""
+    problems = [f"not finished: {row}" for row in post.open_work()]
     for text, status, error in post.query("SELECT message, status, last_error FROM messages"):
         if status not in ("completed", "dead", "cancelled"):
             problems.append(f"{text!r} is {status}")
@@ -107,7 +107,7 @@ def _ended(post: Post, all_completed: bool) -> list[str]:
 
 
 def _turns(post: Post) -> list[str]:
-    """P3, P8: never two turns of a session, never more of an agent than its places, oldest first, each by a claim."""
+    """P3, P8: one turn of a session, no more of an agent than it may run, oldest first, each with a claim."""
     problems = []
     rank = dict(post.query("SELECT message_id, id FROM messages"))
     allowed = dict(post.query("SELECT id, concurrency FROM agents"))
@@ -123,12 +123,12 @@ def _turns(post: Post) -> list[str]:
             problems.append(f"two turns at once of one {line['of']}: {line}")
         elif line["what"] == "end":
             if current.get(session) != pid:
-                problems.append(f"turn {pid} of {session} went on after {current.get(session)} had begun")
+                problems.append(f"turn {pid} of {session} continued after {current.get(session)} had begun")
         else:
             starts.update(line["ids"])
             places = [rank[id_] for id_ in line["ids"] if id_ in rank]
             if len(places) != len(line["ids"]):
-                problems.append(f"a turn over messages that are not there: {line}")
+                problems.append(f"a turn of messages that are not stored: {line}")
                 continue
             if places != sorted(places) or places[0] < last[session]:
                 problems.append(f"out of order in {session}: {places} after {last[session]}")
@@ -142,7 +142,7 @@ def _turns(post: Post) -> list[str]:
 
 
 def _crowded(post: Post, allowed: dict[str, int]) -> list[str]:
-    """Agents beyond their concurrency, from the turns whose both ends are known."""
+    """Agents over their concurrency, by the turns with a known start and end."""
     open_: dict[int, int] = {}
     spans = []
     for line in journal(post):
@@ -163,7 +163,7 @@ def _crowded(post: Post, allowed: dict[str, int]) -> list[str]:
 
 
 def _answered(post: Post) -> list[str]:
-    """P5, P6: a completed message has its one answer, a dead one the one sentence, no answer is without a message."""
+    """P5, P6: a completed message has one answer, a dead one has one sentence, and no answer lacks its message."""
     problems = []
     answers: dict[str, list[str]] = defaultdict(list)
     for message_id, text in post.query("SELECT message_id, message FROM responses ORDER BY id"):
@@ -174,15 +174,15 @@ def _answered(post: Post) -> list[str]:
         if status == "completed" and got != [f"re {_key(text)}"]:
             problems.append(f"{text!r} is completed with the answers {got}")
         if status == "completed" and message_id not in said:
-            problems.append(f"{text!r} is completed, and no turn of it ended well")
+            problems.append(f"{text!r} is completed, and no turn of it succeeded")
         if status == "dead" and (len(got) != 1 or got[0] != APOLOGY):
-            problems.append(f"{text!r} is dead, and its sender was told {got}")
+            problems.append(f"{text!r} is dead, and its sender got {got}")
     problems += [f"an answer to nothing: {id_} {texts}" for id_, texts in answers.items()]
     return problems
 
 
 def _sent(post: Post) -> list[str]:
-    """P7, P8: what is acknowledged arrived, nothing arrived twice without a recorded doubt, each chat in its order."""
+    """P7, P8: acknowledged responses arrived, a second arrival has a recorded doubt, and each chat is in order."""
     problems = []
     found = post.query("SELECT id, platform_id, message, status FROM responses ORDER BY id")
     doubts = Counter(
@@ -196,12 +196,12 @@ def _sent(post: Post) -> list[str]:
     by_text: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for id_, chat, text, status in found:
         by_text[chat, text].append((id_, status))
-    for key, same in by_text.items():  # several only where the text is the apology
+    for key, same in by_text.items():  # several responses share a text only where it is the apology
         least = sum(status == "acked" for _, status in same)
         most = sum(1 + doubts[id_] for id_, _ in same)
         if not least <= taken[key] <= most:
             problems.append(f"{key} arrived {taken[key]} times; {least} to {most} are explained")
-    problems += [f"arrived, and nobody said it: {key}" for key in taken if key not in by_text]
+    problems += [f"arrived without a response: {key}" for key in taken if key not in by_text]
     rank = {key: same[0][0] for key, same in by_text.items() if len(same) == 1}
     for chat, sends in by_chat(post.platform.taken).items():
         order = [rank[chat, send.text] for send in sends if (chat, send.text) in rank]
@@ -212,7 +212,7 @@ def _sent(post: Post) -> list[str]:
 
 
 def _sound(db: Path) -> list[str]:
-    """The file itself."""
+    """Check the database file itself."""
     found = query(db, "PRAGMA integrity_check")
     broken = query(db, "PRAGMA foreign_key_check")
     return [*([] if found == [("ok",)] else [f"integrity: {found[:3]}"]), *(f"foreign key: {row}" for row in broken)]

@@ -1,8 +1,7 @@
 """A function on a clock that jumps: ``python -m tests.e2e.crash.jumping FILE ingest --fd 3 --timeout 10s``.
 
-``shared.core.clock`` is the one place that reads the wall clock, so it is the one that is exchanged here, in a process
-of the tests' own; production knows nothing of it. The first eight bytes of FILE are the milliseconds by which it is
-off.
+Only ``shared.core.clock`` reads the wall clock, so this process of the tests replaces that one function; production has
+no such switch. The first eight bytes of FILE are the milliseconds by which the clock is off.
 """
 
 import mmap
@@ -14,7 +13,7 @@ from shared.core import clock
 
 
 def jump(path: Path, offset_ms: int) -> None:
-    """Every process that runs on *path* is at another hour, between one instruction and the next."""
+    """Move the clock of every process that runs on *path*, at once."""
     with path.open("r+b" if path.exists() else "w+b") as file:
         file.write(struct.pack("q", offset_ms))
 

@@ -1,6 +1,6 @@
-"""The chat platform of the crash runs: it delivers what people write until it is taken, and records every send.
+"""The chat platform of the crash runs: it delivers messages until they are accepted, and records every send.
 
-It lives in the test's own process, which nobody kills. It speaks Telegram's dialect, and misbehaves as it is told.
+It runs in the process of the test, which no test kills. It speaks Telegram's API and misbehaves by plan.
 """
 
 import http.client
@@ -17,7 +17,7 @@ from typing import Any
 
 TOKEN, SECRET = "1234567:crash", "hook-secret"
 
-# What the platform does with a send: takes it or not, then answers or not.
+# What the platform does with a send: it accepts it or not, then answers or not.
 OK, SLOW, BUSY, BROKEN, TAKEN_BROKEN, LOST, TAKEN_LOST, REFUSED = (
     *("ok", "slow", "busy", "broken", "taken-broken", "lost", "taken-lost", "refused"),
 )
@@ -26,7 +26,7 @@ TAKES = (OK, SLOW, TAKEN_BROKEN, TAKEN_LOST)
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One call of sendMessage: whether the person has it (*taken*), and how it was answered."""
+    """One call of sendMessage: whether the person got it (*taken*), and how the platform answered."""
 
     chat: str
     text: str
@@ -37,7 +37,7 @@ class Send:
 
 @dataclass(slots=True)
 class Written:
-    """What a person wrote: one update, and what became of its deliveries."""
+    """A message of a person: one update, and the statuses of its deliveries."""
 
     update_id: int
     chat: str
@@ -46,11 +46,11 @@ class Written:
     statuses: list[int] = field(default_factory=list)  # 0: no answer
 
 
-Plan = Callable[[str, int], tuple[str, float]]  # text and its how-manieth send, to what happens and the seconds for it
+Plan = Callable[[str, int], tuple[str, float]]  # text and number of the send, to the behaviour and its seconds
 
 
 class Platform:
-    """Both directions of one bot. *plan* decides about each send; *doubles* of every hundred updates come twice."""
+    """Both directions of one bot. *plan* decides each send; *doubles* of every hundred updates come twice."""
 
     def __init__(self, plan: Plan | None = None, *, doubles: int = 5) -> None:
         self.plan = plan or (lambda text, attempt: (OK, 0.0))
@@ -84,7 +84,7 @@ class Platform:
             daemon_threads = True
 
             def handle_error(self, *_: object) -> None:
-                """Whoever called was killed."""
+                """The caller was killed."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True, name="platform").start()
@@ -99,7 +99,7 @@ class Platform:
 
     @property
     def taken(self) -> list[Send]:
-        """What people have, in the order in which they got it."""
+        """The sends that people got, in order."""
         return [send for send in self.sends if send.taken]
 
     def _sent(self, handler: Any, body: dict[str, Any]) -> None:
@@ -122,16 +122,16 @@ class Platform:
             case "broken" | "taken-broken":
                 handler.answer(502, {"ok": False, "error_code": 502, "description": "Bad Gateway"})
             case _:
-                handler.close_connection = True  # it went out; no answer ever comes
+                handler.close_connection = True  # the request was read; no answer comes
 
     # -- people ------------------------------------------------------------------------------------------------------
 
     def write(self, chat: str, text: str) -> Written:
-        """A person writes; somebody has to deliver it."""
+        """A person writes a message, which is not delivered yet."""
         with self._lock:
             self._next_update += 1
             written = Written(self._next_update, chat, text)
-            assert text not in self.written, "texts are how the checks tell messages apart"
+            assert text not in self.written, "the checks tell messages apart by their texts"
             self.written[text] = written
         return written
 
@@ -160,7 +160,7 @@ class Platform:
     def people(
         self, port: int, lines: dict[str, Iterable[str]], *, pace_s: float = 0.0, at_once: int = 6
     ) -> Iterator["People"]:
-        """Everybody writes their lines, each chat in order, *at_once* at most, till all is taken or the block ends."""
+        """People write their lines, each chat in order, until all are accepted or the block ends."""
         crowd = People(self, port, lines, pace_s, self._doubles, at_once)
         try:
             yield crowd
@@ -169,7 +169,7 @@ class Platform:
 
 
 class People:
-    """The platform's side of the webhooks: it keeps what is not taken, and delivers it again before what follows."""
+    """The platform's side of the webhooks: it delivers a refused update again before the next of that chat."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class People:
 
     @property
     def is_done(self) -> bool:
-        """Whether all was taken."""
+        """Whether all lines were accepted."""
         return self._left == 0
 
     def stop(self) -> None:
@@ -222,13 +222,13 @@ class People:
                 if not written.accepted:
                     self._stopping.wait(0.05)
             if written.update_id % 100 < self._doubles:
-                self._platform.deliver(written, self._port)  # Telegram did not hear our 200, it thinks
+                self._platform.deliver(written, self._port)  # as if Telegram had missed our 200
             self._stopping.wait(self._pace_s)
             self._chats.put((chat, texts))
 
 
 def by_chat(sends: Iterable[Send]) -> dict[str, list[Send]]:
-    """In the order of time."""
+    """The sends of each chat, in the order of time."""
     found: dict[str, list[Send]] = defaultdict(list)
     for send in sends:
         found[send.chat].append(send)

@@ -20,7 +20,7 @@ WAITING = 40_000
 
 
 def pile_up(post: Post, chats: list[str], count: int) -> None:
-    """*count* messages, the chats' in turn."""
+    """Enqueue *count* messages, the chats in turn."""
     conn = open_connection(post.db)
     try:
         places = [(chat, *make_session(conn, "many", chat)) for chat in chats]
@@ -46,7 +46,7 @@ def _message(number: int, chat: str, chat_id: int, session: int) -> messages.New
 
 
 def start(post: Post) -> float:
-    """The seconds of a processor that dispatch took until its first turn; others' work is not among them."""
+    """The processor seconds of dispatch until its first turn, without other processes."""
     post["dispatch"].start()
     until("the first turn", lambda: invariants.journal(post))
     fields = Path(f"/proc/{post['dispatch'].pid}/stat").read_text().rpartition(")")[2].split()
@@ -54,7 +54,7 @@ def start(post: Post) -> float:
 
 
 @pytest.mark.parametrize("sessions", [1, 4000])
-def test_a_backlog_of_40_000_is_begun_at_once_and_taken_in_order(sessions: int, make_post: Make) -> None:
+def test_a_backlog_of_40_000_starts_at_once_and_runs_in_order(sessions: int, make_post: Make) -> None:
     chats = [str(1000 + number) for number in range(sessions)]
     empty, full = (make_post(functions=["dispatch"], ticks=False) for _ in range(2))
     for post, count in ((empty, 1), (full, WAITING)):
@@ -73,5 +73,5 @@ def test_a_backlog_of_40_000_is_begun_at_once_and_taken_in_order(sessions: int, 
 
 
 def begun(post: Post) -> list[dict[str, Any]]:
-    """The turns."""
+    """The turns that have begun."""
     return [line for line in invariants.journal(post) if line["what"] == "start"]

@@ -1,9 +1,9 @@
-"""A disk that is full, and has room again.
+"""A disk that is full, and then has room again.
 
-Two ways to make one. A limit on the size of files works for anybody, anywhere: every write of the functions fails with
-EFBIG, an I/O error to SQLite. A small tmpfs gives the real ENOSPC, also to Litestream and to files that grow, and needs
-root and the right to mount: without it that test is left out, which the summary says; ``CRASH_MOUNT=must`` makes it a
-failure.
+There are two ways to make one. A limit on the size of files needs no rights: every write of the functions fails with
+EFBIG, which is an I/O error to SQLite. A small tmpfs gives the real ENOSPC, also to Litestream and to files that grow.
+It needs root and the right to mount; without them that test is skipped, and the summary says so. ``CRASH_MOUNT=must``
+turns the skip into a failure.
 """
 
 import os
@@ -29,7 +29,7 @@ CHATS = [str(chat) for chat in range(100, 112)]
 
 
 def fill_by_limit(post: Post, dice: random.Random) -> Callable[[], None]:
-    """No function can write beyond some size; how to take that back."""
+    """No function can write files beyond some size; the call that undoes it."""
     wal = post.db.with_name("postroom.db-wal").stat().st_size
     soft = dice.choice([0, wal // 2, wal + 4096])
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
@@ -44,7 +44,7 @@ def fill_by_limit(post: Post, dice: random.Random) -> Callable[[], None]:
 
 
 def fill_by_ballast(post: Post, dice: random.Random) -> Callable[[], None]:
-    """The file system has no byte left; how to take that back."""
+    """The file system has no byte left; the call that undoes it."""
     ballast = post.data / "ballast"
     with ballast.open("ab", buffering=0) as file:
         for size in (1 << 20, 1 << 16, 1 << 12):
@@ -58,12 +58,12 @@ def fill_by_ballast(post: Post, dice: random.Random) -> Callable[[], None]:
 
 @contextmanager
 def mounted(folder: Path, size: str) -> Iterator[None]:
-    """A small file system of its own."""
+    """Mount a small file system at *folder*."""
     folder.mkdir()
     mount = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
     if mount.returncode != 0:
         said = mount.stderr.decode().strip()
-        why = f"NOT TESTED: a disk without a byte left. It takes root and the right to mount a tmpfs ({said})"
+        why = f"NOT TESTED: a disk without a byte left. It needs root and the right to mount a tmpfs ({said})"
         if os.environ.get("CRASH_MOUNT") == "must":
             pytest.fail(why)
         pytest.skip(why)
@@ -74,7 +74,7 @@ def mounted(folder: Path, size: str) -> Iterator[None]:
 
 
 def fill_and_free(post: Post, platform: Platform, dice: random.Random, fill: Callable, *, rounds: int) -> None:
-    """People write all the while. While the disk is full nobody is told that they were heard."""
+    """People write all the time. While the disk is full, no message is acknowledged."""
     texts = lines(CHATS[1:], 12 * rounds, lambda dice: dice.choice(["ok:0.02", "ok:0.3", "fail ok"]), dice)
     with platform.people(post.port("ingest"), texts, pace_s=0.1) as crowd:
         for number in range(rounds):
@@ -86,13 +86,16 @@ def fill_and_free(post: Post, platform: Platform, dice: random.Random, fill: Cal
                 post.kill("ingest")
             time.sleep(dice.uniform(0.5, 3.0))
             free()
-            until("what was refused to be taken", lambda w=written: platform.deliver(w, post.port("ingest"))[0] == 200)
-        until("everything to be taken", lambda: crowd.is_done, 60)
+            until(
+                "the refused message to be accepted",
+                lambda w=written: platform.deliver(w, post.port("ingest"))[0] == 200,
+            )
+        until("every message to be accepted", lambda: crowd.is_done, 60)
     post.settle(60)
 
 
 def refused(post: Post, platform: Platform, number: int) -> Written:
-    """What somebody writes until it is not taken: a WAL that was longer once still has room."""
+    """The first message that is refused; there may be several before it, because a WAL that was longer has room."""
     for attempt in range(2000):
         written = platform.write("100", f"c100 {number:02}{attempt:04} | ok")
         status, headers = platform.deliver(written, post.port("ingest"))
@@ -100,17 +103,17 @@ def refused(post: Post, platform: Platform, number: int) -> Written:
             assert status == 503
             assert headers["retry-after"]
             return written
-    pytest.fail("the disk is full, and everything is taken")
+    pytest.fail("the disk is full, and ingest accepts every message")
 
 
 @pytest.fixture
 def some_doubt(platform: Platform) -> None:
-    """Now and then the platform takes a message and does not say so."""
+    """The platform accepts some messages without an answer."""
     platform.plan = lambda text, attempt: (TAKEN_LOST, 0.0) if text.endswith("5") and attempt == 1 else (OK, 0.0)
 
 
 @pytest.mark.usefixtures("some_doubt")
-def test_functions_that_cannot_write_say_so_and_go_on_when_they_can(
+def test_functions_that_cannot_write_refuse_and_continue_when_they_can(
     make_post: Make, platform: Platform, dice: random.Random, scale: float, tmp_path: Path
 ) -> None:
     post = make_post(replica="file")

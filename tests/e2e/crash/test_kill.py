@@ -1,4 +1,4 @@
-"""kill -9 at random instants: of each function, of Litestream, of S3, of all at once, while people go on writing."""
+"""kill -9 at random instants, of each function, Litestream, S3, or all at once, while people write."""
 
 import random
 import time
@@ -43,7 +43,7 @@ def test_nothing_accepted_is_lost_and_nothing_runs_or_arrives_twice_unexplained(
                 post.kill_everything()
             else:
                 post.kill(dice.choice(VICTIMS))
-        until("everything to be taken", lambda: crowd.is_done, 60 * scale)
+        until("every message to be accepted", lambda: crowd.is_done, 60 * scale)
     post.settle(120 * scale)
 
     invariants.check(post, all_completed=True)
@@ -54,10 +54,10 @@ def test_nothing_accepted_is_lost_and_nothing_runs_or_arrives_twice_unexplained(
     assert kinds.get("message_retry", 0) > 0, "no kill has hit a turn"
 
 
-def test_what_ingest_said_yes_to_survives_its_kill_at_any_instant(
+def test_what_ingest_acknowledged_survives_its_kill_at_any_instant(
     make_post: Make, platform: Platform, dice: random.Random, scale: float
 ) -> None:
-    """Two dozen at once, so that every kill finds webhooks between their arrival, their commit and their answer."""
+    """24 webhooks at once, so that every kill hits some between arrival, commit and answer."""
     post = make_post(functions=["ingest"])
     chats = CHATS[:24]
     post.prepare({"many": 8}, dict.fromkeys(chats, "many"))
@@ -67,7 +67,7 @@ def test_what_ingest_said_yes_to_survives_its_kill_at_any_instant(
     with platform.people(post.port("ingest"), lines(chats, 2000, lambda _: "ok", dice), at_once=24):
         for _ in range(kills):
             seen = len(platform.written)
-            until("some to be taken", lambda seen=seen: len(platform.written) > seen + 50)
+            until("some messages to be accepted", lambda seen=seen: len(platform.written) > seen + 50)
             time.sleep(dice.uniform(0, 0.05))
             post.kill("ingest")
 

@@ -1,6 +1,6 @@
-"""The same under the emulator: what it keeps up is killed, and it itself, while people go on writing to its platforms.
+"""kill -9 under the emulator, of its processes and of itself, while people write to its platforms.
 
-Its fake platform is killed with it and keeps only its newest calls, so less can be said here than in ``test_kill``.
+Its fake platform dies with it and keeps only its newest calls, so this test checks less than ``test_kill``.
 """
 
 import os
@@ -21,15 +21,15 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
 PEOPLE = [str(5000000100 + number) for number in range(6)]
 MESSAGES_EACH = 50
-PACE_S = 0.03  # so that the writing lasts as long as the killing
+PACE_S = 0.03  # the writing lasts as long as the killing
 KILLS = 14
 VICTIMS = ("ingest", "dispatch", "deliver", "dispatch", "deliver", "litestream", "s3")
 
 
 def write_all(system: System, done: threading.Event, unsure: Counter[str]) -> None:
-    """Everybody writes, in turn. The platform keeps what the system can't take, and delivers it again.
+    """All people write, in turn. The platform keeps a message that the system refuses, and delivers it again.
 
-    *unsure* counts what was written again because the fake platform, which was killed too, did not say that it had it.
+    *unsure* counts messages that were written again because the fake platform was killed before it confirmed them.
     """
     for number in range(MESSAGES_EACH):
         for person in PEOPLE:
@@ -46,7 +46,7 @@ def write_all(system: System, done: threading.Event, unsure: Counter[str]) -> No
 
 
 def kill_one(system: System, victim: str) -> None:
-    """The process may be gone already, or the status away; then nothing is killed."""
+    """Kill one process, unless it or the status is gone."""
     try:
         status = system.get("/_emulator/status")[1]
     except (OSError, KeyError, ValueError):
@@ -57,7 +57,7 @@ def kill_one(system: System, victim: str) -> None:
         os.kill(pids[victim], signal.SIGKILL)
 
 
-def test_the_emulator_keeps_up_what_is_killed_and_loses_nothing_when_it_is_killed_itself(
+def test_the_emulator_restarts_killed_processes_and_its_own_kill_loses_nothing(
     system: System, seed: int, tmp_path: Path
 ) -> None:
     dice = random.Random(seed)
@@ -73,7 +73,7 @@ def test_the_emulator_keeps_up_what_is_killed_and_loses_nothing_when_it_is_kille
             system.start()
         else:
             kill_one(system, dice.choice(VICTIMS))
-    until("everybody to have written", done.is_set, 240)
+    until("all people to have written", done.is_set, 240)
     expected = {f"{person} {number:03}" for person in PEOPLE for number in range(MESSAGES_EACH)}
 
     def settled() -> bool:
@@ -102,7 +102,7 @@ def test_the_emulator_keeps_up_what_is_killed_and_loses_nothing_when_it_is_kille
             )
         )
     )
-    # What was kept of the calls is only the newest; nothing there may be unexpected, unexplained or out of order.
+    # Only the newest calls are kept; none of them may be unexpected, unexplained or out of order.
     assert set(sends) <= expected
     assert not {text: count for text, count in sends.items() if count > 1 + unknown[text] + unsure[text]}
     for person in PEOPLE:

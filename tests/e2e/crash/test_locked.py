@@ -1,4 +1,4 @@
-"""A database that somebody else holds for longer than anyone waits."""
+"""A database that another program locks for longer than any timeout."""
 
 import random
 import subprocess
@@ -26,7 +26,7 @@ HOLDS = {
 
 @contextmanager
 def held(database: Path, how: str) -> Iterator[None]:
-    """Another program has the database."""
+    """Another program holds the lock during the block."""
     code = f"import sys; path = sys.argv[1]; {HOLDS[how]}; print('held', flush=True); sys.stdin.read()"
     argv = [sys.executable, "-c", code, database]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
@@ -37,7 +37,7 @@ def held(database: Path, how: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", HOLDS)
-def test_a_database_held_by_somebody_else_stops_everything_and_breaks_nothing(
+def test_a_database_locked_by_another_program_stops_everything_and_breaks_nothing(
     how: str, make_post: Make, platform: Platform, dice: random.Random
 ) -> None:
     post = make_post()
@@ -49,20 +49,20 @@ def test_a_database_held_by_somebody_else_stops_everything_and_breaks_nothing(
     with platform.people(post.port("ingest"), texts, pace_s=0.05) as crowd:
         until("turns to be under way", lambda: len(invariants.journal(post)) > 5)
         with held(post.db, how):
-            time.sleep(0.5)  # what was committed before is acknowledged now
+            time.sleep(0.5)  # earlier commits are acknowledged by now
             accepted = [text for text, written in platform.written.items() if written.accepted]
             begun = time.monotonic()
             status, headers = platform.deliver(platform.write("99", "c99 0000 | ok"), post.port("ingest"))
             assert (status, headers.get("retry-after")) == (503, "5")
             time.sleep(max(0, HELD_S - (time.monotonic() - begun)))
             late = [text for text, written in platform.written.items() if written.accepted and text not in accepted]
-            assert not late, "acknowledged what could not be stored"
+            assert not late, "ingest acknowledged messages that it could not store"
         free = time.monotonic()
-        until("everything to be taken", lambda: crowd.is_done, 30)
+        until("every message to be accepted", lambda: crowd.is_done, 30)
     post.settle(30)
 
-    print(f"at an end {time.monotonic() - free:.1f} s after")
+    print(f"finished {time.monotonic() - free:.1f} s after")
     invariants.check(post, all_completed=True)
-    told = {status for written in platform.written.values() for status in written.statuses}
-    assert told == {200, 503}, "neither taken nor to be sent again"
+    statuses = {status for written in platform.written.values() for status in written.statuses}
+    assert statuses == {200, 503}, "some answers were neither 200 nor 503"
     assert {name: child.starts for name, child in post.children.items()} == dict.fromkeys(post.children, 1)

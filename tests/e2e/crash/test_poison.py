@@ -1,4 +1,4 @@
-"""A message that ends whatever touches it."""
+"""A message that kills its agent, or the dispatch that runs it."""
 
 import random
 
@@ -28,7 +28,7 @@ def test_a_message_that_kills_its_agent_or_dispatch_ends_dead_and_harms_no_neigh
     texts["100"] = [f"c100 0000 | {word}", "c100 0001 | ok", "c100 0002 | ok"]
 
     with platform.people(port, texts, pace_s=0.02) as crowd:
-        until("everything to be taken", lambda: crowd.is_done, 60)
+        until("every message to be accepted", lambda: crowd.is_done, 60)
     post.settle(60)
 
     invariants.check(post)
@@ -39,4 +39,4 @@ def test_a_message_that_kills_its_agent_or_dispatch_ends_dead_and_harms_no_neigh
     if word == "poison":
         assert post["dispatch"].starts == 1 + ATTEMPTS
         ((most,),) = post.query("SELECT max(retry_count) FROM messages WHERE status = 'completed'")
-        assert most <= 3  # twice beside it, and once more if one kill found both a first and a later message there
+        assert most <= 3  # twice beside it, and once more if one kill hits two messages of a session

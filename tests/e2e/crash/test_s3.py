@@ -1,4 +1,4 @@
-"""S3 that is away, slow, or answers nonsense: the app does not notice, and the replica is whole in the end."""
+"""An S3 that is away, slow, or answers nonsense: the app works on, and the replica is complete in the end."""
 
 import http.client
 import random
@@ -29,9 +29,9 @@ Headers = list[tuple[str, str]]
 
 
 class Faulty(ThreadingHTTPServer):
-    """A proxy before S3 that does as its *mood* says, or passes everything on where that is ``well``.
+    """A proxy before S3 with a *mood*; in the mood ``well`` it passes everything on.
 
-    ``after``: what was asked is done, and the answer is wrong all the same.
+    A mood with ``after`` carries the request out and then gives a wrong answer.
     """
 
     daemon_threads = True
@@ -64,7 +64,7 @@ class _Proxied(BaseHTTPRequestHandler):
         elif mood == "error":
             self._answer(500, XML, ERROR)
         elif mood == "portal":
-            self._answer(200, HTML, PORTAL)  # to uploads too, which nobody stores
+            self._answer(200, HTML, PORTAL)  # to uploads too, which are not stored
         else:
             self._done(mood, *self._pass_on(body))
 
@@ -91,7 +91,7 @@ class _Proxied(BaseHTTPRequestHandler):
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
             length = int(self.headers.get("Content-Length", 0))
             body = self.rfile.read(length)
-            if len(body) < length:  # who sent it gave up in the middle: to pass on the half would make it a whole
+            if len(body) < length:  # the sender gave up in the middle; passing on the half would make it whole
                 raise ConnectionError
             return body
         parts = []
@@ -143,7 +143,7 @@ def faulty() -> Iterator[Faulty]:
 
 
 @pytest.mark.parametrize("kills", [False, True], ids=["and Litestream lives", "and Litestream is killed"])
-def test_an_s3_that_is_away_slow_or_answers_nonsense_is_not_noticed_and_is_caught_up_with(
+def test_a_bad_s3_delays_no_message_and_the_replica_catches_up(
     make_post: Make, platform: Platform, faulty: Faulty, dice: random.Random, scale: float, tmp_path: Path, kills: bool
 ) -> None:
     post = make_post(replica="s3", s3_port=faulty.server_port)
@@ -162,7 +162,7 @@ def test_an_s3_that_is_away_slow_or_answers_nonsense_is_not_noticed_and_is_caugh
             time.sleep(dice.uniform(1.5, 4))
             if kills and dice.random() < 0.3:
                 post.kill("litestream")
-        until("everything to be taken", lambda: crowd.is_done, 30 * scale)
+        until("every message to be accepted", lambda: crowd.is_done, 30 * scale)
         faulty.mood = dice.choice(["away", "error", "portal"])
         post.settle(15)
     invariants.check(post, all_completed=True)
@@ -172,4 +172,4 @@ def test_an_s3_that_is_away_slow_or_answers_nonsense_is_not_noticed_and_is_caugh
     faulty.mood = "well"
     begun = time.monotonic()
     invariants.check_replica(post, tmp_path, 90)
-    print(f"the replica was whole after {time.monotonic() - begun:.1f} s")
+    print(f"the replica was complete after {time.monotonic() - begun:.1f} s")

@@ -1,4 +1,4 @@
-"""Providers that fail in every way they can, over many sessions at once, and a platform that does the same."""
+"""Providers that fail in every way, in many sessions at once, and a platform that fails too."""
 
 import random
 from collections import Counter
@@ -24,7 +24,7 @@ COUNTED = {
 
 
 def troubled(dice: random.Random) -> str:
-    """What the turns of one message do: sooner or later well, or never."""
+    """The plan of one message: its turns succeed at last, or never."""
     if dice.random() < 0.6:
         return f"ok:{dice.uniform(0, 0.03):.3f}"
     words = ["fail", "fail:0.05", "limit:50", "kill", "exit:3", "silent", "garbage"]
@@ -34,7 +34,7 @@ def troubled(dice: random.Random) -> str:
 
 
 def verdicts(post: Post) -> tuple[dict[str, tuple[str, int, str]], list[str]]:
-    """What must stand on each row by the turns that really ran; and the turns that came too early."""
+    """The expected state of each row by the turns that ran; and the turns that came too early."""
     state: dict[str, tuple[str, int, str]] = {}
     failures: Counter[str] = Counter()
     not_before: dict[str, int] = {}
@@ -46,7 +46,7 @@ def verdicts(post: Post) -> tuple[dict[str, tuple[str, int, str]], list[str]]:
                 if line["at_ns"] < not_before.get(id_, 0):
                     early.append(f"{id_} was tried again {(not_before[id_] - line['at_ns']) / 1e6:.0f} ms too early")
                 begun[id_] = line["texts"][0]
-                failures[id_] += 1  # until it ends in another way: one that hangs writes nothing more
+                failures[id_] += 1  # until it ends in another way; a turn that hangs writes no second line
                 state[id_] = ("dead" if failures[id_] >= ATTEMPTS else "pending", failures[id_], COUNTED["hang"])
                 continue
             act, done = line["act"], failures[id_] - 1
@@ -65,7 +65,7 @@ def verdicts(post: Post) -> tuple[dict[str, tuple[str, int, str]], list[str]]:
     return state, early
 
 
-def test_whatever_providers_and_the_platform_do_each_message_ends_by_the_rules(
+def test_each_message_ends_by_the_rules_whatever_providers_and_the_platform_do(
     make_post: Make, platform: Platform, dice: random.Random, scale: float
 ) -> None:
     moods = [SLOW, BUSY, BROKEN, TAKEN_BROKEN, LOST, TAKEN_LOST, REFUSED]
@@ -85,7 +85,7 @@ def test_whatever_providers_and_the_platform_do_each_message_ends_by_the_rules(
     post.start()
 
     with platform.people(post.port("ingest"), lines(chats, int(10 * scale), troubled, dice)) as crowd:
-        until("everything to be taken", lambda: crowd.is_done, 60 * scale)
+        until("every message to be accepted", lambda: crowd.is_done, 60 * scale)
     post.settle(90 * scale)
 
     invariants.check(post)

@@ -1,4 +1,4 @@
-"""Two of everything on the same file: one works, the other waits, and takes over when the first is gone."""
+"""Two of each function on the same file: one works, the other waits and takes over when the first is gone."""
 
 import os
 import random
@@ -19,7 +19,7 @@ from tests.e2e.test_first_light import say, sent
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
 SECONDS = 14
-TAKEOVER_S = 30.0  # with nobody else on the machine it is half a second
+TAKEOVER_S = 30.0  # on a quiet machine it is half a second
 
 
 def test_of_two_dispatches_and_two_delivers_one_works_and_the_other_takes_over(
@@ -47,7 +47,7 @@ def test_of_two_dispatches_and_two_delivers_one_works_and_the_other_takes_over(
         while time.monotonic() < over:
             time.sleep(dice.uniform(0.3, 1.2))
             post.kill(dice.choice(["dispatch", "deliver", "dispatch", "deliver", "ingest"]) + dice.choice(["", "-2"]))
-        until("everything to be taken", lambda: one.is_done and other.is_done, 60 * scale)
+        until("every message to be accepted", lambda: one.is_done and other.is_done, 60 * scale)
     post.settle(60 * scale)
 
     invariants.check(post, all_completed=True)
@@ -57,7 +57,7 @@ def test_of_two_dispatches_and_two_delivers_one_works_and_the_other_takes_over(
     assert any(name.startswith("deliver") for name in waited)
 
 
-def test_the_one_that_waits_goes_on_soon_after_the_other_was_killed(make_post: Make, platform: Platform) -> None:
+def test_the_waiting_dispatch_takes_over_soon_after_the_other_is_killed(make_post: Make, platform: Platform) -> None:
     post = make_post(functions=["ingest", "dispatch", "deliver", "dispatch-2"])
     post.prepare({"many": 8}, {"100": "many", "101": "many"})
     post.start()
@@ -76,7 +76,7 @@ def test_the_one_that_waits_goes_on_soon_after_the_other_was_killed(make_post: M
     invariants.check(post, all_completed=True)
 
 
-def test_the_one_that_works_is_woken_and_not_the_one_that_waits(make_post: Make, platform: Platform) -> None:
+def test_a_kick_wakes_the_dispatch_that_works_and_not_the_one_that_waits(make_post: Make, platform: Platform) -> None:
     post = make_post(functions=["ingest", "dispatch", "dispatch-2"], ticks=False)
     post.prepare({"many": 8}, {"100": "many"})
     post.start()
@@ -107,6 +107,6 @@ def test_a_second_emulator_on_the_same_folder_is_refused_and_touches_nothing(sys
     until("the answer", lambda: sent(system, "still here"))
     assert len(sent(system, "still here")) == 1
     struck = dict(system.query("SELECT type, count(*) FROM events GROUP BY type"))
-    assert struck["chain_step_start"] == 1, "the first one's turn was taken from it"
+    assert struck["chain_step_start"] == 1, "the first emulator lost its turn"
     assert not struck.keys() & {"message_retry", "message_released", "response_outcome_unknown"}
     assert system.query("PRAGMA integrity_check") == [("ok",)]
