@@ -25,6 +25,7 @@ import pytest
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.roster import chats
 from shared.roster.new_database import prepare_database
+from tests.e2e import conftest as e2e
 from tests.e2e.crash.people import SECRET, TOKEN, Platform
 from tests.support import NOW, make_agent, make_chat, wire
 
@@ -61,13 +62,7 @@ QUICK = {
 
 def until(what: str, look: Callable[[], T | None], timeout_s: float = 20.0) -> T:
     """The first true result of *look*; fails with *what* when *timeout_s* is long over."""
-    deadline = time.monotonic() + timeout_s * PATIENCE
-    while time.monotonic() < deadline:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.05)
-    pytest.fail(f"not seen within {timeout_s * PATIENCE:g} s: {what}")
+    return e2e.until(what, look, timeout_s * PATIENCE)
 
 
 class Child:
