@@ -67,9 +67,10 @@ def revoke(
     """
     _check_role(role, agent)
     _check(conn, user_id, None)
-    if role == "owner" and not may_be_last_owner:
+    is_revoked = user_roles.revoke(conn, user_id, role, agent, may_be_last_owner=may_be_last_owner)
+    if role == "owner" and not is_revoked:
         _check_another_owner(conn, user_id)
-    return user_roles.revoke(conn, user_id, role, agent)
+    return is_revoked
 
 
 def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = False) -> None:

@@ -259,7 +259,7 @@ def show(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
             buttons = [[label, f"{approval.approval_id}.{choice}"] for choice, label in enumerate(approval.options)]
             card = _say(conn, chat, cards.asking(approval, said), {"buttons": buttons}, now_ms=now_ms)
             close_card(conn, approval, "Somebody else is asked now.", now_ms=now_ms)
-            approvals.shown(conn, approval.id, approver=user.id, card=card)
+            approvals.set_card(conn, approval.id, approver=user.id, card=card)
             return True
     return False
 

@@ -243,10 +243,10 @@ def withdraw(
     return found
 
 
-def shown(conn: apsw.Connection, id_: int, *, approver: int, card: int) -> None:
-    """*approver* is shown this card, a row of ``responses``."""
+def set_card(conn: apsw.Connection, id_: int, *, approver: int, card: int) -> None:
+    """*approver* is shown this card, a row of ``responses``, while the approval is pending."""
     conn.execute(
-        "UPDATE approvals SET approver = :approver, card = :card WHERE id = :id",
+        "UPDATE approvals SET approver = :approver, card = :card WHERE id = :id AND status = 'pending'",
         {"approver": approver, "card": card, "id": id_},
     )
 

@@ -32,11 +32,18 @@ def grant(conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, 
     return conn.changes() == 1
 
 
-def revoke(conn: apsw.Connection, user_id: int, role: str, agent: str | None) -> bool:
-    """Take the role away, of exactly this agent or of everything. False: they did not have it."""
+def revoke(
+    conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, may_be_last_owner: bool = False
+) -> bool:
+    """Take the role away, of exactly this agent or of everything. False: they did not have it, or are the last owner."""
     conn.execute(
-        "DELETE FROM user_roles WHERE user_id = :user_id AND role = :role AND ifnull(agent, '') = ifnull(:agent, '')",
-        {"user_id": user_id, "role": role, "agent": agent},
+        """
+        DELETE FROM user_roles
+         WHERE user_id = :user_id AND role = :role AND ifnull(agent, '') = ifnull(:agent, '')
+           AND (role <> 'owner' OR :may_be_last_owner
+                OR EXISTS (SELECT 1 FROM user_roles o WHERE o.role = 'owner' AND o.user_id <> :user_id))
+        """,
+        {"user_id": user_id, "role": role, "agent": agent, "may_be_last_owner": may_be_last_owner},
     )
     return conn.changes() == 1
 

@@ -160,12 +160,22 @@ def has_history(conn: apsw.Connection, agent_id: str) -> bool:
 
 
 def retire(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> None:
-    """Nobody reaches the agent any more, in no chat, under no name and by no code; what names it stays.
+    """Take the agent out of every chat, team and destination, and revoke its pairing codes; messages still name it.
 
     Raises:
-        WrongState: it leads a team.
+        WrongState: it leads a team, or is retired already.
     """
-    _check_leads_nobody(conn, agent_id)
+    conn.execute(
+        """
+        UPDATE agents
+           SET retired_at = :now, updated_at = :now
+         WHERE id = :id AND retired_at IS NULL AND NOT EXISTS (SELECT 1 FROM teams WHERE leader = :id)
+        """,
+        {"id": agent_id, "now": now_ms},
+    )
+    if conn.changes() == 0:
+        _check_leads_no_team(conn, agent_id)
+        raise WrongState(f"agent {agent_id!r} is retired already")
     conn.execute("DELETE FROM wirings WHERE agent = :id", {"id": agent_id})
     conn.execute("DELETE FROM destinations WHERE agent = :id", {"id": agent_id})
     conn.execute("DELETE FROM destinations WHERE target_agent = :id", {"id": agent_id})
@@ -174,24 +184,30 @@ def retire(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> None:
         "UPDATE pairings SET status = 'revoked', updated_at = :now WHERE status = 'open' AND agent = :id",
         {"id": agent_id, "now": now_ms},
     )
-    conn.execute(
-        "UPDATE agents SET retired_at = :now, updated_at = :now WHERE id = :id", {"id": agent_id, "now": now_ms}
-    )
 
 
 def delete(conn: apsw.Connection, agent_id: str) -> None:
-    """Forget an agent that has no sessions yet, and where it would have answered.
+    """Delete an agent that has no sessions, with its wirings.
 
     Raises:
-        WrongState: somebody has talked to it, or it leads a team.
+        WrongState: it has sessions, or leads a team.
     """
-    if has_history(conn, agent_id):
-        raise WrongState(f"agent {agent_id!r} has sessions, and messages that name it: it can't be deleted")
-    _check_leads_nobody(conn, agent_id)
-    conn.execute("DELETE FROM agents WHERE id = :id", {"id": agent_id})
+    conn.execute(
+        """
+        DELETE FROM agents
+         WHERE id = :id
+           AND NOT EXISTS (SELECT 1 FROM sessions WHERE agent = :id)
+           AND NOT EXISTS (SELECT 1 FROM teams WHERE leader = :id)
+        """,
+        {"id": agent_id},
+    )
+    if conn.changes() == 0:
+        if has_history(conn, agent_id):
+            raise WrongState(f"agent {agent_id!r} has sessions, and messages that name it: it can't be deleted")
+        _check_leads_no_team(conn, agent_id)
 
 
-def _check_leads_nobody(conn: apsw.Connection, agent_id: str) -> None:
+def _check_leads_no_team(conn: apsw.Connection, agent_id: str) -> None:
     team = scalar(conn, "SELECT id FROM teams WHERE leader = :id", {"id": agent_id})
     if team is not None:
         raise WrongState(f"agent {agent_id!r} leads the team {team!r}: give that another leader first")

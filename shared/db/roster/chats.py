@@ -88,15 +88,13 @@ def ensure(
     opens_for: str | None = None,
     now_ms: int,
 ) -> Chat:
-    """The chat, made if it is new; one that exists stays as it is."""
-    known = find(conn, channel, platform_id)
-    if known is not None:
-        return known
+    """Find or create the chat; one that exists stays as it is."""
     made = rows(
         conn,
         """
         INSERT INTO chats (channel, platform_id, name, is_group, sender_policy, opens_for, created_at, updated_at)
         VALUES (:channel, :platform_id, :name, :is_group, :sender_policy, :opens_for, :now, :now)
+        ON CONFLICT (channel, platform_id) DO NOTHING
         RETURNING id, channel, platform_id, is_group, status, sender_policy, refused_at, name, opens_for, created_at
         """,
         {
@@ -109,50 +107,57 @@ def ensure(
             "now": now_ms,
         },
     )
-    return Chat.of(made[0])
+    chat = Chat.of(made[0]) if made else find(conn, channel, platform_id)
+    assert chat is not None  # noqa: S101 - it was inserted, or it conflicts with one that exists
+    return chat
 
 
 def update(conn: apsw.Connection, chat_id: int, *, now_ms: int, **changes: Unpack[ChatChange]) -> Chat:
-    """Change what is named, and leave the rest; the chat as it is now.
+    """Change the named fields and leave the others; the chat as it is now.
 
     Raises:
         NotFound: there is no such chat.
-        ConfigInvalid: that is no policy or no status; the message lists them.
+        ConfigInvalid: the policy or the status is unknown; the message lists the known ones.
     """
-    known = get(conn, chat_id)
-    if known is None:
-        raise NotFound(f"there is no chat {chat_id}")
-    changed = known._replace(**changes)
-    _check_word("sender_policy", changed.sender_policy, SENDER_POLICIES)
-    _check_word("status", changed.status, STATUSES)
-    conn.execute(
+    _check_word("sender_policy", changes.get("sender_policy"), SENDER_POLICIES)
+    _check_word("status", changes.get("status"), STATUSES)
+    found = rows(
+        conn,
         """
         UPDATE chats
-           SET name = :name, sender_policy = :sender_policy, status = :status, refused_at = :refused_at,
+           SET name = iif(:sets_name, :name, name),
+               sender_policy = iif(:sets_sender_policy, :sender_policy, sender_policy),
+               status = iif(:sets_status, :status, status),
+               refused_at = iif(:sets_refused_at, :refused_at, refused_at),
                updated_at = :now
          WHERE id = :id
+        RETURNING id, channel, platform_id, is_group, status, sender_policy, refused_at, name, opens_for, created_at
         """,
         {
             "id": chat_id,
-            "name": changed.name,
-            "sender_policy": changed.sender_policy,
-            "status": changed.status,
-            "refused_at": changed.refused_at,
             "now": now_ms,
+            **{f"sets_{field}": field in changes for field in ChatChange.__annotations__},
+            **{field: changes.get(field) for field in ChatChange.__annotations__},
         },
     )
-    return changed
+    if not found:
+        raise NotFound(f"there is no chat {chat_id}")
+    return Chat.of(found[0])
 
 
-def _check_word(field: str, word: str, known: tuple[str, ...]) -> None:
-    if word not in known:
+def _check_word(field: str, word: str | None, known: tuple[str, ...]) -> None:
+    if word is not None and word not in known:
         raise ConfigInvalid(f"{field} {word!r} of a chat is none of {', '.join(known)}")
 
 
 def open_again(conn: apsw.Connection, chat: Chat, sender_id: str, *, now_ms: int) -> Chat:
-    """A direct chat that became one with another: who is to be written to, and it is not known where, is again."""
+    """Mark a direct chat whose platform id is no longer known as one that the platform is yet to open."""
     conn.execute(
-        "UPDATE chats SET status = 'active', opens_for = :sender_id, updated_at = :now WHERE id = :id",
+        """
+        UPDATE chats
+           SET status = 'active', opens_for = :sender_id, updated_at = :now
+         WHERE id = :id AND opens_for IS NULL
+        """,
         {"id": chat.id, "sender_id": sender_id, "now": now_ms},
     )
     return chat._replace(status="active", opens_for=sender_id)
@@ -240,8 +245,12 @@ def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int
         return source
     if target is None:
         conn.execute(
-            "UPDATE chats SET platform_id = :new, opens_for = NULL, updated_at = :now WHERE id = :id",
-            {"new": new, "now": now_ms, "id": source.id},
+            """
+            UPDATE chats
+               SET platform_id = :new, opens_for = NULL, updated_at = :now
+             WHERE id = :id AND platform_id = :old
+            """,
+            {"new": new, "now": now_ms, "id": source.id, "old": old},
         )
         target = source._replace(platform_id=new, opens_for=None)
     else:

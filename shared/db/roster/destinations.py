@@ -11,7 +11,7 @@ from typing import NamedTuple
 import apsw
 
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
-from shared.db.engine.connection import rows, scalar
+from shared.db.engine.connection import rows
 
 _LONGEST = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -99,16 +99,21 @@ def put(
     if known is not None:
         return known if name is None else rename(conn, agent, known.name, name)
     if name is not None:
-        _check_free(conn, agent, name)
+        _check_name(name)
     called = name or _free(conn, agent, made)
-    conn.execute(
+    made_now = rows(
+        conn,
         """
         INSERT INTO destinations (agent, name, target_chat, target_agent, created_at)
         VALUES (:agent, :name, :chat, :to, :now)
+        ON CONFLICT (agent, name) DO NOTHING
+        RETURNING agent, name, target_chat, target_agent
         """,
         {"agent": agent, "name": called, "chat": chat, "to": target_agent, "now": now_ms},
     )
-    return Destination(agent, called, chat, target_agent)
+    if not made_now:
+        raise _taken(agent, called)
+    return Destination(*made_now[0])
 
 
 def _named_after(conn: apsw.Connection, chat: int | None, target_agent: str | None) -> str:
@@ -143,15 +148,17 @@ def _free(conn: apsw.Connection, agent: str, wanted: str) -> str:
     return name
 
 
-def _check_free(conn: apsw.Connection, agent: str, name: str) -> None:
+def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
         raise ConfigInvalid(
             f"destination {name!r}: a name is 1 to {_LONGEST} of a-z, 0-9, _ and -, and begins with a letter or a digit"
         )
     if _NUMBERED.fullmatch(name):
-        raise ConfigInvalid(f"destination {name!r}: chat- and a number is what chats without a name are called")
-    if get(conn, agent, name) is not None:
-        raise WrongState(f"agent {agent!r} calls another destination {name!r}: rename that one first")
+        raise ConfigInvalid(f"destination {name!r}: names of the form chat-NUMBER are kept for chats without a name")
+
+
+def _taken(agent: str, name: str) -> WrongState:
+    return WrongState(f"agent {agent!r} has another destination called {name!r}: rename that one first")
 
 
 def rename(conn: apsw.Connection, agent: str, name: str, new_name: str) -> Destination:
@@ -162,17 +169,23 @@ def rename(conn: apsw.Connection, agent: str, name: str, new_name: str) -> Desti
         ConfigInvalid: the new name can be none.
         WrongState: the agent calls something else by it.
     """
-    known = get(conn, agent, name)
-    if known is None:
-        raise NotFound(f"agent {agent!r} calls no destination {name!r}")
-    if new_name == name:
-        return known
-    _check_free(conn, agent, new_name)
-    conn.execute(
-        "UPDATE destinations SET name = :new_name WHERE agent = :agent AND name = :name",
+    if new_name != name:
+        _check_name(new_name)
+    found = rows(
+        conn,
+        """
+        UPDATE OR IGNORE destinations
+           SET name = :new_name
+         WHERE agent = :agent AND name = :name
+        RETURNING agent, name, target_chat, target_agent
+        """,
         {"agent": agent, "name": name, "new_name": new_name},
     )
-    return known._replace(name=new_name)
+    if found:
+        return Destination(*found[0])
+    if get(conn, agent, name) is None:
+        raise NotFound(f"agent {agent!r} has no destination {name!r}")
+    raise _taken(agent, new_name)
 
 
 def name_after_chat(conn: apsw.Connection, agent: str, chat: int) -> None:
@@ -184,22 +197,26 @@ def name_after_chat(conn: apsw.Connection, agent: str, chat: int) -> None:
 
 
 def remove(conn: apsw.Connection, agent: str, name: str) -> bool:
-    """The agent may send there no more. False: it calls nothing so.
+    """The agent may not send there any more. False: it has no such destination.
 
     Raises:
-        WrongState: the agent is wired to that chat, and whoever answers in a chat may send there.
+        WrongState: the agent is wired to that chat, and an agent may send where it answers.
     """
-    wired = scalar(
-        conn,
+    conn.execute(
         """
-        SELECT w.chat_id
-          FROM destinations d
-          JOIN wirings w ON w.chat_id = d.target_chat AND w.agent = d.agent
-         WHERE d.agent = :agent AND d.name = :name
+        DELETE FROM destinations
+         WHERE agent = :agent AND name = :name
+           AND NOT EXISTS (SELECT 1
+                             FROM wirings w
+                            WHERE w.chat_id = destinations.target_chat AND w.agent = destinations.agent)
         """,
         {"agent": agent, "name": name},
     )
-    if wired is not None:
-        raise WrongState(f"agent {agent!r} answers in chat {wired}, which it calls {name!r}: unwire it there instead")
-    conn.execute("DELETE FROM destinations WHERE agent = :agent AND name = :name", {"agent": agent, "name": name})
-    return conn.changes() == 1
+    if conn.changes() == 1:
+        return True
+    known = get(conn, agent, name)
+    if known is not None:
+        raise WrongState(
+            f"agent {agent!r} answers in chat {known.target_chat}, its destination {name!r}: unwire it there instead"
+        )
+    return False

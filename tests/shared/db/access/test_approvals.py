@@ -179,7 +179,7 @@ def show(conn, id_, response):
     with transaction(conn):
         user = users.ensure(conn, "telegram", "5", name="Ana", now_ms=NOW)
         people.grant(conn, user.id, "admin", None, by="test", now_ms=NOW)
-        approvals.shown(conn, approvals.get(conn, id_).id, approver=user.id, card=response)
+        approvals.set_card(conn, approvals.get(conn, id_).id, approver=user.id, card=response)
 
 
 def test_a_card_is_found_where_it_was_sent(conn):

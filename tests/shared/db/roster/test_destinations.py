@@ -93,7 +93,7 @@ WRONG = {
     "an empty name": ({"chat": 1, "name": ""}, ConfigInvalid, "a name is 1 to 64"),
     "a name of 65": ({"chat": 1, "name": "x" * 65}, ConfigInvalid, "a name is 1 to 64"),
     "a name that wirings need": ({"chat": 1, "name": "chat-2"}, ConfigInvalid, "chats without a name"),
-    "a name that is taken": ({"chat": 1, "name": "kin"}, WrongState, "calls another destination 'kin'"),
+    "a name that is taken": ({"chat": 1, "name": "kin"}, WrongState, "has another destination called 'kin'"),
 }
 
 
@@ -131,7 +131,7 @@ def test_what_is_removed_can_not_be_sent_to(conn):
 
 def test_a_chat_that_the_agent_answers_in_stays_a_destination(conn):
     wire(conn, chat(conn, "Family"))
-    with pytest.raises(WrongState, match="answers in chat 1, which it calls 'family'"), transaction(conn):
+    with pytest.raises(WrongState, match="answers in chat 1, its destination 'family'"), transaction(conn):
         destinations.remove(conn, "assistant", "family")
     assert [each.name for each in destinations.of_agent(conn, "assistant")] == ["family"]
 
