@@ -1,7 +1,7 @@
-"""The contract between a platform and the rest: what a channel adapter is given, and what it gives back.
+"""The contract of a channel adapter: what it receives, and what it returns.
 
-An adapter verifies, parses, renders and sends. It decides nothing about who may talk to whom, keeps nothing between
-calls, and never sees the database. One adapter is one file, with others beside it where it grows, and its line in
+An adapter verifies, parses, renders and sends. It takes no decision about access, keeps no state between calls, and
+never sees the database. One adapter is one file, with others beside it where it grows, and its line in
 ``registry``.
 """
 
@@ -21,7 +21,7 @@ ASKS_FOR_A_TURN: frozenset[Kind] = frozenset({"message", "command"})
 
 @dataclass(frozen=True, slots=True)
 class WebhookRequest:
-    """One webhook call as it came over the wire. Header names are lower-case; *body* is untouched."""
+    """One webhook call as received. Header names are lower-case; *body* holds the raw bytes."""
 
     method: str
     query: Mapping[str, str]
@@ -31,21 +31,21 @@ class WebhookRequest:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened on a platform, in the words that all channels share.
+    """One event on a platform, in the terms that all channels share.
 
     Attributes:
-        kind: what happened; only those in ``ASKS_FOR_A_TURN`` ask an agent for anything.
-        event_key: the platform's own id of the event, the same on every redelivery.
-        platform_id: the conversation's id; None where the platform did not say.
-        chat_name: what people call a group, for people to read; empty where the platform did not say.
+        kind: the kind of event. Only kinds in ``ASKS_FOR_A_TURN`` ask an agent for a turn.
+        event_key: the platform's id of the event, the same on every redelivery.
+        platform_id: the conversation's id; None where the platform gave none.
+        chat_name: the group's name for display; empty where the platform gave none.
         thread_id: the topic or thread inside the conversation, or None.
-        sender_id: who, by the platform's id and never by a name; None where nobody in particular did it.
-        attachments: dicts with at least ``kind``; what else depends on it (``file_id url name mime size width ...``).
-        is_mention: the bot was addressed: directly, by name, by a command, or by a reply to it.
+        sender_id: the platform's id of the sender, never a name; None where no single person caused the event.
+        attachments: dicts with ``kind``; the other keys depend on it (``file_id url name mime size width ...``).
+        is_mention: the sender addressed the bot: in a direct chat, by name, by a command, or by a reply to it.
         reply_to: the message that it replies to, with all keys, or None.
         command: the command's name without a slash, when this is a command to this bot; as the platform gives it.
-        context: what the adapter needs later to answer, and what only this platform knows; JSON; secrets only sealed.
-        reason: why nothing is done about it, one word or ``word:detail``, never a person's text; else None.
+        context: JSON that the adapter needs later to answer, and facts of this platform alone. Secrets only sealed.
+        reason: why the event is ignored, as one word or ``word:detail``, never a person's text; else None.
     """
 
     kind: Kind
@@ -69,18 +69,18 @@ class Event:
 
     @property
     def place(self) -> str | None:
-        """What to call the conversation: a group by its own name, a direct chat by who writes there."""
+        """The display name of the conversation: the group's name, or the sender of a direct chat."""
         return (self.chat_name if self.is_group else self.sender) or None
 
     @property
     def asks_for_a_turn(self) -> bool:
-        """Whether routing has anything to do; else only *reason* is worth keeping."""
+        """Whether routing handles the event. Otherwise only *reason* is kept."""
         return self.kind in ASKS_FOR_A_TURN and self.reason is None
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookReply:
-    """What the platform is answered once the events are stored."""
+    """The HTTP answer to the platform, sent once the events are stored."""
 
     status: int = 200
     body: bytes = b""
@@ -89,11 +89,11 @@ class WebhookReply:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A verified webhook, read: *events* to store, then *reply* to answer.
+    """A verified and parsed webhook: *events* to store, then *reply* to send.
 
     Attributes:
-        not_taken: the answer instead of *reply* when routing stored none of the events, for platforms where *reply*
-            promises an answer; None where it makes no difference.
+        not_taken: replaces *reply* when routing stored none of the events, for platforms where *reply* promises an
+            answer; None where *reply* fits both cases.
     """
 
     events: tuple[Event, ...]
@@ -106,8 +106,8 @@ class Part:
     """A piece of an answer that one platform message can hold.
 
     Attributes:
-        text: what a person reads, in the platform's own plain or marked-up text.
-        html: the same, marked up, where the platform wants that apart; None otherwise.
+        text: the text as the person reads it, in the platform's plain or marked-up form.
+        html: the same as HTML, where the platform wants it separately; None otherwise.
     """
 
     text: str
@@ -116,11 +116,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """Something to press under a message.
+    """A button under a message.
 
     Attributes:
-        label: what a person reads on it.
-        token: what comes back when it is pressed, as ``Event.text``: 1 to 64 bytes. Whoever holds it proves nothing.
+        label: the text on the button.
+        token: comes back as ``Event.text`` when a person presses the button: 1 to 64 bytes. It grants no permission.
     """
 
     label: str
@@ -129,11 +129,11 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What can be known of a channel without its settings.
+    """Properties of a channel that are known without its settings.
 
     Attributes:
-        has_threads: its conversations may have threads, each of which can be a session of its own.
-        direct_by_sender: whoever has written is reached under their own id; else a direct chat has to be opened.
+        has_threads: a conversation may have threads, and each thread can have its own session.
+        direct_by_sender: a person's ``sender_id`` is also the id of the direct chat; else ``open_direct`` opens one.
         has_buttons: messages can carry buttons.
     """
 
@@ -144,17 +144,19 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """Where one part goes.
+    """The destination of one part.
 
     Attributes:
-        response_id: ``responses.id``; with *part_index* it names this part, the same on every retry.
-        reply_to: the ``platform_message_id`` being answered, or None.
-        context: the ``context`` of the event being answered; empty for proactive messages.
-        asked_at_ms: when that event came in; tokens that live for minutes are measured from it.
-        is_first: whether this is the first part of the first response to that event: nothing was said to it before.
-        buttons: what stands under this part.
-        edits: the platform's id of the message that this part replaces, buttons and all; one that is gone is sent anew.
-        click: the ``context`` of the press of a button that this answers; without *edits* only who pressed sees it.
+        response_id: ``responses.id``; with *part_index* it identifies this part, the same on every retry.
+        reply_to: the ``platform_message_id`` of the message to reply to, or None.
+        context: the ``context`` of the event to answer; empty for proactive messages.
+        asked_at_ms: when that event arrived, in ms UTC. Tokens that live for minutes are measured from it.
+        is_first: this is the first part of the first response to that event.
+        buttons: the buttons under this part.
+        edits: the platform's id of the message that this part replaces, with its buttons. If that message is gone, the
+            adapter sends a new one.
+        click: the ``context`` of the button press that this part answers. Without *edits*, only the person who pressed
+            the button sees the part.
     """
 
     response_id: int
@@ -179,37 +181,37 @@ class Channel(Protocol):
 
     @property
     def unreadable(self) -> WebhookReply:
-        """The answer to a signed body that can't be read: one that makes the platform stop sending it."""
+        """The answer to a signed body that can't be parsed. It makes the platform stop its redeliveries."""
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
         """Verify the raw bytes, then parse them.
 
         Raises:
-            SignatureInvalid: the platform did not sign this. Nothing of the body was looked at.
-            PayloadInvalid: signed, but not readable; the message says why.
+            SignatureInvalid: the platform did not sign the request. The body was not parsed.
+            PayloadInvalid: the body is signed but can't be parsed; the message says why.
         """
 
     def render(self, text: str) -> tuple[Part, ...]:
-        """Markdown to parts within the platform's limits. Pure; the same parts for the same text, always.
+        """Markdown to parts within the platform's limits. Pure: the same text always gives the same parts.
 
-        A text with nothing to show gives no parts.
+        A text without visible content gives no parts.
         """
 
     async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
-        """Send one part; the platform's id of the message, or None where it gives none.
+        """Send one part; returns the platform's id of the message, or None where the platform gives none.
 
         Raises:
-            RateLimited: asked to wait.
-            OutcomeUnknown: it went out and no answer came.
-            RetryableError: it did not happen; worth another try.
-            PermanentError: it did not happen and never will.
+            RateLimited: the platform asks for a pause.
+            OutcomeUnknown: the request went out and no answer came back.
+            RetryableError: nothing was sent; another attempt may succeed.
+            PermanentError: nothing was sent, and another attempt can't succeed.
         """
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
-        """The ``platform_id`` of the direct chat with somebody, opened if there was none. Safe to call twice.
+        """The ``platform_id`` of the direct chat with a person, opened if there was none. Safe to call twice.
 
         Raises:
-            RateLimited: asked to wait.
-            RetryableError: worth another try.
-            PermanentError: they can't be written to.
+            RateLimited: the platform asks for a pause.
+            RetryableError: another attempt may succeed.
+            PermanentError: the bot can't write to this person.
         """

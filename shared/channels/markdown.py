@@ -1,9 +1,9 @@
 """Markdown to runs of styled text, cut to a platform's limit.
 
-Parsed once into blocks of runs; a run is text and the styles that hold it, outermost first. Cutting between or inside
-runs therefore can't tear markup: every chunk opens and closes its own, and a cut code block is re-opened with its
-language. Text is cut between blocks where possible, else at a line, a sentence, a word, and never inside an emoji if it
-can be helped.
+The text is parsed once into blocks of runs. A run is text with its styles, outermost first. A cut between or inside
+runs therefore can't break markup: every chunk opens and closes its own, and a cut code block opens again with its
+language. The best place to cut is between blocks, then at a line, a sentence, a word. A cut inside an emoji is the last
+resort.
 
 Grammar: https://spec.commonmark.org, with tables and strikethrough. Raw HTML and link definitions stay text.
 """
@@ -25,14 +25,14 @@ _DEEPEST = 50
 _INLINE_STYLES = {"strong": "b", "em": "i", "s": "s"}
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#_.-]{0,31}")
 _FENCE = re.compile(r"^\s*(?:>\s*)*(`{3,20}(?!`)|~{3,20}(?!~))([^`]*)$")
-_LONGEST_FENCE = 90  # what closing and re-opening a code block may cost
+_LONGEST_FENCE = 90  # UTF-16 units to close a code block and open it again
 _BREAKS = (r"\n", "[.!?\u2026][\"')\\]]*\\s|[\u3002\uff01\uff1f]", r"\s")
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
 _PARSER.disable("reference")
 
 
 class Run(NamedTuple):
-    """Text that looks the same all along."""
+    """Text in one style."""
 
     text: str
     styles: tuple[Style, ...] = ()
@@ -40,19 +40,19 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What should stay together, and the blank space that parts it from the block before."""
+    """Runs to keep together, and the blank space before them."""
 
     runs: tuple[Run, ...]
     gap: str = "\n\n"
 
 
 def units(text: str) -> int:
-    """UTF-16 code units: what both platforms count at most."""
+    """UTF-16 code units: an upper bound for the count of every platform."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def plain(runs: Sequence[Run]) -> str:
-    """What a person reads."""
+    """The text of *runs* without styles."""
     return "".join(run.text for run in runs)
 
 
@@ -62,16 +62,16 @@ def plain(runs: Sequence[Run]) -> str:
 def parse(text: str) -> tuple[Block, ...]:
     """The blocks of a markdown text, in order.
 
-    A text of nothing but markup, or nested too deep for the parser to follow, comes back as it is written.
+    A text of nothing but markup, or with deeper nesting than the parser follows, comes back unparsed.
     """
     tokens = _PARSER.parse(text)
-    is_too_deep = any(token.level >= _DEEPEST - 1 for token in tokens)  # the parser skips what lies deeper
+    is_too_deep = any(token.level >= _DEEPEST - 1 for token in tokens)  # the parser skips deeper content
     blocks = () if is_too_deep else tuple(block for block in _Reader(tokens).blocks if plain(block.runs).strip())
     return blocks or (Block((Run(text),)),)
 
 
 class _Reader:
-    """Walks the tokens once; keeps which quotes and lists are open."""
+    """Walks the tokens once; tracks open quotes and lists."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.blocks: list[Block] = []
@@ -135,7 +135,7 @@ def _is_code(runs: Sequence[Run]) -> bool:
 
 
 def _inline(token: Token, styles: tuple[Style, ...] = ()) -> list[Run]:
-    """The runs of one paragraph's worth of inline tokens."""
+    """The runs of one paragraph's inline tokens."""
     runs: list[Run] = []
     held = list(styles)
     links: list[tuple[str, int]] = []
@@ -166,7 +166,7 @@ def _add_image(runs: list[Run], token: Token, styles: tuple[Style, ...]) -> None
 
 
 def _close_link(runs: list[Run], href: str, start: int) -> None:
-    """Show the address of a link that has no words of its own, or that can't be one."""
+    """Show the address of a link that has no text, or whose address platforms do not accept."""
     is_web = href.startswith(("http://", "https://", "tg://", "mailto:")) and len(href) <= _LONGEST_LINK
     if is_web and plain(runs[start:]).strip():
         return
@@ -179,7 +179,7 @@ def _close_link(runs: list[Run], href: str, start: int) -> None:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns of equal width, a rule under the first: neither platform draws tables."""
+    """Rows in columns of equal width, with a rule under the first row: platforms draw no tables."""
     count = max(map(len, rows), default=0)
     widths = [max((_width(row[at]) for row in rows if at < len(row)), default=0) for at in range(count)]
     lines = [
@@ -202,7 +202,7 @@ def _width(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ChunkLimit:
-    """How much fits in one chunk: UTF-16 *units* as read, and *size* as measured by *weigh* on each run's markup."""
+    """The limit of one chunk: UTF-16 *units* of text, and *size* as the sum of *weigh* over its runs."""
 
     units: int
     size: int
@@ -216,7 +216,7 @@ class ChunkLimit:
 
 
 def pack(blocks: Sequence[Block], limit: ChunkLimit) -> Iterator[tuple[Run, ...]]:
-    """As few chunks as keep blocks whole; a block too big for one is cut."""
+    """As few chunks as possible, with whole blocks; a block that exceeds one chunk is cut."""
     held: list[Run] = []
     used = (0, 0)
     for block in blocks:
@@ -227,16 +227,16 @@ def pack(blocks: Sequence[Block], limit: ChunkLimit) -> Iterator[tuple[Run, ...]
             held.extend(more)
             used = together
             continue
-        yield from _shown(held)
+        yield from _visible(held)
         *whole, rest = _cut(block.runs, limit)
         for piece in whole:
-            yield from _shown(piece)
+            yield from _visible(piece)
         held, used = [*rest], limit.cost(rest)
-    yield from _shown(held)
+    yield from _visible(held)
 
 
 def trim(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Without blank lines around, and without blanks at the end."""
+    """*runs* without blank lines at both ends, and without blanks at the end."""
     text = plain(runs)
     start = len(text) - len(text.lstrip("\n"))
     return _slice(runs, start, len(text.rstrip()))
@@ -247,7 +247,7 @@ def _shared_quote(before: Sequence[Run], after: Sequence[Run]) -> tuple[Style, .
     return (quote,) if quote in before[-1].styles and quote in after[0].styles else ()
 
 
-def _shown(runs: Sequence[Run]) -> Iterator[tuple[Run, ...]]:
+def _visible(runs: Sequence[Run]) -> Iterator[tuple[Run, ...]]:
     if plain(runs).strip():
         yield tuple(runs)
 
@@ -265,11 +265,11 @@ def _cut(runs: tuple[Run, ...], limit: ChunkLimit) -> list[tuple[Run, ...]]:
 
 
 def _reach(runs: Sequence[Run], limit: ChunkLimit) -> int:
-    """How many characters fit, at least one."""
+    """How many characters fit; at least one."""
     room, weight, count = limit.units, limit.size, 0
     for run in runs:
         low, high = 0, len(run.text)
-        while low < high:  # the longest start of this run that fits
+        while low < high:  # the longest prefix of this run that fits
             middle = (low + high + 1) // 2
             start = Run(run.text[:middle], run.styles)
             low, high = (
@@ -294,7 +294,7 @@ def _slice(runs: Sequence[Run], start: int, end: int) -> tuple[Run, ...]:
 
 
 def cut_at(text: str, end: int, *, prefer_lines: bool = False) -> int:
-    """The best place at or before *end* to cut: a line, a sentence, a word (in its second half), else between emoji."""
+    """The best cut at or before *end*: after a line, sentence or word in the second half, else between characters."""
     for pattern in _BREAKS[:1] if prefer_lines else _BREAKS:
         places = [found.end() for found in re.finditer(pattern, text[:end]) if found.end() > end // 2]
         if places:
@@ -303,7 +303,7 @@ def cut_at(text: str, end: int, *, prefer_lines: bool = False) -> int:
 
 
 def _between_characters(text: str, end: int) -> int:
-    """Back from the middle of what looks like one character: joined emoji, accents, flags."""
+    """The last boundary between visible characters: joined emoji, accents and flags stay whole."""
     for place in range(end, max(end - 32, 0), -1):
         if place == len(text) or not (_joins_left(text[place]) or text[place - 1] == "\u200d"):
             flags = re.search("[\U0001f1e6-\U0001f1ff]*$", text[:place])
@@ -323,11 +323,11 @@ def _joins_left(character: str) -> bool:
     )
 
 
-# -- markdown that stays markdown -------------------------------------------------------------------------------------
+# -- markdown as markdown ---------------------------------------------------------------------------------------------
 
 
 def tables_as_code(text: str) -> str:
-    """The same markdown with its top-level tables as code blocks, for platforms that draw no tables."""
+    """The same markdown with top-level tables as code blocks, for platforms that draw no tables."""
     lines = text.split("\n")
     for token in reversed([token for token in _PARSER.parse(text) if token.type == "table_open" and not token.level]):
         start, end = token.map or (0, 0)
@@ -338,20 +338,20 @@ def tables_as_code(text: str) -> str:
 
 
 def split_source(text: str, limit: int) -> Iterator[str]:
-    """Markdown in pieces of at most *limit* UTF-16 units; cut code is closed, and re-opened with its language."""
+    """Markdown in pieces of at most *limit* UTF-16 units. A cut code block is closed and opened again."""
     held: list[str] = []
-    fence = ""  # the opening line of the code block that is open
+    fence = ""  # the opening line of the current code block
     for line in _short_lines(text, limit - _LONGEST_FENCE):
         while held and held != [fence] and units("\n".join([*held, line, _closing(fence)])) > limit:
             keep = len(held) if fence else _last_blank(held)
-            yield from _worth([*held[:keep], _closing(fence)])
+            yield from _nonempty([*held[:keep], _closing(fence)])
             held = [fence] if fence else held[keep:]
         fence = _fence_after(fence, line)
         held.append(line)
-    yield from _worth([*held, _closing(fence)])
+    yield from _nonempty([*held, _closing(fence)])
 
 
-def _worth(lines: Sequence[str]) -> Iterator[str]:
+def _nonempty(lines: Sequence[str]) -> Iterator[str]:
     piece = "\n".join(lines)
     if piece.strip():
         yield piece.strip("\n").rstrip()
@@ -368,7 +368,7 @@ def _short_lines(text: str, limit: int) -> Iterator[str]:
 
 
 def _last_blank(lines: Sequence[str]) -> int:
-    """Where the last paragraph of the second half begins, outside code; else the end."""
+    """Where the last paragraph of the second half begins outside code, else the end."""
     fence = ""
     best = len(lines)
     for index, line in enumerate(lines):

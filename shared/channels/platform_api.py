@@ -1,4 +1,7 @@
-"""One call to a platform, and what its answer means. No address gets into an error: Telegram's hold the bot's token."""
+"""One call of a platform's API, and the meaning of its answer.
+
+No URL appears in an error: a URL of the Telegram Bot API contains the bot's token.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +14,7 @@ from shared.runtime.http_client import Client, NeverLeft, NoAnswer
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """Status and JSON object of an answer; *payload* is empty when the body is anything else."""
+    """Status and JSON object of an answer; *payload* is empty when the body is not a JSON object."""
 
     status: int
     payload: dict[str, Any]
@@ -24,15 +27,15 @@ async def call(
 
     Raises:
         RetryableError: the request never left this machine.
-        OutcomeUnknown: it left, and no whole answer came back.
+        OutcomeUnknown: the request left, and no complete answer came back.
     """
     content = msgspec.json.encode(body)
     try:
         status, found = await client.request(method, url, content, {"Content-Type": "application/json", **headers})
     except NeverLeft as error:
-        raise RetryableError(f"{platform} can't be reached ({error})") from None
+        raise RetryableError(f"{platform} can't be reached ({error}); nothing was sent") from None
     except NoAnswer as error:
-        raise OutcomeUnknown(f"{platform} did not answer ({error})") from None
+        raise OutcomeUnknown(f"{platform} did not answer ({error}); the message may have arrived") from None
     try:
         payload = msgspec.json.decode(found)
     except (ValueError, RecursionError):
@@ -42,14 +45,15 @@ async def call(
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a platform's answer means for a send.
+    """The meaning of a platform's answer to a send.
 
     Attributes:
-        outcome: ``give_way`` asks to try once more without what *reason* names in *step*, a word of the channel's own.
-        reason: fit for an operator's eyes.
-        message_id: the platform's id of what was sent.
-        retry_after_ms: the wait that was asked for, or None for the usual backoff.
-        new_chat_id: where the conversation has moved to.
+        outcome: ``give_way`` asks for another call, changed as *step* says.
+        reason: for the operator: no secrets, no person's text.
+        step: one of the channel's own words for a change of the call; empty where there is none.
+        message_id: the platform's id of the sent message.
+        retry_after_ms: the pause that the platform asks for, or None for the usual backoff.
+        new_chat_id: the new id of a chat that has moved.
     """
 
     outcome: Literal["sent", "wait", "retry", "unknown", "permanent", "give_way"]
@@ -61,7 +65,7 @@ class CallResult:
 
 
 def error_of(result: CallResult) -> PostroomError:
-    """The error that ``Channel.send`` promises for a verdict that is not ``sent``."""
+    """The error that ``Channel.send`` raises for a result other than ``sent``."""
     match result.outcome:
         case "wait":
             return RateLimited(result.reason, result.retry_after_ms)

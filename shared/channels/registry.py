@@ -1,4 +1,4 @@
-"""Names to channel adapters. The name comes from a URL, so it only ever selects from this list."""
+"""Looks up channel adapters by name. The name comes from a URL, so it can only select from this list."""
 
 from functools import cache
 from importlib import import_module
@@ -17,7 +17,7 @@ NAMES = tuple(_CHANNELS)
 
 
 def get(name: str) -> Channel:
-    """The adapter called *name*, imported and configured on first use and kept for the process.
+    """The adapter called *name*, imported and configured on first use, then kept for the life of the process.
 
     Raises:
         UnknownName: no such channel.

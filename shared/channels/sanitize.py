@@ -1,4 +1,4 @@
-"""What people and platforms wrote, made safe to store. Escaping for prompts and markup happens where those are made."""
+"""Makes text from people and platforms safe to store. The code that builds prompts and markup does the escaping."""
 
 import re
 
@@ -9,22 +9,22 @@ _MIME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*/[A-Za-z0-9][A-Za-z0-9.+-]*")
 
 
 def text(value: str) -> str:
-    """Without C0 controls (newline and tab stay) and without lone surrogates, which no UTF-8 can hold."""
+    """*value* without C0 controls (newline and tab stay) and without lone surrogates, which UTF-8 can't hold."""
     return _CONTROLS.sub("", _SURROGATES.sub("\ufffd", value))
 
 
 def name(value: str) -> str:
-    """A display name on one line."""
+    """*value* as a display name on one line."""
     return _BLANKS.sub(" ", _SURROGATES.sub("\ufffd", value)).strip()
 
 
 def file_name(value: str) -> str:
-    """A file's last path component, on one line; ``file`` where nothing usable is left."""
+    """The last path component of *value*, on one line; ``file`` where nothing usable remains."""
     last = re.split(r"[/\\]", text(value).replace("\n", "").replace("\t", " "))[-1].strip()
     return last if last.strip(".") else "file"
 
 
 def mime(value: str) -> str | None:
-    """The ``type/subtype`` at the start, or None."""
+    """The ``type/subtype`` at the start of *value*, or None."""
     found = _MIME.match(value)
     return found[0].lower() if found else None

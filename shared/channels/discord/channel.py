@@ -1,10 +1,11 @@
-"""Discord: signed interactions and webhook events in, the interaction's own messages out.
+"""The Discord adapter: receives signed interactions and webhook events, and answers with the interaction's messages.
 
-Every request is verified over its raw bytes before anything else; Discord keeps sending forged ones to see that they
-are refused. ``/ask`` is answered "thinking" at once and edited later; what this bot can't do is said there and then.
-The token that allows the edit is stored sealed with a key made from the bot's token, and lives for 15 minutes.
+The adapter verifies the raw bytes of every request first; Discord regularly sends forged requests to check that the
+endpoint refuses them. It answers ``/ask`` with "thinking" at once and edits that message later. It refuses unsupported
+commands immediately. The token that allows the edit lives for 15 minutes. It is stored encrypted, with a key derived
+from the bot's token.
 
-What comes in is read by ``discord_reading``; what answers to our calls mean stands in ``discord_sending``.
+``reading`` parses the requests; ``sending`` interprets the answers to our calls.
 
 Source: https://docs.discord.com/developers/interactions/receiving-and-responding,
 https://docs.discord.com/developers/interactions/overview#validating-security-request-headers.
@@ -33,26 +34,26 @@ from shared.core.errors import OutcomeUnknown, PayloadInvalid, RetryableError, S
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
 
-PART_UNITS = 1900  # of the 2000 that a bot may send
-FRESH_MS = 5 * 60_000  # how far a signed timestamp may be from now: a captured request can't be replayed later
-TOKEN_LIFE_MS = 14 * 60_000 + 30_000  # of the 15 minutes that an interaction token lives
-USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # without one, Cloudflare may refuse the call
+PART_UNITS = 1900  # Discord's limit is 2000
+FRESH_MS = 5 * 60_000  # the largest distance of a signed timestamp from now; an older capture can't be replayed
+TOKEN_LIFE_MS = 14 * 60_000 + 30_000  # an interaction token lives for 15 minutes
+USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # Cloudflare may refuse a call without it
 NO_PINGS = {"parse": [], "replied_user": False}
 EPHEMERAL = 64
 
 _NOT_TAKEN = (
-    "I can't answer this: it was empty, it was one too many within a minute, you may not talk to the agent here, or no "
-    "agent is connected to this channel. Whoever runs this bot can see which."
+    "I can't answer this. Your message was empty, you sent too many messages within a minute, you may not talk to the "
+    "agent here, or no agent is connected to this channel. The operator of this bot can see the reason."
 )
 _UNAVAILABLE: dict[Kind, str] = {
     "command": "I don't know that command. Use /ask with your question.",
-    "modal": "I can't take forms yet, so nothing was done with it. Use /ask with your question.",
-    "ignore": "I could not read that. Use /ask with your question.",
+    "modal": "I can't process forms yet, so I did nothing with yours. Use /ask with your question.",
+    "ignore": "I could not read your message. Use /ask with your question.",
 }
 
 
 class DiscordSettings(FromEnvironment):
-    """Read from ``DISCORD_PUBLIC_KEY`` and so on: the field in capitals."""
+    """Read from the environment: ``DISCORD_`` and the field's name in capitals, such as ``DISCORD_PUBLIC_KEY``."""
 
     model_config = SettingsConfigDict(env_prefix="DISCORD_", frozen=True, extra="ignore")
 
@@ -98,12 +99,12 @@ class DiscordChannel:
     # -- in ---------------------------------------------------------------------------------------------------------
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
-        """See ``Channel.receive``. The reply is what the person sees until the answer comes."""
+        """See ``Channel.receive``. The person sees the reply until the answer arrives."""
         self._verify(request, now_ms)
         try:
             return self._read(msgspec.json.decode(request.body), request.body)
         except (ValueError, RecursionError) as error:
-            raise PayloadInvalid(f"not JSON that can be read ({type(error).__name__})") from None
+            raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
 
     def _verify(self, request: WebhookRequest, now_ms: int) -> None:
         signature = request.headers.get("x-signature-ed25519", "")
@@ -113,9 +114,11 @@ class DiscordChannel:
         try:
             self._key.verify(timestamp.encode() + request.body, bytes.fromhex(signature))
         except (BadSignatureError, ValueError):
-            raise SignatureInvalid("the signature does not fit: check DISCORD_PUBLIC_KEY") from None
+            raise SignatureInvalid("the signature does not match: check DISCORD_PUBLIC_KEY") from None
         if abs(now_ms - int(timestamp) * 1000) > FRESH_MS:
-            raise SignatureInvalid("signed more than 5 minutes ago or ahead: a replay, or a clock that is wrong")
+            raise SignatureInvalid(
+                "the timestamp is more than 5 minutes from now: a replayed request, or a wrong clock on this host"
+            )
 
     def _read(self, payload: Any, body: bytes) -> Received:
         match payload:
@@ -127,9 +130,9 @@ class DiscordChannel:
                 return Received((), _json({"type": 1}))
             case {"id": str(key), "type": int(number)} if number in _KINDS:
                 return self._interaction(key, _KINDS[number], payload)
-            case {"op": int(), "t": _}:  # a Gateway frame, as a relay would forward it; there is no relay
+            case {"op": int(), "t": _}:  # a Gateway frame, as a relay would forward it; we run no relay
                 return Received((Event("ignore", digest(body), reason="relay"),))
-        raise PayloadInvalid("neither an interaction nor a webhook event")
+        raise PayloadInvalid("the body is neither an interaction nor a webhook event")
 
     def _interaction(self, key: str, kind: Kind, payload: dict[str, Any]) -> Received:
         try:
@@ -146,10 +149,10 @@ class DiscordChannel:
         event = event_of(kind, interaction, self._application_id)
         if event.kind == "ignore":
             return event
-        return replace(event, context=event.context | self._way_back(interaction))
+        return replace(event, context=event.context | self._answer_context(interaction))
 
-    def _way_back(self, interaction: DiscordInteraction) -> dict[str, Any]:
-        """What ``send`` needs to answer this interaction, and to go on after its token has died."""
+    def _answer_context(self, interaction: DiscordInteraction) -> dict[str, Any]:
+        """What ``send`` needs to answer this interaction, also after its token has expired."""
         return {
             "interaction_id": interaction.id,
             "application_id": self._application_id,
@@ -159,11 +162,11 @@ class DiscordChannel:
         }
 
     def seal(self, token: str) -> str:
-        """*token* so that only who knows the bot's token can read it."""
+        """Encrypt *token* with a key derived from the bot's token."""
         return base64.b64encode(self._box.encrypt(token.encode())).decode()
 
     def unseal(self, sealed: object) -> str | None:
-        """The token, or None if there is none or the bot's token has changed since."""
+        """The decrypted token; None if there is none, or if the bot's token has changed since."""
         try:
             return self._box.decrypt(base64.b64decode(str(sealed), validate=True)).decode() if sealed else None
         except (CryptoError, ValueError):
@@ -172,32 +175,35 @@ class DiscordChannel:
     # -- out --------------------------------------------------------------------------------------------------------
 
     def render(self, text: str) -> tuple[Part, ...]:
-        """Discord reads markdown: only tables are redrawn, and long texts cut. See ``Channel.render``."""
+        """Discord renders markdown itself: only tables are redrawn and long texts cut. See ``Channel.render``."""
         source = markdown.tables_as_code(sanitize.text(text.replace("\r\n", "\n")))
         return tuple(Part(piece) for piece in markdown.split_source(source, PART_UNITS))
 
     async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
-        """By the interaction's token while it lives, then as the bot: edit, fill in or say. See ``Channel.send``."""
+        """Send with the interaction's token while it lives, then as the bot. See ``Channel.send``."""
         age_ms = now_ms - to.asked_at_ms
         facts = to.context if to.click is None else to.click
         token = self.unseal(facts.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
         routes = self._routes(to, token)
         route = routes.pop(_first(to, has_token=token is not None), None)
-        result = _OVER
+        result = _EXPIRED
         while route:
             result = await self._try(route, part, to, client)
             if result.outcome == "sent":
                 return result.message_id
             if result.step in ("expired", "gone") and route.is_token and age_ms < RACE_MS:
-                raise RetryableError(f"{result.reason}; Discord may not know of it yet", race_wait_ms(age_ms))
+                raise RetryableError(
+                    f"{result.reason}; Discord may not have processed our answer to the interaction yet",
+                    race_wait_ms(age_ms),
+                )
             names = _NEXT.get(result.step, ())
             route = next((routes.pop(name) for name in names if name in routes), None)
             if route is None and result.step == "expired":
-                result = _OVER
+                result = _EXPIRED
         raise platform_api.error_of(result)
 
     def _routes(self, to: Outgoing, token: str | None) -> "dict[str, SendRoute]":
-        """Every way that leads to this conversation now."""
+        """Every route to this conversation that is open now, by name."""
         routes = {}
         here = to.context if to.click is None else to.click
         if token:
@@ -215,7 +221,7 @@ class DiscordChannel:
     async def _try(self, route: "SendRoute", part: Part, to: Outgoing, client: Client) -> CallResult:
         body: dict[str, Any] = {"content": part.text, "allowed_mentions": NO_PINGS}
         headers = {"User-Agent": USER_AGENT}
-        if to.buttons or to.edits:  # an edit without any takes away those that are there
+        if to.buttons or to.edits:  # an edit with an empty list removes the buttons
             body["components"] = components(to.buttons)
         if not route.is_token:
             headers["Authorization"] = f"Bot {self._bot_token}"
@@ -228,12 +234,12 @@ class DiscordChannel:
             result = classify(answer.status, answer.payload)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
-        if result.outcome == "unknown" and route.is_repeatable:  # again is the same message, not a second
+        if result.outcome == "unknown" and route.is_repeatable:  # a repetition makes no second message
             return replace(result, outcome="retry")
         return result
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
-        """The channel of the bot's direct messages with somebody. See ``Channel.open_direct``.
+        """The channel of the bot's direct messages with a person. See ``Channel.open_direct``.
 
         Source: https://docs.discord.com/developers/resources/user#create-dm (the same channel every time).
         """
@@ -241,19 +247,19 @@ class DiscordChannel:
         headers = {"User-Agent": USER_AGENT, "Authorization": f"Bot {self._bot_token}"}
         try:
             answer = await platform_api.call(client, "Discord", "POST", url, {"recipient_id": sender_id}, headers)
-        except OutcomeUnknown as error:  # again opens no second one
+        except OutcomeUnknown as error:  # a repetition opens no second channel
             raise RetryableError(str(error)) from None
         result = classify(answer.status, answer.payload)
         if result.outcome == "sent" and result.message_id:
             return result.message_id
         if result.outcome in ("sent", "unknown"):
-            raise RetryableError(result.reason or "Discord did not name the channel that it opened")
+            raise RetryableError(result.reason or "Discord did not return the id of the direct channel")
         raise platform_api.error_of(result)
 
 
 @dataclass(frozen=True, slots=True)
 class SendRoute:
-    """One way to send, by an interaction's token or as the bot: *is_repeatable* where two calls make one message."""
+    """One way to send, with an interaction's token or as the bot. *is_repeatable*: two calls make one message."""
 
     method: str
     url: str
@@ -261,12 +267,14 @@ class SendRoute:
     is_token: bool = False
 
 
-_OVER = CallResult("permanent", "the interaction's 15 minutes are over, and the bot itself is not in that conversation")
+_EXPIRED = CallResult(
+    "permanent", "the interaction's 15 minutes are over, and the bot is no member of that conversation"
+)
 _NEXT = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel"), "archived": ("parent",)}
 
 
 def _first(to: Outgoing, *, has_token: bool) -> str:
-    """The best way. A press was answered "wait": @original is then the message that has the button."""
+    """The name of the best route. The answer to a press is "wait", so @original is the message with the button."""
     if to.click is None:
         if to.edits:
             return "edit"
@@ -276,7 +284,7 @@ def _first(to: Outgoing, *, has_token: bool) -> str:
     return "follow_up" if has_token else "channel"
 
 
-# -- answering at once ------------------------------------------------------------------------------------------------
+# -- immediate answers ------------------------------------------------------------------------------------------------
 
 _KINDS: dict[int, Kind] = {2: "command", 3: "callback", 4: "autocomplete", 5: "modal"}
 _ANSWERED: dict[Kind, dict[str, Any]] = {
@@ -290,6 +298,6 @@ def _json(body: dict[str, Any]) -> WebhookReply:
 
 
 def _say(text: str) -> WebhookReply:
-    """An answer at once, that only the person who asked sees."""
+    """An immediate answer that only the person who asked sees."""
     data = {"content": text, "flags": EPHEMERAL, "allowed_mentions": NO_PINGS}
     return _json({"type": 4, "data": data})

@@ -1,4 +1,4 @@
-"""What Discord sends, read: only what is used of an interaction, everything else ignored.
+"""Parses what Discord sends. Fields that we do not use are ignored.
 
 Source: https://docs.discord.com/developers/interactions/receiving-and-responding#interaction-object.
 """
@@ -94,17 +94,17 @@ class DiscordInteraction(msgspec.Struct):
 
     @property
     def bot_is_there(self) -> bool:
-        """Whether the bot itself, not only its command, is in this conversation and may write there later."""
+        """Whether the bot is a member of this conversation, so that it can write there later without a token."""
         owners = self.authorizing_integration_owners
         return self.guild_id is not None if owners is None else "0" in owners
 
 
 def event_of(kind: Kind, interaction: DiscordInteraction, application_id: str) -> Event:
-    """Who said what, where; ``ignore`` where Discord did not say who or where."""
+    """The event of an interaction; ``ignore`` where Discord named no user or no channel."""
     place, author = interaction.place, interaction.author
     if place is None or author is None:
         return Event("ignore", interaction.id, reason="malformed")
-    said = _SAID[kind](interaction, application_id)
+    content = _CONTENT_READERS[kind](interaction, application_id)
     is_thread = place.type in _THREADS and place.parent_id is not None
     is_slash = interaction.data.get("type", _SLASH_COMMAND) == _SLASH_COMMAND
     return Event(
@@ -115,21 +115,21 @@ def event_of(kind: Kind, interaction: DiscordInteraction, application_id: str) -
         platform_message_id=interaction.id,
         sender=interaction.author_name,
         sender_id=author.id,
-        text=sanitize.text(said.text),
-        attachments=tuple(said.attachments),
+        text=sanitize.text(content.text),
+        attachments=tuple(content.attachments),
         is_mention=True,
         is_group=interaction.is_group,
-        chat_name="" if is_thread else sanitize.name(place.name or ""),  # of a thread only its own name is told
-        reply_to=said.reply_to,
-        command=said.command,
-        context=said.facts,
-        reason=None if kind == "command" and said.command == ASK and is_slash else f"unsupported:{kind}",
+        chat_name="" if is_thread else sanitize.name(place.name or ""),  # Discord names the thread, not its parent
+        reply_to=content.reply_to,
+        command=content.command,
+        context=content.facts,
+        reason=None if kind == "command" and content.command == ASK and is_slash else f"unsupported:{kind}",
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What an interaction says, apart from who says it and where."""
+class _Content:
+    """The content of an interaction, without its sender and channel."""
 
     text: str = ""
     attachments: tuple[dict[str, Any], ...] = ()
@@ -138,27 +138,27 @@ class _Said:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def _command(interaction: DiscordInteraction, application_id: str) -> _Said:
+def _command(interaction: DiscordInteraction, application_id: str) -> _Content:
     data = interaction.data
     name, options = _path(data)
     if data.get("type") == _USER_COMMAND:
-        return _Said(command=name, facts={"target_user_id": str(data.get("target_id"))})
+        return _Content(command=name, facts={"target_user_id": str(data.get("target_id"))})
     if data.get("type") == _MESSAGE_COMMAND:
         target = msgspec.convert(_resolved(data, "messages", data.get("target_id")) or {}, _Message)
         files = tuple(map(_file, target.attachments))
         facts = {"target_message_id": target.id}
-        return _Said(target.content, files, _quoted(target, application_id), name, facts)
+        return _Content(target.content, files, _quoted(target, application_id), name, facts)
     found = (_resolved(data, "attachments", option.get("value")) for option in options if option.get("type") == _FILE)
     files = tuple(_file(msgspec.convert(file, _Attachment)) for file in found if file)
     values = {str(option.get("name")): option.get("value") for option in options if option.get("type") != _FILE}
     values = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
     words = [str(option.get("name")) for option in options if option.get("type") == _STRING]
     text = values.pop(next((key for key in ("prompt", *words) if key in values), ""), "")
-    return _Said(str(text), files, command=name, facts={"options": values} if values else {})
+    return _Content(str(text), files, command=name, facts={"options": values} if values else {})
 
 
 def _path(data: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """A command's name with those of its subcommands, and the options of the last."""
+    """A command's name followed by its subcommands, and the options of the last one."""
     names, options = [str(data.get("name", ""))], _dicts(data.get("options"))
     while options and options[0].get("type") in _SUBCOMMANDS:
         names.append(str(options[0].get("name", "")))
@@ -171,7 +171,7 @@ def _dicts(values: Any) -> list[dict[str, Any]]:
 
 
 def _resolved(data: dict[str, Any], table: str, key: Any) -> dict[str, Any] | None:
-    """What an id in the options stands for, where Discord sent it along."""
+    """The object with this id, where Discord included it in ``resolved``."""
     tables = data.get("resolved")
     entries = tables.get(table) if isinstance(tables, dict) else None
     entry = entries.get(key) if isinstance(entries, dict) and isinstance(key, str) else None
@@ -193,33 +193,33 @@ def _quoted(message: _Message, application_id: str) -> QuotedMessage:
     return {"message_id": message.id, "text": text, "sender_id": author, "is_self": author == application_id}
 
 
-def _callback(interaction: DiscordInteraction, application_id: str) -> _Said:
+def _callback(interaction: DiscordInteraction, application_id: str) -> _Content:
     values = interaction.data.get("values")
     reply_to = _quoted(interaction.message, application_id) if interaction.message else None
     facts: dict[str, Any] = {"values": values} if isinstance(values, list) else {}
     if interaction.message:
         facts["message_id"] = interaction.message.id
-    return _Said(str(interaction.data.get("custom_id", "")), reply_to=reply_to, facts=facts)
+    return _Content(str(interaction.data.get("custom_id", "")), reply_to=reply_to, facts=facts)
 
 
-def _autocomplete(interaction: DiscordInteraction, application_id: str) -> _Said:
+def _autocomplete(interaction: DiscordInteraction, application_id: str) -> _Content:
     name, options = _path(interaction.data)
     focused: dict[str, Any] = next((option for option in options if option.get("focused")), {})
     facts = {"focused": focused.get("name"), "value": focused.get("value")}
-    return _Said(command=name, facts=facts)
+    return _Content(command=name, facts=facts)
 
 
-def _modal(interaction: DiscordInteraction, application_id: str) -> _Said:
+def _modal(interaction: DiscordInteraction, application_id: str) -> _Content:
     inputs = list(_inputs(interaction.data.get("components")))
     fields = {str(item["custom_id"]): item.get("value", item.get("values")) for item in inputs}
     text = "\n".join(value for value in fields.values() if isinstance(value, str))
     reply_to = _quoted(interaction.message, application_id) if interaction.message else None
     facts = {"custom_id": str(interaction.data.get("custom_id", "")), "fields": fields}
-    return _Said(text, reply_to=reply_to, facts=facts)
+    return _Content(text, reply_to=reply_to, facts=facts)
 
 
 def _inputs(components: Any) -> Iterator[dict[str, Any]]:
-    """What was filled in: inside labels today, inside action rows in older forms."""
+    """The filled-in fields: inside labels today, inside action rows in older forms."""
     for component in _dicts(components):
         yield from _inputs(component.get("components"))
         yield from _inputs([component.get("component")])
@@ -227,7 +227,7 @@ def _inputs(components: Any) -> Iterator[dict[str, Any]]:
             yield component
 
 
-_SAID: dict[Kind, Callable[[DiscordInteraction, str], _Said]] = {
+_CONTENT_READERS: dict[Kind, Callable[[DiscordInteraction, str], _Content]] = {
     "command": _command,
     "callback": _callback,
     "autocomplete": _autocomplete,
@@ -236,7 +236,7 @@ _SAID: dict[Kind, Callable[[DiscordInteraction, str], _Said]] = {
 
 
 def webhook_event(name: str, event: dict[str, Any], key: str) -> Event:
-    """Installed or removed; the rest is of no use here."""
+    """The event of an installation or a removal; every other webhook event is ignored."""
     match name, event.get("data"):
         case (("APPLICATION_AUTHORIZED" | "APPLICATION_DEAUTHORIZED"), {"user": {"id": str(user)}, **data}):
             guild = data.get("guild")
@@ -247,5 +247,5 @@ def webhook_event(name: str, event: dict[str, Any], key: str) -> Event:
 
 
 def digest(body: bytes) -> str:
-    """A key for what has no id of its own; a redelivery is the same bytes."""
+    """The key of an event without an id; a redelivery has the same bytes."""
     return "body:" + hashlib.blake2b(body, digest_size=16).hexdigest()

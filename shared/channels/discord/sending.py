@@ -1,4 +1,4 @@
-"""What Discord's answers mean, and what makes two calls one message: decided without calling anybody.
+"""Pure decisions about calls to Discord: what an answer means, and which nonce makes two calls one message.
 
 Source: https://docs.discord.com/developers/resources/message#create-message (``nonce``, ``allowed_mentions``),
 https://docs.discord.com/developers/topics/opcodes-and-status-codes, https://docs.discord.com/developers/topics/rate-limits.
@@ -13,27 +13,27 @@ from shared.channels import button_rows, sanitize
 from shared.channels.base import Button, Outgoing
 from shared.channels.platform_api import CallResult
 
-RACE_MS = 2_000  # how long Discord may take to know of an interaction that we have answered
+RACE_MS = 2_000  # how long Discord may need to process our answer to an interaction
 DEFAULT_WAIT_MS = 5_000
 REFUSED_TOKEN_WAIT_MS = 60_000
-BLOCKED_WAIT_MS = 5 * 60_000  # a 429 that is no JSON comes from Cloudflare, which blocks for minutes
+BLOCKED_WAIT_MS = 5 * 60_000  # a 429 without JSON comes from Cloudflare, which blocks for minutes
 
 
 def nonce(to: Outgoing) -> str:
-    """The same 24 characters on every retry of this part, and on nothing else: Discord sends a nonce once."""
+    """24 characters, the same on every retry of this part and on no other: Discord sends a nonce once."""
     named = f"{to.response_id}:{to.part_index}:{to.asked_at_ms}"
     return hashlib.blake2b(named.encode(), digest_size=12).hexdigest()
 
 
 def components(buttons: Sequence[Button]) -> list[dict[str, Any]]:
-    """Rows of grey buttons, five in each. Source: https://docs.discord.com/developers/components/reference."""
+    """Rows of up to five grey buttons. Source: https://docs.discord.com/developers/components/reference."""
     laid_out = button_rows.arrange(buttons, per_row=5)
     shown = [[{"type": 2, "style": 2, "label": key.label, "custom_id": key.token} for key in row] for row in laid_out]
     return [{"type": 1, "components": row} for row in shown]
 
 
 def race_wait_ms(age_ms: int) -> int:
-    """Short waits for as long as Discord may not know of the interaction yet; in all fewer than ``max_attempts``."""
+    """The wait before the next attempt in a race; the waits end before ``max_attempts`` is reached."""
     return 250 if age_ms < 250 else 500 if age_ms < 1000 else 1000
 
 
@@ -51,7 +51,7 @@ _ALREADY_ANSWERED = 40060
 
 
 def classify(status: int, payload: dict[str, Any]) -> CallResult:
-    """Decide, without doing anything, what *status* and the JSON *payload* of a message call ask for."""
+    """The meaning of *status* and the JSON *payload* that answered a message call. Pure."""
     code = payload.get("code")
     reason = f"Discord {status}: {sanitize.name(str(payload.get('message', '')))[:200] or 'no message'} (code {code})"
     if 200 <= status < 300 or code == _ALREADY_ANSWERED:

@@ -1,4 +1,4 @@
-"""What a message carries beside its text: one attachment for each thing, and words for what comes without any.
+"""The attachments of a message, and a text for messages without text or caption.
 
 Source: https://core.telegram.org/bots/api (10.3): #message, #getfile (what can be downloaded).
 """
@@ -11,7 +11,7 @@ import msgspec
 from shared.channels import sanitize
 from shared.channels.telegram import rich_messages
 
-DOWNLOAD_BYTES = 20 * 1024 * 1024  # what getFile serves at most
+DOWNLOAD_BYTES = 20 * 1024 * 1024  # the limit of getFile
 
 _FILES = ("live_photo", "animation", "audio", "document", "sticker", "video", "video_note", "voice")
 _SHADOWS = {"animation": "document", "venue": "location", "live_photo": "photo"}
@@ -72,7 +72,7 @@ class _Dice(msgspec.Struct):
 
 
 def attachments(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One for each thing beside the text; what a newer Telegram invents is ``unsupported``, never an error."""
+    """One attachment for each item beside the text. An unknown item is ``unsupported``, never an error."""
     hidden = {_SHADOWS[name] for name in _SHADOWS if name in raw}
     for name, value in raw.items():
         if name in hidden or name in _ABOUT_THE_MESSAGE:
@@ -112,7 +112,7 @@ def _attachment(name: str, value: Any) -> dict[str, Any] | None:
 
 
 def _photo(sizes: Sequence[_File]) -> dict[str, Any] | None:
-    """The largest size that can be downloaded; sizes come in ascending order."""
+    """The largest photo that can be downloaded; Telegram lists sizes in ascending order."""
     fitting = [size for size in sizes if (size.file_size or 0) <= DOWNLOAD_BYTES] or sizes
     if not fitting:
         return None
@@ -133,7 +133,7 @@ def _file(kind: str, file: _File) -> dict[str, Any]:
 
 
 def words(raw: dict[str, Any]) -> str:
-    """Words for what has neither text nor caption."""
+    """A text for a message that has neither text nor caption."""
     match raw:
         case {"sticker": {"emoji": str(emoji)}} | {"dice": {"emoji": str(emoji)}}:
             return emoji

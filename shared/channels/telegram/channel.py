@@ -1,9 +1,9 @@
-"""Telegram: webhook updates in; ``sendMessage``, ``editMessageText`` and ``answerCallbackQuery`` out.
+"""The Telegram adapter: receives webhook updates, sends and edits messages, answers presses of buttons.
 
-A delivery is Telegram's when it carries our secret header. After that nothing is answered with an error: Telegram would
-redeliver for a day and hold back everything behind it in that chat.
+A delivery is genuine when it carries our secret header. A genuine delivery never gets an error as its answer: Telegram
+would redeliver it for a day, and hold back all later updates of that chat.
 
-What comes in is read by ``telegram_reading``; what is called, and what answers mean, stands in ``telegram_sending``.
+``reading`` parses the updates; ``sending`` builds the calls and interprets their answers.
 
 Source: https://core.telegram.org/bots/api (10.3): #setwebhook (secret_token), #answercallbackquery,
 #formatting-options.
@@ -30,20 +30,20 @@ from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
 
 SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
-PART_UNITS = 3800  # of the 4096 that Telegram takes, whether it counts code points or UTF-16 units
-PART_HTML_BYTES = 30_000  # of the 32768 before parsing
-ALERT_UNITS = 200  # of a text that is shown over the chat to who pressed a button
+PART_UNITS = 3800  # Telegram's limit is 4096, in code points or in UTF-16 units
+PART_HTML_BYTES = 30_000  # Telegram's limit is 32768, before parsing
+ALERT_UNITS = 200  # the limit of an alert, which only the person who pressed a button sees
 
 
 class TelegramSettings(FromEnvironment):
-    """Read from ``TELEGRAM_BOT_TOKEN``, ``TELEGRAM_WEBHOOK_SECRET`` and so on: the field in capitals."""
+    """Read from the environment: ``TELEGRAM_`` and the field's name in capitals, such as ``TELEGRAM_BOT_TOKEN``."""
 
     model_config = SettingsConfigDict(env_prefix="TELEGRAM_", frozen=True, extra="ignore")
 
     bot_token: SecretStr = Field(default=...)
     webhook_secret: SecretStr = Field(default=...)
     api_base: str = Field(default="https://api.telegram.org", pattern=r"^https?://[^/?#]+(/[^?#]*)?$")
-    bot_username: str = ""  # without it, mentions by name in groups go unnoticed
+    bot_username: str = ""  # without it, the bot does not notice mentions by name in groups
 
     @field_validator("bot_token")
     @classmethod
@@ -56,7 +56,7 @@ class TelegramSettings(FromEnvironment):
     @classmethod
     def _secret(cls, value: SecretStr) -> SecretStr:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,256}", value.get_secret_value()):
-            raise ValueError("should be 1 to 256 of A-Z a-z 0-9 _ -, as given to setWebhook")
+            raise ValueError("should be 1 to 256 characters of A-Z a-z 0-9 _ -, the same as in setWebhook")
         return value
 
 
@@ -77,31 +77,33 @@ class TelegramChannel:
         self._base = f"{settings.api_base.rstrip('/')}/bot{settings.bot_token.get_secret_value()}"
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
-        """See ``Channel.receive``. Answers with an empty 200: a JSON body could be executed as an API call."""
+        """See ``Channel.receive``. The reply is an empty 200: Telegram could execute a JSON body as an API call."""
         given = request.headers.get(SIGNATURE_HEADER, "").encode("utf-8", "surrogatepass")
-        if not hmac.compare_digest(given, self._secret):  # as bytes: text that isn't ASCII would raise
+        if not hmac.compare_digest(
+            given, self._secret
+        ):  # as bytes: compare_digest raises TypeError for text that isn't ASCII
             raise SignatureInvalid("the X-Telegram-Bot-Api-Secret-Token header is missing or wrong")
         try:
             return Received((self._reader.read(request.body),))
         except (ValueError, RecursionError) as error:
-            raise PayloadInvalid(f"not JSON that can be read ({type(error).__name__})") from None
+            raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
 
     def render(self, text: str) -> tuple[Part, ...]:
-        """Markdown to Telegram's HTML, with the same as plain text beside it. See ``Channel.render``."""
+        """Markdown to Telegram's HTML, with the same text in plain form. See ``Channel.render``."""
         limit = markdown.ChunkLimit(PART_UNITS, PART_HTML_BYTES, _html_bytes)
         blocks = markdown.parse(sanitize.text(text.replace("\r\n", "\n")))
         chunks = (markdown.trim(runs) for runs in markdown.pack(blocks, limit))
         return tuple(Part(text=markdown.plain(runs), html=to_html(runs)) for runs in chunks)
 
     async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
-        """One message or edit, made plainer as long as Telegram says what it minds. See ``Channel.send``.
+        """Send or edit one message; retry in a simpler form where Telegram names its objection. See ``Channel.send``.
 
-        Telegram has no idempotency key: a message without an answer may have been sent. An edit can be made again.
+        Telegram has no idempotency key: a message whose call got no answer may have been sent. An edit can be repeated.
         """
-        if to.click is not None and await self._is_told(part, to, client):
+        if to.click is not None and await self._alert(part, to, client):
             return None
         call = edit_call(part, to) if to.edits else message_call(part, to)
-        result = CallResult("permanent", "Telegram takes this message in no form")
+        result = CallResult("permanent", "Telegram refuses this message in every form")
         for _ in range(5):
             result = await self._try(call, client)
             if result.outcome == "sent":
@@ -118,23 +120,23 @@ class TelegramChannel:
             result = classify(answer.status, answer.payload)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
-        if result.outcome == "unknown" and call.edits:  # again is the same message, not a second
+        if result.outcome == "unknown" and call.edits:  # a repetition makes no second message
             return replace(result, outcome="retry")
         return result
 
-    async def _is_told(self, part: Part, to: Outgoing, client: Client) -> bool:
-        """Answer the press of a button; whether that said all of *part* to who pressed. It may be too late for it."""
+    async def _alert(self, part: Part, to: Outgoing, client: Client) -> bool:
+        """Answer the press of a button; whether an alert showed all of *part*. Telegram refuses late answers."""
         body: dict[str, Any] = {"callback_query_id": str((to.click or {}).get("callback_id"))}
         is_all = not to.edits and not to.buttons and markdown.units(part.text) <= ALERT_UNITS
         if is_all:
             body |= {"text": part.text, "show_alert": True}
-        with suppress(PostroomError):  # at most, a button shows for a while that it waits
+        with suppress(PostroomError):  # without an answer, the button only shows a progress bar for a while
             answer = await platform_api.call(client, "Telegram", "POST", f"{self._base}/answerCallbackQuery", body, {})
             return is_all and 200 <= answer.status < 300
         return False
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
-        """A private chat has the person's own id. See ``Channel.open_direct``."""
+        """The id of a private chat is the person's id. See ``Channel.open_direct``."""
         return sender_id
 
 
@@ -154,7 +156,7 @@ def _tags(style: markdown.Style) -> tuple[str, str]:
 
 
 def to_html(runs: Sequence[markdown.Run]) -> str:
-    """Telegram HTML of styled runs, every tag closed in the order it was opened."""
+    """Telegram HTML of styled runs; tags are closed in reverse order of opening."""
     pieces: list[str] = []
     opened: list[markdown.Style] = []
     for text, styles in [*runs, markdown.Run("")]:

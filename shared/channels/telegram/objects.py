@@ -1,6 +1,6 @@
-"""The objects of an update, as far as they are used: whatever else Telegram sends, and will send, is left out.
+"""The objects of an update, under their names in the Bot API, with the fields that we use.
 
-Only what an object can't be without is required: types change, and a surprise may cost one event, never an error.
+Only fields that no object lacks are required. Types change: an unexpected object may cost one event, never an error.
 
 Source: https://core.telegram.org/bots/api (10.3): #available-types.
 """
@@ -90,12 +90,12 @@ class TelegramMessage(msgspec.Struct, rename={"sender": "from"}):
 
     @property
     def author(self) -> TelegramUser | TelegramChat:
-        """A chat that speaks wins over the stand-in user that Telegram names beside it."""
+        """The sending chat wins over the placeholder user that Telegram names beside it."""
         return self.sender_chat or self.sender or self.chat
 
     @property
     def thread_id(self) -> str | None:
-        """Without ``is_topic_message`` the number only marks a chain of replies."""
+        """The topic. Without ``is_topic_message`` the number only marks a chain of replies."""
         if self.direct_messages_topic:
             return f"dm:{self.direct_messages_topic.topic_id}"
         is_topic = self.is_topic_message and self.message_thread_id is not None

@@ -1,7 +1,6 @@
-"""What Telegram sends, read: an update becomes an event, and what can't be made one is ignored with a reason.
+"""Parses updates: each becomes one event. An update that we do not use becomes ``ignore``, with a reason.
 
-The objects in it are those of ``telegram_objects``; what a message carries beside its text is read by
-``telegram_attachments``.
+``objects`` holds the objects of an update; ``attachments`` parses what a message carries beside its text.
 
 Source: https://core.telegram.org/bots/api (10.3): #update, #message, #callbackquery, #chatmemberupdated.
 """
@@ -55,17 +54,18 @@ _SERVICE = (
 
 
 class UpdateReader:
-    """Reads for one bot, who knows itself by its id and its @name."""
+    """Parses the updates of one bot, given by its id and its @name."""
 
     def __init__(self, bot_id: int, username: str) -> None:
         self._bot_id = bot_id
         self._mention = "@" + username.removeprefix("@").lower()
 
     def read(self, body: bytes) -> Event:
-        """The event of one update, ``ignore`` where nothing can be made of it.
+        """The event of one update; ``ignore`` where we do not use the update.
 
         Raises:
-            PayloadInvalid: this is no update; what is not even JSON raises what msgspec does.
+            PayloadInvalid: the body is JSON, but no update.
+            ValueError, RecursionError: the body is not valid JSON.
         """
         return self._event(*_envelope(body))
 
@@ -99,7 +99,9 @@ class UpdateReader:
         text = message.text or message.caption
         command, args = self._command(message, text)
         reply_to = self._reply_to(message)
-        is_called = command is not None or bool(reply_to and reply_to["is_self"]) or self._is_named(message, text, raw)
+        is_called = (
+            command is not None or bool(reply_to and reply_to["is_self"]) or self._mentions_bot(message, text, raw)
+        )
         return replace(
             event,
             platform_message_id=str(message.message_id),
@@ -114,7 +116,7 @@ class UpdateReader:
         )
 
     def _reason_to_ignore(self, message: TelegramMessage, raw: dict[str, Any]) -> str | None:
-        service = next((name for name in _SERVICE if name in raw), None)  # may be empty objects: present is enough
+        service = next((name for name in _SERVICE if name in raw), None)  # an empty object counts too
         if service:
             return f"service:{service}"
         if message.via_bot and message.via_bot.id == self._bot_id:
@@ -123,7 +125,7 @@ class UpdateReader:
         return "from_bot" if is_bot else None
 
     def _command(self, message: TelegramMessage, text: str) -> tuple[str | None, str | None]:
-        """The command to us at the very start of the text, and the rest; (None, None) if there is none."""
+        """The command to this bot at the start of the text, and its arguments; (None, None) if there is none."""
         for entity in message.entities if message.text else message.caption_entities:
             if entity.type == "bot_command" and entity.offset == 0:
                 name, _, bot = _units(text, 0, entity.length).partition("@")
@@ -132,8 +134,8 @@ class UpdateReader:
                     return sanitize.name(name.removeprefix("/")), sanitize.text(rest).strip()
         return None, None
 
-    def _is_named(self, message: TelegramMessage, text: str, raw: dict[str, Any]) -> bool:
-        """By @username or by a mention without one. A name inside code has no entity, and is none."""
+    def _mentions_bot(self, message: TelegramMessage, text: str, raw: dict[str, Any]) -> bool:
+        """Whether the text mentions the bot, with or without @username. A name inside code is no mention."""
         for entity in message.entities if message.text else message.caption_entities:
             if entity.type == "mention" and _units(text, entity.offset, entity.length).lower() == self._mention:
                 return True
@@ -150,7 +152,7 @@ class UpdateReader:
         return False
 
     def _reply_to(self, message: TelegramMessage) -> QuotedMessage | None:
-        """The message answered; a topic's first message is where it hangs, not what it answers."""
+        """The message that this one replies to. A link to the first message of a topic is no reply."""
         original = message.reply_to_message
         if original is None or original.forum_topic_created is not None:
             return None
@@ -164,7 +166,7 @@ def _envelope(body: bytes) -> tuple[int, dict[str, Any]]:
     update = msgspec.json.decode(body)
     update_id = update.get("update_id") if isinstance(update, dict) else None
     if not isinstance(update_id, int) or isinstance(update_id, bool):
-        raise PayloadInvalid("no update_id: not an update")
+        raise PayloadInvalid("the body has no update_id, so it is no update")
     return update_id, update
 
 
@@ -184,7 +186,7 @@ def _in_chat(key: str, kind: Kind, chat: TelegramChat, author: TelegramUser | Te
 def _callback(key: str, raw: Any) -> Event:
     callback = msgspec.convert(raw, CallbackQuery)
     message = callback.message
-    if message is None:  # a button under an inline message: there is no chat to answer in
+    if message is None:  # a button under an inline message: no chat to answer in
         return Event("ignore", key, sender_id=str(callback.sender.id), reason="callback_without_chat")
     return replace(
         _in_chat(key, "callback", message.chat, callback.sender),
@@ -239,7 +241,7 @@ _READERS = {
 
 
 def _units(text: str, offset: int, length: int) -> str:
-    """Entities count UTF-16 code units."""
+    """The part of *text* at *offset*, both counted in UTF-16 code units as in entities."""
     units = text.encode("utf-16-le", "surrogatepass")
     return units[2 * max(offset, 0) : 2 * max(offset + length, 0)].decode("utf-16-le", "replace")
 

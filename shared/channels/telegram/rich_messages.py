@@ -1,4 +1,4 @@
-"""A rich message, read as text: it has neither text nor entities, but blocks in blocks with parts in parts.
+"""The text of a rich message, which has nested blocks instead of text and entities.
 
 Source: https://core.telegram.org/bots/api (10.3): #richmessage, #richblock, #richtext.
 """
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def lines(block: Any) -> Iterator[str]:
-    """The lines of one block of a rich message, whatever it is."""
+    """The lines of text in one block of any type."""
     if isinstance(block, list):
         yield from (line for part in block for line in lines(part))
     if isinstance(block, dict):
         yield from _line(block.get("text") or block.get("summary") or block.get("expression"))
         for name in ("blocks", "items", "cells"):
             yield from lines(block.get(name))
-        caption = block.get("caption")  # rich text under a table, elsewhere an object with a credit of its own
+        caption = block.get("caption")  # rich text under a table, elsewhere an object with its own credit
         yield from lines(caption) if isinstance(caption, dict) else _line(caption)
         yield from _line(block.get("credit"))
 
@@ -35,7 +35,7 @@ def _words(text: Any) -> Iterator[str]:
 
 
 def mentions(part: Any) -> Iterator[dict[str, Any]]:
-    """The parts that name somebody: by ``username``, or as a ``user`` who has none."""
+    """The mentions: with a ``username``, or with a ``user`` that has none."""
     if isinstance(part, list):
         yield from (found for inner in part for found in mentions(inner))
     if isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""What Telegram is asked to do, and what its answers mean: all of it decided without calling anybody.
+"""Pure decisions about calls to Telegram: what to call, what an answer means, and how to simplify a refused call.
 
 Source: https://core.telegram.org/bots/api (10.3): #sendmessage, #editmessagetext, #inlinekeyboardmarkup,
 #making-requests (``parameters.retry_after``, ``migrate_to_chat_id``).
@@ -12,14 +12,14 @@ from shared.channels import button_rows, sanitize
 from shared.channels.base import Button, Outgoing, Part
 from shared.channels.platform_api import CallResult
 
-SHORT_ROW = 24  # characters of labels that stand side by side; on a phone, longer ones would be cut
-GENERAL_TOPIC = "1"  # it has no id of its own: sending to 1 is "message thread not found"
+SHORT_ROW = 24  # characters of all labels in one row; a phone would cut longer ones
+GENERAL_TOPIC = "1"  # has no id in the API: Telegram answers "message thread not found" to 1
 DEFAULT_WAIT_MS = 5_000
 REFUSED_TOKEN_WAIT_MS = 60_000
 
 
 class BotApiCall(NamedTuple):
-    """One call of the Bot API; *edits* is the message that it changes, or None."""
+    """One call of the Bot API; *edits* is the id of the message that it changes, or None."""
 
     method: str
     body: dict[str, Any]
@@ -27,21 +27,21 @@ class BotApiCall(NamedTuple):
 
 
 def message_call(part: Part, to: Outgoing) -> BotApiCall:
-    """``sendMessage``. Only an answer in a group says which message it answers."""
+    """``sendMessage``. Only a reply in a group quotes the message that it answers."""
     body = _body(part, to)
     if to.thread_id and to.thread_id != GENERAL_TOPIC:
         name = "direct_messages_topic_id" if to.thread_id.startswith("dm:") else "message_thread_id"
         body[name] = _number(to.thread_id.removeprefix("dm:"))
     if to.reply_to and to.is_first and to.platform_id.startswith("-"):
         body["reply_parameters"] = {"message_id": _number(to.reply_to), "allow_sending_without_reply": True}
-    if to.context.get("ephemeral_message_id"):  # only the one who asked saw the question, so only they see the answer
+    if to.context.get("ephemeral_message_id"):  # only the sender saw the question, so only the sender sees the answer
         body.pop("reply_parameters", None)
         body["ephemeral_message_parameters"] = {"receiver_user_id": _number(str(to.context.get("receiver_user_id")))}
     return BotApiCall("sendMessage", body)
 
 
 def edit_call(part: Part, to: Outgoing) -> BotApiCall:
-    """``editMessageText``; buttons that are not named go away."""
+    """``editMessageText``; Telegram removes buttons that the call does not name."""
     return BotApiCall("editMessageText", {**_body(part, to), "message_id": _number(to.edits or "")}, to.edits)
 
 
@@ -54,7 +54,7 @@ def _body(part: Part, to: Outgoing) -> dict[str, Any]:
 
 
 def keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
-    """Short buttons side by side, others below each other."""
+    """Short buttons side by side, longer ones below each other."""
     per_row = 3 if sum(len(button.label) for button in buttons) <= SHORT_ROW else 1
     laid_out = button_rows.arrange(buttons, per_row=per_row)
     return [[{"text": button.label, "callback_data": button.token} for button in row] for row in laid_out]
@@ -65,7 +65,7 @@ def _number(value: str) -> int | str:
 
 
 def classify(status: int, payload: dict[str, Any]) -> CallResult:
-    """Decide, without doing anything, what *status* and the JSON *payload* of a message call ask for."""
+    """The meaning of *status* and the JSON *payload* that answered a message call. Pure."""
     description = str(payload.get("description", ""))
     said = description.lower()
     reason = f"Telegram {status}: {sanitize.name(description)[:200] or 'no description'}"
@@ -113,7 +113,7 @@ def _sent(payload: dict[str, Any]) -> CallResult:
             return CallResult("sent", message_id=str(number))
         case {"ok": True}:
             return CallResult("sent")
-    return CallResult("unknown", "Telegram said 2xx, but not what it sent")
+    return CallResult("unknown", "Telegram answered 2xx without a message id")
 
 
 def _retry_after_ms(payload: dict[str, Any]) -> int:
@@ -131,7 +131,7 @@ def _migrated_to(payload: dict[str, Any]) -> int | None:
 
 
 def simplify(call: BotApiCall, result: CallResult, part: Part, to: Outgoing) -> BotApiCall:
-    """*call* without what Telegram minded; the same call where there is nothing left to give up."""
+    """*call* without the part that Telegram objects to; the same call where nothing can be simplified."""
     simpler = dict(call.body)
     match result.step:
         case "plain":
