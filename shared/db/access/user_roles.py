@@ -35,7 +35,7 @@ def grant(conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, 
 def revoke(
     conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, may_be_last_owner: bool = False
 ) -> bool:
-    """Take the role away, of exactly this agent or of everything. False: they did not have it, or are the last owner."""
+    """Take away exactly this role. False: the user did not have it, or is the last owner."""
     conn.execute(
         """
         DELETE FROM user_roles

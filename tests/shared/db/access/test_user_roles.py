@@ -37,8 +37,8 @@ def test_exactly_that_role_is_taken_away(conn, ana, taken):
     for each in ROLES:
         grant(conn, ana, *each)
     with transaction(conn):
-        assert user_roles.revoke(conn, ana, *taken)
-        assert not user_roles.revoke(conn, ana, *taken)
+        assert user_roles.revoke(conn, ana, *taken, may_be_last_owner=True)
+        assert not user_roles.revoke(conn, ana, *taken, may_be_last_owner=True)
     assert [(role.role, role.agent) for role in user_roles.of_user(conn, ana)] == [r for r in ROLES if r != taken]
 
 
@@ -71,3 +71,12 @@ def test_the_schema_refuses_the_same_role_of_everything_twice(conn, ana):
         rows(conn, insert, (ana,))
         with pytest.raises(apsw.ConstraintError):
             rows(conn, insert, (ana,))
+
+
+def test_the_last_owner_stays_one_unless_that_is_meant(conn, ana):
+    grant(conn, ana, "owner", None)
+    with transaction(conn):
+        assert not user_roles.revoke(conn, ana, "owner", None)
+        assert user_roles.owners(conn) == [ana]
+        assert user_roles.revoke(conn, ana, "owner", None, may_be_last_owner=True)
+    assert user_roles.owners(conn) == []
