@@ -1,4 +1,4 @@
-"""Calls to ``api``, as programs make them."""
+"""Calls of ``api``, as programs make them."""
 
 import asyncio
 import contextlib
@@ -35,9 +35,9 @@ def post(serving, body, path="/api/message", **fields):
 
 @contextlib.asynccontextmanager
 async def stream(query="", *, started=None, **headers):
-    """Read an event stream as it comes: a queue of its blocks, each a map of its fields.
+    """Read an event stream live: a queue of its blocks, each a map of its fields.
 
-    *started* gets the message that begins the answer.
+    *started* gets the first message of the answer.
     """
     queue = asyncio.Queue()
     scope = {"type": "http", "method": "GET", "path": "/api/events/stream", "http_version": "1.1"}

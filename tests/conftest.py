@@ -7,14 +7,14 @@ from shared.db.engine import connection
 from shared.db.engine.connection import open_connection
 from shared.roster.new_database import prepare_database
 
-# A busy machine is no failure of a property.
+# A slow example on a busy machine is not a failure.
 hypothesis.settings.register_profile("unhurried", deadline=None)
 hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")
 def fresh_database(tmp_path_factory):
-    """A migrated file, made once: the tests work on copies."""
+    """A migrated file, made once; tests work on copies."""
     path = tmp_path_factory.mktemp("fresh") / "fresh.db"
     prepare_database(path)
     return path
@@ -22,7 +22,7 @@ def fresh_database(tmp_path_factory):
 
 @pytest.fixture
 def db(fresh_database, tmp_path):
-    """The path of a migrated database of the test's own."""
+    """The path of a migrated database for one test."""
     path = tmp_path / "p.db"
     shutil.copy(fresh_database, path)
     yield path
@@ -30,7 +30,7 @@ def db(fresh_database, tmp_path):
 
 
 def close_gate(path):
-    """A process has one database, and keeps its gate; thousands of tests would run out of files."""
+    """A process keeps the gate of its database open; thousands of tests would run out of file descriptors."""
     gate = connection._gates.pop(str(path), None)
     if gate is not None:
         with gate._thread:

@@ -1,4 +1,4 @@
-"""Functions served inside the test: their environment, and a client that calls them as programs do."""
+"""Functions served inside the test: their environment, and a client for them."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from shared.core.settings import Settings
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, db, tmp_path):
-    """A database, channels with the keys of the recorded events, and nothing of the machine that the tests run on."""
+    """A database, channels with the keys of the recorded events, and no settings of this machine."""
     for name in Settings.model_fields:
         monkeypatch.delenv(f"POSTROOM_{name.upper()}", raising=False)
     with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as sockets:  # short enough for sockets
@@ -65,11 +65,11 @@ def serving():
 
 @pytest.fixture
 def until():
-    """Waits for what another task or thread is about to do."""
+    """Waits until another task or thread has done something."""
 
     async def wait(condition, limit_s=60.0):
         async with asyncio.timeout(limit_s):
-            while not (found := condition()):  # noqa: ASYNC110 - rows tell nobody that they have changed
+            while not (found := condition()):  # noqa: ASYNC110 - no event announces a change of rows
                 await asyncio.sleep(0.002)
             return found
 

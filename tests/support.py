@@ -1,4 +1,4 @@
-"""What the tests of rows have in common: a literal instant, and rows made with one call."""
+"""Helpers for the tests of rows: a literal instant, and rows made with one call."""
 
 import contextlib
 import fcntl
@@ -105,7 +105,7 @@ def take(
 
 
 def texts(claim: Claim | None) -> list[str]:
-    """What the batch says."""
+    """The texts of the batch."""
     return [message.message for message in claim.batch] if claim else []
 
 
@@ -145,13 +145,13 @@ def plan(conn: apsw.Connection, sql: str, **parameters: Any) -> list[str]:
 
 
 def dump(conn: apsw.Connection) -> dict[str, list[tuple[Any, ...]]]:
-    """Everything that stands in the database, to see that nothing has changed."""
+    """All rows of the database, to compare it before and after."""
     tables = column(conn, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     return {table: rows(conn, f"SELECT * FROM {table} ORDER BY 1") for table in tables}
 
 
 def race(db: Path, script: str, arguments: Sequence[Sequence[object]]) -> list[str]:
-    """What each of several processes prints that come to the write lock of *db* before any of them is let in.
+    """The output of several processes that all wait at the write lock of *db* before it opens.
 
     Args:
         script: Python; it finds ``conn`` open, ``transaction`` imported, and its own arguments from ``sys.argv[2]`` on.
@@ -179,7 +179,7 @@ def race(db: Path, script: str, arguments: Sequence[Sequence[object]]) -> list[s
 
 
 def is_at(process: "subprocess.Popen[str]", gate: Path) -> bool:
-    """Whether the process has come to the gate, or is over: all that it read of the file, it has read before."""
+    """Whether the process waits at the gate or has ended: it has read all that it reads before the lock."""
     with contextlib.suppress(OSError):
         return any(fd.readlink() == gate for fd in Path(f"/proc/{process.pid}/fd").iterdir() if fd.is_symlink())
     return process.poll() is not None

@@ -163,7 +163,7 @@ def assert_only(tree, path, registry):
 
 
 class Platform:
-    """Pigeon itself: it keeps what it is sent."""
+    """Pigeon itself: it keeps every request."""
 
     def __init__(self):
         self.sent = queue.Queue()
@@ -201,7 +201,7 @@ def platform():
 
 @contextlib.contextmanager
 def running(tree, *names, **settings):
-    """The copy's functions, each a process of its own; where each is reached."""
+    """Run functions of the copy, each in its own process; the address of each."""
     with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as sockets, contextlib.ExitStack() as stack:
         environment = {
             "PATH": os.environ["PATH"],
@@ -225,7 +225,7 @@ def running(tree, *names, **settings):
 
 
 def call(method, url, body=None, **headers):
-    """The answer's JSON; the socket listens before its function does, so the first call waits for it."""
+    """The JSON of the answer. The socket listens before its function does, so the first call waits."""
     content = json.dumps(body).encode() if body is not None else None
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, content, {"Content-Type": "application/json", **headers}, method=method)

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = ("shared", "functions", "infra", "emulator", "spark_jobs")
 MOST_FILES = 24
-# Tests that mirror no folder: whole systems, what they are fed, and the functions that the runner's tests serve.
+# Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.
 OWN_FOLDERS = {"benchmarks", "e2e", "e2e/crash", "events", "events/discord", "events/telegram", "infra/samples"}
 # Names of two classes or more that wait for a better one; no name may be added.
 NOT_YET = {

@@ -13,7 +13,7 @@ from shared.channels import registry
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.runtime.http_client import NeverLeft, NoAnswer
-from tests.played import Played
+from tests.fake_client import FakeClient
 from tests.support import TICK, answer, column, put, row
 
 TOKEN = "7100200300:AAExample"
@@ -60,7 +60,7 @@ async def hang(_):
 
 
 def service_of(platform):
-    return Deliver(Settings.load(), Played(platform))
+    return Deliver(Settings.load(), FakeClient(platform))
 
 
 async def worked(service):
@@ -147,14 +147,14 @@ KILLED = """
 import asyncio
 from functions.deliver import Deliver
 from shared.core.settings import Settings
-from tests.played import Played
+from tests.fake_client import FakeClient
 
 async def platform(request):
     print("asked", flush=True)
     await asyncio.sleep(300)
 
 async def main():
-    service = Deliver(Settings.load(), Played(platform))
+    service = Deliver(Settings.load(), FakeClient(platform))
     service.worker.begin()
     await asyncio.sleep(300)
 

@@ -10,8 +10,8 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.queue import deliveries
 from shared.queue.deliveries import Policy
+from tests.fake_client import FakeClient
 from tests.functions.test_deliver import Platform, hang, sent
-from tests.played import Played
 from tests.support import answer, column
 
 
@@ -24,7 +24,7 @@ def test_nothing_else_goes_to_that_chat_meanwhile(conn, until, unknown_sends):
     policy = Policy(max_attempts=5, base_ms=1, cap_ms=1, unknown_sends=unknown_sends, jitter=0.0)
 
     async def go():
-        service = Deliver(Settings.load(), Played(platform))
+        service = Deliver(Settings.load(), FakeClient(platform))
         await service.claim_and_start()
         await until(lambda: column(conn, "SELECT status FROM responses WHERE message = 'other'") == ["acked"])
         await until(lambda: "first" in platform.texts)
@@ -46,7 +46,7 @@ def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, unti
     platform = Platform(sent)
 
     async def go():
-        service = Deliver(Settings.load(), Played(platform))
+        service = Deliver(Settings.load(), FakeClient(platform))
         service.worker.begin()
         await until(lambda: column(conn, "SELECT status FROM responses") == ["acked"] and not service.worker.running)
         answer(conn, "more")
@@ -71,7 +71,7 @@ def test_what_was_sent_while_the_disk_was_full_for_long_is_not_sent_again(conn, 
     platform = Platform(sent)
 
     async def go():
-        service = Deliver(Settings.load(), Played(platform))
+        service = Deliver(Settings.load(), FakeClient(platform))
         rows(
             conn,
             "CREATE TRIGGER full BEFORE UPDATE ON responses WHEN NEW.status = 'acked'"

@@ -20,7 +20,7 @@ from shared.inbound import pairing
 from shared.queue import turns
 from shared.queue.turns import Said
 from shared.runtime.kick import Listener
-from tests.asking import LATE, POLICY, person
+from tests.approval_requests import LATE, POLICY, person
 from tests.support import LEASE, NOW, TICK, answer, column, dump, make_session, put, row, take
 
 DAY = 86_400_000

@@ -8,7 +8,7 @@ from shared.core.errors import ConfigInvalid, NotFound, UnknownName, WrongState
 from shared.db.access import approvals, held_events, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
-from tests.asking import LATE, POLICY, ask_chat, ask_sender, event, person, shown
+from tests.approval_requests import LATE, POLICY, ask_chat, ask_sender, event, person, shown
 from tests.support import NOW, column, dump, make_agent, make_chat, make_session, race, row, wire
 
 OWNER = "1"
@@ -207,7 +207,7 @@ def test_the_same_event_is_held_once(conn, place):
 RACE = """
 from shared.access import requests
 from shared.db.roster import chats
-from tests.asking import POLICY, event
+from tests.approval_requests import POLICY, event
 from tests.support import NOW
 with transaction(conn):
     chat = chats.find(conn, "telegram", "100")

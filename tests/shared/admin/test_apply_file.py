@@ -9,7 +9,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.roster import agents, teams
 from shared.roster import roster_file
 from shared.roster.roster_file import Roster
-from tests.asking import ask_sender, event, person
+from tests.approval_requests import ask_sender, event, person
 from tests.support import NOW, dump, make_chat, make_session, put, wire
 
 TEAM = {"leader": "b", "agents": ["a", "b"]}

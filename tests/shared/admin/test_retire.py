@@ -8,7 +8,7 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.access import approvals, user_dms
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats, destinations, wirings
-from tests.asking import ask_chat, ask_sender, event, person
+from tests.approval_requests import ask_chat, ask_sender, event, person
 from tests.support import NOW, answer, column, dump, make_chat, make_session, plan, put, wire
 
 LATER = NOW + 5

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared.channels import registry
 from shared.channels.base import Outgoing, Part, Traits, WebhookReply, WebhookRequest
 from shared.core.errors import ConfigInvalid, PostroomError, RetryableError, SignatureInvalid, UnknownName
-from tests.played import Played
+from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
 every_channel = pytest.mark.parametrize("name", registry.NAMES)
@@ -63,7 +63,7 @@ def test_any_status_with_any_body_is_an_id_or_an_error_of_ours(name, status):
     to = Outgoing(1, 0, "5", None, None, {}, NOW, is_first=True)
 
     async def go(response):
-        return await adapter.send(Part("x", "x"), to, Played(lambda _: response), now_ms=NOW)
+        return await adapter.send(Part("x", "x"), to, FakeClient(lambda _: response), now_ms=NOW)
 
     for response in (httpx.Response(status), httpx.Response(status, json=[1]), httpx.Response(status, json={"id": 1})):
         try:
@@ -100,7 +100,7 @@ def test_a_direct_chat_is_an_id_or_an_error_of_ours(name, status):
     adapter = registry.get(name)
 
     async def go():
-        refusing = Played(lambda _: httpx.Response(status, json={"code": 50007, "message": "no"}))
+        refusing = FakeClient(lambda _: httpx.Response(status, json={"code": 50007, "message": "no"}))
         return await adapter.open_direct("5", refusing)
 
     if registry.traits(name).direct_by_sender:

@@ -18,7 +18,7 @@ from shared.inbound import decisions
 from shared.inbound.decisions import OPERATOR, Decider
 from shared.routing import router
 from shared.routing.apply import Routed
-from tests.asking import LATE, POLICY, ask_chat, ask_sender, event, person, shown
+from tests.approval_requests import LATE, POLICY, ask_chat, ask_sender, event, person, shown
 from tests.support import NOW, column, dump, make_agent, make_chat, make_session, race, row, wire
 
 LATER = NOW + 5
@@ -507,7 +507,7 @@ def test_a_button_that_is_not_of_an_approval_is_not_ours(conn, place, owner, tok
 
 CLICKS = """
 from shared.inbound import decisions
-from tests.asking import POLICY, event
+from tests.approval_requests import POLICY, event
 from tests.support import NOW
 token, key, sender = sys.argv[2:]
 pressed = event(key, sender, sender, kind="callback", text=token, context={})
@@ -544,7 +544,7 @@ KILLED = """
 import os, signal, sys, pathlib
 from shared.inbound import decisions
 from shared.db.engine.connection import open_connection, transaction
-from tests.asking import POLICY
+from tests.approval_requests import POLICY
 from tests.support import NOW
 conn = open_connection(pathlib.Path(sys.argv[1]))
 left = int(sys.argv[3])

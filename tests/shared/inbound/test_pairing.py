@@ -9,7 +9,7 @@ from shared.db.access import approvals, pairings, user_dms, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats, wirings
 from shared.inbound import pairing
-from tests.asking import POLICY, ask_chat, ask_sender, event, person
+from tests.approval_requests import POLICY, ask_chat, ask_sender, event, person
 from tests.support import NOW, column, dump, make_agent, make_chat, race, row, wire
 
 LIFE = 900_000
@@ -306,7 +306,7 @@ def test_who_answers_a_discord_command_needs_what_came_with_it(conn):
 
 CLAIM = """
 from shared.inbound import pairing
-from tests.asking import POLICY, event
+from tests.approval_requests import POLICY, event
 from tests.support import NOW
 code, sender = sys.argv[2:]
 said = event(f"s{sender}", sender, sender, text="/start " + code)

@@ -14,7 +14,7 @@ from shared.channels.discord.channel import DiscordChannel, DiscordSettings
 from shared.channels.discord.sending import RACE_MS, classify, race_wait_ms
 from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 from shared.runtime.http_client import NeverLeft, NoAnswer
-from tests.played import Played
+from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
 TOKEN = "aW50ZXJhY3Rpb24-6_x.y"
@@ -65,7 +65,7 @@ def send(adapter, platform, *, age_ms=3000, context=None, **changes):
     to = Outgoing(**{**usual, **changes}, context=context)
 
     async def go():
-        return await adapter.send(Part("hi @everyone"), to, Played(platform), now_ms=NOW)
+        return await adapter.send(Part("hi @everyone"), to, FakeClient(platform), now_ms=NOW)
 
     return asyncio.run(go())
 
@@ -321,7 +321,7 @@ def test_a_press_that_discord_does_not_know_yet_is_answered_a_little_later(disco
 
 def open_direct(discord, platform):
     async def go():
-        return await discord.open_direct("80000000000000001", Played(platform))
+        return await discord.open_direct("80000000000000001", FakeClient(platform))
 
     return asyncio.run(go())
 

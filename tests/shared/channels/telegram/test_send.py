@@ -10,7 +10,7 @@ from shared.channels.base import Button, Outgoing, Part
 from shared.channels.telegram.sending import classify, keyboard
 from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 from shared.runtime.http_client import NeverLeft, NoAnswer
-from tests.played import Played
+from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
 TOKEN = "7100200300:AAExampleExampleExampleExampleExample"
@@ -56,7 +56,7 @@ class Platform:
 
 
 async def send(adapter, platform, to=None, part=PART):
-    return await adapter.send(part, to or outgoing(), Played(platform), now_ms=NOW)
+    return await adapter.send(part, to or outgoing(), FakeClient(platform), now_ms=NOW)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, Said
 from shared.rest.endpoints import ENDPOINTS
 from tests.api_client import ask, call, get
-from tests.asking import ask_sender, event, person
+from tests.approval_requests import ask_sender, event, person
 from tests.support import NOW, make_agent, make_chat, put, take, wire
 
 

@@ -6,7 +6,7 @@ from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import agents, chats, wirings
 from tests.api_client import ask, call, get, post
-from tests.asking import ask_sender, event, person
+from tests.approval_requests import ask_sender, event, person
 from tests.support import NOW, column, dump, make_agent, make_chat, put, wire
 
 

@@ -1,4 +1,4 @@
-"""What the tests of approvals and pairing have in common: people with a say, strangers, and what they send."""
+"""Helpers for the tests of approvals and pairing: approvers, strangers, and their events."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ LATE = NOW + POLICY.approval_life_ms
 
 
 def event(key: str = "1", sender: str | None = "5", chat: str = "100", **fields: Any) -> Event:
-    """A message of Ana's, who is a stranger, unless said otherwise."""
+    """A message of the stranger Ana; *fields* replace its values."""
     values = {"sender": "Ana", "text": f"text of {key}", "is_mention": True, "platform_message_id": f"m{key}"}
     return Event(**{"kind": "message", "event_key": key, "platform_id": chat, "sender_id": sender, **values, **fields})
 
@@ -34,7 +34,7 @@ def person(
     channel: str = "telegram",
     now_ms: int = NOW,
 ) -> User:
-    """Somebody, with a role if one is named."""
+    """A person, with *role* if it is given."""
     with transaction(conn):
         user = users.ensure(conn, channel, sender_id, name=f"N{sender_id}", now_ms=NOW)
         if role is not None:
@@ -59,6 +59,6 @@ def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> Asked:
 
 
 def shown(conn: apsw.Connection) -> list[tuple[str, dict[str, Any]]]:
-    """Every response in order: to which chat, and its content."""
+    """The chat and the content of every response, in order."""
     found = rows(conn, "SELECT channel || ' ' || platform_id, content FROM responses ORDER BY id")
     return [(place, json.loads(content)) for place, content in found]

@@ -1,4 +1,4 @@
-"""A platform that a test plays, where the HTTP client would be."""
+"""An HTTP client whose answers come from the test."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 
 
-class Played:
-    """``http.Client``: *platform* is handed each request, and answers or raises ``NeverLeft`` or ``NoAnswer``."""
+class FakeClient:
+    """A ``Client``: *platform* gets each request, and answers or raises ``NeverLeft`` or ``NoAnswer``."""
 
     def __init__(self, platform: Callable[[httpx.Request], Any]) -> None:
         self._platform = platform
