@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared.rest import endpoints
-from shared.rest.http.authorization import Guard
+from shared.rest.http.authorization import Authorization
 from shared.rest.http.endpoint import routes
 from shared.rest.http.service import Service
 from shared.runtime import framework
@@ -26,7 +26,7 @@ async def _index(_: Request) -> Response:
 
 
 _routes = [Route("/", _index, methods=["GET"]), *routes(endpoints.ENDPOINTS, _service.get)]
-_app = Guard(function_app("api", _routes), lambda: _service.get().settings.api_token)
+_app = Authorization(function_app("api", _routes), lambda: _service.get().settings.api_token)
 
 
 @framework.http

@@ -17,8 +17,8 @@ from functions.dispatch import Dispatch
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection
 from shared.db.queue import events
-from shared.rest.live.feed import Feed
-from shared.rest.live.unfetched_responses import Reminders
+from shared.rest.live.feed import EventFeed
+from shared.rest.live.unfetched_responses import UnfetchedResponses
 from tests.api_client import ask, call, frames, get, post, stream
 from tests.support import answer, column, make_agent, make_chat, put, take, wire
 
@@ -153,14 +153,14 @@ def test_what_a_client_could_not_send_it_is_told_of_again(conn):
     answer(conn, "two", channel="cli")
 
     async def go():
-        feed = Feed(conn, lambda _: asyncio.sleep(300))
-        reminders = Reminders(conn, feed, unsent_s=0.01)
+        feed = EventFeed(conn, lambda _: asyncio.sleep(300))
+        unfetched = UnfetchedResponses(conn, feed, unsent_s=0.01)
         reading = feed.read(events.latest_id(conn))
         first = asyncio.create_task(anext(reading))
         await asyncio.sleep(0)
-        reminders.fetched("cli")
+        unfetched.fetched("cli")
         told = [await asyncio.wait_for(first, 60), await asyncio.wait_for(anext(reading), 60)]
-        reminders.close()
+        unfetched.close()
         await feed.close()
         return told
 
@@ -180,11 +180,11 @@ def test_an_acknowledgement_under_way_at_the_end_reminds_nobody(conn, db):
     async def go():
         asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context["message"]))
         reading = open_connection(db, readonly=True)
-        feed = Feed(reading, lambda _: asyncio.sleep(300))
-        reminders = Reminders(reading, feed, after_s=0.0)
+        feed = EventFeed(reading, lambda _: asyncio.sleep(300))
+        unfetched = UnfetchedResponses(reading, feed, after_s=0.0)
         feed.readers = 1
-        reminders.close()
-        reminders.acknowledged("cli")
+        unfetched.close()
+        unfetched.acknowledged("cli")
         reading.close()
         for _ in range(3):  # a timer of no time has had its turn then
             await asyncio.sleep(0)

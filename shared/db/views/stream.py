@@ -1,21 +1,37 @@
-"""What the event stream tells of the rows that events speak of; looked up for a whole batch at once."""
+"""What the event stream shows of the rows that events name. One query looks up the rows of a whole batch."""
 
 import json
 from collections.abc import Collection
-from typing import Any
 
 import apsw
+from typing_extensions import TypedDict
 
 from shared.core import ids
 from shared.db.engine.connection import rows
+from shared.db.engine.named_rows import named
 
-Told = dict[str, Any]
+
+class StreamedAgent(TypedDict):
+    """An agent and its engine."""
+
+    agentName: str
+    provider: str
+    model: str
 
 
-def agents(conn: apsw.Connection) -> dict[str, Told]:
-    """Of every agent, what events tell."""
+def agents(conn: apsw.Connection) -> dict[str, StreamedAgent]:
+    """Every agent, by id."""
     found = rows(conn, "SELECT id, name, provider, ifnull(model, '') FROM agents")
-    return {id_: {"agentName": name, "provider": provider, "model": model} for id_, name, provider, model in found}
+    return dict(zip((id_ for id_, *_ in found), named(StreamedAgent, [row[1:] for row in found]), strict=True))
+
+
+class StreamedMessage(TypedDict):
+    """A message: its row, its sender, and the beginning of its text."""
+
+    row: int
+    sender: str
+    message: str
+    fromAgent: str | None
 
 
 MESSAGES = """
@@ -29,19 +45,19 @@ MESSAGES = """
 """
 
 
-def messages(conn: apsw.Connection, message_ids: Collection[str], *, characters: int) -> dict[str, Told]:
-    """Of the messages that are still there: their row, who wrote them, and how they begin."""
+def messages(conn: apsw.Connection, message_ids: Collection[str], *, characters: int) -> dict[str, StreamedMessage]:
+    """The messages that are not pruned yet, by id; *characters* of each text at most."""
     candidates = [row for row in map(ids.row_of, message_ids) if row is not None]
     found = rows(
         conn,
         MESSAGES,
         {"rows": json.dumps(candidates), "ids": json.dumps(list(message_ids)), "characters": characters},
     )
-    return {row[0]: dict(zip(("row", "sender", "message", "fromAgent"), row[1:], strict=True)) for row in found}
+    return dict(zip((id_ for id_, *_ in found), named(StreamedMessage, [row[1:] for row in found]), strict=True))
 
 
 def lines(conn: apsw.Connection, line_ids: Collection[int], *, characters: int) -> dict[int, str]:
-    """Of what was said in the teams' rooms: how it begins."""
+    """The beginning of lines in the teams' rooms, by row; *characters* of each at most."""
     found = rows(
         conn,
         """
@@ -54,8 +70,17 @@ def lines(conn: apsw.Connection, line_ids: Collection[int], *, characters: int) 
     return dict(found)
 
 
-def responses(conn: apsw.Connection, response_ids: Collection[int], *, characters: int) -> dict[int, Told]:
-    """Of the responses that are still there: to whom, how they begin, and how long they are."""
+class StreamedResponse(TypedDict):
+    """A response: its recipient, the beginning of its text, and the length of the whole text."""
+
+    sender: str
+    message: str
+    length: int
+    isAnswer: int
+
+
+def responses(conn: apsw.Connection, response_ids: Collection[int], *, characters: int) -> dict[int, StreamedResponse]:
+    """The responses that are not pruned yet, by row; *characters* of each text at most."""
     found = rows(
         conn,
         """
@@ -65,13 +90,13 @@ def responses(conn: apsw.Connection, response_ids: Collection[int], *, character
         """,
         {"ids": json.dumps(list(response_ids)), "characters": characters},
     )
-    return {row[0]: dict(zip(("sender", "message", "length", "isAnswer"), row[1:], strict=True)) for row in found}
+    return dict(zip((id_ for id_, *_ in found), named(StreamedResponse, [row[1:] for row in found]), strict=True))
 
 
 def answers(
     conn: apsw.Connection, message_rows: Collection[int], *, at_ms: int, characters: int
 ) -> list[tuple[str, int]]:
-    """What the turn that settled these messages at *at_ms* said, in order: how each begins, and how long it is."""
+    """The responses of the turn that settled these messages at *at_ms*, in order: (beginning, length of the whole)."""
     found = rows(
         conn,
         """

@@ -1,8 +1,8 @@
-"""Who may ask: whoever has the token; where none is set, only this machine, and only under its loopback names.
+"""Authorization: with ``POSTROOM_API_TOKEN`` set, a caller must send the token. Without, only this machine may call.
 
-The names keep other sites' pages in a person's browser from reading or writing here; who has the token is no page that
-a browser was lured to. Pages that this machine serves, on any port, may read and write: no other origin is ever let in
-by CORS, and there is no wildcard.
+Without a token, the Host header must be a loopback name as well. That keeps the pages of other sites, opened in a
+browser on this machine, from reading or writing here. Such a page can't know the token, so with a token no name is
+checked. CORS lets in the pages that this machine serves, on any port, and no other origin. There is no wildcard.
 """
 
 import hmac
@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ORIGIN = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
-_GUARDED = "/api/"
+_PROTECTED = "/api/"
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
@@ -28,38 +28,38 @@ _PREFLIGHT = {
 }
 
 
-class Guard:
-    """Stands before everything under ``/api/``, whatever is routed there."""
+class Authorization:
+    """The middleware that checks every request under ``/api/``."""
 
     def __init__(self, app: ASGIApp, token: Callable[[], SecretStr | None]) -> None:
         self._app = app
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(_GUARDED):
+        if scope["type"] != "http" or not scope["path"].startswith(_PROTECTED):
             await self._app(scope, receive, send)
             return
         request = Request(scope)
         origin = request.headers.get("origin")
-        shared = origin is not None and _ORIGIN.fullmatch(origin) is not None
-        answer = self._answer(request, shared=shared)
-        shown = _with_origin(send, origin) if origin and shared else send
-        await (answer or self._app)(scope, receive, shown)
+        is_local_origin = origin is not None and _ORIGIN.fullmatch(origin) is not None
+        answer = self._answer(request, is_local_origin=is_local_origin)
+        answering = _with_origin(send, origin) if origin and is_local_origin else send
+        await (answer or self._app)(scope, receive, answering)
 
-    def _answer(self, request: Request, *, shared: bool) -> Response | None:
-        """What to say in place of the endpoint, if anything."""
-        asks_first = request.method == "OPTIONS" and "access-control-request-method" in request.headers
+    def _answer(self, request: Request, *, is_local_origin: bool) -> Response | None:
+        """The answer to a refused or a preflight request; None: the endpoint answers."""
+        is_preflight = request.method == "OPTIONS" and "access-control-request-method" in request.headers
         token = self._token()
         try:
             if token is None:
                 _check_local(request)
-            elif not asks_first:  # a browser asks first without the token
+            elif not is_preflight:  # to which a browser adds no token
                 _check_token(request.headers, token)
-            if asks_first and not shared:
+            if is_preflight and not is_local_origin:
                 raise _refused(f"a page of {request.headers.get('origin')}")
         except HTTPException as error:
             return JSONResponse({"error": error.detail}, error.status_code)
-        return Response(status_code=204, headers=_PREFLIGHT) if asks_first else None
+        return Response(status_code=204, headers=_PREFLIGHT) if is_preflight else None
 
 
 def _with_origin(send: Send, origin: str) -> Send:
@@ -76,11 +76,11 @@ def _with_origin(send: Send, origin: str) -> Send:
 def _check_token(headers: Headers, token: SecretStr) -> None:
     given = headers.get("authorization", "").encode("utf-8", "replace")
     if not hmac.compare_digest(given, f"Bearer {token.get_secret_value()}".encode()):
-        raise HTTPException(401, "send the header 'Authorization: Bearer' with the value of POSTROOM_API_TOKEN")
+        raise HTTPException(401, "send the header 'Authorization: Bearer <token>' with the value of POSTROOM_API_TOKEN")
 
 
 def _check_local(request: Request) -> None:
-    """Whose connection it is decides first: a Host header says whatever its sender likes."""
+    """Check the address of the connection before the Host header, which the sender chooses freely."""
     if request.client is not None and not _is_loopback_address(request.client.host):
         raise _refused("a call from another machine")
     host = request.headers.get("host", "")

@@ -1,6 +1,6 @@
-"""Reading that takes seconds: in threads beside the event loop, and never much of it at once.
+"""Reads that take seconds: a few at once, in threads beside the event loop.
 
-Whoever asked and went away is not read for: their place is free as soon as the work sees that.
+A caller that disconnects frees its slot as soon as the read notices that it is abandoned.
 """
 
 import asyncio
@@ -19,26 +19,26 @@ from shared.runtime.app import wait_for_disconnect
 
 T = TypeVar("T")
 
-IsGivenUp = Callable[[], bool]
+IsAbandoned = Callable[[], bool]
 
-PLACES = 2
+SLOTS = 2
 PATIENCE_S = 10.0
 
 
-class Aside:
-    """So many *places*; who finds none waits *patience_s* for one. A piece of work has a connection of its own."""
+class BackgroundReads:
+    """At most *slots* reads at once, each on a connection of its own. A caller waits *patience_s* for a slot."""
 
-    def __init__(self, path: Path, *, places: int = PLACES, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, path: Path, *, slots: int = SLOTS, patience_s: float = PATIENCE_S) -> None:
         self._path = path
-        self._count = places
-        self._places = asyncio.Semaphore(places)
+        self._count = slots
+        self._slots = asyncio.Semaphore(slots)
         self._patience_s = patience_s
 
-    async def read(self, work: Callable[[apsw.Connection, IsGivenUp], T], receive: Receive) -> T:
-        """What *work* returns, which asks often whether it is given up: nobody waits any more.
+    async def read(self, work: Callable[[apsw.Connection, IsAbandoned], T], receive: Receive) -> T:
+        """Run *work* in a thread and return its result. *work* asks often whether it is abandoned, and then ends.
 
         Raises:
-            HTTPException: no place became free (503), or whoever asked went away (499).
+            HTTPException: no slot became free (503), or the caller disconnected (499).
         """
         reading = asyncio.create_task(self._read(work))
         leaving = asyncio.create_task(wait_for_disconnect(receive))
@@ -46,27 +46,27 @@ class Aside:
             await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 return reading.result()
-            raise HTTPException(499, "whoever asked went away")
+            raise HTTPException(499, "the caller disconnected before the answer was ready")
         finally:
             for task in (reading, leaving):
                 task.cancel()
             await asyncio.gather(reading, leaving, return_exceptions=True)
 
-    async def _read(self, work: Callable[[apsw.Connection, IsGivenUp], T]) -> T:
+    async def _read(self, work: Callable[[apsw.Connection, IsAbandoned], T]) -> T:
         try:
             async with asyncio.timeout(self._patience_s):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError:
-            sentence = f"all places for what takes long are taken ({self._count}): try again later"
+            sentence = f"too many long reads, such as searches, run at once (limit: {self._count}): try again later"
             raise HTTPException(503, sentence, headers={"Retry-After": "5"}) from None
-        is_given_up = threading.Event()
-        running = asyncio.get_running_loop().run_in_executor(None, self._work, work, is_given_up.is_set)
-        running.add_done_callback(lambda _: self._places.release())  # when the thread ends, whoever still waits for it
+        is_abandoned = threading.Event()
+        running = asyncio.get_running_loop().run_in_executor(None, self._work, work, is_abandoned.is_set)
+        running.add_done_callback(lambda _: self._slots.release())  # at the end of the thread, which no timeout stops
         try:
             return await asyncio.shield(running)
         finally:
-            is_given_up.set()
+            is_abandoned.set()
 
-    def _work(self, work: Callable[[apsw.Connection, IsGivenUp], T], is_given_up: IsGivenUp) -> T:
+    def _work(self, work: Callable[[apsw.Connection, IsAbandoned], T], is_abandoned: IsAbandoned) -> T:
         with contextlib.closing(open_connection(self._path, readonly=True)) as conn:
-            return work(conn, is_given_up)
+            return work(conn, is_abandoned)

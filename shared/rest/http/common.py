@@ -1,4 +1,4 @@
-"""The answers and queries that several subjects share."""
+"""The answers and queries that several resources share."""
 
 from typing import Literal
 
@@ -10,32 +10,32 @@ from shared.rest.http.endpoint import Query
 
 
 class Ok(TypedDict):
-    """It is done, and committed."""
+    """The change is committed."""
 
     ok: Literal[True]
 
 
 class Removed(TypedDict):
-    """It is gone; *retired*: what was said names it, so it is only hidden, or left alone, until it is wanted again."""
+    """The row is removed; *retired*: it is only hidden, because stored messages name it, and can be brought back."""
 
     ok: Literal[True]
     retired: bool
 
 
 class LimitQuery(Query):
-    """How many, of the newest."""
+    """*limit*: how many rows, of the newest."""
 
     limit: int = Field(default=100, ge=1, le=1000)
 
 
 class PageQuery(LimitQuery):
-    """How many, of those before a row."""
+    """*before*: only rows with a lower id; for the next page, send the last id of this one."""
 
     before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
 
 
 class BatchQuery(Query):
-    """How many at once, of those after a row; of one that fails again meanwhile there is no second time."""
+    """*after*: only rows with a higher id, so a row that fails again meanwhile is not taken twice."""
 
     after: int = Field(default=0, ge=0, le=named_rows.NEWEST)
     limit: int = Field(default=100, ge=1, le=1000)

@@ -1,8 +1,8 @@
 """An endpoint is a function whose signature is its contract.
 
-``service`` comes first; then, by name, the path's parameters (``str``, or ``int`` for a row's id), ``query`` and
-``body`` (pydantic models) and ``request``. The return annotation is what it answers. The routes and the OpenAPI
-document are both made from that, so neither can say what the other does not.
+``service`` comes first. By name follow the path's parameters (``str``, or ``int`` for a row's id), ``query`` and
+``body`` (pydantic models) and ``request``. The return annotation is the shape of the answer. The routes and the
+OpenAPI document are both made from the signature, so they can't disagree.
 """
 
 import inspect
@@ -34,20 +34,20 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Body(BaseModel):
-    """What a request carries as JSON. *sentences*: what to say of a field that is missing or empty."""
+    """The JSON body of a request. *sentences*: the error text for a field that is missing or empty."""
 
     model_config = ConfigDict(extra="ignore", str_max_length=200_000)
     sentences: ClassVar[Mapping[str, str]] = {}
 
 
 class Query(BaseModel):
-    """What stands behind the question mark; names that are not known are ignored."""
+    """The query of a request; unknown names are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
-class Refused(HTTPException):
-    """A refusal with a sentence, and beside it the facts that a program needs."""
+class RequestRefused(HTTPException):
+    """A refusal: a sentence for people, and beside it the facts that a program needs."""
 
     def __init__(self, status: int, sentence: str, **facts: object) -> None:
         super().__init__(status, sentence)
@@ -56,7 +56,7 @@ class Refused(HTTPException):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One method of one path; *refusals* are its statuses of 400 and more, with the reason for each."""
+    """One method of one path; *refusals*: its error statuses, with the reason for each."""
 
     method: str
     path: str
@@ -69,23 +69,23 @@ class Endpoint:
     refusals: Mapping[int, str]
 
     @property
-    def says(self) -> str:
-        """What its docstring says."""
+    def description(self) -> str:
+        """The docstring of its function."""
         return inspect.cleandoc(self.run.__doc__ or "")
 
     def route(self, service: Callable[[], Service]) -> Route:
-        """The endpoint as Starlette serves it."""
+        """The route that Starlette serves."""
 
         async def serve(request: Request) -> Response:
             try:
                 answer = await self.run(service(), **await self._arguments(request))
-            except Refused as refused:
+            except RequestRefused as refused:
                 return JSONResponse({"error": refused.detail, **refused.facts}, refused.status_code)
             except PostroomError as error:
                 return _problem(error)
             except apsw.Error as error:
                 log.exception("api.database_failed", path=self.path)
-                return _later(f"the database can't be used now ({type(error).__name__}): try again")
+                return _later(f"the database can't be used at the moment ({type(error).__name__}): try again")
             return answer if isinstance(answer, Response) else JSONResponse(answer)
 
         return Route(self.path, serve, methods=[self.method])
@@ -107,35 +107,35 @@ class Endpoint:
 def endpoint(
     method: str, path: str, refusals: Mapping[int, str] | None = None
 ) -> Callable[[Callable[..., Awaitable[Any]]], Endpoint]:
-    """Make an endpoint of a function; see the module's docstring."""
+    """Make an endpoint from a function; see the module's docstring."""
 
     def made(run: Callable[..., Awaitable[Any]]) -> Endpoint:
         hints = get_type_hints(run, include_extras=True)
         parameters = {name: hints.get(name, str) for name in _PARAMETER.findall(path)}
         body, query = hints.get("body"), hints.get("query")
-        told = dict(refusals or {})
+        statuses = dict(refusals or {})
         if body or query:
-            told.setdefault(400, "what was sent can't be read, or a field can't be what it is")
+            statuses.setdefault(400, "the request can't be read, or the value of a field is not allowed")
         if body:
-            told.setdefault(413, "the body is too large")
+            statuses.setdefault(413, "the body is too large")
         if method != "GET":
-            told.setdefault(503, "it could not be stored, or is not replicated yet: try again")
+            statuses.setdefault(503, "the change could not be stored, or is not replicated yet: try again")
         if int in parameters.values():
-            told.setdefault(404, "there is nothing with this id")
-        return Endpoint(method, path, run, parameters, query, body, hints["return"], "request" in hints, told)
+            statuses.setdefault(404, "no row has this id")
+        return Endpoint(method, path, run, parameters, query, body, hints["return"], "request" in hints, statuses)
 
     return made
 
 
 def routes(endpoints: Sequence[Endpoint], service: Callable[[], Service]) -> list[Route]:
-    """All of them, as Starlette serves them."""
+    """The routes of these endpoints."""
     return [each.route(service) for each in endpoints]
 
 
 def _problem(error: PostroomError) -> Response:
     if isinstance(error, NotReplicated):
         log.warning("api.not_replicated", reason=str(error))
-        return _later("done on this machine only, and not in the replica yet")
+        return _later("the change is stored on this machine, but not known to be in the replica yet")
     for kind, status in _STATUS.items():
         if isinstance(error, kind):
             return JSONResponse({"error": str(error)}, status)
@@ -148,7 +148,7 @@ def _later(sentence: str) -> Response:
 
 def _row_id(text: str) -> int:
     if not re.fullmatch("[0-9]{1,19}", text, re.ASCII) or not 0 < int(text) <= _LARGEST_ID:
-        raise Refused(404, f"no row has the id {text!r}: an id is a number")
+        raise RequestRefused(404, f"no row has the id {text!r}: an id is a whole number")
     return int(text)
 
 
@@ -156,7 +156,7 @@ def _checked(model: type[Model], given: bytes | dict[str, str]) -> Model:
     try:
         return model.model_validate_json(given) if isinstance(given, bytes) else model.model_validate(given)
     except ValidationError as error:
-        raise Refused(400, _sentence(model, error.errors())) from None
+        raise RequestRefused(400, _sentence(model, error.errors())) from None
 
 
 def _sentence(model: type[BaseModel], problems: Sequence[ErrorDetails]) -> str:

@@ -1,4 +1,4 @@
-"""The answer that never ends: server-sent events."""
+"""Server-sent events: an answer without an end."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -8,12 +8,12 @@ from starlette.types import Receive, Scope, Send
 
 from shared.runtime.app import wait_for_disconnect
 
-_PATIENCE_S = 30.0  # with a reader that takes nothing
+_PATIENCE_S = 30.0  # with a client that reads nothing
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class EventStream(StreamingResponse):
-    """Sends pieces as they come, each within a time limit: whoever stops reading is let go, and may come back."""
+    """Sends each piece within a time limit. A client that stops reading is disconnected, and may resume."""
 
     def __init__(self, pieces: AsyncGenerator[bytes, None], *, patience_s: float = _PATIENCE_S) -> None:
         super().__init__(pieces, headers=_HEADERS, media_type="text/event-stream")

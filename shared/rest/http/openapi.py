@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the endpoints themselves: what they take, what they answer, what they refuse."""
+"""The OpenAPI document, made from the endpoints: what they accept, answer and refuse."""
 
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -14,8 +14,8 @@ from shared.rest.http.event_stream import EventStream
 _REF = "#/components/schemas/{model}"
 
 
-class Problem(TypedDict):
-    """What was wrong, where, and what to do about it."""
+class ErrorAnswer(TypedDict):
+    """What went wrong, where, and what to do next."""
 
     error: str
     messageId: NotRequired[str]
@@ -29,7 +29,7 @@ class _SchemaNames(GenerateJsonSchema):
 
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """The document, as OpenAPI 3.1."""
+    """The OpenAPI 3.1 document of these endpoints."""
     schemas, definitions = _schemas(endpoints)
     paths: dict[str, Any] = {}
     for each in endpoints:
@@ -58,7 +58,7 @@ Key = tuple[str, str, str]
 
 def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Key, Any], dict[str, Any]]:
     wanted: list[tuple[Key, JsonSchemaMode, TypeAdapter[Any]]] = [
-        (("", "", "problem"), "serialization", TypeAdapter(Problem))
+        (("", "", "problem"), "serialization", TypeAdapter(ErrorAnswer))
     ]
     for each in endpoints:
         if each.body is not None:
@@ -76,7 +76,7 @@ def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Key, Any], dict[str, A
 
 
 def _answers(schemas: dict[Any, Any], definitions: dict[str, Any]) -> set[str]:
-    """The definitions that answers use, and those that these use: an answer has these names and no others."""
+    """The names of all definitions that answers use, also indirectly. An answer has no field that they don't name."""
     found: set[str] = set()
     waiting = [schema for ((_, _, what), _), schema in schemas.items() if what in ("answer", "problem")]
     while waiting:
@@ -96,7 +96,7 @@ def _references(schema: object) -> set[str]:
 
 
 def _operation(each: Endpoint, schemas: dict[Key, Any]) -> dict[str, Any]:
-    summary, _, more = each.says.partition("\n\n")
+    summary, _, more = each.description.partition("\n\n")
     operation: dict[str, Any] = {
         "operationId": f"{each.method.lower()}{each.path.replace('/', '_').replace('{', '').replace('}', '')}",
         "summary": " ".join(summary.split()),
@@ -129,11 +129,11 @@ def _responses(each: Endpoint, schemas: dict[Key, Any]) -> dict[str, Any]:
     problem = {"application/json": {"schema": schemas["", "", "problem"]}}
     found: dict[str, Any] = {}
     if each.answer is EventStream:
-        found["200"] = {"description": "events, for ever", "content": {"text/event-stream": {}}}
+        found["200"] = {"description": "events, until the client disconnects", "content": {"text/event-stream": {}}}
     elif each.answer is not type(None):
         answer = {"application/json": {"schema": schemas[each.method, each.path, "answer"]}}
-        found["200"] = {"description": "it is so", "content": answer}
-    everywhere = {401: "the token is missing or wrong", 403: "whoever asks may not"}
+        found["200"] = {"description": "the answer", "content": answer}
+    everywhere = {401: "the token is missing or wrong", 403: "without a token, only this machine may call"}
     for status, reason in sorted({**everywhere, **each.refusals}.items()):
         found[str(status)] = {"description": reason, "content": problem}
     return found

@@ -1,4 +1,4 @@
-"""What ``api`` holds between requests: connections to read with, the writing thread, who waits for news."""
+"""What ``api`` holds between requests: a connection to read, the event feed, and the requests that wait for news."""
 
 import asyncio
 import contextlib
@@ -12,33 +12,33 @@ from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection
 from shared.replica.sync import API, Replication
-from shared.rest.http.background_reads import Aside
-from shared.rest.live.feed import Feed
-from shared.rest.live.unfetched_responses import Reminders
+from shared.rest.http.background_reads import BackgroundReads
+from shared.rest.live.feed import EventFeed
+from shared.rest.live.unfetched_responses import UnfetchedResponses
 from shared.runtime.kick import Listener
 from shared.runtime.service import FunctionService
 
 T = TypeVar("T")
 
-_LOOK_EVERY_S = 1.0  # what a lost kick costs whoever waits
+_LOOK_EVERY_S = 1.0  # the longest that a request waits because of a lost kick
 
 
 class Service(FunctionService):
-    """One per process; everything in it but the writer, and what is read aside, belongs to the event loop's thread."""
+    """One per process. All of it belongs to the event loop's thread, except the writer and the background reads."""
 
     def __init__(self, settings: Settings) -> None:
         self.replication = Replication(settings, registry.NAMES)  # first: it may refuse the settings
         super().__init__(settings)
         self.started_at = clock.now_ms()
         self.reader = open_connection(settings.db, readonly=True)
-        self.aside = Aside(settings.db)
-        self.feed = Feed(self.reader, self.news)
-        self.reminders = Reminders(self.reader, self.feed)
+        self.background_reads = BackgroundReads(settings.db)
+        self.feed = EventFeed(self.reader, self.news)
+        self.unfetched_responses = UnfetchedResponses(self.reader, self.feed)
         self._listener: Listener | None = None
         self._news = asyncio.Event()
 
     def begin(self) -> None:
-        """Be woken by kicks."""
+        """Listen for kicks."""
         self._listener = Listener(self.settings.sockets, "api")
         asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
 
@@ -48,24 +48,26 @@ class Service(FunctionService):
         self.announce()
 
     def announce(self) -> None:
-        """Wake everybody who waits for news."""
+        """Wake the requests that wait for news."""
         self._news.set()
         self._news = asyncio.Event()
 
     async def news(self, timeout_s: float) -> None:
-        """Return when something may have happened, or after *timeout_s*."""
-        # Not wait_for: when the event comes in the same instant as a cancellation, that forgets the cancellation.
+        """Wait for an event, *timeout_s* at most. It may return without one."""
+        # Not wait_for: it forgets a cancellation that comes in the same instant as the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(timeout_s, _LOOK_EVERY_S)):
                 await self._news.wait()
 
     async def change(self, work: Callable[[apsw.Connection], T], *kicks: str) -> T:
-        """Do *work* in a transaction; when it is committed, tell whoever listens as one of *kicks*, and readers here.
+        """Run *work* in a transaction, then wake the functions named by *kicks* and the readers of this process.
 
-        Returns what *work* returned, once it may be acknowledged: on the disk, or in the replica, as it is set.
+        Returns:
+            What *work* returned, as soon as the change may be acknowledged: when it is on the disk or, with
+            ``durability = "replicated"``, in the replica.
 
         Raises:
-            NotReplicated: it is committed, and not (yet) in the replica.
+            NotReplicated: the change is committed, but not known to be in the replica.
         """
         done = await self.writer.run(work)
         self.kick(*kicks)
@@ -74,15 +76,15 @@ class Service(FunctionService):
         return done
 
     async def confirm(self) -> None:
-        """Return when what is committed may be acknowledged.
+        """Wait until everything that is committed may be acknowledged.
 
         Raises:
-            NotReplicated: it is not (yet) in the replica.
+            NotReplicated: it is not known to be in the replica.
         """
         await self.replication.confirm(API)
 
     async def close(self) -> None:
-        self.reminders.close()
+        self.unfetched_responses.close()
         await self.feed.close()
         await self.replication.close()
         self.announce()

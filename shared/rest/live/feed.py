@@ -1,8 +1,8 @@
-"""One tail of ``events`` for all readers of this process: a row is read and put into words once, however many read it.
+"""The event feed: one tail of ``events`` for all readers of this process. Each row is read and rendered once.
 
-The newest batches stay in memory. A reader that is further behind than they reach reads the rows themselves, in batches
-of its own, until it has caught up: so a slow reader costs itself time and nobody memory. Ids only grow, and a reader's
-position is the id of the last row that it was given whole.
+The newest batches stay in memory. A reader that is further behind reads the rows itself, in batches of its own, until
+it has caught up. So a slow reader costs time of its own and no memory. Ids only grow; the position of a reader is the
+id of the last row that it was given whole.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from shared.rest.live import frames
 
 log = logs.get()
 
-_PACE_S = 0.02  # between two batches: what happens meanwhile goes out in one piece to everybody
+_PACE_S = 0.02  # between two batches: events of the meantime go to all readers in one piece
 _ERROR_PAUSE_S = 1.0
 _COMMENT = b": still here\n\n"
-_MOST_REMINDERS = 100  # that are kept for readers that have not taken them yet
+_MOST_UNSTORED = 100  # frames without a row that are kept for readers that have not read them yet
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What happened after the event *after*, in order; the ids between have no rows, or are in here."""
+class EventBatch:
+    """All events with an id above *after*, up to *last*, in order."""
 
     after: int
-    rows: tuple[frames.Row, ...]
+    rows: tuple[frames.EventFrames, ...]
 
     @property
     def last(self) -> int:
@@ -43,19 +43,20 @@ class Batch:
         return b"".join(row.frames() for row in self.rows)
 
     def since(self, last: int, names: Collection[str] | None) -> bytes:
-        """The frames of the rows after *last*; only those called one of *names*, if given."""
+        """The frames of the rows after *last*; with *names*, only the frames of these names."""
         if names is None and last <= self.after:
             return self.whole
         return b"".join(row.frames(names) for row in self.rows if row.id > last)
 
 
-class Feed:
-    """The tail, running while somebody reads. *news* returns when something may have happened.
+class EventFeed:
+    """The tail, which runs while there are readers.
 
     Args:
-        batch: how many rows are read at once.
-        kept_bytes: how much of the newest stays in memory; one batch always does.
-        comment_every_s: of silence; keeps proxies from closing the stream.
+        news: waits for the next event, for as many seconds at most.
+        batch: how many rows one query reads.
+        kept_bytes: how much of the newest frames stays in memory; the newest batch always does.
+        comment_every_s: a silent stream gets a comment after this time, so that no proxy closes it.
     """
 
     def __init__(
@@ -72,9 +73,9 @@ class Feed:
         self._batch = batch
         self._limit_bytes = kept_bytes
         self._comment_every_s = comment_every_s
-        self._batches: deque[Batch] = deque()
-        self._reminders: deque[frames.Frame] = deque(maxlen=_MOST_REMINDERS)
-        self._reminded = 0
+        self._batches: deque[EventBatch] = deque()
+        self._unstored: deque[frames.Frame] = deque(maxlen=_MOST_UNSTORED)
+        self._unstored_count = 0  # of all that ever were
         self.kept_bytes = 0
         self._last = 0
         self._grown = asyncio.Event()
@@ -83,59 +84,59 @@ class Feed:
         self.readers = 0
 
     async def read(self, last: int, names: Collection[str] | None = None) -> AsyncGenerator[bytes, None]:
-        """What happens after the event *last*, for ever, as pieces of an event stream; ends when the feed closes."""
+        """The events after the event *last*, as pieces of an event stream, until the feed closes."""
         self._join(last)
         try:
             loop = asyncio.get_running_loop()
-            quiet_since, told, reminded = loop.time(), last, self._reminded
+            quiet_since, sent_id, unstored = loop.time(), last, self._unstored_count
             while not self._is_closed:
-                if reminded < self._reminded:
-                    piece, reminded = self._reminders_since(reminded, names), self._reminded
+                if unstored < self._unstored_count:
+                    piece, unstored = self._unstored_since(unstored, names), self._unstored_count
                     if piece:
                         yield piece
                     continue
-                batch = self._following(last)
+                batch = self._batch_after(last)
                 if batch is not None:
                     piece, last = batch.since(last, names), batch.last
                     if piece:
-                        quiet_since, told = loop.time(), last
+                        quiet_since, sent_id = loop.time(), last
                         yield piece
                     continue
                 left_s = quiet_since + self._comment_every_s - loop.time()
                 if left_s <= 0:
-                    # What its names kept from the reader it need not be read again for when it comes back.
-                    yield _COMMENT if told == last else b"id: %d\n%s" % (last, _COMMENT)
-                    quiet_since, told = loop.time(), last
+                    # The id lets a reader that comes back skip the events that its choice of names left out.
+                    yield _COMMENT if sent_id == last else b"id: %d\n%s" % (last, _COMMENT)
+                    quiet_since, sent_id = loop.time(), last
                 else:
                     await self._growth(left_s)
         finally:
             self._leave()
 
-    def remind(self, told: Sequence[frames.Frame]) -> None:
-        """Tell whoever reads now, beside the rows: it keeps nobody's place, and who is not there misses it."""
-        self._reminders.extend(told)
-        self._reminded += len(told)
+    def send_unstored(self, found: Sequence[frames.Frame]) -> None:
+        """Send frames that have no row to the readers of this moment. They have no id, so no reader gets them later."""
+        self._unstored.extend(found)
+        self._unstored_count += len(found)
         self._wake()
 
-    def _reminders_since(self, reminded: int, names: Collection[str] | None) -> bytes:
-        new = min(self._reminded - reminded, len(self._reminders))
-        found = list(self._reminders)[len(self._reminders) - new :]
+    def _unstored_since(self, count: int, names: Collection[str] | None) -> bytes:
+        new = min(self._unstored_count - count, len(self._unstored))
+        found = list(self._unstored)[len(self._unstored) - new :]
         return b"".join(text for name, text in found if names is None or name in names)
 
-    def _following(self, last: int) -> Batch | None:
-        """The batch that goes on from *last*, or None at the end."""
+    def _batch_after(self, last: int) -> EventBatch | None:
+        """The batch that holds the first event after *last*; None at the end."""
         if self._batches and last >= self._batches[0].after:
             return next((batch for batch in self._batches if batch.last > last), None)
         if last >= self._last:
             return None
         return self._load(last)
 
-    def _load(self, last: int) -> Batch | None:
+    def _load(self, last: int) -> EventBatch | None:
         found = events.after(self._conn, last, limit=self._batch)
-        return Batch(last, tuple(frames.render(self._conn, found))) if found else None
+        return EventBatch(last, tuple(frames.render(self._conn, found))) if found else None
 
     async def _growth(self, timeout_s: float) -> None:
-        # Not wait_for: when the event comes in the same instant as a cancellation, that forgets the cancellation.
+        # Not wait_for: it forgets a cancellation that comes in the same instant as the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._grown.wait()
@@ -158,7 +159,7 @@ class Feed:
         while True:
             try:
                 batch = self._load(self._last)
-            except Exception:  # the rows are there still, and so are the readers
+            except Exception:  # rows and readers are still there: try again
                 log.exception("feed.not_read")
                 await asyncio.sleep(_ERROR_PAUSE_S)
                 continue
@@ -169,7 +170,7 @@ class Feed:
                 self._wake()
                 await asyncio.sleep(_PACE_S)
 
-    def _keep(self, batch: Batch) -> None:
+    def _keep(self, batch: EventBatch) -> None:
         self._batches.append(batch)
         self.kept_bytes += len(batch.whole)
         self._last = batch.last
@@ -181,7 +182,7 @@ class Feed:
         self._grown = asyncio.Event()
 
     async def close(self) -> None:
-        """Let every reader end."""
+        """End the stream of every reader."""
         self._is_closed = True
         self._wake()
         if self._task is not None:

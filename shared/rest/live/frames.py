@@ -1,7 +1,8 @@
 """Rows of ``events`` as frames of an event stream, under the names of both generations of TinyAGI's clients.
 
-A row is one or more frames. The last of them is ours and carries the row's ``id:``, and so does the last that a
-reader's choice of names leaves: whoever breaks off within a row gets the whole row again, and nothing is lost.
+A row is one or more frames. The last frame has Postroom's own name for the event and carries the row's ``id:``. Where a
+reader chose names, the last chosen frame carries it. So a reader that disconnects within a row gets all of the row
+again, and loses nothing.
 """
 
 import json
@@ -16,31 +17,34 @@ from shared.db.queue.events import Event
 from shared.db.views import stream
 from shared.queue import rooms
 
-_SHOWN_CHARACTERS = 4000  # of an answer; its whole length is told beside it
+_SHOWN_CHARACTERS = 4000  # of an answer; responseLength holds the length of the whole
 _SHOWN_OF_MESSAGE = 120
 
 Frame = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One event: its frames as (name, text without the id)."""
+class EventFrames:
+    """The frames of one event, as (name, text without the id)."""
 
     id: int
     named: tuple[Frame, ...]
 
     def frames(self, names: Collection[str] | None = None) -> bytes:
-        """The frames called one of *names*, the last with the id; nothing if there is none."""
+        """The frames called one of *names*, the last of them with the id; empty if there are none."""
         chosen = [text for name, text in self.named if names is None or name in names]
         if not chosen:
             return b""
         return b"".join(chosen[:-1]) + b"id: %d\n%s" % (self.id, chosen[-1])
 
 
-def render(conn: apsw.Connection, found: Sequence[Event]) -> list[Row]:
-    """The frames of all of *found*; what they tell beyond the events is looked up at once for all."""
-    facts = _Facts(conn, found)
-    return [Row(event.id, tuple(_frame(event, name, data) for name, data in _told(event, facts))) for event in found]
+def render(conn: apsw.Connection, found: Sequence[Event]) -> list[EventFrames]:
+    """The frames of these events; one query of each kind looks up the rows that all of them name."""
+    named = _NamedRows(conn, found)
+    return [
+        EventFrames(event.id, tuple(_frame(event, name, data) for name, data in _names_and_data(event, named)))
+        for event in found
+    ]
 
 
 def _frame(event: Event, name: str, data: dict[str, Any]) -> Frame:
@@ -48,8 +52,8 @@ def _frame(event: Event, name: str, data: dict[str, Any]) -> Frame:
     return name, f"event: {name}\ndata: {text}\n\n".encode()
 
 
-class _Facts:
-    """The rows that a batch of events speaks of."""
+class _NamedRows:
+    """The rows that a batch of events names."""
 
     def __init__(self, conn: apsw.Connection, found: Sequence[Event]) -> None:
         done = [event for event in found if event.type == "chain_step_done"]
@@ -64,51 +68,51 @@ class _Facts:
         self.answers = {event.id: self._answer(conn, event) for event in done}
 
     def engine(self, agent: str | None) -> dict[str, Any]:
-        """The agent, and what runs it; an agent that is gone has its id for a name."""
-        gone = {"agentName": agent, "provider": "", "model": ""}
-        return {"agentId": agent, **self.agents.get(agent or "", gone)}
+        """The agent and its engine; an agent that was deleted has its id as its name."""
+        deleted = {"agentName": agent, "provider": "", "model": ""}
+        return {"agentId": agent, **(self.agents.get(agent or "") or deleted)}
 
-    def who(self, agent: str | None) -> dict[str, Any]:
-        """The agent and its name."""
+    def agent(self, agent: str | None) -> dict[str, Any]:
+        """The agent's id and name."""
         return {"agentId": agent, "agentName": self.engine(agent)["agentName"]}
 
     def _answer(self, conn: apsw.Connection, event: Event) -> tuple[str, int]:
-        """What the turn said, as far as it is shown, and how long it is in whole."""
+        """The beginning of what the turn said, and the length of the whole."""
         batch = [self.messages[each]["row"] for each in event.data.get("batch", ()) if each in self.messages]
         said = stream.answers(conn, batch, at_ms=event.created_at, characters=_SHOWN_CHARACTERS)
         return "\n\n".join(text for text, _ in said)[:_SHOWN_CHARACTERS], sum(length for _, length in said)
 
 
-def _told(event: Event, facts: _Facts) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The names and data under which the event is told, ours last."""
-    agent = facts.who(event.agent)
-    message = facts.messages.get(event.message_id or "", {})
+def _names_and_data(event: Event, named: _NamedRows) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and data of each frame of the event, Postroom's own last."""
+    agent = named.agent(event.agent)
+    message: dict[str, Any] = {**named.messages.get(event.message_id or "", {})}
     writer = message.get("fromAgent")
     own: dict[str, Any] = {}
     match event.type:
         case "message_received" if event.channel == rooms.CHANNEL:
-            pass  # each member has one; the room's line is told once
+            pass  # each member of the team has one; the event room_line announces the line once
         case "message_received" if writer is not None:
-            yield from _said(event, facts.who(writer), message["message"], sender=writer, is_of_team=True)
+            yield from _said(event, named.agent(writer), message["message"], sender=writer, is_of_team=True)
         case "message_received":
             own = {"sender": message.get("sender", ""), "message": message.get("message", "")[:_SHOWN_OF_MESSAGE]}
-            known = {"messageId": event.message_id, "agent": event.agent, "channel": event.channel, **own}
-            yield "message_enqueued", known
-            yield "message:incoming", known
-            yield "agent_routed", {**facts.engine(event.agent), "isTeamRouted": False}
+            stored = {"messageId": event.message_id, "agent": event.agent, "channel": event.channel, **own}
+            yield "message_enqueued", stored
+            yield "message:incoming", stored
+            yield "agent_routed", {**named.engine(event.agent), "isTeamRouted": False}
         case "room_line" if event.data.get("from", chat_messages.USER) != chat_messages.USER:
-            text = facts.lines.get(event.data.get("line", 0), "")
-            yield from _said(event, facts.who(event.data["from"]), text, sender=event.data["from"], is_of_team=True)
+            text = named.lines.get(event.data.get("line", 0), "")
+            yield from _said(event, named.agent(event.data["from"]), text, sender=event.data["from"], is_of_team=True)
         case "chain_step_start":
             own = {**agent, "fromAgent": writer}
             yield "agent:invoke", {**own, "messageId": event.message_id}
         case "chain_step_done":
-            text, length = facts.answers[event.id]
+            text, length = named.answers[event.id]
             own = {**agent, "responseLength": length, "responseText": text}
             sender = message.get("sender", "")
             yield from _said(event, agent, text, sender=sender, is_of_team=writer is not None)
         case "response_ready":
-            response = facts.responses.get(event.response_id or 0, {})
+            response: dict[str, Any] = {**named.responses.get(event.response_id or 0, {})}
             text = response.get("message", "")
             own = {
                 "sender": response.get("sender", ""),
@@ -128,7 +132,7 @@ def _told(event: Event, facts: _Facts) -> Iterator[tuple[str, dict[str, Any]]]:
 def _said(
     event: Event, agent: dict[str, Any], text: str, *, sender: str, is_of_team: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """An agent said *text*; nothing, if it is nothing."""
+    """The frames of what an agent said; none for an empty text."""
     if text:
         said = {
             **agent,

@@ -1,9 +1,10 @@
-"""Reminders: responses that wait for a client that had them, or that heard nothing of them.
+"""Unfetched responses: a client that fetches responses is notified again while its channel has pending ones.
 
-TinyAGI's clients look for responses when an event says that there are some, hear no event while they look, and try what
-they could not send at the next one. So readers are told once more of the oldest response of a channel that waits:
-shortly after the last acknowledgement, and ever less often while what was fetched is not acknowledged. Channels that
-nobody fetches from are left alone. They hear it under TinyAGI's name; ``response_ready`` is a row's, and told once.
+TinyAGI's clients fetch responses when an event announces one. They miss events that come while they fetch, and retry a
+response that they could not send only at the next event. So readers get one more event about the oldest pending
+response of such a channel: shortly after the last acknowledgement, and then ever less often while nothing is
+acknowledged. Channels that no client fetches from get none. The event has TinyAGI's name only: ``response_ready``
+stands for a row, and is sent once.
 """
 
 import asyncio
@@ -15,21 +16,21 @@ from shared.core import clock
 from shared.db.queue.events import Event
 from shared.db.views import responses
 from shared.rest.live import frames
-from shared.rest.live.feed import Feed
+from shared.rest.live.feed import EventFeed
 
-_TOLD = "message:done"
+_EVENT = "message:done"
 _SELDOM_S = 600.0
 
 
-class Reminders:
-    """One timer for each channel that is fetched from, running while something waits there and somebody reads.
+class UnfetchedResponses:
+    """One timer for each channel that a client fetches from. It runs while responses are pending and readers listen.
 
     Args:
-        after_s: how long nothing was acknowledged before it is looked again; a client is done with looking by then.
-        unsent_s: the same for what was fetched and not acknowledged; twice as long each time.
+        after_s: the wait after an acknowledgement; a client has finished its round of fetching by then.
+        unsent_s: the wait after a fetch without an acknowledgement; it doubles each time.
     """
 
-    def __init__(self, conn: apsw.Connection, feed: Feed, *, after_s: float = 0.5, unsent_s: float = 10.0) -> None:
+    def __init__(self, conn: apsw.Connection, feed: EventFeed, *, after_s: float = 0.5, unsent_s: float = 10.0) -> None:
         self._conn = conn
         self._feed = feed
         self._after_s = after_s
@@ -38,24 +39,24 @@ class Reminders:
         self._is_closed = False
 
     def fetched(self, channel: str) -> None:
-        """A client has some of the channel's responses, and may fail to send them."""
+        """A client has fetched responses of the channel, and may fail to send them."""
         if channel not in self._timers:
             self._look_in(channel, self._unsent_s, then_s=2 * self._unsent_s)
 
     def acknowledged(self, channel: str) -> None:
-        """A client has delivered one of the channel's responses."""
+        """A client has delivered a response of the channel."""
         if timer := self._timers.pop(channel, None):
             timer.cancel()
         self._look_in(channel, self._after_s, then_s=self._unsent_s)
 
     def _look_in(self, channel: str, wait_s: float, *, then_s: float) -> None:
-        if not self._is_closed:  # an acknowledgement may be under way still
+        if not self._is_closed:  # an acknowledgement may come after the close
             self._timers[channel] = asyncio.get_running_loop().call_later(wait_s, self._look, channel, then_s)
 
     def _look(self, channel: str, then_s: float) -> None:
         del self._timers[channel]
         if not self._feed.readers:
-            return  # whoever comes looks for itself
+            return  # a client that connects fetches by itself
         found = responses.responses_to_fetch(
             self._conn, channel, has_adapter=channel in registry.NAMES, now_ms=clock.now_ms(), limit=1
         )
@@ -63,11 +64,11 @@ class Reminders:
             about = (each["messageId"], each["id"], each["agent"], channel)
             event = Event(0, "response_ready", *about, data={}, created_at=each["timestamp"])
             for row in frames.render(self._conn, [event]):
-                self._feed.remind([(name, text) for name, text in row.named if name == _TOLD])
+                self._feed.send_unstored([(name, text) for name, text in row.named if name == _EVENT])
             self._look_in(channel, then_s, then_s=min(2 * then_s, _SELDOM_S))
 
     def close(self) -> None:
-        """Remind nobody any more."""
+        """Stop all timers."""
         self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()

@@ -14,7 +14,7 @@ from shared.db.roster import agents
 from shared.db.views import history
 from shared.db.views.history import HistoryLine
 from shared.rest.http.common import OK, LimitQuery, Ok, Removed
-from shared.rest.http.endpoint import Body, Refused, endpoint
+from shared.rest.http.endpoint import Body, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import known_agent
@@ -160,16 +160,16 @@ def _translated(agent_id: str, change: dict[str, Any], settings: Settings) -> di
         change.pop(name, None)
     prompt = change.pop("system_prompt", None)
     if prompt is not None and change.setdefault("instructions", prompt) != prompt:
-        raise Refused(400, "system_prompt and instructions are the same thing: send one of them")
+        raise RequestRefused(400, "system_prompt and instructions are the same thing: send one of them")
     if change.get("model") == "":
         change["model"] = None
     if given := change.pop("working_directory", None):
         if "folder" in change:
-            raise Refused(400, "working_directory and folder are the same thing: send one of them")
+            raise RequestRefused(400, "working_directory and folder are the same thing: send one of them")
         root = settings.agents_dir.absolute()
         folder = Path(root, given)
         if ".." in folder.parts or root not in folder.parents:
-            raise Refused(400, f"working_directory must be a folder below {root}")
+            raise RequestRefused(400, f"working_directory must be a folder below {root}")
         change["folder"] = str(folder.relative_to(root))
     return change
 

@@ -14,7 +14,7 @@ from shared.db.views import access
 from shared.db.views.access import ApprovalView
 from shared.inbound import decisions
 from shared.rest.http.common import PageQuery
-from shared.rest.http.endpoint import Body, Refused, endpoint
+from shared.rest.http.endpoint import Body, RequestRefused, endpoint
 from shared.rest.http.service import Service
 
 
@@ -69,7 +69,7 @@ async def get_approval(service: Service, *, id: str) -> ApprovalView:
 async def decide(service: Service, *, id: str, body: DecisionBody) -> DecidedApproval:
     """Decide it, as the operator; what follows is done by the time of the answer, and the card says so."""
     if (body.choice is None) == (body.approve is None):
-        raise Refused(400, "send either choice, the number of an option from 0 on, or approve: true or false")
+        raise RequestRefused(400, "send either choice, the number of an option from 0 on, or approve: true or false")
     policy = Policy.of(service.settings)
 
     def work(conn: apsw.Connection) -> DecidedApproval:

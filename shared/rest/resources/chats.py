@@ -15,7 +15,7 @@ from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderSco
 from shared.db.views import access
 from shared.db.views.access import ChatView, WiringView
 from shared.rest.http.common import OK, Ok, PageQuery, Removed
-from shared.rest.http.endpoint import Body, Refused, endpoint
+from shared.rest.http.endpoint import Body, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName
 from shared.roster import agents_and_teams
@@ -159,7 +159,7 @@ async def patch_chat(service: Service, *, id: int, body: ChatChangeBody) -> Save
         change: chats.ChatChange = {names[name]: value for name, value in sent.items() if name in names}  # type: ignore[assignment]
         if "refused" in sent:
             if sent["refused"] and before["agents"]:
-                raise Refused(409, f"{', '.join(before['agents'])} answers in chat {id}: unwire it there first")
+                raise RequestRefused(409, f"{', '.join(before['agents'])} answers in chat {id}: unwire it there first")
             change["refused_at"] = (before["refusedAt"] or now_ms) if sent["refused"] else None
         chats.update(conn, id, now_ms=now_ms, **change)
         if sent.get("name"):

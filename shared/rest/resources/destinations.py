@@ -13,7 +13,7 @@ from shared.db.roster import destinations
 from shared.db.views import access
 from shared.db.views.access import DestinationView
 from shared.rest.http.common import OK, Ok
-from shared.rest.http.endpoint import Body, Query, Refused, endpoint
+from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.roster.agents_and_teams import known_agent
 
@@ -64,7 +64,7 @@ async def get_destinations(service: Service, *, query: DestinationsQuery) -> lis
 async def put_destination(service: Service, *, id: str, name: str, body: DestinationBody) -> SavedDestination:
     """Let the agent send there by this name; what it has another name for is renamed."""
     if (body.chatId is None) == (body.toAgent is None):
-        raise Refused(400, "send either chatId or toAgent: a destination is a chat or an agent")
+        raise RequestRefused(400, "send either chatId or toAgent: a destination is a chat or an agent")
 
     def work(conn: apsw.Connection) -> DestinationView:
         known_agent(conn, id)

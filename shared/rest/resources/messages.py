@@ -16,7 +16,7 @@ from shared.db.views import messages as message_views
 from shared.db.views.messages import MessageStory
 from shared.queue import series, session_reset
 from shared.rest.http.common import OK, Ok
-from shared.rest.http.endpoint import Body, Query, Refused, endpoint
+from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import teams
 from shared.routing import addressing
@@ -80,7 +80,7 @@ async def post_message(service: Service, *, body: NewMessageBody) -> Stored:
         )
     except apsw.ConstraintError:
         await service.confirm()  # that one is stored says as much as a 200
-        raise Refused(409, "duplicate messageId", messageId=body.messageId) from None
+        raise RequestRefused(409, "duplicate messageId", messageId=body.messageId) from None
     if flag is not None:  # only now: what is refused, or not committed, has begun nothing afresh
         with contextlib.suppress(OSError):
             flag.unlink()
@@ -143,7 +143,7 @@ def address(
     there.
 
     Raises:
-        Refused: there is no such agent (404).
+        RequestRefused: there is no such agent (404).
     """
     agent = agent_of(conn, agent_id, new.message)
     chat = chats.ensure(conn, channel, sender_id or sender, is_group=False, name=sender, now_ms=now_ms)
@@ -163,7 +163,7 @@ def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
     """The agent that is asked.
 
     Raises:
-        Refused: there is no such agent (404).
+        RequestRefused: there is no such agent (404).
     """
     if agent_id is not None:
         found = agents.get(conn, agent_id)
@@ -173,7 +173,7 @@ def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
         found = agents.get(conn, named) if named else agents.default(conn)
     if found is None:
         names = ", ".join(each.id for each in agents.every(conn))
-        raise Refused(404, f"no agent {agent_id!r}; known: {names}" if agent_id else "there is no default agent")
+        raise RequestRefused(404, f"no agent {agent_id!r}; known: {names}" if agent_id else "there is no default agent")
     return found.id
 
 
@@ -190,7 +190,7 @@ async def get_message(service: Service, *, id: str, query: WaitQuery) -> Message
         await service.news(left)
     story = None if row is None else message_views.story(service.reader, row)
     if story is None:
-        raise Refused(404, f"no message {id!r}")
+        raise RequestRefused(404, f"no message {id!r}")
     return story
 
 
@@ -201,7 +201,7 @@ async def cancel_message(service: Service, *, id: str) -> Ok:
     def work(conn: apsw.Connection) -> None:
         row = messages.find(conn, id)
         if row is None:
-            raise Refused(404, f"no message {id!r}")
+            raise RequestRefused(404, f"no message {id!r}")
         messages.cancel(conn, row, reason="cancelled over the API", now_ms=clock.now_ms())
 
     await service.change(work, "dispatch")

@@ -13,7 +13,7 @@ from shared.db.queue import conversations, messages, responses
 from shared.db.views import messages as message_views
 from shared.db.views.messages import AgentQueue, DeadMessage, PendingMessage, ProcessingMessage
 from shared.rest.http.common import OK, BatchQuery, Ok
-from shared.rest.http.endpoint import Query, Refused, endpoint
+from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 
 
@@ -99,7 +99,7 @@ async def kill(service: Service, *, id: int) -> KilledTurn:
 
     def work(conn: apsw.Connection) -> str:
         if not message_views.is_processing(conn, id):
-            raise Refused(404, "processing message not found")
+            raise RequestRefused(404, "processing message not found")
         return messages.cancel(conn, id, reason="killed over the API", now_ms=clock.now_ms()).agent
 
     agent = await service.change(work, "dispatch")
@@ -145,7 +145,7 @@ async def _of_the_dead(service: Service, work: Callable[[apsw.Connection], objec
     try:
         await service.change(work, "dispatch")
     except (NotFound, WrongState):
-        raise Refused(404, "dead message not found") from None
+        raise RequestRefused(404, "dead message not found") from None
 
 
 ENDPOINTS = (

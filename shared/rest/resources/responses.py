@@ -14,7 +14,7 @@ from shared.db.views import responses as response_views
 from shared.db.views.responses import DeadResponse, RecentResponse, ResponseView
 from shared.queue import series
 from shared.rest.http.common import OK, BatchQuery, Ok, PageQuery
-from shared.rest.http.endpoint import Body, Query, Refused, endpoint
+from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName, Name, Stored
 
@@ -71,7 +71,7 @@ async def get_pending(service: Service, *, query: FetchQuery) -> list[ResponseVi
     They stay until they are acknowledged, however often they are fetched. What Postroom sends itself is not here.
     """
     if not query.channel:
-        raise Refused(400, "channel query param required")
+        raise RequestRefused(400, "channel query param required")
     found = response_views.responses_to_fetch(
         service.reader,
         query.channel,
@@ -80,7 +80,7 @@ async def get_pending(service: Service, *, query: FetchQuery) -> list[ResponseVi
         limit=query.limit,
     )
     if found:
-        service.reminders.fetched(query.channel)
+        service.unfetched_responses.fetched(query.channel)
     return found
 
 
@@ -97,7 +97,7 @@ async def post_response(service: Service, *, body: NewResponseBody) -> Stored:
 
 def _enqueue(conn: apsw.Connection, body: NewResponseBody, message_id: str, *, now_ms: int) -> None:
     if body.agent is not None and agents.get(conn, body.agent) is None:
-        raise Refused(404, f"no agent {body.agent!r}")
+        raise RequestRefused(404, f"no agent {body.agent!r}")
     place = body.senderId or body.sender
     chat = chats.find(conn, body.channel, place)
     responses.enqueue(
@@ -126,7 +126,7 @@ async def ack(service: Service, *, id: int) -> Ok:
         series.advance_responses(conn, now_ms=now_ms)
         return channel
 
-    service.reminders.acknowledged(await service.change(work))
+    service.unfetched_responses.acknowledged(await service.change(work))
     return OK
 
 

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from shared.admin import apply_file
 from shared.core import clock
-from shared.rest.http.endpoint import Body, Query, Refused, endpoint
+from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.roster_file import Roster, as_stored
@@ -55,9 +55,11 @@ async def put_roster(service: Service, *, body: RosterBody, query: RosterQuery) 
     named = body.model_dump(exclude_unset=True)
     agents, teams = named.get("agents", {}), named.get("teams", {})
     if said := [id_ for id_, agent in agents.items() if "default" in agent]:
-        raise Refused(400, f"agents.{said[0]}.default: say it once, beside agents and teams: default: {said[0]!r}")
+        raise RequestRefused(
+            400, f"agents.{said[0]}.default: write default: {said[0]!r} beside agents and teams instead"
+        )
     if body.default is not None and body.default not in agents:
-        raise Refused(400, f"default: there is no {body.default!r} among agents")
+        raise RequestRefused(400, f"default: there is no {body.default!r} among agents")
     file = Roster({id_: as_stored(id_, agent) for id_, agent in agents.items()}, teams, body.default)
     zone = service.settings.timezone
     done, kept = await service.change(

@@ -16,7 +16,7 @@ from shared.db.queue import messages
 from shared.db.queue.series import Plan
 from shared.queue import series
 from shared.rest.http.common import OK, Ok
-from shared.rest.http.endpoint import Body, Query, Refused, endpoint
+from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import LATEST_MS, ChannelName, Name, address
 
@@ -121,13 +121,13 @@ def _find(conn: apsw.Connection, name: str) -> Plan:
             return plan
     found = _every(conn, label=name)
     if not found:
-        raise Refused(404, f"schedule '{name}' not found")
+        raise RequestRefused(404, f"schedule '{name}' not found")
     return found[0]
 
 
 def _check_label(conn: apsw.Connection, label: str | None, series_id: str | None = None) -> None:
     if label and any(plan.series_id != series_id for plan in _every(conn, label)):
-        raise Refused(400, f"a schedule with the label {label!r} exists already")
+        raise RequestRefused(400, f"a schedule with the label {label!r} exists already")
 
 
 def _instant(text: str | None, zone: str, *, now_ms: int) -> int | None:
@@ -136,10 +136,10 @@ def _instant(text: str | None, zone: str, *, now_ms: int) -> int | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise Refused(400, f"runAt {text!r} is no ISO 8601 instant, such as 2027-01-31T09:00:00Z") from None
+        raise RequestRefused(400, f"runAt {text!r} is no ISO 8601 instant, such as 2027-01-31T09:00:00Z") from None
     at_ms = int((at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000)
     if not now_ms < at_ms <= LATEST_MS:
-        raise Refused(400, f"runAt {text!r} is not in the future that can be planned")
+        raise RequestRefused(400, f"runAt {text!r} is not in the future that can be planned")
     return at_ms
 
 
@@ -158,7 +158,7 @@ async def post_schedule(service: Service, *, body: NewScheduleBody) -> SavedSche
 
 def _plan(conn: apsw.Connection, body: NewScheduleBody, service: Service, *, now_ms: int) -> Plan:
     if bool(body.cron) == bool(body.runAt):
-        raise Refused(400, "either cron or runAt is required")
+        raise RequestRefused(400, "either cron or runAt is required")
     zone = body.timezone or service.settings.timezone
     schedule.validate("* * * * *", zone)
     _check_label(conn, body.label)
@@ -198,7 +198,7 @@ def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_m
     before = shown(plan)
     for fixed in _FIXED:
         if getattr(body, fixed) not in (None, before[fixed]):  # type: ignore[literal-required]
-            raise Refused(400, f"{fixed} can't change: delete the schedule and make another")
+            raise RequestRefused(400, f"{fixed} can't change: delete the schedule and make another")
     zone = body.timezone or plan.timezone or "UTC"
     schedule.validate("* * * * *", zone)
     _check_label(conn, body.label, plan.series_id)

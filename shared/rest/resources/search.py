@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from shared.db.engine import named_rows
 from shared.db.views import history
 from shared.db.views.history import HistoryLine
-from shared.rest.http.background_reads import IsGivenUp
+from shared.rest.http.background_reads import IsAbandoned
 from shared.rest.http.endpoint import Query, endpoint
 from shared.rest.http.service import Service
 
@@ -55,13 +55,13 @@ class SearchPage(TypedDict):
 async def get_search(service: Service, *, query: SearchQuery, request: Request) -> SearchPage:
     """Where something was said, newest first. One call looks at so many lines or characters; then: where to go on."""
 
-    def look(conn: apsw.Connection, is_given_up: IsGivenUp) -> SearchPage:
-        return _look(conn, query, is_given_up)
+    def look(conn: apsw.Connection, is_abandoned: IsAbandoned) -> SearchPage:
+        return _look(conn, query, is_abandoned)
 
-    return await service.aside.read(look, request.receive)
+    return await service.background_reads.read(look, request.receive)
 
 
-def _look(conn: apsw.Connection, query: SearchQuery, is_given_up: IsGivenUp) -> SearchPage:
+def _look(conn: apsw.Connection, query: SearchQuery, is_abandoned: IsAbandoned) -> SearchPage:
     pattern = re.compile(re.escape(query.q), re.IGNORECASE)
     found: list[SearchHit] = []
     before, seen = query.before, 0
@@ -72,7 +72,7 @@ def _look(conn: apsw.Connection, query: SearchQuery, is_given_up: IsGivenUp) -> 
             hit = pattern.search(line["content"]) if query.channel in (None, line["channel"]) else None
             if hit is not None:
                 found.append(_hit(line, hit))
-            if len(found) == query.limit or seen > _MOST_CHARACTERS or is_given_up():
+            if len(found) == query.limit or seen > _MOST_CHARACTERS or is_abandoned():
                 return {"found": found, "next": before}
         if len(lines) < _BATCH:
             return {"found": found, "next": None}

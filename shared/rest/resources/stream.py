@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from shared.core import clock
 from shared.db.queue import events
-from shared.rest.http.endpoint import Query, Refused, endpoint
+from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.event_stream import EventStream
 from shared.rest.http.service import Service
 
@@ -40,9 +40,9 @@ async def stream(service: Service, *, query: StreamQuery, request: Request) -> E
     """Server-sent events from the rows: ``Last-Event-ID`` goes on without a gap; without it, from now on."""
     given = request.headers.get("last-event-id") or query.last_event_id
     if given is not None and not _EVENT_ID.fullmatch(given):
-        raise Refused(400, "Last-Event-ID must be the id of an event")
+        raise RequestRefused(400, "Last-Event-ID must be the id of an event")
     if service.feed.readers >= _MOST_READERS:
-        raise Refused(503, f"{_MOST_READERS} read already: close some, or try again later")
+        raise RequestRefused(503, f"{_MOST_READERS} read already: close some, or try again later")
     latest = events.latest_id(service.reader)
     last = latest if given is None else min(int(given), latest)  # after a restore, ids begin again further back
     names = frozenset(query.types.split(",")) if query.types else None

@@ -7,7 +7,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from shared.rest.http.endpoint import Endpoint, Refused, endpoint
+from shared.rest.http.endpoint import Endpoint, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.roster.agents_and_teams import known_agent
 
@@ -82,7 +82,7 @@ def _refused(method: str, path: str, status: int, sentence: str) -> Endpoint:
     """An endpoint that does nothing but say why."""
 
     async def refuse(service: Service, **_: str) -> None:
-        raise Refused(status, sentence)
+        raise RequestRefused(status, sentence)
 
     refuse.__doc__ = f"Refused: {sentence}"
     return endpoint(method, path, {status: sentence})(refuse)

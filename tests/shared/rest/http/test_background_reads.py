@@ -1,4 +1,4 @@
-"""What takes seconds is read beside the event loop, by few at once, and for nobody who has gone away."""
+"""Long reads run beside the event loop, few at once, and end when their caller disconnects."""
 
 import asyncio
 import contextlib
@@ -14,43 +14,43 @@ from starlette.routing import Route
 
 from functions import api
 from shared.db.engine.connection import scalar
-from shared.rest.http.background_reads import Aside
+from shared.rest.http.background_reads import BackgroundReads
 from tests.infra.processes import listening_socket
 
 LONG_S = 30.0
 
 
 class Slow:
-    """Work that goes on until it is given up, or told to end."""
+    """Work that runs until it is abandoned, or the test ends it."""
 
     def __init__(self, *, is_deaf=False):
         self.begun, self.end, self.is_over = threading.Event(), threading.Event(), threading.Event()
         self._is_deaf = is_deaf
 
-    def __call__(self, conn, is_given_up):
+    def __call__(self, conn, is_abandoned):
         self.begun.set()
         for _ in range(20_000):  # a test that fails comes to an end
-            if self.end.wait(0.002) or (is_given_up() and not self._is_deaf):
+            if self.end.wait(0.002) or (is_abandoned() and not self._is_deaf):
                 break
         self.is_over.set()
         return "slow"
 
 
-def quick(conn, is_given_up):
+def quick(conn, is_abandoned):
     return scalar(conn, "SELECT 'quick'")
 
 
 async def stays():
-    """The ``receive`` of a caller who waits for the answer."""
+    """The ``receive`` of a caller that waits for the answer."""
     await asyncio.Event().wait()
 
 
 @contextlib.asynccontextmanager
-async def listening(aside, **works):
+async def listening(background_reads, **works):
     """A real server of *works* by path; its port."""
 
     async def answer(request):
-        return JSONResponse(await aside.read(works[request.path_params["name"]], request.receive))
+        return JSONResponse(await background_reads.read(works[request.path_params["name"]], request.receive))
 
     app = Starlette(routes=[Route("/{name}", answer)])
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
@@ -65,7 +65,7 @@ async def listening(aside, **works):
 
 
 async def leaves_when(event, port, path, until):
-    """A caller who asks, and closes the connection once *event* is set."""
+    """A caller that sends a request and disconnects once *event* is set."""
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     await until(event.is_set)
@@ -73,11 +73,11 @@ async def leaves_when(event, port, path, until):
     await writer.wait_closed()
 
 
-def test_whoever_goes_away_leaves_a_place(db, conn, until):
+def test_a_caller_that_disconnects_frees_its_slot(db, conn, until):
     slow = Slow()
 
     async def go():
-        async with listening(Aside(db, places=1, patience_s=LONG_S), slow=slow, quick=quick) as port:
+        async with listening(BackgroundReads(db, slots=1, patience_s=LONG_S), slow=slow, quick=quick) as port:
             await leaves_when(slow.begun, port, "/slow", until)
             async with httpx.AsyncClient(timeout=LONG_S) as client:
                 return (await client.get(f"http://127.0.0.1:{port}/quick")).json()
@@ -86,12 +86,12 @@ def test_whoever_goes_away_leaves_a_place(db, conn, until):
     assert slow.is_over.is_set()
 
 
-def test_whoever_finds_no_place_waits_and_is_then_told_when_to_come_again(db, conn, until):
+def test_without_a_free_slot_the_answer_is_503_with_retry_after(db, conn, until):
     slow = Slow()
 
     async def go():
         async with (
-            listening(Aside(db, places=1, patience_s=0.01), slow=slow, quick=quick) as port,
+            listening(BackgroundReads(db, slots=1, patience_s=0.01), slow=slow, quick=quick) as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=LONG_S) as client,
         ):
             first = asyncio.create_task(client.get("/slow"))
@@ -105,14 +105,14 @@ def test_whoever_finds_no_place_waits_and_is_then_told_when_to_come_again(db, co
     assert (first, after) == ("slow", "quick")
 
 
-def test_whoever_waits_has_the_next_place(db, conn, until):
+def test_a_waiting_caller_gets_the_next_slot(db, conn, until):
     slow = Slow()
 
     async def go():
-        aside = Aside(db, places=1, patience_s=LONG_S)
-        first = asyncio.create_task(aside.read(slow, stays))
+        background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
+        first = asyncio.create_task(background_reads.read(slow, stays))
         await until(slow.begun.is_set)
-        second = asyncio.create_task(aside.read(quick, stays))
+        second = asyncio.create_task(background_reads.read(quick, stays))
         await asyncio.sleep(0)
         slow.end.set()
         return await asyncio.gather(first, second)
@@ -120,73 +120,73 @@ def test_whoever_waits_has_the_next_place(db, conn, until):
     assert asyncio.run(go()) == ["slow", "quick"]
 
 
-def test_whoever_goes_away_while_waiting_takes_no_place(db, conn, until):
+def test_a_caller_that_disconnects_while_waiting_takes_no_slot(db, conn, until):
     slow = Slow()
 
     async def leaves():
         return {"type": "http.disconnect"}
 
     async def go():
-        aside = Aside(db, places=1, patience_s=LONG_S)
-        first = asyncio.create_task(aside.read(slow, stays))
+        background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
+        first = asyncio.create_task(background_reads.read(slow, stays))
         await until(slow.begun.is_set)
-        with pytest.raises(HTTPException, match="went away"):
-            await aside.read(quick, leaves)
+        with pytest.raises(HTTPException, match="disconnected"):
+            await background_reads.read(quick, leaves)
         slow.end.set()
-        return await first, await aside.read(quick, stays)
+        return await first, await background_reads.read(quick, stays)
 
     assert asyncio.run(go()) == ("slow", "quick")
 
 
-def test_a_place_is_free_when_its_thread_has_ended_and_not_before(db, conn, until):
+def test_a_slot_is_free_only_when_its_thread_has_ended(db, conn, until):
     """A request is cancelled by its time limit; a thread is not."""
     slow = Slow(is_deaf=True)
 
     async def go():
-        aside = Aside(db, places=1, patience_s=0.01)
-        first = asyncio.create_task(aside.read(slow, stays))
+        background_reads = BackgroundReads(db, slots=1, patience_s=0.01)
+        first = asyncio.create_task(background_reads.read(slow, stays))
         await until(slow.begun.is_set)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        with pytest.raises(HTTPException, match="are taken"):
-            await aside.read(quick, stays)
+        with pytest.raises(HTTPException, match="too many long reads"):
+            await background_reads.read(quick, stays)
         slow.end.set()
         while True:
             with contextlib.suppress(HTTPException):
-                return await aside.read(quick, stays)
+                return await background_reads.read(quick, stays)
 
     assert asyncio.run(go()) == "quick"
 
 
-def test_the_event_loop_goes_on_meanwhile(db, conn):
+def test_a_read_does_not_block_the_event_loop(db, conn):
     async def go():
-        return await Aside(db).read(lambda *_: threading.current_thread(), stays)
+        return await BackgroundReads(db).read(lambda *_: threading.current_thread(), stays)
 
     assert asyncio.run(go()) is not threading.main_thread()
 
 
-def test_what_fails_leaves_a_place(db, conn):
-    def broken(conn, is_given_up):
+def test_a_read_that_fails_frees_its_slot(db, conn):
+    def broken(conn, is_abandoned):
         raise LookupError("broken")
 
     async def go():
-        aside = Aside(db, places=1, patience_s=LONG_S)
+        background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
         with pytest.raises(LookupError):
-            await aside.read(broken, stays)
-        return await aside.read(quick, stays)
+            await background_reads.read(broken, stays)
+        return await background_reads.read(quick, stays)
 
     assert asyncio.run(go()) == "quick"
 
 
-def test_searches_have_as_many_places_as_there_are(serving, conn, db, until):
+def test_searches_use_these_slots(serving, conn, db, until):
     slow = Slow()
 
     async def go():
         async with serving(api) as client:
             service = api._service.get()
-            service.aside = Aside(db, places=1, patience_s=0.01)
-            first = asyncio.create_task(service.aside.read(slow, stays))
+            service.background_reads = BackgroundReads(db, slots=1, patience_s=0.01)
+            first = asyncio.create_task(service.background_reads.read(slow, stays))
             await until(slow.begun.is_set)
             refused = await client.get("/api/search?q=word")
             slow.end.set()
@@ -195,5 +195,5 @@ def test_searches_have_as_many_places_as_there_are(serving, conn, db, until):
 
     refused, after = asyncio.run(go())
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
-    assert refused.json() == {"error": "all places for what takes long are taken (1): try again later"}
+    assert refused.json() == {"error": "too many long reads, such as searches, run at once (limit: 1): try again later"}
     assert (after.status_code, after.json()) == (200, {"found": [], "next": None})

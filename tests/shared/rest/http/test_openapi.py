@@ -261,13 +261,13 @@ def _check(document, method, path, reply):
 
 def test_every_endpoint_is_sampled():
     """What is refused always, and the stream, have tests of their own."""
-    refused = {(each.method, each.path) for each in ENDPOINTS if each.says.startswith("Refused")}
+    refused = {(each.method, each.path) for each in ENDPOINTS if each.description.startswith("Refused")}
     every = {(each.method, each.path) for each in ENDPOINTS}
     assert refused | SAMPLES.keys() | {("GET", "/api/events/stream")} == every
 
 
 def test_what_we_do_not_have_is_refused_with_a_sentence(serving, conn, document):
-    refused = [each for each in ENDPOINTS if each.says.startswith("Refused")]
+    refused = [each for each in ENDPOINTS if each.description.startswith("Refused")]
     paths = [each.path.replace("{id}", "a").replace("{channel}", "c").replace("{sender}", "s") for each in refused]
     replies = call(serving, *((each.method, path, {"json": {}}) for each, path in zip(refused, paths, strict=True)))
     for each, reply in zip(refused, replies, strict=True):

@@ -89,18 +89,20 @@ def test_one_call_looks_at_so_many_characters_and_says_where_it_stopped(serving,
     assert hits(serving, "word&before=3") == [1]
 
 
-def test_nobody_is_searched_for_who_has_gone_away(conn, said):
+def test_a_search_ends_when_its_caller_disconnects(conn, said):
     said(*("nothing",) * 20)
     looked = []
 
-    class Aside:
-        """Whoever asked goes away after four lines."""
+    class BackgroundReads:
+        """The caller disconnects after four lines."""
 
         async def read(self, work, receive):
             return work(conn, lambda: looked.append(1) or len(looked) == 4)
 
     asked = search.get_search.run(
-        SimpleNamespace(aside=Aside()), query=search.SearchQuery(q="word"), request=SimpleNamespace(receive=None)
+        SimpleNamespace(background_reads=BackgroundReads()),
+        query=search.SearchQuery(q="word"),
+        request=SimpleNamespace(receive=None),
     )
     assert asyncio.run(asked) == {"found": [], "next": 17}
 

@@ -11,8 +11,8 @@ from shared.db.roster.teams import Team
 from shared.queue import mailbox, rooms, turns
 from shared.queue.turns import Said
 from shared.rest.http.event_stream import EventStream
-from shared.rest.live.feed import Batch, Feed
-from shared.rest.live.frames import Row
+from shared.rest.live.feed import EventBatch, EventFeed
+from shared.rest.live.frames import EventFrames
 from shared.runtime.kick import Kicker
 from tests.api_client import frames, get, stream, whole
 from tests.support import NOW, answer, make_agent, put, take
@@ -311,7 +311,7 @@ def test_a_reader_that_fell_behind_what_is_kept_goes_on_from_the_rows(conn):
             await news.wait()
             news.clear()
 
-        feed = Feed(conn, wait, batch=10, kept_bytes=1)
+        feed = EventFeed(conn, wait, batch=10, kept_bytes=1)
         slow, quick = feed.read(0), feed.read(0)
         with transaction(conn):
             events.append(conn, "e", now_ms=1)
@@ -340,7 +340,7 @@ def test_a_reader_that_fell_behind_what_is_kept_goes_on_from_the_rows(conn):
 
 
 def test_a_batch_is_told_from_where_the_reader_is():
-    batch = Batch(4, tuple(Row(id_, (("e", b"event: e\n\n"),)) for id_ in (5, 7, 8)))
+    batch = EventBatch(4, tuple(EventFrames(id_, (("e", b"event: e\n\n"),)) for id_ in (5, 7, 8)))
     told = {last: batch.since(last, None).count(b"event") for last in range(3, 9)}
     assert told == {3: 3, 4: 3, 5: 2, 6: 2, 7: 1, 8: 0}
     assert batch.since(4, {"other"}) == b""
@@ -355,7 +355,7 @@ def test_silence_is_broken_by_a_comment_that_keeps_the_place(conn):
         async def wait(seconds):
             await asyncio.sleep(min(seconds, 0.02))
 
-        feed = Feed(conn, wait, comment_every_s=0.05)
+        feed = EventFeed(conn, wait, comment_every_s=0.05)
         reading = feed.read(0, frozenset(["mine"]))
         found = [await asyncio.wait_for(anext(reading), 60) for _ in range(2)]
         await reading.aclose()
@@ -389,7 +389,7 @@ def test_a_reader_that_takes_nothing_is_let_go(conn):
         events.append(conn, "e", now_ms=1)
 
     async def go():
-        feed = Feed(conn, _never)
+        feed = EventFeed(conn, _never)
 
         async def stuck(message):
             if message["type"] == "http.response.body":
@@ -403,7 +403,7 @@ def test_a_reader_that_takes_nothing_is_let_go(conn):
 
 def test_a_reader_that_goes_leaves_nothing_behind(conn):
     async def go():
-        feed = Feed(conn, _never)
+        feed = EventFeed(conn, _never)
         gone = asyncio.Event()
 
         async def leave():
@@ -431,7 +431,7 @@ def test_a_reader_that_goes_in_the_instant_of_an_event_goes(conn):
             await woken.wait()
             woken.clear()
 
-        feed = Feed(conn, news)
+        feed = EventFeed(conn, news)
         reading = asyncio.create_task(anext(feed.read(0)))
         await asyncio.sleep(0.01)
         with transaction(conn):
@@ -447,7 +447,7 @@ def test_a_reader_that_goes_in_the_instant_of_an_event_goes(conn):
 
 
 def test_the_last_frame_of_a_choice_carries_the_id():
-    row = Row(7, (("a", b"event: a\n\n"), ("b", b"event: b\n\n"), ("c", b"event: c\n\n")))
+    row = EventFrames(7, (("a", b"event: a\n\n"), ("b", b"event: b\n\n"), ("c", b"event: c\n\n")))
     assert row.frames() == b"event: a\n\nevent: b\n\nid: 7\nevent: c\n\n"
     assert row.frames({"a", "b"}) == b"event: a\n\nid: 7\nevent: b\n\n"
     assert row.frames({"d"}) == b""
