@@ -160,7 +160,7 @@ class Deliver(WorkerService):
     def _acknowledge(self, conn: apsw.Connection, response: Response, sent: Parts) -> None:
         deliveries.acknowledge(conn, response, sent, now_ms=clock.now_ms())
 
-    def _fail(self, conn: apsw.Connection, response: Response, error: Exception) -> responses.Verdict:
+    def _fail(self, conn: apsw.Connection, response: Response, error: Exception) -> responses.ResponseVerdict:
         return deliveries.fail(conn, response, error, Policy.of(self.settings), now_ms=clock.now_ms())
 
     async def _write(self, work: Callable[[apsw.Connection], T]) -> T:

@@ -12,7 +12,7 @@ from shared.core import backoff
 from shared.core.errors import OutcomeUnknown, RateLimited, RetryableError
 from shared.core.settings import Settings
 from shared.db.queue import responses
-from shared.db.queue.responses import Response, Verdict
+from shared.db.queue.responses import FailureCode, Response, ResponseVerdict
 from shared.db.roster import chats
 from shared.queue import series
 
@@ -110,15 +110,14 @@ def opened(conn: apsw.Connection, response: Response, platform_id: str, *, now_m
     chats.move(conn, response.channel, response.platform_id, platform_id, now_ms=now_ms)
 
 
-def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) -> Verdict:
+def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) -> ResponseVerdict:
     """Decide, without doing anything: tried again, and from when, or dead."""
-    unknown = isinstance(error, OutcomeUnknown)
-    decided = partial(Verdict, reason=str(error), outcome_unknown=unknown)
+    decided = partial(ResponseVerdict, reason=str(error), failure=_code(error))
     if isinstance(error, RateLimited):
         wait_ms = min(max(error.retry_after_ms or 0, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
         return decided(dead=False, retry_count=response.retry_count, deliver_after=now_ms + wait_ms)
     attempts = response.retry_count + 1
-    held = unknown and policy.unknown_sends == "hold"
+    held = isinstance(error, OutcomeUnknown) and policy.unknown_sends == "hold"
     if held or not isinstance(error, RetryableError) or attempts >= policy.max_attempts:
         return decided(dead=True, retry_count=attempts, deliver_after=None)
     delay = error.retry_after_ms
@@ -126,6 +125,12 @@ def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) 
         delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
     delay = min(delay, _LONGEST_WAIT_MS)
     return decided(dead=False, retry_count=attempts, deliver_after=now_ms + delay)
+
+
+def _code(error: Exception) -> FailureCode:
+    if isinstance(error, RateLimited):
+        return "rate_limited"
+    return "outcome_unknown" if isinstance(error, OutcomeUnknown) else "error"
 
 
 def acknowledge(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, now_ms: int) -> None:
@@ -138,7 +143,9 @@ def acknowledge(conn: apsw.Connection, response: Response, parts: tuple[str | No
     series.advance_responses(conn, now_ms=now_ms)
 
 
-def fail(conn: apsw.Connection, response: Response, error: Exception, policy: Policy, *, now_ms: int) -> Verdict:
+def fail(
+    conn: apsw.Connection, response: Response, error: Exception, policy: Policy, *, now_ms: int
+) -> ResponseVerdict:
     """Write the verdict on the row; a platform that asked for silence gets it in the whole chat.
 
     Raises:

@@ -9,15 +9,16 @@ import apsw
 
 from shared.core import backoff
 from shared.core.settings import Settings
-from shared.db.queue import agent_messages, claims, events, ready, responses, sessions
+from shared.db.queue import agent_messages, claims, events, responses, sessions
 from shared.db.queue.agent_messages import Line
-from shared.db.queue.claims import Claim, Verdict
+from shared.db.queue.claims import Claim, FailureCode, MessageVerdict
 from shared.db.queue.message_row import Message
 from shared.queue import mailbox, series
 from shared.queue import replies as answers
 
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
-NO_REASON = "it failed and did not say why"  # a reason marks the row: without one it would lose its place
+NO_REASON = "the agent failed and gave no reason"
+PROCESS_GONE = "the process that ran the turn went away"
 
 _SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: one of nothing would go round for ever, at full speed
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
@@ -38,6 +39,7 @@ class Failure:
     reason: str
     retryable: bool = True
     wait_ms: int | None = None
+    code: FailureCode = "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +113,17 @@ def _outward(conn: apsw.Connection, claim: Claim, said: Sequence[Said], now_ms: 
     ]
 
 
-def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> Verdict:
+def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> MessageVerdict:
     """Decide, without doing anything: tried again, and from when, or dead."""
     reason = failure.reason.strip() or NO_REASON
     if failure.wait_ms is not None:
         wait_ms = min(max(failure.wait_ms, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
-        return Verdict(False, message.retry_count, now_ms + wait_ms, reason)
+        return MessageVerdict(False, message.retry_count, now_ms + wait_ms, reason, "rate_limited")
     attempts = message.retry_count + 1
     if not failure.retryable or attempts >= policy.max_attempts:
-        return Verdict(True, attempts, None, reason)
+        return MessageVerdict(True, attempts, None, reason, failure.code)
     delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
-    return Verdict(False, attempts, now_ms + delay, reason)
+    return MessageVerdict(False, attempts, now_ms + delay, reason, failure.code)
 
 
 def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> list[Message]:
@@ -143,9 +145,12 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
 
 
 def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
-    """We are stopping before the turn is done: give the messages back, as if never taken."""
-    verdicts = {message.id: Verdict(False, message.retry_count, None, "") for message in claim.asked}
-    claims.fail(conn, claim, verdicts, now_ms=now_ms)
+    """The turn ends before it is done: give the messages back, as if never taken.
+
+    Raises:
+        ClaimLost: the turn no longer holds the rows; the caller's transaction must roll back.
+    """
+    claims.release(conn, claim, now_ms=now_ms)
 
 
 def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everything: bool = False) -> list[Claim]:
@@ -154,7 +159,7 @@ def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everythin
     Being killed counts as an attempt, or a message that kills its agent would do so for ever.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
-    failure = Failure(ready.PROCESS_GONE)
+    failure = Failure(PROCESS_GONE, code="process_gone")
     for claim in lost:
         fail(conn, claim, failure, policy, now_ms=now_ms)
     return lost

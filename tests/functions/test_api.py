@@ -294,7 +294,7 @@ def test_what_we_deliver_can_not_be_acknowledged_by_others(serving, conn):
     answer(conn)
     reply = post(serving, None, "/api/responses/1/ack")
     assert (reply.status_code, column(conn, "SELECT status FROM responses")) == (409, ["pending"])
-    assert "is sent by the adapter of telegram" in reply.json()["error"]
+    assert "goes out through the adapter of telegram" in reply.json()["error"]
 
 
 def test_what_was_given_up_can_not_be_acknowledged(serving, conn):

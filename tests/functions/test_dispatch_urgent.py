@@ -193,7 +193,7 @@ def test_nor_does_one_whose_urgent_session_must_wait_for_another_try(conn, crew,
     failed = put(conn, "hard", agent="bob", chat="1")
     rows(
         conn,
-        "UPDATE messages SET retry_count = 1, last_error = 'broken', process_after = :due WHERE id = :id",
+        "UPDATE messages SET retry_count = 1, failure = 'error', process_after = :due WHERE id = :id",
         {"due": clock.now_ms() + 600_000, "id": failed},
     )
     put(conn, "!slow 0.5 done", agent="bob", chat="2")

@@ -253,7 +253,11 @@ def set_card(conn: apsw.Connection, id_: int, *, approver: int, card: int) -> No
 
 def card_of(conn: apsw.Connection, approval: Approval) -> Card | None:
     """The card that shows the approval, or None. It is not pruned while the approval is pending."""
-    found = rows(conn, "SELECT chat_id, status, created_at FROM responses WHERE id = :card", {"card": approval.card})
+    found = rows(
+        conn,
+        "SELECT chat_id, status, created_at FROM responses WHERE id = :card AND status <> 'deleted'",
+        {"card": approval.card},
+    )
     return Card._make(found[0]) if found else None
 
 
@@ -270,7 +274,7 @@ _SEEN = """
     EXISTS (SELECT 1
               FROM responses r
               JOIN chats t ON t.id = r.chat_id
-             WHERE r.id = a.card AND r.status <> 'dead' AND t.status = 'active')
+             WHERE r.id = a.card AND r.status <> 'dead' AND r.status <> 'deleted' AND t.status = 'active')
     AND EXISTS (SELECT 1
                   FROM user_roles o
                  WHERE o.user_id = a.approver

@@ -7,13 +7,14 @@ token. Writers are serialised (``connection.transaction``), so what a claim read
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import apsw
 
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events, schedule_runs
+from shared.db.queue.events import EventData
 from shared.db.queue.message_row import COLUMNS, WIDTH, Message, message_of
 from shared.db.queue.ready import FIRSTS, OPEN_AGENTS
 
@@ -22,7 +23,7 @@ DUE = f"""
     SELECT {COLUMNS}, process_after, status
       FROM messages
      WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
-       AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL OR status = 'processing')
+       AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL OR status = 'processing')
      ORDER BY status DESC, id
      LIMIT :limit
 """
@@ -71,12 +72,7 @@ RUNNING = f"""
      ORDER BY 1
 """
 
-_FAILED = {
-    (True, True): "message_dead",
-    (True, False): "message_dead",
-    (False, True): "message_retry",
-    (False, False): "message_released",
-}  # by (dead, has a reason)
+FailureCode = Literal["error", "rate_limited", "process_gone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +96,18 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a failure does to a message: tried again from *process_after*, or dead. Decided by the caller."""
+class MessageVerdict:
+    """What a failed attempt does to a message: a retry from *process_after* on, or the end. The caller decides.
+
+    Attributes:
+        reason: for people; no statement reads it.
+    """
 
     dead: bool
     retry_count: int
     process_after: int | None
     reason: str
+    failure: FailureCode = "error"
 
 
 def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[Message]:
@@ -159,7 +160,7 @@ def claim(
         batch += [message_of(row) for row in context]
     claim = Claim(token, session_id, agent, tuple(sorted(batch)))
     conn.execute(_CLAIM, (claim.ids, token, now_ms + lease_ms, now_ms))
-    _check(conn, claim)
+    _check(claim, conn.changes())
     for each in claim.batch:
         if each.scheduled_at is not None and each.series_id is not None:
             schedule_runs.begin(conn, each.series_id, each.message_id, due_ms=each.scheduled_at, now_ms=now_ms)
@@ -190,12 +191,12 @@ def renew(conn: apsw.Connection, claim: Claim, *, lease_until: int) -> None:
         """,
         {"lease": lease_until, "ids": claim.ids, "token": claim.token},
     )
-    _check(conn, claim)
+    _check(claim, conn.changes())
 
 
 _COMPLETE = """
     UPDATE messages
-       SET status = 'completed', claimed_by = NULL, lease = NULL, last_error = NULL, updated_at = ?2
+       SET status = 'completed', claimed_by = NULL, lease = NULL, last_error = NULL, failure = NULL, updated_at = ?2
      WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'processing' AND claimed_by = ?3
 """
 
@@ -220,7 +221,7 @@ def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
         ClaimLost: somebody else holds the rows; nothing must be kept of this turn.
     """
     conn.execute(_COMPLETE, (claim.ids, now_ms, claim.token))
-    _check(conn, claim)
+    _check(claim, conn.changes())
     pass_over(conn, claim, now_ms=now_ms)
 
 
@@ -235,55 +236,78 @@ def has_older_context(conn: apsw.Connection, claim: Claim) -> bool:
     return bool(oldest) and oldest[0][0] < claim.batch[-1].id
 
 
-def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, Verdict], *, now_ms: int) -> None:
-    """The turn failed: each message by its verdict; context goes back to wait for the next turn.
+_FAIL = """
+    UPDATE messages
+       SET status = :status, retry_count = :retry_count, process_after = :process_after, last_error = :reason,
+           failure = :failure, claimed_by = NULL, lease = NULL, updated_at = :now
+     WHERE id = :id AND status = 'processing' AND claimed_by = :token
+"""
+
+# The failure of an earlier attempt stays: a message that has ended processes is still a suspect.
+_RELEASE = """
+    UPDATE messages
+       SET status = 'pending', claimed_by = NULL, lease = NULL, updated_at = :now
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
+"""
+
+
+def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, MessageVerdict], *, now_ms: int) -> None:
+    """The turn failed: each message of ``claim.asked`` by its verdict; the context waits for the next turn.
+
+    Args:
+        verdicts: by the message's row.
 
     Raises:
-        ClaimLost: somebody else holds the rows.
+        ClaimLost: the turn no longer holds the rows.
     """
     changed = 0
-    for message in claim.batch:
-        verdict = verdicts.get(message.id) or Verdict(False, message.retry_count, None, "")
-        conn.execute(
-            """
-            UPDATE messages
-               SET status = :status, retry_count = :retry_count, process_after = :process_after,
-                   last_error = nullif(:reason, ''), claimed_by = NULL, lease = NULL, updated_at = :now
-             WHERE id = :id AND status = 'processing' AND claimed_by = :token
-            """,
-            {
-                "status": "dead" if verdict.dead else "pending",
-                "retry_count": verdict.retry_count,
-                "process_after": verdict.process_after,
-                "reason": verdict.reason,
-                "now": now_ms,
-                "id": message.id,
-                "token": claim.token,
-            },
-        )
+    for message in claim.asked:
+        verdict = verdicts[message.id]
+        outcome: EventData = {
+            "reason": verdict.reason,
+            "retry_count": verdict.retry_count,
+            "process_after": verdict.process_after,
+        }
+        status = "dead" if verdict.dead else "pending"
+        key = {"id": message.id, "token": claim.token, "now": now_ms}
+        conn.execute(_FAIL, {**outcome, **key, "status": status, "failure": verdict.failure})
         changed += conn.changes()
-        if message.trigger:
-            events.append(
-                conn,
-                _FAILED[verdict.dead, bool(verdict.reason)],
-                now_ms=now_ms,
-                message_id=message.message_id,
-                agent=message.agent,
-                channel=message.channel,
-                session_id=message.session_id,
-                data={
-                    "reason": verdict.reason,
-                    "retry_count": verdict.retry_count,
-                    "process_after": verdict.process_after,
-                },
-            )
+        _record(conn, "message_dead" if verdict.dead else "message_retry", message, outcome, now_ms=now_ms)
+    if len(claim.asked) < len(claim.batch):
+        context = json.dumps([message.id for message in claim.batch if not message.trigger])
+        conn.execute(_RELEASE, {"ids": context, "token": claim.token, "now": now_ms})
+        changed += conn.changes()
+    _check(claim, changed)
+
+
+def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    """Give the messages back as the claim found them: no attempt is counted, and an earlier failure stays.
+
+    Raises:
+        ClaimLost: the turn no longer holds the rows.
+    """
+    conn.execute(_RELEASE, {"ids": claim.ids, "token": claim.token, "now": now_ms})
+    _check(claim, conn.changes())
+    for message in claim.asked:
+        _record(conn, "message_released", message, now_ms=now_ms)
+
+
+def _record(conn: apsw.Connection, type_: str, message: Message, data: EventData | None = None, *, now_ms: int) -> None:
+    events.append(
+        conn,
+        type_,
+        now_ms=now_ms,
+        message_id=message.message_id,
+        agent=message.agent,
+        channel=message.channel,
+        session_id=message.session_id,
+        data=data,
+    )
+
+
+def _check(claim: Claim, changed: int) -> None:
     if changed != len(claim.batch):
-        raise ClaimLost(f"turn {claim.token} holds {changed} of {len(claim.batch)} messages")
-
-
-def _check(conn: apsw.Connection, claim: Claim) -> None:
-    if conn.changes() != len(claim.batch):
-        raise ClaimLost(f"turn {claim.token} holds {conn.changes()} of {len(claim.batch)} messages")
+        raise ClaimLost(f"turn {claim.token} holds {changed} of its {len(claim.batch)} messages: another one took them")
 
 
 def is_held(conn: apsw.Connection, claim: Claim) -> bool:
@@ -295,11 +319,6 @@ def is_held(conn: apsw.Connection, claim: Claim) -> bool:
             {"token": claim.token, "id": claim.batch[0].id},
         )
     )
-
-
-def has_urgent(conn: apsw.Connection, session_id: int, *, now_ms: int) -> bool:
-    """Whether an urgent message waits in the session."""
-    return bool(rows(conn, URGENT, {"session": session_id, "now": now_ms, "limit": 1}))
 
 
 def is_due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""Responses that were given up: said once more, or forgotten, by hand. Nothing of ours touches them by itself."""
+"""Dead responses: an operator sends them again, or deletes them. No function of ours touches them by itself."""
 
 import apsw
 
@@ -6,86 +6,81 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events
 
-_DELETED = "deleted by hand"
-
 
 def retry(conn: apsw.Connection, response_id: int, *, now_ms: int) -> None:
-    """It goes out again, or waits to be fetched, with all its attempts before it. Parts that were sent stay sent.
+    """The response goes out again, or waits to be fetched, with all its attempts. Parts that were sent stay sent.
 
     Raises:
-        NotFound: no such response.
-        WrongState: it is not dead.
+        NotFound: there is no such response.
+        WrongState: the response is not dead.
     """
     found = rows(
         conn,
         """
         UPDATE responses
-           SET status = 'pending', retry_count = 0, last_error = NULL, part_started = NULL, deliver_after = :now
-         WHERE id = :id AND status = 'dead' AND last_error IS NOT :deleted
+           SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, part_started = NULL,
+               deliver_after = :now
+         WHERE id = :id AND status = 'dead'
         RETURNING message_id, agent, channel
         """,
-        {"id": response_id, "now": now_ms, "deleted": _DELETED},
+        {"id": response_id, "now": now_ms},
     )
-    _tell(conn, "response_retried", response_id, found, now_ms=now_ms)
+    _record(conn, "response_retried", response_id, found, now_ms=now_ms)
 
 
 DEAD_AFTER = """
     SELECT id
       FROM responses
-     WHERE status = 'dead' AND last_error IS NOT 'deleted by hand' AND id > :after
+     WHERE status = 'dead' AND id > :after
      ORDER BY id
      LIMIT :limit
 """
 
 
 def retry_many(conn: apsw.Connection, *, after: int, limit: int, now_ms: int) -> list[int]:
-    """As ``retry``, for up to *limit* that are dead, the oldest beyond the id *after* first; which."""
+    """Retry up to *limit* dead responses with ids above *after*, the oldest first; their ids."""
     found = [id_ for (id_,) in rows(conn, DEAD_AFTER, {"after": after, "limit": limit})]
     for response_id in found:
         retry(conn, response_id, now_ms=now_ms)
     return found
 
 
+_FORGET = """
+    DELETE FROM responses
+     WHERE (status = 'paused' OR status = 'deleted') AND status = 'deleted' AND id < (SELECT max(id) FROM responses)
+"""
+
+
 def delete(conn: apsw.Connection, response_id: int, *, now_ms: int) -> None:
-    """Forget it. Of the newest row only the text goes now, and the row with the next: its id is never used again.
+    """Delete the response. The newest row only loses its text until the next deletion: an id is never used twice.
 
     Raises:
-        NotFound: no such response.
-        WrongState: it is not dead.
+        NotFound: there is no such response.
+        WrongState: the response is not dead.
     """
     found = rows(
         conn,
         """
         UPDATE responses
-           SET message = '', original_message = '', content = '{}', files = '[]', metadata = '{}', recurrence = NULL,
-               last_error = :deleted
-         WHERE id = :id AND status = 'dead' AND last_error IS NOT :deleted
+           SET status = 'deleted', message = '', original_message = '', content = '{}', files = '[]', metadata = '{}',
+               recurrence = NULL, last_error = NULL, failure = NULL
+         WHERE id = :id AND status = 'dead'
         RETURNING message_id, agent, channel
         """,
-        {"id": response_id, "deleted": _DELETED},
+        {"id": response_id},
     )
-    _tell(conn, "response_deleted", response_id, found, now_ms=now_ms)
-    conn.execute(
-        """
-        DELETE FROM responses
-         WHERE status = 'dead' AND last_error = :deleted AND id < (SELECT max(id) FROM responses)
-        """,
-        {"deleted": _DELETED},
-    )
+    _record(conn, "response_deleted", response_id, found, now_ms=now_ms)
+    conn.execute(_FORGET)
 
 
-def _tell(
+def _record(
     conn: apsw.Connection, type_: str, response_id: int, found: list[tuple[str, str | None, str]], *, now_ms: int
 ) -> None:
     if not found:
-        status = scalar(
-            conn,
-            "SELECT status FROM responses WHERE id = :id AND last_error IS NOT :deleted",
-            {"id": response_id, "deleted": _DELETED},
-        )
-        if status is None:
-            raise NotFound(f"no response {response_id}")
-        raise WrongState(f"response {response_id} is {status}: only a dead one can be sent again or forgotten")
+        status = scalar(conn, "SELECT status FROM responses WHERE id = :id", {"id": response_id})
+        if status is None or status == "deleted":
+            raise NotFound(f"there is no response {response_id}")
+        raise WrongState(f"response {response_id} is {status}; only a dead one can be retried or deleted")
     ((message_id, agent, channel),) = found
     events.append(
         conn, type_, now_ms=now_ms, message_id=message_id, response_id=response_id, agent=agent, channel=channel

@@ -9,39 +9,29 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows
 from shared.db.queue import events, schedule_runs
 
+_ACK = """
+    UPDATE responses
+       SET status = 'acked', acked_at = :now, last_error = NULL, failure = NULL
+     WHERE id = :id AND status = 'pending'
+       AND (chat_id IS NULL OR channel NOT IN (SELECT value FROM json_each(:adapters)))
+    RETURNING message_id, agent, channel, series_id, scheduled_at
+"""
+
 
 def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], now_ms: int) -> str:
-    """The program has delivered it; saying so twice is fine. Returns its channel.
+    """The program has delivered the response. A second call changes nothing. Returns the response's channel.
 
     Args:
-        adapters: the channels whose chats we answer ourselves.
+        adapters: the channels whose chats an adapter of ours serves.
 
     Raises:
         NotFound: there is no such response.
-        WrongState: it is for an adapter of ours to deliver, or it is dead.
+        WrongState: an adapter of ours delivers the response, or it is not pending.
     """
-    found = rows(
-        conn,
-        """
-        SELECT status, chat_id, message_id, agent, channel, series_id, scheduled_at
-          FROM responses
-         WHERE id = :id
-        """,
-        {"id": response_id},
-    )
+    found = rows(conn, _ACK, {"id": response_id, "adapters": json.dumps(sorted(adapters)), "now": now_ms})
     if not found:
-        raise NotFound(f"no response {response_id}")
-    ((status, chat_id, message_id, agent, channel, series_id, scheduled_at),) = found
-    if status == "acked":
-        return str(channel)
-    if chat_id is not None and channel in adapters:
-        raise WrongState(f"response {response_id} is sent by the adapter of {channel}: nobody else can acknowledge it")
-    if status != "pending":
-        raise WrongState(f"response {response_id} is {status}: it can't be acknowledged")
-    conn.execute(
-        "UPDATE responses SET status = 'acked', acked_at = :now, last_error = NULL WHERE id = :id",
-        {"now": now_ms, "id": response_id},
-    )
+        return _acked_before(conn, response_id)
+    ((message_id, agent, channel, series_id, scheduled_at),) = found
     if series_id is not None and scheduled_at is not None:
         schedule_runs.begin(conn, series_id, message_id, due_ms=scheduled_at, now_ms=now_ms)
     events.append(
@@ -56,18 +46,45 @@ def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], n
     return str(channel)
 
 
-NOBODY_FETCHED = "nobody fetched it in time"
+def _acked_before(conn: apsw.Connection, response_id: int) -> str:
+    """The channel of a response that is acknowledged already; for any other, the reason why it can't be."""
+    found = rows(conn, "SELECT status, channel FROM responses WHERE id = :id", {"id": response_id})
+    if not found or found[0][0] == "deleted":
+        raise NotFound(f"there is no response {response_id}")
+    ((status, channel),) = found
+    if status == "acked":
+        return str(channel)
+    if status == "pending":
+        raise WrongState(
+            f"response {response_id} goes out through the adapter of {channel}; no other program can acknowledge it"
+        )
+    raise WrongState(f"response {response_id} is {status}: it can't be acknowledged")
+
+
+NOT_FETCHED = "nobody fetched it in time"
 
 _STEP = """
-    SELECT id, message_id, agent, channel,
+    SELECT id, created_at < :cutoff AS is_old,
            status = 'pending' AND max(created_at, ifnull(deliver_after, 0)) < :cutoff
-           AND (chat_id IS NULL OR channel NOT IN (SELECT value FROM json_each(:adapters))),
-           status = 'dead' AND last_error = :reason AND created_at < :forgotten,
-           created_at < :cutoff
+           AND (chat_id IS NULL OR channel NOT IN (SELECT value FROM json_each(:adapters))) AS is_overdue,
+           status = 'dead' AND failure = 'not_fetched' AND recurrence IS NULL AND created_at < :forgotten
+           AS is_forgotten
       FROM responses
      WHERE id > :after
      ORDER BY id
      LIMIT :limit
+"""
+
+_GIVE_UP = """
+    UPDATE responses
+       SET status = 'dead', last_error = :reason, failure = 'not_fetched', deliver_after = NULL
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending'
+    RETURNING id, message_id, agent, channel
+"""
+
+_FORGET = """
+    DELETE FROM responses
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND id < (SELECT max(id) FROM responses)
 """
 
 
@@ -81,39 +98,32 @@ def give_up(
     limit: int,
     now_ms: int,
 ) -> tuple[int, int]:
-    """One step of a walk over the responses: what nobody fetched since *older_than_ms* is dead, and later forgotten.
+    """One step of a walk over the responses: end those that no program fetched in time, and delete old ones of these.
 
-    What an adapter of ours sends is left to it, and so is what is planned for later.
+    Responses that an adapter of ours delivers stay as they are, and so do those that are planned for later.
 
     Args:
-        forget_older_than_ms: what was given up so, and is older than this, is deleted.
+        older_than_ms: a response that is due since before this instant has not been fetched in time.
+        forget_older_than_ms: responses that ended so, and are older than this instant, are deleted.
 
     Returns:
-        How many were given up or forgotten, and the row to go on after, 0 at the end.
+        How many responses ended or were deleted, and the row after which to go on (0: the end was reached).
     """
     found = rows(
         conn,
         _STEP,
         {
             "adapters": json.dumps(sorted(adapters)),
-            "reason": NOBODY_FETCHED,
             "cutoff": older_than_ms,
             "forgotten": forget_older_than_ms,
             "after": after_id,
             "limit": limit,
         },
     )
-    ended = [(id_, message_id, agent, channel) for id_, message_id, agent, channel, is_over, *_ in found if is_over]
-    gone = [row[0] for row in found if row[5]]
-    conn.execute(
-        """
-        UPDATE responses
-           SET status = 'dead', last_error = :reason, deliver_after = NULL
-         WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending'
-        """,
-        {"ids": json.dumps([id_ for id_, *_ in ended]), "reason": NOBODY_FETCHED},
-    )
-    data = json.dumps({"reason": NOBODY_FETCHED})
+    overdue = [id_ for id_, _, is_overdue, _ in found if is_overdue]
+    forgotten = [id_ for id_, _, _, is_forgotten in found if is_forgotten]
+    ended = sorted(rows(conn, _GIVE_UP, {"ids": json.dumps(overdue), "reason": NOT_FETCHED}))
+    data = json.dumps({"reason": NOT_FETCHED})
     events.append_many(
         conn,
         [
@@ -121,12 +131,9 @@ def give_up(
             for id_, message_id, agent, channel in ended
         ],
     )
-    conn.execute(
-        """
-        DELETE FROM responses
-         WHERE id IN (SELECT value FROM json_each(:ids)) AND recurrence IS NULL AND id < (SELECT max(id) FROM responses)
-        """,
-        {"ids": json.dumps(gone)},
-    )
-    is_more = len(found) == limit and bool(found[-1][6])
-    return len(ended) + conn.changes(), found[-1][0] if is_more else 0
+    conn.execute(_FORGET, {"ids": json.dumps(forgotten)})
+    deleted = conn.changes()
+    if len(found) < limit:
+        return len(ended) + deleted, 0
+    last, is_old, *_ = found[-1]
+    return len(ended) + deleted, last if is_old else 0

@@ -57,12 +57,12 @@ def get(conn: apsw.Connection, row_id: int) -> Letter | None:
 
 CONSUME = f"""
     UPDATE messages
-       SET status = 'completed', last_error = NULL, updated_at = :now
+       SET status = 'completed', last_error = NULL, failure = NULL, updated_at = :now
      WHERE id IN (SELECT id
                     FROM messages
                    WHERE agent = :agent AND trigger = 1 AND status = 'pending'
                      AND (channel = 'internal' OR channel = 'chatroom')
-                     AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL)
+                     AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
                    ORDER BY id
                    LIMIT :limit)
     RETURNING {_LETTER}
@@ -74,7 +74,7 @@ WAITING = f"""
       FROM messages
      WHERE agent = :agent AND trigger = 1 AND status = 'pending'
        AND (channel = 'internal' OR channel = 'chatroom')
-       AND (process_after IS NULL OR process_after <= :now OR last_error IS NOT NULL)
+       AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
      ORDER BY id
      LIMIT :limit
 """

@@ -71,12 +71,13 @@ MESSAGES = Series(
            recurrence = :recurrence, timezone = :timezone, misfire = :misfire, scheduled_at = :scheduled,
            retry_count = CASE WHEN process_after IS :due THEN retry_count ELSE 0 END,
            last_error = CASE WHEN process_after IS :due THEN last_error END,
+           failure = CASE WHEN process_after IS :due THEN failure END,
            process_after = :due, status = CASE WHEN :is_paused THEN 'paused' ELSE 'pending' END, updated_at = :now
      WHERE id = :id AND (status = 'pending' OR status = 'paused')
     """,
     call_off="""
     UPDATE messages
-       SET status = 'cancelled', recurrence = NULL, last_error = :reason, updated_at = :now
+       SET status = 'cancelled', recurrence = NULL, last_error = :reason, failure = NULL, updated_at = :now
      WHERE series_id = :series AND (status = 'pending' OR status = 'paused')
     RETURNING id, message_id, agent, channel, session_id
     """,

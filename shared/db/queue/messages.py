@@ -1,19 +1,20 @@
-"""Messages: what came in, and what people and programs do to it. What turns do to it stands in ``claims``.
+"""Messages: what came in, and what people and programs do to it. ``claims`` has what turns do to it.
 
 ::
 
-                 ┌── pause ──> paused ── resume ──┐
-                 │                                │
-    enqueue ──> pending <─────────────────────────┘
-                 │  ^  └── cancel ──> cancelled
-           claim │  │ retry, rescue, release       ^
-                 v  │                              │ cancel: the turn loses its hold
-              processing ──────────────────────────┘
-                 │  └── fail ──> dead ── retry by hand ──> pending
-                 └── settle ──> completed
+                 paused ── resume (series) ──┐
+                   ^                         │
+                   └── pause (series) ──┐    v
+    enqueue ────────────────────────> pending ── cancel ──> cancelled
+                                        │  ^                    ^
+                                  claim │  │ retry, release     │
+                                        v  │                    │
+                                     processing ── cancel: the turn loses its claim
+                                        │  └── fail ──> dead ── retry by hand ──> pending
+                                        └── settle ──> completed
 
-Nothing is written but the row when a message is stored: its id follows from the row's, and the event of its arrival is
-written by ``announce``, for many at once.
+Each change is one UPDATE that names the expected state. Storing a message writes its row and nothing else: the visible
+id follows from the row's id, and ``announce`` writes the events of arrival, many at once.
 """
 
 import json
@@ -207,191 +208,141 @@ def find(conn: apsw.Connection, message_id: str) -> int | None:
     return found
 
 
-class Held(NamedTuple):
-    """What a change by hand needs to know of the message, as it was before."""
+class MessageRef(NamedTuple):
+    """What events and callers need of a message that was changed by hand."""
 
     id: int
     message_id: str
-    status: str
     agent: str
     channel: str
     session_id: int
-    turn: str | None
 
 
-def cancel(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> Held:
-    """The message will not be run (again). If a turn has it, that turn loses its hold on all of its batch.
+_CANCEL_WAITING = """
+    UPDATE messages
+       SET status = 'cancelled', last_error = :reason, failure = NULL, updated_at = :now
+     WHERE id = :id AND (status = 'pending' OR status = 'paused')
+    RETURNING id, message_id, agent, channel, session_id
+"""
 
-    The other messages of that turn go back to wait, without an attempt being counted. Of a series, this
-    occurrence is left out and the next one follows; ``series.cancel`` ends it. Returns the message as it was before.
+_CANCEL_RUNNING = """
+    UPDATE messages
+       SET status = 'cancelled', claimed_by = NULL, lease = NULL, last_error = :reason, failure = NULL,
+           updated_at = :now
+     WHERE id = :id AND status = 'processing'
+    RETURNING id, message_id, agent, channel, session_id
+"""
+
+
+def cancel(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> MessageRef:
+    """No turn takes the message (again). A turn that has it loses its claim on the whole batch.
+
+    The other messages of that batch are pending again, and no attempt is counted. Of a series, this occurrence is left
+    out and the next one follows; ``series.cancel`` ends the series.
 
     Raises:
-        NotFound: no such message.
-        WrongState: it is completed, dead or cancelled already.
+        NotFound: there is no such message.
+        WrongState: the message is completed, dead or cancelled already.
     """
-    before = _expect(conn, row_id, "cancelled", ("pending", "processing", "paused"))
-    conn.execute(
-        """
-        UPDATE messages
-           SET status = 'cancelled', claimed_by = NULL, lease = NULL, last_error = :reason,
-               updated_at = :now
-         WHERE id = :id
-        """,
-        {"reason": reason, "now": now_ms, "id": row_id},
-    )
-    _tell(conn, "message_cancelled", before, now_ms=now_ms, reason=reason)
-    if before.turn is not None:
-        release(conn, before, reason=reason, now_ms=now_ms)
-    return before
+    values = {"id": row_id, "reason": reason, "now": now_ms}
+    waiting = rows(conn, _CANCEL_WAITING, values)
+    running = [] if waiting else rows(conn, _CANCEL_RUNNING, values)
+    cancelled = _changed(conn, row_id, waiting or running, "cancelled")
+    _record(conn, "message_cancelled", cancelled, now_ms=now_ms, reason=reason)
+    if running:
+        _release_batch(conn, cancelled, reason=reason, now_ms=now_ms)
+    return cancelled
 
 
-def release(conn: apsw.Connection, held: Held, *, reason: str, now_ms: int) -> None:
-    """Take from the turn that has this message whatever it still holds: it all waits again, as if never taken."""
-    found = rows(
-        conn,
-        """
-        UPDATE messages
-           SET status = 'pending', claimed_by = NULL, lease = NULL, updated_at = :now
-         WHERE claimed_by = :turn
-           AND id IN (SELECT id
-                        FROM messages
-                       WHERE agent = :agent AND session_id = :session AND trigger = 1 AND status = 'processing'
-                       UNION ALL
-                      SELECT id
-                        FROM messages
-                       WHERE session_id = :session AND trigger = 0 AND status = 'processing')
-        RETURNING id, message_id, trigger
-        """,
-        {"turn": held.turn, "agent": held.agent, "session": held.session_id, "now": now_ms},
-    )
-    for row_id, message_id, trigger in sorted(found):
+# A session has one turn at a time, so its rows that are being processed are that turn's batch.
+_RELEASE_BATCH = """
+    UPDATE messages
+       SET status = 'pending', claimed_by = NULL, lease = NULL, updated_at = :now
+     WHERE status = 'processing'
+       AND id IN (SELECT id
+                    FROM messages
+                   WHERE agent = :agent AND session_id = :session AND trigger = 1 AND status = 'processing'
+                   UNION ALL
+                  SELECT id
+                    FROM messages
+                   WHERE session_id = :session AND trigger = 0 AND status = 'processing')
+    RETURNING id, message_id, trigger
+"""
+
+
+def _release_batch(conn: apsw.Connection, cancelled: MessageRef, *, reason: str, now_ms: int) -> None:
+    """The rest of the batch is pending again, as if no turn had taken it."""
+    key = {"agent": cancelled.agent, "session": cancelled.session_id, "now": now_ms}
+    for row_id, message_id, trigger in sorted(rows(conn, _RELEASE_BATCH, key)):
         if trigger:
-            each = held._replace(id=row_id, message_id=message_id)
-            _tell(conn, "message_released", each, now_ms=now_ms, reason=reason)
+            released = cancelled._replace(id=row_id, message_id=message_id)
+            _record(conn, "message_released", released, now_ms=now_ms, reason=reason)
 
 
-def pause(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
-    """The message waits until somebody resumes it.
-
-    Raises:
-        NotFound: no such message.
-        WrongState: it does not wait.
-    """
-    return _move(conn, row_id, "paused", ("pending",), now_ms=now_ms)
-
-
-def resume(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
-    """A paused message waits again for its turn, in its old place.
-
-    Raises:
-        NotFound: no such message.
-        WrongState: it is not paused.
-    """
-    return _move(conn, row_id, "pending", ("paused",), now_ms=now_ms, event="message_resumed")
+_RETRY = """
+    UPDATE messages
+       SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, process_after = NULL,
+           updated_at = :now
+     WHERE id = :id AND status = 'dead'
+    RETURNING id, message_id, agent, channel, session_id
+"""
 
 
-def retry(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
-    """A dead message is tried again at once, with all its attempts before it.
+def retry(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageRef:
+    """A dead message is due at once, with all its attempts before it.
 
     Raises:
-        NotFound: no such message.
-        WrongState: it is not dead.
+        NotFound: there is no such message.
+        WrongState: the message is not dead.
     """
-    before = _move(conn, row_id, "pending", ("dead",), now_ms=now_ms, event="message_retried")
-    conn.execute(
-        "UPDATE messages SET retry_count = 0, last_error = NULL, process_after = NULL WHERE id = :id", {"id": row_id}
-    )
-    return before
+    retried = _changed(conn, row_id, rows(conn, _RETRY, {"id": row_id, "now": now_ms}), "retried")
+    _record(conn, "message_retried", retried, now_ms=now_ms)
+    return retried
 
 
-def delete(conn: apsw.Connection, row_id: int, *, now_ms: int) -> Held:
-    """Forget a dead message. Of the newest row only the text goes, so that its id is never used again.
+_DELETE = """
+    UPDATE messages
+       SET status = 'cancelled', message = '', content = '{}', files = '[]', recurrence = NULL, updated_at = :now
+     WHERE id = :id AND status = 'dead'
+    RETURNING id, message_id, agent, channel, session_id
+"""
+
+
+def delete(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageRef:
+    """Delete a dead message. The newest row only loses its text: an id is never used twice.
 
     Raises:
-        NotFound: no such message.
-        WrongState: it is not dead.
+        NotFound: there is no such message.
+        WrongState: the message is not dead.
     """
-    before = _move(conn, row_id, "cancelled", ("dead",), now_ms=now_ms, event="message_deleted")
-    conn.execute(
-        "UPDATE messages SET message = '', content = '{}', files = '[]', recurrence = NULL WHERE id = :id",
-        {"id": row_id},
-    )
+    deleted = _changed(conn, row_id, rows(conn, _DELETE, {"id": row_id, "now": now_ms}), "deleted")
+    _record(conn, "message_deleted", deleted, now_ms=now_ms)
     conn.execute("DELETE FROM messages WHERE id = :id AND id < (SELECT max(id) FROM messages)", {"id": row_id})
-    return before
+    return deleted
 
 
-def _move(
-    conn: apsw.Connection, row_id: int, to: str, expected: tuple[str, ...], *, now_ms: int, event: str | None = None
-) -> Held:
-    before = _expect(conn, row_id, to, expected)
-    conn.execute(
-        "UPDATE messages SET status = :status, updated_at = :now WHERE id = :id",
-        {"status": to, "now": now_ms, "id": row_id},
-    )
-    _tell(conn, event or f"message_{to}", before, now_ms=now_ms)
-    return before
-
-
-def _expect(conn: apsw.Connection, row_id: int, to: str, expected: tuple[str, ...]) -> Held:
-    """The message, if its state allows the change. Writers take turns, so it is still so when it is written."""
-    found = rows(
-        conn,
-        """
-        SELECT id, message_id, status, agent, channel, session_id, claimed_by
-          FROM messages
-         WHERE id = :id
-        """,
-        {"id": row_id},
-    )
-    if not found:
+def _changed(conn: apsw.Connection, row_id: int, found: list[tuple[Any, ...]], verb: str) -> MessageRef:
+    """The message that the UPDATE changed; if it changed none, the error says why."""
+    if found:
+        return MessageRef._make(found[0])
+    now = rows(conn, "SELECT message_id, status FROM messages WHERE id = :id", {"id": row_id})
+    if not now:
         raise NotFound(f"there is no message {row_id}")
-    held = Held(*found[0])
-    if held.status not in expected:
-        raise WrongState(f"message {held.message_id} is {held.status}; it can't become {to}")
-    return held
+    ((message_id, status),) = now
+    raise WrongState(f"message {message_id} is {status}; it can't be {verb}")
 
 
-def _tell(conn: apsw.Connection, type_: str, held: Held, *, now_ms: int, reason: str | None = None) -> None:
+def _record(conn: apsw.Connection, type_: str, message: MessageRef, *, now_ms: int, reason: str | None = None) -> None:
     events.append(
         conn,
         type_,
         now_ms=now_ms,
-        message_id=held.message_id,
-        agent=held.agent,
-        channel=held.channel,
-        session_id=held.session_id,
+        message_id=message.message_id,
+        agent=message.agent,
+        channel=message.channel,
+        session_id=message.session_id,
         data={"reason": reason} if reason else None,
     )
-
-
-def story(conn: apsw.Connection, message_id: str) -> dict[str, Any] | None:
-    """One message as the API shows it, or None."""
-    found = rows(
-        conn,
-        """
-        SELECT message_id, channel, sender, sender_id, message, agent, kind, status, retry_count, last_error,
-               process_after, recurrence, timezone, series_id, created_at, updated_at
-          FROM messages
-         WHERE id = :row
-        """,
-        {"row": find(conn, message_id)},
-    )
-    names = (
-        *(
-            "messageId",
-            "channel",
-            "sender",
-            "senderId",
-            "message",
-            "agent",
-            "kind",
-            "status",
-            "retryCount",
-            "lastError",
-        ),
-        *("processAfter", "recurrence", "timezone", "seriesId", "createdAt", "updatedAt"),
-    )
-    return dict(zip(names, found[0], strict=True)) if found else None
 
 
 def counts(conn: apsw.Connection) -> dict[str, int]:

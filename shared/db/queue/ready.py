@@ -44,15 +44,15 @@ FIRSTS = """
           FROM open
          WHERE open.session_id IS NOT NULL
     )
-    SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now, first.last_error,
-           first.retry_count
+    SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now,
+           first.failure = 'process_gone' AND first.retry_count >= 2
       FROM open
       JOIN messages first
         ON first.id = (SELECT m.id
                          FROM messages m
                         WHERE m.agent = :agent AND m.session_id = open.session_id AND m.trigger = 1
                           AND (m.status = 'pending' OR m.status = 'processing')
-                          AND (m.process_after IS NULL OR m.process_after <= :now OR m.last_error IS NOT NULL
+                          AND (m.process_after IS NULL OR m.process_after <= :now OR m.failure IS NOT NULL
                                OR m.status = 'processing')
                         ORDER BY m.status DESC, m.id
                         LIMIT 1)
@@ -84,9 +84,6 @@ NEXT_DUE = """
       FROM messages
      WHERE status = 'pending' AND process_after IS NOT NULL AND process_after > :now
 """
-
-PROCESS_GONE = "the process that ran the turn went away"  # the reason on a row that a rescue failed
-_SUSPICIOUS_AFTER = 2  # once may be chance, or somebody else's fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +140,13 @@ def _firsts(conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int
     """How many of the agent's sessions are busy beside those that are held, and those whose turn it is."""
     busy = 0
     waiting: list[Ready] = []
-    for session_id, head, is_busy, is_later, last_error, retry_count in rows(
-        conn, FIRSTS, {"agent": agent, "now": now_ms}
-    ):
+    for session_id, head, is_busy, is_later, is_suspect in rows(conn, FIRSTS, {"agent": agent, "now": now_ms}):
         if session_id in held:
             continue
         if is_busy:
             busy += 1
         elif not is_later:  # else it waits for another try, and holds its session
-            is_suspect = last_error == PROCESS_GONE and retry_count >= _SUSPICIOUS_AFTER
-            waiting.append(Ready(session_id, agent, head, is_suspect))
+            waiting.append(Ready(session_id, agent, head, bool(is_suspect)))
     return busy, waiting
 
 

@@ -17,7 +17,7 @@ MOVE = """
     UPDATE messages
        SET session_id = :new, updated_at = :now
      WHERE agent = :agent AND session_id = :old AND trigger = 1 AND (status = 'pending' OR status = 'processing')
-       AND status = 'pending' AND series_id IS NOT NULL AND last_error IS NULL AND process_after > :now
+       AND status = 'pending' AND series_id IS NOT NULL AND failure IS NULL AND process_after > :now
 """
 
 MOVE_PAUSED = """
@@ -175,7 +175,7 @@ SHOWN = """
 ANSWERS = """
     SELECT in_reply_to, message
       FROM responses
-     WHERE in_reply_to IN (SELECT value FROM json_each(:rows))
+     WHERE in_reply_to IN (SELECT value FROM json_each(:rows)) AND status <> 'deleted'
      ORDER BY id
 """
 

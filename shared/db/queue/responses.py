@@ -14,7 +14,7 @@ holds back its own chat and no other.
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import apsw
 
@@ -46,7 +46,7 @@ HEADS = """
         ON head.id = (SELECT r.id
                         FROM responses r
                        WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'pending'
-                         AND (r.deliver_after IS NULL OR r.deliver_after <= :now OR r.last_error IS NOT NULL)
+                         AND (r.deliver_after IS NULL OR r.deliver_after <= :now OR r.failure IS NOT NULL)
                        ORDER BY r.id
                        LIMIT 1)
      WHERE ifnull(c.not_before, 0) <= :now
@@ -274,7 +274,7 @@ def ack(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...]
         """
         UPDATE responses
            SET status = 'acked', claimed_by = NULL, lease = NULL, part_started = NULL, last_error = NULL,
-               parts = :parts, platform_message_id = :first, acked_at = :now
+               failure = NULL, parts = :parts, platform_message_id = :first, acked_at = :now
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
         """,
         {
@@ -289,18 +289,25 @@ def ack(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...]
     _event(conn, "response_acked", response, now_ms=now_ms)
 
 
+FailureCode = Literal["error", "rate_limited", "outcome_unknown"]
+
+
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a failed delivery does to a response: tried again from *deliver_after*, or dead. Decided by the caller."""
+class ResponseVerdict:
+    """What a failed delivery does to a response: a retry from *deliver_after* on, or the end. The caller decides.
+
+    Attributes:
+        reason: for people; no statement reads it.
+    """
 
     dead: bool
     retry_count: int
     deliver_after: int | None
     reason: str
-    outcome_unknown: bool = False
+    failure: FailureCode = "error"
 
 
-def fail(conn: apsw.Connection, response: Response, verdict: Verdict, *, now_ms: int) -> None:
+def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *, now_ms: int) -> None:
     """The delivery failed, by this verdict; parts that were sent stay sent.
 
     Raises:
@@ -311,7 +318,8 @@ def fail(conn: apsw.Connection, response: Response, verdict: Verdict, *, now_ms:
         """
         UPDATE responses
            SET status = :status, retry_count = :retry_count, deliver_after = :deliver_after, last_error = :reason,
-               claimed_by = NULL, lease = NULL, part_started = CASE WHEN :unknown THEN part_started END
+               failure = :failure, claimed_by = NULL, lease = NULL,
+               part_started = CASE WHEN :failure = 'outcome_unknown' THEN part_started END
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
         RETURNING part_started
         """,
@@ -320,7 +328,7 @@ def fail(conn: apsw.Connection, response: Response, verdict: Verdict, *, now_ms:
             "retry_count": verdict.retry_count,
             "deliver_after": verdict.deliver_after,
             "reason": verdict.reason,
-            "unknown": verdict.outcome_unknown,
+            "failure": verdict.failure,
             "id": response.id,
             "token": response.token,
         },
@@ -331,7 +339,7 @@ def fail(conn: apsw.Connection, response: Response, verdict: Verdict, *, now_ms:
         "retry_count": verdict.retry_count,
         "deliver_after": verdict.deliver_after,
     }
-    if verdict.outcome_unknown:
+    if verdict.failure == "outcome_unknown":
         _event(conn, "response_outcome_unknown", response, now_ms=now_ms, data={"part": changed[0][0]})
     _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
 

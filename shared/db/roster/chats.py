@@ -196,6 +196,9 @@ WAITING = """
               FROM responses
              WHERE channel = (SELECT channel FROM chats WHERE id = :chat) AND chat_id = :chat
                AND (status = 'pending' OR status = 'delivering'))
+         + (SELECT count(*)
+              FROM responses
+             WHERE (status = 'paused' OR status = 'deleted') AND status = 'paused' AND chat_id = :chat)
 """
 SPANS = """
     SELECT ifnull((SELECT max(id) FROM messages), 0) - ifnull((SELECT min(id) FROM messages), 0)
@@ -285,6 +288,11 @@ REDIRECT = (
      WHERE channel = :channel AND chat_id = :from AND (status = 'pending' OR status = 'delivering')
     """,
     "UPDATE responses SET chat_id = :to, platform_id = :new WHERE status = 'dead' AND chat_id = :from",
+    """
+    UPDATE responses
+       SET chat_id = :to, platform_id = :new
+     WHERE (status = 'paused' OR status = 'deleted') AND status = 'paused' AND chat_id = :from
+    """,
 )
 
 # What waits for somebody's yes: the event says where it came from, and is given to its agent there.

@@ -159,7 +159,7 @@ class MessageAnswer(TypedDict):
     id: int
     message: str
     agent: str | None
-    status: Literal["pending", "delivering", "acked", "dead"]
+    status: Literal["pending", "delivering", "acked", "dead", "paused"]
     retryCount: int
     lastError: str | None
     createdAt: int
@@ -221,7 +221,7 @@ OPEN = """
 ANSWERS = """
     SELECT id, message, agent, status, retry_count, last_error, created_at, acked_at
       FROM responses
-     WHERE in_reply_to = :row
+     WHERE in_reply_to = :row AND status <> 'deleted'
      ORDER BY id
      LIMIT 1000
 """

@@ -29,7 +29,7 @@ class ResponseView(TypedDict):
 class RecentResponse(ResponseView):
     """A response, and what became of it."""
 
-    status: Literal["pending", "delivering", "acked", "dead"]
+    status: Literal["pending", "delivering", "acked", "dead", "paused"]
 
 
 class DeadResponse(TypedDict):
@@ -79,7 +79,7 @@ DEAD_RESPONSES = """
     SELECT id, channel, platform_id, chat_id, sender, sender_id, message, message_id, agent, last_error, retry_count,
            parts <> '[]', created_at
       FROM responses
-     WHERE status = 'dead' AND last_error IS NOT 'deleted by hand' AND id < :before
+     WHERE status = 'dead' AND id < :before
      ORDER BY id DESC
      LIMIT :limit
 """
@@ -88,6 +88,7 @@ RECENT = """
     SELECT id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata,
            status
       FROM responses
+     WHERE status <> 'deleted'
      ORDER BY id DESC
      LIMIT :limit
 """

@@ -13,7 +13,6 @@ GRID = 300_000  # of the one cron expression that is used: every five minutes
 CRON = "*/5 * * * *"
 KEPT_MAIL = 1000
 ALREADY_LIVE = "the series has another occurrence that is live"
-GONE = "the process that ran the turn went away"
 
 Told = tuple[str, str | None, int | None, dict[str, Any]]
 
@@ -37,6 +36,7 @@ class Message:
     status: str = "pending"
     retry_count: int = 0
     last_error: str | None = None
+    failure: str | None = None
     token: str | None = None
     lease: int | None = None
     process_after: int | None = None
@@ -49,13 +49,13 @@ class Message:
         """As ``COLUMNS`` reads it."""
         return (
             *(self.id, self.message_id, self.session, self.message, self.status, self.retry_count, self.last_error),
-            *(self.token, self.lease, self.process_after, self.recurrence, self.scheduled_at, self.series),
-            *(self.created_at, self.updated_at),
+            *(self.failure, self.token, self.lease, self.process_after, self.recurrence, self.scheduled_at),
+            *(self.series, self.created_at, self.updated_at),
         )
 
     COLUMNS = """
-        SELECT id, message_id, session_id, message, status, retry_count, last_error, claimed_by, lease, process_after,
-               recurrence, scheduled_at, series_id, created_at, updated_at
+        SELECT id, message_id, session_id, message, status, retry_count, last_error, failure, claimed_by, lease,
+               process_after, recurrence, scheduled_at, series_id, created_at, updated_at
           FROM messages
          ORDER BY id
     """
@@ -70,6 +70,7 @@ class Response:
     status: str = "pending"
     retry_count: int = 0
     last_error: str | None = None
+    failure: str | None = None
     token: str | None = None
     lease: int | None = None
     deliver_after: int | None = None
@@ -83,14 +84,14 @@ class Response:
     def row(self) -> tuple[Any, ...]:
         """As ``COLUMNS`` reads it."""
         return (
-            *(self.id, self.message_id, self.chat, self.status, self.retry_count, self.last_error, self.token),
-            *(self.lease, self.deliver_after, self.recurrence, self.scheduled_at, self.series, len(self.parts)),
-            *(self.part_started, self.created_at, self.acked_at),
+            *(self.id, self.message_id, self.chat, self.status, self.retry_count, self.last_error, self.failure),
+            *(self.token, self.lease, self.deliver_after, self.recurrence, self.scheduled_at, self.series),
+            *(len(self.parts), self.part_started, self.created_at, self.acked_at),
         )
 
     COLUMNS = """
-        SELECT id, message_id, chat_id, status, retry_count, last_error, claimed_by, lease, deliver_after, recurrence,
-               scheduled_at, series_id, json_array_length(parts), part_started, created_at, acked_at
+        SELECT id, message_id, chat_id, status, retry_count, last_error, failure, claimed_by, lease, deliver_after,
+               recurrence, scheduled_at, series_id, json_array_length(parts), part_started, created_at, acked_at
           FROM responses
          ORDER BY id
     """
@@ -143,7 +144,7 @@ class Model:
         waiting = [
             each
             for each in self.open(session, "pending")
-            if not (is_later(each, now) and each.last_error is None)  # planned for later: nobody waits for it
+            if not (is_later(each, now) and each.failure is None)  # planned for later: nobody waits for it
         ]
         if not waiting or is_later(waiting[0], now):
             return []
@@ -187,7 +188,7 @@ class Model:
     def is_suspect(self, id_: int) -> bool:
         """Its process went away with it, more than once: one such at a time."""
         each = self.messages[id_]
-        return each.last_error == GONE and each.retry_count >= 2
+        return each.failure == "process_gone" and each.retry_count >= 2
 
     def has_urgent(self, session: int, now: int) -> bool:
         return any(each.is_urgent and not is_later(each, now) for each in self.open(session, "pending"))
@@ -214,7 +215,7 @@ class Model:
                 each.status, each.updated_at = "completed", now
         for each in batch:
             self._end(each, "completed", now)
-            each.last_error = None
+            each.last_error = each.failure = None
         first = next(each for each in batch if each.trigger)
         for _ in range(answers):
             self._answer(first, now)
@@ -222,18 +223,27 @@ class Model:
         self.events.append(("chain_step_done", first.message_id, None, data))
         self.advance(now)
 
-    def fail(self, token: str, reason: str, now: int, *, retryable: bool = True, wait: int | None = None) -> None:
+    def fail(
+        self,
+        token: str,
+        reason: str,
+        now: int,
+        *,
+        retryable: bool = True,
+        wait: int | None = None,
+        code: str = "error",
+    ) -> None:
         dead = []
         for each in self.held(token):
             if not each.trigger:
                 self._end(each, "pending", now)
-                each.last_error = each.process_after = None
                 continue
             if wait is None:
                 each.retry_count += 1
             is_dead = wait is None and (not retryable or each.retry_count >= MAX_ATTEMPTS)
             self._end(each, "dead" if is_dead else "pending", now)
             each.last_error = reason
+            each.failure = "rate_limited" if wait is not None else code
             each.process_after = None if is_dead else now + (WAITS[each.retry_count] if wait is None else wait)
             self._failed(each, "message_dead" if is_dead else "message_retry", reason)
             if is_dead:
@@ -245,9 +255,8 @@ class Model:
     def give_back(self, token: str, now: int) -> None:
         for each in self.held(token):
             self._end(each, "pending", now)
-            each.last_error = each.process_after = None
             if each.trigger:
-                self._failed(each, "message_released", "")
+                self.events.append(("message_released", each.message_id, None, {}))
 
     def running(self) -> list[str]:
         """The tokens of the turns that hold something, in the order of agents and sessions."""
@@ -272,7 +281,7 @@ class Model:
         each = self.messages[id_]
         token = each.token
         self._end(each, "cancelled", now)
-        each.last_error = reason
+        each.last_error, each.failure = reason, None
         self.events.append(("message_cancelled", each.message_id, None, {"reason": reason}))
         for other in self.held(token) if token else []:
             self._end(other, "pending", now)
@@ -287,7 +296,7 @@ class Model:
     def retry(self, id_: int, now: int) -> None:
         self.move(id_, "pending", "message_retried", now)
         each = self.messages[id_]
-        each.retry_count, each.last_error, each.process_after = 0, None, None
+        each.retry_count, each.last_error, each.failure, each.process_after = 0, None, None, None
 
     def delete(self, id_: int, now: int) -> None:
         self.move(id_, "cancelled", "message_deleted", now)
@@ -336,7 +345,7 @@ class Model:
             waiting = [
                 each
                 for each in mine
-                if each.status == "pending" and not ((each.deliver_after or 0) > now and each.last_error is None)
+                if each.status == "pending" and not ((each.deliver_after or 0) > now and each.failure is None)
             ]
             if (
                 waiting
@@ -354,7 +363,7 @@ class Model:
     def ack(self, id_: int, parts: list[str], now: int) -> None:
         each = self.responses[id_]
         each.status, each.token, each.lease, each.part_started = "acked", None, None, None
-        each.last_error, each.parts, each.acked_at = None, parts, now
+        each.last_error, each.failure, each.parts, each.acked_at = None, None, parts, now
         self.events.append(("response_acked", each.message_id, id_, {}))
 
     def fail_send(
@@ -373,6 +382,7 @@ class Model:
         each.retry_count += not is_limit
         is_dead = not is_limit and (not retryable or each.retry_count >= MAX_ATTEMPTS)
         each.status, each.token, each.lease, each.last_error = "dead" if is_dead else "pending", None, None, reason
+        each.failure = "outcome_unknown" if is_unknown else "rate_limited" if is_limit else "error"
         each.deliver_after = None if is_dead else now + (WAITS[each.retry_count] if wait is None else wait)
         if is_unknown:
             self.events.append(("response_outcome_unknown", each.message_id, id_, {"part": each.part_started}))

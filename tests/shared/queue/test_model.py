@@ -55,13 +55,7 @@ SEND_FAILURES = {
     "is asked to wait": (RateLimited("slow down", retry_after_ms=4000), {"wait": 4000, "is_limit": True}),
     "never hears": (OutcomeUnknown("no answer"), {"is_unknown": True}),
 }
-BY_HAND = {
-    "pause": (("pending",), "paused", "message_paused"),
-    "resume": (("paused",), "pending", "message_resumed"),
-    "retry": (("dead",), "", ""),
-    "delete": (("dead",), "", ""),
-    "cancel": (("pending", "processing", "paused"), "", ""),
-}
+BY_HAND = {"retry": ("dead",), "delete": ("dead",), "cancel": ("pending", "processing", "paused")}
 TURN_ENDS = ["renews", "settles", "gives back", *FAILURES]
 SEND_ENDS = ["sends a part", "is done", *SEND_FAILURES]
 KINDS = {
@@ -96,7 +90,7 @@ LIFE = [
     (4, "a_sender_takes_a_head", {"which": ANY, "still": [()]}),
     (4, "a_sender_comes_back", {"which": ANY, "deed": [*["is done"] * 6, *SEND_ENDS]}),
     (1, "a_series_begins", {"place": PLACES, "series": SERIES, "misfire": MISFIRES}),
-    (3, "somebody_changes_a_message", {"which": ANY, "verb": [*BY_HAND, "retry", "delete", "resume"]}),
+    (3, "somebody_changes_a_message", {"which": ANY, "verb": [*BY_HAND, "retry", "delete"]}),
     (1, "something_is_to_be_said", {"chat": ["1"], "kind": ["plain", "later", "recurring"]}),
     (1, "the_house_is_kept", {"what": KEEPING, "limit": [1, 3, 100], "after": [0]}),
 ]
@@ -277,7 +271,7 @@ class Store(RuleBasedStateMachine):
         for taken in (each for each in batch if each.trigger and not each.is_urgent):
             for older in self.model.open(session, "pending"):
                 if older.id < taken.id and older.id not in chosen:
-                    assert older.last_error is None
+                    assert older.failure is None
                     assert older.process_after > self.now
 
     def a_worker_takes_a_turn_that_is_not_there(self):
@@ -355,7 +349,7 @@ class Store(RuleBasedStateMachine):
             rescued = turns.rescue(self.conn, RETRY, now_ms=self.now, everything=everything)
         assert [claim.token for claim in rescued] == lost
         for token in lost:
-            self.model.fail(token, model.GONE, self.now)
+            self.model.fail(token, turns.PROCESS_GONE, self.now, code="process_gone")
         self.learn_ids()
 
     # -- by hand
@@ -365,15 +359,14 @@ class Store(RuleBasedStateMachine):
         """Any message, or rather one that the verb fits."""
         if not self.model.messages:
             return
-        expected, to, event = BY_HAND[verb]
-        fitting = sorted(id_ for id_, each in self.model.messages.items() if each.status in expected)
+        fitting = sorted(id_ for id_, each in self.model.messages.items() if each.status in BY_HAND[verb])
         known = fitting if fitting and which % 5 else sorted(self.model.messages)
         row_id = known[which % len(known)]
         reason = {"reason": "unwanted"} if verb == "cancel" else {}
         before = dump(self.conn)
         try:
             with transaction(self.conn):
-                was = getattr(messages, verb)(self.conn, row_id, now_ms=self.now, **reason)
+                changed = getattr(messages, verb)(self.conn, row_id, now_ms=self.now, **reason)
         except WrongState:
             assert row_id not in fitting
             assert dump(self.conn) == before
@@ -381,12 +374,10 @@ class Store(RuleBasedStateMachine):
         except apsw.ConstraintError:
             assert verb == "retry"  # its series has another live row; no such row carries a recurrence here
             raise
-        assert (was.id, was.status) == (row_id, self.model.messages[row_id].status)
-        assert was.status in expected
+        assert changed.id == row_id
+        assert row_id in fitting
         if verb == "cancel":
             self.model.cancel(row_id, "unwanted", self.now)
-        elif to:
-            self.model.move(row_id, to, event, self.now)
         else:
             getattr(self.model, verb)(row_id, self.now)
 
@@ -616,9 +607,8 @@ class Store(RuleBasedStateMachine):
             each.process_after for each in known.values() if each.status == "pending" and model.is_later(each, self.now)
         ]
         assert waiting.next_due(self.conn, now_ms=self.now) == min(later, default=None)
-        for _, session, *_ in self.places:
-            is_urgent = self.model.has_urgent(session, self.now)
-            assert claims.has_urgent(self.conn, session, now_ms=self.now) == is_urgent
+        urgent = {session for _, session, *_ in self.places if self.model.has_urgent(session, self.now)}
+        assert waiting.urgent_sessions(self.conn, now_ms=self.now).keys() == urgent
         counts = messages.counts(self.conn)
         for status in ("pending", "processing", "dead"):
             told = sum(1 for each in known.values() if each.status == status and (each.trigger or status == "dead"))

@@ -10,7 +10,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, fetched_responses, messages, responses, schedule_runs
 from shared.db.queue.message_series import MESSAGES
 from shared.db.queue.messages import NewMessage
-from shared.db.queue.response_series import NEVER_MS, RESPONSES
+from shared.db.queue.response_series import RESPONSES
 from shared.db.queue.responses import NewResponse
 from shared.db.queue.series import ALREADY_LIVE, Next
 from shared.queue import deliveries, series, turns
@@ -416,8 +416,8 @@ def test_a_response_half_of_which_was_sent_goes_on_as_it_began(conn):
     do(kind, series.pause, made.series_id, now_ms=NINE + 1000)
     rest = kind.begin(NINE + HOUR)
     assert (rest.message, rest.parts) == ("write the report", ("m1",))
-    assert rows(conn, "SELECT message, deliver_after FROM responses WHERE recurrence IS NOT NULL") == [
-        ("shorter", NEVER_MS)
+    assert rows(conn, "SELECT message, status, deliver_after FROM responses WHERE recurrence IS NOT NULL") == [
+        ("shorter", "paused", NINE + DAY)
     ]
 
 

@@ -9,9 +9,10 @@ from shared.db.queue import claims, messages, ready, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, Said
-from tests.support import LEASE, NOW, column, dump, make_session, put, row, take
+from tests.support import LEASE, NOW, column, dump, make_agent, make_session, put, row, take
 
 POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
+DAY = 24 * 60 * 60 * 1000
 BROKEN = Failure("it broke")
 
 
@@ -152,7 +153,7 @@ def test_waiting_because_somebody_asked_us_to_costs_no_attempt(conn, asked, wait
 
 @pytest.mark.parametrize("failure", [Failure(""), Failure(" \n"), Failure("", wait_ms=5000)])
 def test_a_failure_that_does_not_say_why_keeps_its_place_too(conn, failure):
-    """The reason tells a message that waits for another try from one that is planned for later, which others pass."""
+    """A message that waits for a retry holds its session; one that is planned for later does not."""
     put(conn, "first")
     fail(conn, take(conn), failure)
     put(conn, "second")
@@ -173,6 +174,54 @@ def test_giving_back_costs_nothing_and_waits_for_nothing(conn):
     )
     assert row(conn, "events")["type"] == "message_released"
     assert len(take(conn, token="turn_b").batch) == 2
+
+
+def kill_twice(conn, *chats):
+    """Two turns in each chat end with their process."""
+    for now in (NOW, NOW + DAY):
+        for chat in chats:
+            assert take(conn, chat=chat, now_ms=now) is not None
+        with transaction(conn):
+            turns.rescue(conn, POLICY, now_ms=now, everything=True)
+
+
+def suspects(conn, now_ms):
+    return [each.session_id for each in ready.ready(conn, now_ms=now_ms) if each.is_suspect]
+
+
+def test_a_message_whose_process_died_twice_stays_a_suspect_when_a_stop_or_an_urgent_message_ends_its_turn(conn):
+    """Suspects run one at a time: the one that kills takes an attempt from every message that runs beside it."""
+    make_agent(conn, "assistant", concurrency=9, is_default=True)
+    for chat in ("100", "200"):
+        put(conn, chat=chat)
+    kill_twice(conn, "100", "200")
+    (first,) = suspects(conn, NOW + 2 * DAY)
+    claim = take(conn, chat="100", now_ms=NOW + 2 * DAY)
+    assert claim.session_id == first
+    with transaction(conn):
+        turns.release(conn, claim, now_ms=NOW + 2 * DAY)
+    assert suspects(conn, NOW + 2 * DAY) == [first]
+    assert len(ready.ready(conn, now_ms=NOW + 2 * DAY)) == 1
+    put(conn, "urgent", chat="100", urgency="urgent")
+    assert suspects(conn, NOW + 2 * DAY) == [first]
+
+
+def test_a_suspect_that_a_cancellation_releases_stays_one(conn):
+    put(conn, "context", trigger=False)
+    put(conn)
+    kill_twice(conn, "100")
+    claim = take(conn, now_ms=NOW + 2 * DAY)
+    with transaction(conn):
+        messages.cancel(conn, claim.batch[0].id, reason="unwanted", now_ms=NOW + 2 * DAY)
+    assert suspects(conn, NOW + 2 * DAY) == [claim.session_id]
+
+
+def test_a_turn_that_fails_in_another_way_ends_the_suspicion(conn):
+    put(conn)
+    kill_twice(conn, "100")
+    fail(conn, take(conn, now_ms=NOW + 2 * DAY), Failure("it broke"), now_ms=NOW + 2 * DAY)
+    assert suspects(conn, NOW + 4 * DAY) == []
+    assert row(conn, "messages")["failure"] == "error"
 
 
 def test_rescue_fails_the_turns_whose_lease_ran_out_and_no_other(conn):

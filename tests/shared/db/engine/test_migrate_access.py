@@ -49,7 +49,7 @@ def conn(tmp_path):
 
 
 def test_whoever_could_write_still_can_and_new_chats_let_nobody_in(conn):
-    assert meta.get(conn, "schema_version") == "3"
+    assert int(meta.get(conn, "schema_version")) >= 3
     assert [chat.sender_policy for chat in chats.every(conn, limit=9)] == ["public"] * 3
     assert chats.get(conn, 2)[1:] == ("discord", "200", True, "active", "public", None, "Family", None, 2)
     with transaction(conn):

@@ -7,10 +7,10 @@ from shared.core.errors import ClaimLost
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import claims, messages
 from shared.db.queue import ready as waiting
-from shared.db.queue.claims import Verdict
+from shared.db.queue.claims import MessageVerdict
 from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, make_session, plan, put, row, take, texts
 
-RETRY = Verdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
+RETRY = MessageVerdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
 
 
 def fail(conn, claim, verdict=RETRY, now_ms=NOW):
@@ -280,14 +280,14 @@ def test_a_batch_of_which_one_row_is_lost_is_lost_whole(conn):
     with transaction(conn):
         rows(conn, "UPDATE messages SET claimed_by = 'thief' WHERE id = 2")
     before = dump(conn)
-    with pytest.raises(ClaimLost, match="holds 1 of 2"), transaction(conn):
+    with pytest.raises(ClaimLost, match="holds 1 of its 2 messages"), transaction(conn):
         claims.complete(conn, claim, now_ms=NOW)
     assert dump(conn) == before
 
 
 def test_a_dead_message_keeps_its_reason_and_is_not_taken_again(conn):
     put(conn)
-    fail(conn, take(conn), Verdict(dead=True, retry_count=5, process_after=None, reason="no use"))
+    fail(conn, take(conn), MessageVerdict(dead=True, retry_count=5, process_after=None, reason="no use"))
     found = row(conn, "messages")
     assert (found["status"], found["retry_count"], found["last_error"]) == ("dead", 5, "no use")
     assert ready(conn, now_ms=NOW + 10**9) == []

@@ -3,10 +3,10 @@ import pytest
 
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages
-from shared.db.queue.claims import Verdict
+from shared.db.queue.claims import MessageVerdict
 from tests.support import NOW, column, make_agent, put, take
 
-RETRY = Verdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
+RETRY = MessageVerdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
 
 
 def fail(conn, claim, verdict=RETRY, now_ms=NOW):
@@ -104,7 +104,7 @@ def test_counts_tell_what_waits_runs_and_was_ever_done_also_after_pruning(conn):
     for chat in "abcdef":
         put(conn, chat=chat, now_ms=NOW - 1)
     put(conn, chat="a", trigger=False)
-    fail(conn, take(conn, chat="b"), Verdict(True, 5, None, "x"))
+    fail(conn, take(conn, chat="b"), MessageVerdict(True, 5, None, "x"))
     complete(conn, take(conn, chat="c"), now_ms=NOW - 1)
     complete(conn, take(conn, chat="d"), now_ms=NOW - 1)
     take(conn, chat="e")

@@ -9,13 +9,13 @@ from shared.core import ids
 from shared.core.errors import ClaimLost, NotFound, WrongState
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, ready
-from shared.db.queue.claims import Verdict
+from shared.db.queue.claims import MessageVerdict
 from shared.db.queue.messages import NewMessage
 from shared.queue import series
 from tests.support import LEASE, NOW, column, dump, make_session, put, row, take, texts
 
-DEAD = Verdict(dead=True, retry_count=5, process_after=None, reason="no use")
-RETRY = Verdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
+DEAD = MessageVerdict(dead=True, retry_count=5, process_after=None, reason="no use")
+RETRY = MessageVerdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
 
 
 def by_hand(conn, verb, row_id, *, now_ms=NOW, **more):
@@ -218,16 +218,14 @@ def test_a_rolled_back_arrival_is_not_told_and_its_id_not_lost(conn):
 
 def test_cancelling_what_waits(conn):
     row_id = put(conn, process_after=NOW + 9)
-    before = cancel(conn, row_id, now_ms=NOW + 7)
-    assert (before.id, before.status, before.turn, before.agent, before.channel) == (
-        *(row_id, "pending", None, "assistant", "telegram"),
-    )
+    cancelled = cancel(conn, row_id, now_ms=NOW + 7)
+    assert (cancelled.id, cancelled.agent, cancelled.channel) == (row_id, "assistant", "telegram")
     found = row(conn, "messages")
     assert (found["status"], found["last_error"], found["updated_at"]) == ("cancelled", "unwanted", NOW + 7)
     event = row(conn, "events")
     names = ("type", "message_id", "agent", "channel", "session_id", "data", "created_at")
     assert [event[name] for name in names] == [
-        *("message_cancelled", before.message_id, "assistant", "telegram", before.session_id),
+        *("message_cancelled", cancelled.message_id, "assistant", "telegram", cancelled.session_id),
         *('{"reason": "unwanted"}', NOW + 7),
     ]
     assert ready.ready(conn, now_ms=NOW + 99) == []
@@ -282,43 +280,16 @@ def test_cancelling_an_occurrence_leaves_it_out_and_its_series_goes_on(conn, is_
     assert told == [("cancelled", NOW, None), ("pending", NOW + 60 * 60 * 1000, "0 9 * * *")]
 
 
-# -- pause and resume
-
-
-def test_a_paused_message_keeps_its_place(conn):
-    first = put(conn, "first")
-    put(conn, "second")
-    by_hand(conn, "pause", first)
-    assert texts(take(conn, limit=1)) == ["second"]
-    by_hand(conn, "resume", first)
-    assert ready.ready(conn, now_ms=NOW) == []
-    with transaction(conn):
-        rows(conn, "UPDATE messages SET status = 'pending', claimed_by = NULL, lease = NULL WHERE message = 'second'")
-    assert texts(take(conn)) == ["first", "second"]
-    assert told(conn, "message_paused", "message_resumed") == ["message_paused", "message_resumed"]
-
-
-def test_pausing_keeps_what_the_message_waits_for(conn):
-    row_id = put(conn)
-    fail(conn, take(conn))
-    put(conn, "later")
-    by_hand(conn, "pause", row_id)
-    assert texts(take(conn)) == ["later"]
-    by_hand(conn, "resume", row_id)
-    found = row(conn, "messages", row_id)
-    assert (found["process_after"], found["retry_count"], found["last_error"]) == (NOW + 5000, 1, "broken")
-
-
 # -- retry and delete
 
 
 def test_retrying_what_is_dead_gives_all_attempts_back_and_the_old_place(conn):
     row_id = dead(conn)
     put(conn, "younger")
-    before = by_hand(conn, "retry", row_id)
+    assert by_hand(conn, "retry", row_id).id == row_id
     found = row(conn, "messages", row_id)
-    names = ("status", "retry_count", "last_error", "process_after")
-    assert (before.status, *(found[name] for name in names)) == ("dead", "pending", 0, None, None)
+    names = ("status", "retry_count", "last_error", "failure", "process_after")
+    assert [found[name] for name in names] == ["pending", 0, None, None, None]
     assert texts(take(conn)) == ["dead", "younger"]
 
 
@@ -356,8 +327,6 @@ def test_of_the_newest_row_only_the_text_goes_so_that_its_id_never_comes_again(c
 
 EXPECTED = {
     "cancel": ("pending", "processing", "paused"),
-    "pause": ("pending",),
-    "resume": ("paused",),
     "retry": ("dead",),
     "delete": ("dead",),
 }
@@ -375,10 +344,10 @@ def test_a_verb_is_refused_in_any_other_state_and_changes_nothing(conn, verb, st
     before = dump(conn)
     more = {"reason": "unwanted"} if verb == "cancel" else {}
     if state in EXPECTED[verb]:
-        assert by_hand(conn, verb, row_id, **more).status == state
+        assert by_hand(conn, verb, row_id, **more).id == row_id
         assert dump(conn) != before
         return
-    with pytest.raises(WrongState, match=f"is {state}; it can't become"):
+    with pytest.raises(WrongState, match=f"is {state}; it can't be"):
         by_hand(conn, verb, row_id, **more)
     assert dump(conn) == before
 
@@ -427,11 +396,11 @@ NOT_URGENT = {
 def test_only_what_is_due_and_asks_is_urgent(conn, fields):
     _, session = make_session(conn)
     put(conn, **fields)
-    assert not claims.has_urgent(conn, session, now_ms=NOW)
+    assert session not in ready.urgent_sessions(conn, now_ms=NOW)
     put(conn, urgency="urgent")
-    assert claims.has_urgent(conn, session, now_ms=NOW)
+    assert session in ready.urgent_sessions(conn, now_ms=NOW)
     take(conn)
-    assert not claims.has_urgent(conn, session, now_ms=NOW)
+    assert session not in ready.urgent_sessions(conn, now_ms=NOW)
 
 
 def test_urgent_messages_take_the_places_of_older_ones_in_a_batch(conn):

@@ -3,12 +3,14 @@ import pytest
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
-from shared.db.queue.responses import Verdict
+from shared.db.queue.responses import ResponseVerdict
 from shared.db.roster import chats
 from tests.support import LEASE, NOW, answer, column, dump, make_agent, make_chat, plan, put, row
 
-RETRY = Verdict(dead=False, retry_count=1, deliver_after=NOW + 5000, reason="broken")
-UNKNOWN = Verdict(dead=False, retry_count=1, deliver_after=NOW + 5000, reason="no answer", outcome_unknown=True)
+RETRY = ResponseVerdict(dead=False, retry_count=1, deliver_after=NOW + 5000, reason="broken")
+UNKNOWN = ResponseVerdict(
+    dead=False, retry_count=1, deliver_after=NOW + 5000, reason="no answer", failure="outcome_unknown"
+)
 
 
 def heads(conn, channel="telegram", now_ms=NOW):
@@ -52,7 +54,7 @@ def test_a_failing_head_holds_back_its_own_chat_until_it_is_sent_or_dead(conn):
     assert take(conn, first, now_ms=NOW + 4999) is None
     assert heads(conn) == [other]
     later = NOW + 5000
-    fail(conn, take(conn, first, now_ms=later), Verdict(True, 5, None, "no"))
+    fail(conn, take(conn, first, now_ms=later), ResponseVerdict(True, 5, None, "no"))
     assert heads(conn, now_ms=later) == [second, other]
 
 
@@ -162,7 +164,7 @@ def test_a_second_response_to_the_same_message_finds_it_answered(conn):
 def test_prune_deletes_what_was_acked_long_ago_and_keeps_the_dead_and_the_newest(conn):
     acked, dead, waiting, newest = (answer(conn, chat=str(chat), now_ms=NOW - 9) for chat in range(4))
     ack(conn, take(conn, acked), now_ms=NOW - 5)
-    fail(conn, take(conn, dead), Verdict(True, 5, None, "no"))
+    fail(conn, take(conn, dead), ResponseVerdict(True, 5, None, "no"))
     ack(conn, take(conn, newest), now_ms=NOW - 5)
     with transaction(conn):
         assert responses.prune(conn, after_id=0, older_than_ms=NOW - 5, limit=100) == (0, 0)

@@ -11,13 +11,13 @@ from shared.core import ids
 from shared.db.engine import named_rows
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import claims, messages, ready, responses
-from shared.db.queue.claims import Verdict
+from shared.db.queue.claims import MessageVerdict
 from shared.db.views import history
 from shared.db.views import messages as message_views
 from shared.db.views import responses as response_views
 from tests.support import LEASE, NOW, answer, make_agent, make_chat, make_session, put, take
 
-DEAD = Verdict(dead=True, retry_count=5, process_after=None, reason="no use")
+DEAD = MessageVerdict(dead=True, retry_count=5, process_after=None, reason="no use")
 LATER = NOW + 10**9
 SESSIONS = 10
 ROWS = (2200, 22_000)
@@ -142,11 +142,9 @@ VERBS = {
     "renew": renewed,
     "complete": completed,
     "cancel what runs": cancelled,
-    "pause and resume": lambda conn: [change(conn, "pause", row_id := put(conn)), change(conn, "resume", row_id)],
     "fail and retry": lambda conn: change(conn, "retry", failed(conn)),
     "fail and delete": lambda conn: change(conn, "delete", failed(conn)),
     "is_held": lambda conn: claims.is_held(conn, taken(conn)),
-    "has_urgent": lambda conn: claims.has_urgent(conn, make_session(conn)[1], now_ms=NOW),
     "next_due": lambda conn: ready.next_due(conn, now_ms=NOW),
     "running": lambda conn: (taken(conn), claims.running(conn)),
     "prune": lambda conn: messages.prune(conn, after_id=0, older_than_ms=NOW, limit=20),
