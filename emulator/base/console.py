@@ -1,7 +1,7 @@
-"""What the person at the terminal reads: a line for each step, the summary, and the functions' logs.
+"""The output of ``emulator run``: a line for each step, the summary, and the functions' logs.
 
-``pretty`` is for eyes; ``json`` (also when the output is no terminal) passes the functions' own lines through and says
-ours in the same form, one object a line.
+``pretty`` is for people. ``json``, the default where the output is no terminal, passes the functions' log lines through
+and writes the emulator's own lines in the same form: one object a line.
 """
 
 import datetime
@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from typing import IO, Any, Literal
 
 Mode = Literal["pretty", "json"]
-KEPT_LINES = 20  # what is shown of a process that did not come up
+KEPT_LINES = 20  # of each process, to show them if it does not become ready
 _WIDTH = 10
 
 _COLOURS = {"ingest": 36, "dispatch": 35, "deliver": 34, "sweep": 33, "recurrence": 32, "api": 96}
 _LEVELS = {"warning": 33, "error": 31, "critical": 31}
-_SAID_BY_US = {"function.ready", "function.stopped"}
+_REPORTED_BY_US = {"function.ready", "function.stopped"}
 _HIDDEN = {"event", "level", "timestamp", "function", "exception", "logger"}
 
 
 class Console:
-    """Writes to one stream. Every line of a process also goes to its short memory, for :meth:`tail`."""
+    """Writes to one stream, and keeps the last lines of each process for :meth:`tail`."""
 
     def __init__(self, mode: Mode, stream: IO[str], *, quiet: bool = False, colour: bool | None = None) -> None:
         self._mode = mode
@@ -30,28 +30,28 @@ class Console:
         self._quiet = quiet
         self._colour = stream.isatty() if colour is None else colour
         self._tails: dict[str, deque[str]] = {}
-        self.is_calm = False  # true: eyes see only the processes' errors; a step sums up the rest, which it caused
+        self.hides_all_but_errors = False  # of the processes' lines, in pretty mode
 
     @property
     def is_pretty(self) -> bool:
         return self._mode == "pretty"
 
     def step(self, name: str, detail: str, ms: float) -> None:
-        """One thing that is up now."""
+        """Report that one component is up."""
         if self._mode == "json":
             self._json("step.done", step=name, detail=detail, ms=round(ms, 1))
         else:
             self._write(f"  {self._paint('✓', 32)} {name:<{_WIDTH}} {detail:<64} {ms:5.0f} ms")
 
     def note(self, text: str) -> None:
-        """Worth knowing, nothing is wrong."""
+        """Report a fact that is no error."""
         if self._mode == "json":
             self._json("emulator.note", note=text)
         else:
             self._write(f"  {self._paint('note', 33)}  {text}")
 
     def say(self, text: str, **facts: Any) -> None:
-        """Plain text for eyes; the *facts* instead for machines, if there are any."""
+        """Write *text* in pretty mode; in json mode the *facts*, if there are any."""
         if self._mode == "json":
             if facts:
                 self._json(facts.pop("event"), **facts)
@@ -59,14 +59,14 @@ class Console:
             self._write(text)
 
     def happened(self, name: str, text: str, *, level: str = "info", **facts: Any) -> None:
-        """Something the emulator did while running, in the logs' form."""
+        """Report an event of the running emulator, in the form of a log line."""
         if self._mode == "json":
             self._json("emulator.event", level=level, about=name, text=text, **facts)
         else:
             self._write(f"{self._now()} {self._name(name)} {self._paint(text, _LEVELS.get(level, 0))}")
 
     def line(self, name: str, text: str, is_error: bool = False) -> None:
-        """One line that the process *name* printed: JSON of ours, or anything."""
+        """Write one line that the process *name* printed: one of our JSON log lines, or any text."""
         self._tails.setdefault(name, deque(maxlen=KEPT_LINES)).append(text)
         facts = _parse(text)
         if self._mode == "json":
@@ -76,15 +76,17 @@ class Console:
                 self._write(json.dumps({"function": name} | facts, default=str))
         elif facts is None:
             self._write(f"{self._now()} {self._name(name)} {self._paint(text, 31 if is_error else 2)}")
-        elif facts["event"] not in _SAID_BY_US and not (self.is_calm and facts.get("level") != "error"):
+        elif facts["event"] in _REPORTED_BY_US or (self.hides_all_but_errors and facts.get("level") != "error"):
+            return
+        else:
             self._write(self._pretty(name, facts))
 
     def tail(self, name: str) -> str:
-        """The last lines of *name*, indented; empty when it said nothing."""
+        """The last lines of *name*, indented; empty when it printed nothing."""
         return "\n".join(f"    {line}" for line in self._tails.get(name, ()))
 
     def error_of(self, name: str) -> str:
-        """The traceback at the end of what *name* said, else its last line."""
+        """The last traceback that *name* printed, else its last line."""
         lines = list(self._tails.get(name, ()))
         starts = [index for index, line in enumerate(lines) if line.startswith("Traceback ")]
         return "\n".join(f"    {line}" for line in (lines[starts[-1] :] if starts else lines[-1:]))
@@ -119,7 +121,7 @@ class Console:
             self._stream.write(text + "\n")
             self._stream.flush()
         except (BrokenPipeError, ValueError):
-            self._quiet = True  # whoever read us has gone (`| head`); the system goes on
+            self._quiet = True  # the reader closed the pipe (`| head`); the emulator goes on
 
     @staticmethod
     def _now() -> str:
@@ -127,7 +129,7 @@ class Console:
 
 
 def for_run(mode: Mode | None) -> Console:
-    """The console of ``emulator run``: pretty on a terminal, JSON lines elsewhere, unless told."""
+    """The console of ``emulator run``: *mode*, or by default pretty on a terminal and json elsewhere."""
     return Console(mode or ("pretty" if sys.stdout.isatty() else "json"), sys.stdout)
 
 

@@ -1,9 +1,15 @@
-"""What child processes may know of this machine: almost nothing, and only what is written down.
+"""The environment of child processes: nothing of the developer's shell but a few named variables.
 
 A developer's shell holds proxies, cloud profiles, certificate bundles (``AWS_CA_BUNDLE`` makes Litestream 0.5.17 refuse
-to start) and real tokens. None of it reaches a child. Functions get, later ones winning: the template's Environment,
-its ``Metadata.Emulator.Environment``, ``.env``, ``.env.local``, the few names of the shell that choose how to run
-(``CHOICES``), and then the emulator's own names, which nobody overrides: they are what keeps a local run local.
+to start) and real tokens. None of them reaches a child. A function gets the variables of these sources; a later source
+overrides an earlier one:
+
+1. the template's Environment
+2. the template's ``Metadata.Emulator.Environment``
+3. ``.env``
+4. ``.env.local``
+5. the variables of the shell in ``FROM_SHELL``, which choose how to run
+6. the emulator's own variables, which keep a local run local
 """
 
 import re
@@ -13,8 +19,8 @@ from pathlib import Path
 
 from emulator.base.errors import Misconfigured, Unsafe
 
-BASE = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
-CHOICES = ("POSTROOM_DURABILITY", "POSTROOM_CONFIG")
+ALWAYS = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
+FROM_SHELL = ("POSTROOM_DURABILITY", "POSTROOM_CONFIG")
 FILES = (".env", ".env.local")
 DUMMY_AWS = {
     "AWS_ACCESS_KEY_ID": "emulator",
@@ -37,7 +43,7 @@ _DISCORD_TOKEN = re.compile(r"[A-Za-z0-9_-]{23,28}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0
 
 @dataclass(frozen=True, slots=True)
 class EnvSetting:
-    """One variable from a file; ``where`` is ``.env:3``."""
+    """One variable from a file; ``where`` is such as ``.env:3``."""
 
     name: str
     value: str
@@ -45,8 +51,8 @@ class EnvSetting:
 
 
 def base(environ: Mapping[str, str]) -> dict[str, str]:
-    """What every child gets of ours."""
-    return {name: environ[name] for name in BASE if name in environ} | {"PYTHONUNBUFFERED": "1"}
+    """The variables of the shell that every child gets."""
+    return {name: environ[name] for name in ALWAYS if name in environ} | {"PYTHONUNBUFFERED": "1"}
 
 
 def read_files(project: Path) -> list[EnvSetting]:
@@ -54,7 +60,7 @@ def read_files(project: Path) -> list[EnvSetting]:
 
     Raises:
         Misconfigured: names each line that can't be read.
-        Unsafe: a token that looks live; the emulator talks to fakes, and must not be able to reach real people.
+        Unsafe: a value looks like a live token. The emulator must not be able to reach real people.
     """
     settings: list[EnvSetting] = []
     problems: list[str] = []
@@ -68,9 +74,9 @@ def read_files(project: Path) -> list[EnvSetting]:
         kind = _live(setting.value)
         if kind:
             raise Unsafe(
-                f"{setting.name} in {setting.where} looks like a live {kind} token. The emulator talks to its own fake "
-                f"platforms with its own tokens: delete the line from {setting.where.partition(':')[0]}, and keep real "
-                f"tokens where you deploy (infra/README.md)"
+                f"{setting.name} in {setting.where} looks like a live {kind} token. The emulator has its own tokens "
+                f"for its fake platforms: delete the line from {setting.where.partition(':')[0]}, and keep real tokens "
+                f"where you deploy (infra/README.md)"
             )
     return settings
 
@@ -82,15 +88,15 @@ def for_function(
     files: Iterable[EnvSetting],
     own: Mapping[str, str],
 ) -> dict[str, str]:
-    """The whole environment of one function. Values that point into a cloud stay in the template."""
+    """The whole environment of one function, without the values of the template that point into a cloud."""
     declared = {name: value for name, value in template.items() if not _CLOUD.search(value)}
     local = {setting.name: setting.value for setting in files if not setting.name.startswith("AWS_")}
-    chosen = {name: environ[name] for name in CHOICES if name in environ}
+    chosen = {name: environ[name] for name in FROM_SHELL if name in environ}
     return base(environ) | declared | dict(emulator) | local | chosen | dict(own)
 
 
-def overruled(files: Iterable[EnvSetting], own: Mapping[str, str]) -> list[str]:
-    """A sentence for each setting of a file that has no effect here."""
+def ignored(files: Iterable[EnvSetting], own: Mapping[str, str]) -> list[str]:
+    """A sentence for each setting of a file that has no effect, because the emulator sets it."""
     return [
         f"{setting.where}: {setting.name} is set by the emulator itself; this line has no effect here"
         for setting in files

@@ -1,17 +1,19 @@
-"""What ends the emulator, each with its exit code (sysexits, so that none is mistaken for a command's own).
+"""The failures of the ``emulator`` command, each with its exit code from sysexits.h.
+
+Such a code can't be mistaken for the exit code of a command that ``emulator exec`` runs.
 
 ::
 
     EmulatorError            1     it ran and failed
-    ├── UsageError                64    the command line can't be meant so
+    ├── UsageError           64    the command line contradicts itself or lacks something
     ├── WrongFolder          64    --state names a folder that is not the emulator's
-    ├── InvalidInput              65    what was given can't be so
-    ├── NotADatabase         65    the file where the database should be is none
-    ├── DoesNotExist             66    what was named does not exist
-    ├── NotReady             69    a function or service did not come up
-    ├── AlreadyInUse                73    the folder is in use
-    ├── TimedOut              75    not ready in time: worth another try
-    ├── Unsafe              77    not safe: a live token, a production address
+    ├── InvalidInput         65    an id, a pattern or a file is invalid
+    ├── NotADatabase         65    the database file is no database
+    ├── DoesNotExist         66    there is no such thing
+    ├── NotReady             69    a function or a service did not become ready
+    ├── AlreadyInUse         73    another emulator uses the folder or the replica
+    ├── TimedOut             75    not ready in time; a later attempt may succeed
+    ├── Unsafe               77    a live token, or an address that is not local
     └── Misconfigured        78    the template or the environment is wrong
 """
 
@@ -21,61 +23,61 @@ from shared.core.errors import PostroomError
 
 
 class EmulatorError(PostroomError):
-    """It ran and failed; the message says what, where and what to do."""
+    """The command ran and failed; the message says what happened, where, and what to do."""
 
     exit_code = 1
 
 
 class UsageError(EmulatorError):
-    """The command line can't be meant so."""
+    """The command line contradicts itself or lacks something."""
 
     exit_code = os.EX_USAGE
 
 
 class WrongFolder(EmulatorError):
-    """``--state`` names a folder with other things in it: what is in a state folder, the emulator deletes."""
+    """``--state`` names a folder with other content; the emulator deletes in its state folder."""
 
     exit_code = os.EX_USAGE
 
 
 class InvalidInput(EmulatorError):
-    """What was given can't be so: an id, a pattern, a file."""
+    """An id, a pattern or a file is invalid."""
 
     exit_code = os.EX_DATAERR
 
 
 class NotADatabase(EmulatorError):
-    """The file where the database should be is none."""
+    """The database file is no database."""
 
     exit_code = os.EX_DATAERR
 
 
 class DoesNotExist(EmulatorError):
-    """What was named does not exist."""
+    """There is no such thing."""
 
     exit_code = os.EX_NOINPUT
 
 
 class NotReady(EmulatorError):
-    """A function or a service did not come up."""
+    """A function or a service did not become ready."""
 
     exit_code = os.EX_UNAVAILABLE
 
 
 class AlreadyInUse(EmulatorError):
-    """Another instance holds the folder."""
+    """Another emulator uses the folder or the replica."""
 
     exit_code = os.EX_CANTCREAT
 
 
 class TimedOut(EmulatorError):
-    """Not ready in time."""
+    """Not ready in time; a later attempt may succeed."""
 
     exit_code = os.EX_TEMPFAIL
 
 
 class Unsafe(EmulatorError):
-    """Unsafe, because it could reach real people or real accounts."""
+    """It could reach real people or real accounts, or it would expose a secret."""
 
     exit_code = os.EX_NOPERM
 

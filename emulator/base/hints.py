@@ -1,4 +1,7 @@
-"""How a person can type our command, or a path, here and now: our command may be in ``.venv/bin`` only, on no PATH."""
+"""Command lines and paths in messages, in the form that works in this terminal.
+
+``emulator`` may be on no PATH: it may exist as ``.venv/bin/emulator`` only.
+"""
 
 import os
 import shlex
@@ -7,18 +10,18 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-STATE = Path(".emulator")  # the folder that is taken where none is named
+STATE = Path(".emulator")  # the default of --state
 _MODULE = "emulator"
 
 
 def command_line(arguments: str = "", state: Path | None = None) -> str:
-    """The command line for *arguments*, in the words that work in this terminal.
+    """The command line for *arguments*, as it works in this terminal.
 
     Args:
-        state: the folder that it is about; it is named, unless it is the one that is taken anyway.
+        state: the state folder; the command line names it unless it is the default.
     """
-    is_taken_anyway = state is None or state.resolve() == STATE.resolve()
-    named = "" if state is None or is_taken_anyway else f" --state {shlex.quote(_near(state))}"
+    is_default = state is None or state.resolve() == STATE.resolve()
+    named = "" if state is None or is_default else f" --state {shlex.quote(_near(state))}"
     return f"{_program()} {arguments}".strip() + named
 
 
@@ -35,13 +38,13 @@ def _program() -> str:
 
 
 def _near(path: Path) -> str:
-    """From here, unless that is a way up and down again."""
+    """The path from here if it is below; else the absolute path."""
     near = os.path.relpath(path)
     return str(path.absolute()) if near.startswith("..") else near
 
 
 def relative(path: Path, base: Path | None = None) -> str:
-    """*path* from where we are, or from *base*, if it is below."""
+    """*path* relative to *base* (by default the current folder), if it is below."""
     with suppress(ValueError):
         return str(path.relative_to(base or Path.cwd()))
     return str(path)

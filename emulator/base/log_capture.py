@@ -1,4 +1,4 @@
-"""What libraries and the ticker say inside the supervisor goes where everything goes: to the console."""
+"""Sends the logs of libraries and of the ticker, which run inside the supervisor, to the console."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ with without("rich"):  # it would draw tracebacks, which the console never gets
 
 
 def send_to(console: Console) -> None:
-    """Take over logging and structlog of this process."""
+    """Redirect logging and structlog of this process."""
     structlog.configure(
         processors=[
             structlog.stdlib.add_log_level,
@@ -27,14 +27,14 @@ def send_to(console: Console) -> None:
 
 
 class _Lines:
-    """A logger of structlog's that hands each rendered line over."""
+    """A logger for structlog that hands over each rendered line."""
 
     def __init__(self, line: Callable[[str], None]) -> None:
         self.debug = self.info = self.warning = self.error = self.critical = self.msg = line
 
 
 class _ToConsole(logging.Handler):
-    """Records of logging as our JSON lines, without what a person does who closes a page."""
+    """Writes records of logging as our JSON lines. Connections that a client closes are no news."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the command line says of one run."""
+"""The options of one run, from the command line."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from emulator.base.state import StateFolder
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """``is_kept``: whether the state folder stays when the emulator stops."""
+    """``is_kept``: the state folder stays when the emulator stops."""
 
     project: Path
     template: Path

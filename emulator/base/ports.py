@@ -1,4 +1,4 @@
-"""Listening sockets: the wanted port, or the next free one and who has the wanted one."""
+"""Listening sockets: on the wanted port or, if another process has it, on the next free one."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ _LISTEN_STATE = "0A"  # include/net/tcp_states.h
 
 @dataclass(frozen=True, slots=True)
 class ListeningSocket:
-    """A bound and listening socket. ``instead_of`` is the wanted port when it was taken, ``holder`` says by whom."""
+    """A bound and listening socket. ``instead_of``: the wanted port if it was in use, by ``holder``."""
 
     sock: socket.socket
     port: int
@@ -23,7 +23,7 @@ class ListeningSocket:
 
 
 def listen(wanted: int = 0) -> ListeningSocket:
-    """Listen on loopback on *wanted*, else on the next free port after it; 0 takes any."""
+    """Listen on loopback on the port *wanted*, else on the next free port after it; 0 means any port."""
     for port in (*range(wanted, wanted + _TRIES), 0) if wanted else (0,):
         if port > 65535:
             continue
@@ -46,7 +46,7 @@ def listen(wanted: int = 0) -> ListeningSocket:
 
 
 def holder(port: int) -> str | None:
-    """Who listens on *port*: ``node[41877]``; None when the system does not tell (other users' processes)."""
+    """The process that listens on *port*, such as ``node[41877]``; None if it belongs to another user."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError):
@@ -64,7 +64,7 @@ def holder(port: int) -> str | None:
 
 
 def _command(folder: Path) -> str:
-    """The program's name, and the script's when it is an interpreter."""
+    """The program's name; of an interpreter, the script's name too."""
     words = (folder / "cmdline").read_bytes().split(b"\0")
     names = [Path(word.decode("utf-8", "replace")).name for word in words if word and not word.startswith(b"-")]
     if not names:

@@ -1,10 +1,20 @@
-"""The folder that holds everything the emulator keeps, and the lock that makes it one instance's.
+"""The state folder, which holds everything that the emulator keeps, and its lock, which admits one emulator.
 
-``.emulator/``: ``postroom.db*``, ``s3/`` (the bucket), ``platforms.db``, ``agents/``, ``run/`` (sockets), ``logs/``,
-``lock`` (held while running; the kernel drops it when the holder dies, however it dies), ``instance.json`` (who and
-where; may be stale), ``kept.json`` (the secret of the ticks and the ports that printed URLs contain), ``owner.json``
-(who takes the lease on the replica), and ``.postroom-state`` (the mark that the folder is ours). Nothing is made or
-deleted in a folder that is somebody else's.
+==================== ===================================================================================
+``postroom.db*``     the database
+``s3/``              the bucket
+``platforms.db``     the chats on the fake platforms
+``agents/``          the agents' working folders
+``run/``             sockets
+``logs/``            the log of ``emulator exec``
+``lock``             held while the emulator runs; the kernel releases it when the process ends
+``instance.json``    process id and addresses of the running emulator; may be stale
+``kept.json``        the secret of the ticks, and the ports that printed URLs contain
+``owner.json``       the name under which this folder takes the lease on the replica
+``.postroom-state``  marks the folder as the emulator's
+==================== ===================================================================================
+
+The emulator makes or deletes nothing in a folder that is not its own.
 """
 
 import contextlib
@@ -22,19 +32,19 @@ from typing import Any
 from emulator.base.errors import AlreadyInUse, WrongFolder
 from emulator.base.hints import command_line
 
-_LONGEST_SOCKET_PATH = 90  # sun_path has 108 bytes; names such as "litestream.sock" are appended
+_LONGEST_SOCKET_PATH = 90  # sun_path has 108 bytes, and a name such as "litestream.sock" follows
 _MARK = ".postroom-state"
 _OURS = (
     *("s3", "run", "agents", "logs", "lock", "instance.json", "instance.json.tmp", "kept.json", "kept.json.tmp"),
     *("owner.json", "owner.json.tmp"),
 )
 _OURS_BEGIN = ("postroom.db", ".postroom.db-", "platforms.db")
-_SOMEBODY_ELSES = (".git", "template.yaml", "pyproject.toml")
+_PROJECT_FILES = (".git", "template.yaml", "pyproject.toml")
 
 
 @dataclass(frozen=True, slots=True)
 class StateFolder:
-    """Paths under one folder."""
+    """The paths in one state folder, and its content."""
 
     path: Path
 
@@ -56,7 +66,7 @@ class StateFolder:
 
     @property
     def owner(self) -> Path:
-        """Who takes the lease on the replica."""
+        """The file with the owner of the lease on the replica."""
         return self.path / "owner.json"
 
     @property
@@ -65,7 +75,7 @@ class StateFolder:
 
     @property
     def run(self) -> Path:
-        """Where the Unix sockets are: in the folder, unless its path is too long for a socket's address."""
+        """The folder of the Unix sockets: inside, unless the path is too long for a socket's address."""
         inside = self.path / "run"
         if len(str(inside)) <= _LONGEST_SOCKET_PATH:
             return inside
@@ -74,7 +84,7 @@ class StateFolder:
 
     @property
     def problem(self) -> str | None:
-        """Why the folder can't be ours, which would be to delete in it; None when it can."""
+        """Why the emulator must not use, and so delete in, this folder; None if it may."""
         path = self.path.resolve()
         for name, whose in (("your home folder", Path.home()), ("the folder you are in", Path.cwd())):
             if path in (whose.resolve(), *whose.resolve().parents):
@@ -83,9 +93,9 @@ class StateFolder:
             names = {entry.name for entry in path.iterdir()}
         except FileNotFoundError:
             return None
-        if found := [name for name in _SOMEBODY_ELSES if name in names]:
+        if found := [name for name in _PROJECT_FILES if name in names]:
             return f"{self.path} is a project's folder: it has {found[0]}"
-        # After the names: who makes the folder makes the mark first.
+        # Checked after the names were read: an emulator that makes the folder makes the mark first.
         if not names or (path / _MARK).exists() or "kept.json" in names:
             return None
         strangers = sorted(name for name in names if not _is_ours(name))
@@ -94,16 +104,16 @@ class StateFolder:
         return f"{self.path} was not made by the emulator: it has {(strangers or sorted(names))[0]}"
 
     def prepare(self) -> None:
-        """Make the folders, for this user only, and keep them out of git.
+        """Make the folders, readable by this user only and ignored by git.
 
         Raises:
-            WrongFolder: it is not ours; nothing was made.
-            AlreadyInUse: the folder for sockets is somebody else's.
+            WrongFolder: the folder is not the emulator's; nothing was made.
+            AlreadyInUse: the folder for sockets belongs to another user.
         """
         if self.problem is not None:
             raise WrongFolder(
-                f"{self.problem}, and the emulator deletes in its state folder. Name one that is empty or not there "
-                f"yet, such as --state .emulator; nothing was changed"
+                f"{self.problem}. The emulator deletes files in its state folder, so it needs an empty or a "
+                f"new one, such as --state .emulator; nothing was changed"
             )
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.path / _MARK).touch(mode=0o600)
@@ -111,14 +121,14 @@ class StateFolder:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.run.stat().st_uid != os.getuid():
             raise AlreadyInUse(
-                f"{self.run}, the folder for sockets, belongs to somebody else: use --state with a shorter path"
+                f"{self.run}, the folder for sockets, belongs to another user: use --state with a shorter path"
             )
         ignore = self.path / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
 
     def kept(self) -> dict[str, Any]:
-        """What must stay the same over restarts: ``tick_secret`` and ``ports`` (name to number)."""
+        """The values that stay the same over restarts: ``tick_secret`` and ``ports`` (name to number)."""
         path = self.path / "kept.json"
         try:
             found = json.loads(path.read_text())
@@ -130,16 +140,16 @@ class StateFolder:
         write_private(self.path / "kept.json", json.dumps(kept))
 
     def remove(self) -> list[str]:
-        """Delete everything that we made, and the folder if that was all; the names of what is left in it."""
+        """Delete everything that the emulator made, and the folder if it is then empty; returns what remains."""
         if self.problem is not None:
             return sorted(entry.name for entry in self.path.iterdir())
-        self.tidy()
+        self.remove_sockets()
         left = []
         for entry in sorted(self.path.iterdir()) if self.path.is_dir() else ():
             if not _is_ours(entry.name):
                 left.append(entry.name)
             elif entry.name == _MARK:
-                continue  # the last to go: a removal that is cut short can be done again
+                continue  # the last to go, so that an interrupted removal can be repeated
             elif entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
             else:
@@ -150,19 +160,19 @@ class StateFolder:
                 self.path.rmdir()
         return left
 
-    def tidy(self) -> None:
-        """Delete what only a running instance needs: the sockets."""
+    def remove_sockets(self) -> None:
+        """Delete the sockets, which only a running emulator needs."""
         if self.problem is None:
             shutil.rmtree(self.run, ignore_errors=True)
 
 
 def _is_ours(name: str) -> bool:
-    """Whether the emulator makes an entry of that name in its folder."""
+    """Whether the emulator makes an entry of that name in a state folder."""
     return name in (*_OURS, _MARK, ".gitignore") or name.startswith(_OURS_BEGIN)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace the file's content at once, readable by this user only."""
+    """Replace the file's content in one step, readable by this user only."""
     temporary = path.with_name(path.name + ".tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
@@ -181,7 +191,7 @@ class FolderLock:
         """Hold the folder until :meth:`release` or the end of this process.
 
         Raises:
-            AlreadyInUse: says who has it, since when, where it answers, and what to do.
+            AlreadyInUse: names the emulator that runs there and its address, and says what to do.
         """
         handle = os.open(self._state.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -190,7 +200,7 @@ class FolderLock:
             os.close(handle)
             raise AlreadyInUse(describe(self._state)) from None
         self._handle = handle
-        self._state.instance_file.unlink(missing_ok=True)  # a stale one, of somebody who was killed
+        self._state.instance_file.unlink(missing_ok=True)  # a killed emulator leaves a stale one
 
     def release(self) -> None:
         if self._handle is not None:
@@ -200,9 +210,9 @@ class FolderLock:
 
 
 def running(state: StateFolder) -> dict[str, Any] | None:
-    """The instance that holds the folder: ``pid``, ``started``, ``urls``, ``environment``; None when nobody does.
+    """The emulator that runs in the folder: ``pid``, ``started``, ``urls``, ``environment``; None if there is none.
 
-    ``{}`` when somebody does who has not yet written down who he is.
+    ``{}`` while it starts and has not written its instance file yet.
     """
     try:
         handle = os.open(state.path / "lock", os.O_RDWR | os.O_CLOEXEC)
@@ -222,14 +232,16 @@ def running(state: StateFolder) -> dict[str, Any] | None:
 
 
 def describe(state: StateFolder) -> str:
-    """The sentence for somebody who wants a folder that is in use."""
-    who = running(state) or {}
-    name = f"emulator[{who['pid']}], started {who['started'][11:16]} UTC" if who else "an emulator that just starts"
-    where = f", gateway {who['urls']['gateway']}" if who.get("urls") else ""
+    """The error for a folder that is in use, with the ways out."""
+    found = running(state) or {}
+    name = (
+        f"emulator[{found['pid']}], started {found['started'][11:16]} UTC" if found else "an emulator that is starting"
+    )
+    where = f", gateway {found['urls']['gateway']}" if found.get("urls") else ""
     ways = {
         command_line("status", state.path): "look at it",
-        f"kill {who.get('pid', 'PID')}": "stop it (or Ctrl-C in its terminal)",
-        command_line("run --ephemeral"): "run beside it with a throw-away database",
+        f"kill {found.get('pid', 'PID')}": "stop it (or press Ctrl-C in its terminal)",
+        command_line("run --ephemeral"): "run a second emulator with a temporary database",
     }
     width = max(len(way) for way in ways)
     return "\n".join(

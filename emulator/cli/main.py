@@ -1,6 +1,6 @@
-"""The ``emulator`` command: everything that Postroom is, on this machine, with nothing to sign up for.
+"""The ``emulator`` command: all of Postroom on this machine, without any account.
 
-Its own failures end with sysexits (see ``failures``); ``exec`` ends with exactly its command's code.
+The exit codes of its own failures are in :mod:`emulator.base.errors`; ``exec`` ends with exactly its command's code.
 """
 
 import asyncio
@@ -33,17 +33,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Postroom on this machine: functions, ticks, replica and fake chat platforms. Start with `emulator run`.",
 )
-data_app = typer.Typer(no_args_is_help=True, help="What the emulator keeps.")
+data_app = typer.Typer(no_args_is_help=True, help="The data that the emulator keeps.")
 app.add_typer(data_app, name="data")
 commands.add_to(app)
 
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Of the gateway; the next free one if it is taken.")]
-State = Annotated[Path, typer.Option(help="The folder that keeps database, bucket and chats.")]
-Ephemeral = Annotated[bool, typer.Option("--ephemeral", help="Keep nothing: a throw-away state folder.")]
-Template = Annotated[Path, typer.Option(help="What names functions, routes and ticks.")]
-NoWatch = Annotated[bool, typer.Option("--no-watch", help="Do not reload what is saved.")]
-Log = Annotated[Literal["pretty", "json"] | None, typer.Option(help="Default: pretty on a terminal, else json.")]
-Host = Annotated[str, typer.Option(help="127.0.0.1 and nothing else: this is no server for others.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The gateway's port; if it is in use, the next free one.")]
+State = Annotated[Path, typer.Option(help="The folder that keeps the database, the bucket and the chats.")]
+Ephemeral = Annotated[bool, typer.Option("--ephemeral", help="Keep nothing: use a temporary state folder.")]
+Template = Annotated[Path, typer.Option(help="The file that names functions, routes and ticks.")]
+NoWatch = Annotated[bool, typer.Option("--no-watch", help="Do not reload files when they are saved.")]
+Log = Annotated[
+    Literal["pretty", "json"] | None,
+    typer.Option(help="The form of the output. Default: pretty on a terminal, else json."),
+]
+Host = Annotated[str, typer.Option(help="127.0.0.1 or localhost: the emulator serves this machine only.")]
 
 _TEMPLATE = Path("template.yaml")
 
@@ -66,7 +69,7 @@ def run(
     out = console.for_run(log)
 
     async def serve() -> int:
-        # First of all: asyncio's own way with Ctrl-C would cancel us, half a second of imports later.
+        # Before the imports, which take half a second: asyncio's own handling of Ctrl-C would cancel this task.
         async with _until_signalled() as signalled:
             from emulator.base.options import RunOptions
             from emulator.system.supervisor import Supervisor
@@ -75,7 +78,7 @@ def run(
             supervisor = Supervisor(options, out)
             try:
                 if await _first_of(supervisor.start(), signalled):
-                    supervisor.instance.summarise()
+                    supervisor.status.print_summary()
                     await _first_of(supervisor.wait(), signalled)
             finally:
                 begun = time.monotonic()
@@ -83,7 +86,7 @@ def run(
                     out.say("\nStopping: functions, replica, S3 …", event="emulator.stopping")
                 await supervisor.stop()
                 if supervisor.has_state:
-                    kept = f"state kept in {state}" if not ephemeral else "state thrown away"
+                    kept = f"state kept in {state}" if not ephemeral else "state deleted"
                     ms = (time.monotonic() - begun) * 1000
                     out.say(f"Stopped in {ms / 1000:.1f} s, {kept}.", event="emulator.stopped", ms=round(ms))
         return 0
@@ -103,11 +106,11 @@ def execute(
     template: Template = _TEMPLATE,
     host: Host = "127.0.0.1",
 ) -> None:
-    """Run `-- CMD …` against a ready emulator (the running one, else its own) and pass its exit code."""
+    """Run `-- CMD …` against a ready emulator (the running one, else a new one) and end with its exit code."""
     _only_loopback(host)
     command = context.args[1:] if context.args[:1] == ["--"] else context.args
     if not command:
-        _fail(f"exec needs a command: {command_line('exec -- pytest -q')}", os.EX_USAGE)
+        _fail(f"exec needs a command, such as: {command_line('exec -- pytest -q')}", os.EX_USAGE)
     folder = _state(state, ephemeral)
 
     async def against() -> int:
@@ -122,17 +125,19 @@ def execute(
 @app.command()
 def chat(
     platform: Annotated[str, typer.Argument(help="telegram or discord")],
-    name: Annotated[str, typer.Option("--as", help="Who speaks.")] = "Ana",
-    place: Annotated[str | None, typer.Option("--in", help="In which group or channel; else directly.")] = None,
-    once: Annotated[str | None, typer.Option(help="Say this, print the answer, end.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 30.0,
+    name: Annotated[str, typer.Option("--as", help="The person who writes, by name or id.")] = "Ana",
+    place: Annotated[
+        str | None, typer.Option("--in", help="The group or channel; without it, the direct chat with the bot.")
+    ] = None,
+    once: Annotated[str | None, typer.Option(help="Send this, print the replies, and end.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for a reply.")] = 30.0,
     state: State = STATE,
 ) -> None:
-    """Talk to your agent in this terminal, through the fake platform. `/press 1` presses a button; `/press`: which."""
+    """Talk to your agent in this terminal through a fake platform. `/press 1` presses a button; `/press` lists them."""
     from emulator.cli.chat import run_chat
 
     if platform not in ("telegram", "discord"):
-        _fail(f"no such platform {platform!r}; there are telegram and discord", os.EX_USAGE)
+        _fail(f"there is no platform {platform!r}; choose telegram or discord", os.EX_USAGE)
     who = running(StateFolder(state.resolve()))
     if not who:
         _fail(
@@ -149,12 +154,12 @@ def status(
     state: State = STATE,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> None:
-    """What runs, where, and what is not well. Ends with 1 when something is not up, 69 when nothing runs."""
+    """Show what runs, where, and what is down. Ends with 1 if anything is down, 69 if no emulator runs."""
     who = running(StateFolder(state.resolve()))
     if who is None:
         _fail(f"no emulator is running in {state}: start it with `{command_line('run', state)}`", os.EX_UNAVAILABLE)
     if not who:
-        _fail(f"the emulator in {state} is just starting: ask again in a moment", os.EX_TEMPFAIL)
+        _fail(f"the emulator in {state} is still starting: try again in a moment", os.EX_TEMPFAIL)
     facts = _get_json(who["urls"]["gateway"], "/_emulator/status")
     if facts is None:
         _fail(f"emulator[{who['pid']}] does not answer at {who['urls']['gateway']}", os.EX_UNAVAILABLE)
@@ -167,7 +172,7 @@ def status(
 
 @app.command()
 def validate(template: Template = _TEMPLATE) -> None:
-    """Check template.yaml: every problem with its line and column, all at once."""
+    """Check template.yaml: print every problem with its line and column."""
     from infra.template import deployment
     from infra.template.cloudformation import TemplateInvalid
 
@@ -189,7 +194,7 @@ def validate(template: Template = _TEMPLATE) -> None:
 
 @app.command()
 def version() -> None:
-    """The versions of what runs here."""
+    """Print the versions of Postroom and of the software that it runs on."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
@@ -207,26 +212,27 @@ def version() -> None:
 @data_app.command()
 def reset(
     state: State = STATE,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete the database, the bucket and the chats of the state folder."""
+    """Delete the database, the bucket and the chats in the state folder."""
     folder = StateFolder(state.resolve())
     if not folder.path.exists():
         print(f"{state} does not exist: nothing to delete")  # noqa: T201
         return
     if running(folder) is not None:
-        _fail(f"not while it runs: {describe(folder)}", errors.AlreadyInUse.exit_code)
+        _fail(f"stop the emulator first: {describe(folder)}", errors.AlreadyInUse.exit_code)
     if folder.problem is not None:
         _fail(f"{folder.problem}; nothing was deleted", errors.Unsafe.exit_code)
     if not yes:
         if not sys.stdin.isatty():
-            _fail(f"this deletes everything in {state}: say so with --yes", os.EX_USAGE)
+            _fail(f"this deletes everything in {state}: confirm with --yes", os.EX_USAGE)
         if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
             raise typer.Exit(1)
     left = folder.remove()
     if left:
-        print(f"{state} stays, with what is not the emulator's in it: {', '.join(left)}")  # noqa: T201
-    print(f"{'All else' if left else state} is deleted; `{command_line('run', state)}` begins with an empty database")  # noqa: T201
+        print(f"{state} stays, because it has files that the emulator did not make: {', '.join(left)}")  # noqa: T201
+    deleted = "Everything else" if left else state
+    print(f"{deleted} is deleted; `{command_line('run', state)}` begins with an empty database")  # noqa: T201
 
 
 async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:
@@ -248,46 +254,42 @@ async def _against_own(folder: StateFolder, command: list[str], *, port: int, te
                     if not await _first_of(supervisor.start(), signalled):
                         return 128 + (signalled.result() or signal.SIGTERM)
                 ready_s = time.monotonic() - begun
-                code = await _run_command(command, supervisor.instance.environment(), signalled)
+                code = await _run_command(command, supervisor.status.environment(), signalled)
             except TimeoutError:
                 raise errors.TimedOut(
-                    f"not ready within {EXEC_READY_LIMIT_S:.0f} s; what was said is in {path}"
+                    f"the emulator was not ready within {EXEC_READY_LIMIT_S:.0f} s; its log is {path}"
                 ) from None
             finally:
                 stopping = time.monotonic()
                 await supervisor.stop()
-    kept = f"state kept in {folder.path}" if is_kept else "state thrown away"
+    kept = f"state kept in {folder.path}" if is_kept else "state deleted"
     stop_s = time.monotonic() - stopping
     _say(f"emulator: ready in {ready_s:.1f} s; command exited {code}; stopped in {stop_s:.1f} s; {kept}")
     return code
 
 
 async def _against_running(folder: StateFolder, command: list[str]) -> int:
-    """Run the command against the emulator that has the folder."""
+    """Run the command against the emulator that runs in the folder."""
     deadline = time.monotonic() + EXEC_READY_LIMIT_S
     while True:
         who = running(folder)
         if who is None:
-            raise errors.NotReady(f"the emulator that ran in {folder.path} has just ended: try again")
+            raise errors.NotReady(f"the emulator in {folder.path} has just ended: try again")
         if who and _get_json(who["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
             break
         if time.monotonic() > deadline:
             raise errors.TimedOut(
-                f"the emulator in {folder.path} is not ready; `{command_line('status', folder.path)}` tells what is not"
+                f"the emulator in {folder.path} is not ready; to see why: `{command_line('status', folder.path)}`"
             )
         await asyncio.sleep(0.05)
     async with _until_signalled() as signalled:
         code = await _run_command(command, who["environment"], signalled)
-    _say(f"emulator: command exited {code}; it ran against emulator[{who['pid']}], which goes on")
+    _say(f"emulator: command exited {code}; it ran against emulator[{who['pid']}], which still runs")
     return code
 
 
 async def _run_command(command: list[str], environment: dict[str, str], signalled: "asyncio.Future[int]") -> int:
-    """The command in our own terminal; its code, or 128 + signal. A signal to us is passed on to it.
-
-    Raises:
-        EmulatorError: it could not be started.
-    """
+    """Run the command in this terminal; returns its code, or 128 + signal. Signals to us are passed on to it."""
     environ = {name: value for name, value in os.environ.items() if name not in ("AWS_CA_BUNDLE", "AWS_PROFILE")}
     try:
         process = await asyncio.create_subprocess_exec(*command, env=environ | environment)
@@ -308,13 +310,13 @@ async def _run_command(command: list[str], environment: dict[str, str], signalle
 
 @contextlib.asynccontextmanager
 async def _until_signalled() -> Any:
-    """A future of the first signal that asks us to stop; the second ends us at once."""
+    """A future of the first signal that asks us to stop; a second signal ends the process at once."""
     loop = asyncio.get_running_loop()
     first: asyncio.Future[int] = loop.create_future()
 
     def heard(number: int) -> None:
         if first.done():
-            os._exit(128 + number)  # the children follow: each is tied to our life
+            os._exit(128 + number)  # the kernel kills the children: each dies with its parent
         first.set_result(number)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -328,7 +330,7 @@ async def _until_signalled() -> Any:
 
 
 async def _first_of(work: Coroutine[Any, Any, None], signalled: "asyncio.Future[int]") -> bool:
-    """Do the work unless a signal comes first; True when it was done."""
+    """Do the work unless a signal comes first; True if the work was done."""
     if signalled.done():
         work.close()
         return False
@@ -339,7 +341,7 @@ async def _first_of(work: Coroutine[Any, Any, None], signalled: "asyncio.Future[
             task.result()
             return True
     finally:
-        if not task.done():  # a signal, or we are cancelled ourselves: nothing goes on behind our back
+        if not task.done():  # a signal came, or this task was cancelled: leave no work running
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, EmulatorError):
                 await task
@@ -347,7 +349,7 @@ async def _first_of(work: Coroutine[Any, Any, None], signalled: "asyncio.Future[
 
 
 def _exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Run it, and end with its code or its failure's."""
+    """Run the work, and end with its code or with the code of its failure."""
     try:
         code = asyncio.run(work())
     except EmulatorError as error:
@@ -368,14 +370,14 @@ def _state(state: Path, ephemeral: bool) -> StateFolder:
 def _only_loopback(host: str) -> None:
     if host not in ("127.0.0.1", "localhost"):
         _fail(
-            f"the emulator listens on 127.0.0.1 only, not on {host}: it has no passwords. To show it to somebody, put "
-            f"a tunnel in front of the gateway; to serve people, deploy (infra/README.md)",
+            f"the emulator listens on 127.0.0.1 only, not on {host}, because it has no passwords. To show it to "
+            f"another person, put a tunnel in front of the gateway; to serve people, deploy (infra/README.md)",
             errors.Unsafe.exit_code,
         )
 
 
 def _get_json(base: str, path: str) -> Any:
-    """None when nobody answers. Not urllib: that would ask the proxies of the shell."""
+    """The parsed response; None if there is none. Not urllib, which would use the proxies of the shell."""
     host, _, port = base.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=5)
     try:

@@ -1,6 +1,6 @@
-"""What the fork server runs in a child: a function, or the step that prepares the database.
+"""The entry points that the fork server runs in a child: one function, or the step that prepares the database.
 
-Loaded after the fork; what it needs of ours is in the fork server's second stage, or is loaded here.
+This module is loaded after the fork. The second stage of the fork server has most of the code that it imports.
 """
 
 import json
@@ -24,10 +24,10 @@ def serve(options: Mapping[str, Any], ready: int, sockets: Sequence[int]) -> int
 
 
 def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -> int:
-    """Create or migrate the database of the settings, and print what is in it as one line of JSON.
+    """Create or migrate the database of the settings, and print facts about it as one line of JSON.
 
-    A file that is no database, and settings or an operator's file that can't be used, are told in one sentence, with
-    the exit code of their failure.
+    A file that is no database, and unusable settings or an unusable agents file, are reported in one sentence, with
+    the exit code of :mod:`emulator.base.errors`.
     """
     import apsw
 
@@ -40,8 +40,8 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
         facts = _prepare(settings.db, settings.timezone, settings.agents_file)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         print(  # noqa: T201
-            f"{settings.db} is not a database that SQLite can read ({error}). Move it away, and keep it; the next "
-            f"start restores from the replica",
+            f"{settings.db} is not a database that SQLite can read ({error}). Move the file away and keep it; the "
+            f"next start restores the database from the replica",
             flush=True,
         )
         return NotADatabase.exit_code
@@ -54,7 +54,7 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
 
 
 def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, Any]:
-    """``messages`` (how many), ``schema``, what to say of the operator's ``file``, and whether it ``differs``."""
+    """``messages`` (a count), ``schema``, a sentence about the agents ``file``, and whether it ``differs``."""
     from shared.db.engine import connection
     from shared.roster import new_database
 
@@ -63,14 +63,14 @@ def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, A
     conn = connection.open_connection(path)
     try:
         messages = conn.execute("SELECT count(*) FROM messages").get
-        sentence, differs = _of_file(conn, agents_file, is_new=is_new)
+        sentence, differs = _compare_file(conn, agents_file, is_new=is_new)
         return {"messages": messages, "schema": schema, "file": sentence, "differs": differs}
     finally:
         conn.close()
 
 
-def _of_file(conn: Any, path: Path | None, *, is_new: bool) -> tuple[str | None, bool]:
-    """What the operator's file has to do with the database, if anything, and whether they differ."""
+def _compare_file(conn: Any, path: Path | None, *, is_new: bool) -> tuple[str | None, bool]:
+    """A sentence about the agents file, if there is anything to say, and whether it differs from the database."""
     from shared.core.errors import ConfigInvalid
     from shared.roster import roster_file
 
@@ -79,12 +79,12 @@ def _of_file(conn: Any, path: Path | None, *, is_new: bool) -> tuple[str | None,
     try:
         named, stored = roster_file.read(path), roster_file.of_database(conn)
     except ConfigInvalid as error:
-        return f"{error}; the database goes on as it is", False
+        return f"{error}; the database stays as it is", False
     count = len(roster_file.differences(named, stored))
     if count:
-        return f"{path} and the database differ in {count} place{'' if count == 1 else 's'}; the database counts", True
+        return f"{path} and the database differ in {count} place{'' if count == 1 else 's'}; the database is used", True
     made = ", ".join([*named.agents, *(f"@{team}" for team in named.teams)])
-    return f"{path} named the first agents: {made}" if is_new and made else None, False
+    return f"the first agents come from {path}: {made}" if is_new and made else None, False
 
 
 def _say_ready(fd: int) -> None:

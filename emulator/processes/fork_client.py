@@ -1,4 +1,4 @@
-"""The supervisor's end of the fork server: ask for a process, hear when it is ready and when it ends."""
+"""The supervisor's side of the fork server: requests processes, and learns when each is ready and when it ends."""
 
 import asyncio
 import contextlib
@@ -16,19 +16,19 @@ from typing import Any
 from emulator.base.errors import NotReady
 from infra.processes import follow, spawn, stop
 
-STAGE_LIMIT_S = 10.0
+STAGE_LIMIT_S = 10.0  # for a new stage to load our code
 
-Line = Callable[[str, bool], None]
-"""Called with each line that a process prints, and whether it came on stderr."""
+OnLine = Callable[[str, bool], None]
+"""Called with each line that a process prints, and whether it came from stderr."""
 
 
 @dataclass(eq=False)
 class ForkedProcess:
-    """One forked process. ``code`` is its exit code (negative: a signal), once ``ended`` is done."""
+    """One forked process. The result of ``ended`` is its exit code; a negative code is a signal."""
 
     id: str
     name: str
-    on_line: Line
+    on_line: OnLine
     stage: "_Stage"
     pid: int = 0
     forked: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -37,33 +37,33 @@ class ForkedProcess:
     drained: list[asyncio.Future[None]] = field(default_factory=list)
 
     async def wait_ready(self, timeout_s: float) -> bool:
-        """True when it said so; False when it ended or said nothing in time."""
+        """True when the process reported that it is ready; False when it ended or was silent for too long."""
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(asyncio.shield(self.ready), timeout_s)
         return False
 
     async def wait_ended(self, timeout_s: float | None = None) -> int | None:
-        """Its exit code, with all its output handed over; None when it still runs after the time."""
+        """Its exit code, after all its output was handed over; None when it still runs after *timeout_s*."""
         try:
             code = await asyncio.wait_for(asyncio.shield(self.ended), timeout_s)
         except TimeoutError:
             return None
-        # A child of its own may still hold the pipe: what it prints later is not waited for.
+        # A child of the process may still hold the pipe; do not wait for what that child prints.
         await asyncio.wait(self.drained, timeout=0.2)
         return code
 
 
 class _Stage:
-    """Our end of the socket of one stage of the fork server."""
+    """Our end of the socket to one stage of the fork server."""
 
     def __init__(self, channel: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         self._channel: socket.socket | None = channel
-        self._fork_client: dict[str, ForkedProcess] = {}
+        self._forks: dict[str, ForkedProcess] = {}
         self._is_retired = False
         self.loaded: asyncio.Future[int] = loop.create_future()
         channel.setblocking(False)
-        loop.add_reader(channel, self._hear)
+        loop.add_reader(channel, self._read)
 
     @property
     def is_open(self) -> bool:
@@ -75,12 +75,12 @@ class _Stage:
         socket.send_fds(self._channel, [json.dumps(message).encode()], fds)
 
     def add(self, fork: ForkedProcess) -> None:
-        self._fork_client[fork.id] = fork
+        self._forks[fork.id] = fork
 
     def retire(self) -> None:
-        """Close as soon as the last of its forks has ended; the process ends with its socket."""
+        """Close the socket when the last of its forks has ended; the stage's process ends with its socket."""
         self._is_retired = True
-        if not self._fork_client:
+        if not self._forks:
             self.close()
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class _Stage:
             self._channel.close()
             self._channel = None
 
-    def _hear(self) -> None:
+    def _read(self) -> None:
         while self._channel is not None:
             try:
                 data = self._channel.recv(1 << 16)
@@ -98,32 +98,32 @@ class _Stage:
             except ConnectionError:
                 data = b""
             if not data:
-                self._lost()
+                self._ended()
                 return
-            self._heard(json.loads(data))
+            self._handle(json.loads(data))
 
-    def _heard(self, message: Mapping[str, Any]) -> None:
+    def _handle(self, message: Mapping[str, Any]) -> None:
         if "loaded" in message:
             self.loaded.set_result(message["loaded"])
         elif "forked" in message:
-            fork = self._fork_client[message["forked"]]
+            fork = self._forks[message["forked"]]
             fork.pid = message["pid"]
             fork.forked.set_result(fork.pid)
         elif "exited" in message:
-            if message["exited"] in self._fork_client:  # else it was a stage
-                _end(self._fork_client.pop(message["exited"]), message["code"])
-            if self._is_retired and not self._fork_client:
+            if message["exited"] in self._forks:  # otherwise a stage exited
+                _end(self._forks.pop(message["exited"]), message["code"])
+            if self._is_retired and not self._forks:
                 self.close()
 
-    def _lost(self) -> None:
-        """The stage ended; the kernel ended its children."""
+    def _ended(self) -> None:
+        """The stage ended; the kernel killed its children."""
         self.close()
         if not self.loaded.done():
             self.loaded.set_exception(NotReady("the fork server ended while it loaded the libraries"))
-            self.loaded.exception()  # seen: whoever waits gets it, nobody has to
-        for fork in self._fork_client.values():
+            self.loaded.exception()  # mark it as retrieved: perhaps no task waits for it
+        for fork in self._forks.values():
             _end(fork, -signal.SIGKILL)
-        self._fork_client.clear()
+        self._forks.clear()
 
 
 def _end(fork: ForkedProcess, code: int) -> None:
@@ -134,19 +134,19 @@ def _end(fork: ForkedProcess, code: int) -> None:
 
 
 class ForkClient:
-    """Starts the fork server and speaks with its stages."""
+    """Starts the fork server and talks to its stages."""
 
     def __init__(
         self,
         project: Path,
         environment: Mapping[str, str],
-        on_noise: Callable[[str], None],
+        on_output: Callable[[str], None],
         on_lost: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """*on_lost* is told the exit code of a fork server that ended unasked, and took all its forks along."""
+        """*on_lost* gets the exit code when the fork server ends by itself; all its forks end with it."""
         self._project = project
         self._environment = environment
-        self._on_noise = on_noise
+        self._on_output = on_output
         self._on_lost = on_lost
         self._numbers = itertools.count(1)
         self._process: asyncio.subprocess.Process | None = None
@@ -158,7 +158,7 @@ class ForkClient:
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
-        """Start it; :meth:`wait_loaded` tells when forks can be asked for."""
+        """Start the fork server; it forks as soon as :meth:`wait_loaded` returns."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = await spawn(
@@ -168,20 +168,20 @@ class ForkClient:
                 cwd=self._project,
             )
         self._first = _Stage(ours)
-        self._noise = asyncio.get_running_loop().create_task(self._listen(self._process))
+        self._following = asyncio.get_running_loop().create_task(self._follow(self._process))
 
     async def wait_loaded(self) -> int:
         """The milliseconds that loading the libraries took.
 
         Raises:
-            NotReady: it ended instead; what it said is in the log.
+            NotReady: the fork server ended instead; the log has its output.
         """
         if self._first is None:
             raise NotReady("the fork server was not started")
         return await asyncio.shield(self._first.loaded)
 
     async def renew(self) -> None:
-        """Load what our functions share as it is on disk now; later forks have it. Earlier ones go on as they are."""
+        """Load the code that functions share, as it is on disk now, for later forks. Earlier forks keep theirs."""
         if self._first is None:
             raise NotReady("the fork server was not started")
         await self.wait_loaded()
@@ -193,7 +193,7 @@ class ForkClient:
             await asyncio.wait_for(asyncio.shield(stage.loaded), STAGE_LIMIT_S)
         except (NotReady, TimeoutError):
             stage.close()
-            self._second = None  # forks of the first stage load everything by themselves
+            self._second = None  # forks of the first stage load the shared code themselves
         else:
             self._second = stage
         if old is not None:
@@ -206,10 +206,10 @@ class ForkClient:
         options: Mapping[str, Any],
         environment: Mapping[str, str],
         *,
-        on_line: Line,
+        on_line: OnLine,
         sockets: Sequence[socket.socket] = (),
     ) -> ForkedProcess:
-        """Ask for a process that runs ``entry(options, ready_fd, socket_fds)``."""
+        """Request a process that runs ``entry(options, ready_fd, socket_fds)``."""
         stage = self._second if self._second is not None and self._second.is_open else self._first
         if stage is None:
             raise NotReady("the fork server is not running")
@@ -230,13 +230,13 @@ class ForkClient:
         return fork
 
     def signal(self, fork: ForkedProcess, number: int, *, group: bool = False) -> None:
-        """Send a signal to the process, or to all that it started too; an ended one is no error."""
+        """Send a signal to the process, or to its whole *group*; an ended process is no error."""
         if not fork.ended.done():
             with contextlib.suppress(OSError, NotReady):
                 fork.stage.send({"kill": fork.id, "signal": number, "group": group}, [])
 
     async def stop_fork(self, fork: ForkedProcess, timeout_s: float) -> bool:
-        """SIGTERM, wait, SIGKILL to its group. True when it ended by itself."""
+        """Send SIGTERM, wait, then SIGKILL its group. True when it ended before the SIGKILL."""
         self.signal(fork, signal.SIGTERM)
         if await fork.wait_ended(timeout_s) is not None:
             return True
@@ -245,31 +245,31 @@ class ForkClient:
         return False
 
     async def stop(self) -> None:
-        """End the fork server, and with it every process that it still has."""
+        """End the fork server and every process that it still has."""
         self._on_lost = lambda _: None
         for stage in (self._second, self._first):
             if stage is not None:
                 stage.close()
         if self._process is not None:
-            # It ends with its socket, after it has reaped its children: a signal would leave them as zombies.
+            # It ends when its socket closes, after it has reaped its children. A signal would leave zombies.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), 2)
             await stop(self._process, timeout_s=1)
-            await self._noise
+            await self._following
             self._process = None
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+    async def _follow(self, process: asyncio.subprocess.Process) -> None:
         if process.stdout is not None:
-            await follow(process.stdout, self._on_noise)
+            await follow(process.stdout, self._on_output)
         self._on_lost(await process.wait())
 
 
 class _Lines(asyncio.Protocol):
-    """Splits what comes through a pipe into lines."""
+    """Splits the output that comes through a pipe into lines."""
 
-    LONGEST = 1 << 20  # bytes; a longer one is handed over in pieces
+    LONGEST = 1 << 20  # bytes; a longer line is handed over in pieces
 
-    def __init__(self, fd: int, done: asyncio.Future[None], on_line: Line, is_error: bool) -> None:
+    def __init__(self, fd: int, done: asyncio.Future[None], on_line: OnLine, is_error: bool) -> None:
         self._rest = b""
         self._done = done
         self._on_line = on_line
@@ -299,7 +299,7 @@ class _Lines(asyncio.Protocol):
 
 
 def _watch_ready(fd: int, fork: ForkedProcess) -> None:
-    """Readable means that the child wrote its byte, or ended without."""
+    """The pipe becomes readable when the child reports that it is ready, or when it ends."""
     loop = asyncio.get_running_loop()
 
     def look() -> None:

@@ -1,20 +1,20 @@
 """The fork server: loads the libraries once, and forks a ready-made process for each function.
 
-It comes in two stages. The first loads what others wrote and lives as long as the emulator. The second is a fork of it
-that has loaded what our functions share, ``shared`` and ``infra``, as it was on disk at that moment; when that changes,
-a new second stage takes its place. A function is a fork of the second stage and loads its own file only: that is the
-whole of hot reload.
+It has two stages. The first stage loads third-party libraries and lives as long as the emulator. The second stage is a
+fork of the first that has also loaded the code that our functions share, ``shared`` and ``infra.runner``, as it was on
+disk at that moment. When that code changes, a new second stage takes its place. A function is a fork of the second
+stage and loads only its own file. Hot reload is nothing more than that.
 
-A stage has no threads, because a fork copies only one; and it is the parent of its fork_client, so it alone sends them
-signals and hears of their end.
+A stage has no threads, because a fork copies only one. It is the parent of its forks, so only the stage sends them
+signals and learns when they end.
 
-Spoken over one socket (``SOCK_SEQPACKET``: a message is a message), JSON, with file descriptors beside it:
+The protocol is JSON over one socket (``SOCK_SEQPACKET``, which keeps messages apart), with file descriptors beside it:
 
 ========== ======================================================= =========================================
-to it      ``{"fork": id, "name", "entry", "options", "env"}``      fds: stdin-free stdout, stderr, ready, *more*
+request    ``{"fork": id, "name", "entry", "options", "env"}``      fds: stdout, stderr, ready, *sockets*
            ``{"kill": id, "signal", "group"}``
-           ``{"stage": id}``                                        fds: the new stage's own end of a socket
-from it    ``{"loaded": ms}``, ``{"forked": id, "pid"}``,
+           ``{"stage": id}``                                        fds: the new stage's end of a socket
+event      ``{"loaded": ms}``, ``{"forked": id, "pid"}``,
            ``{"exited": id, "code"}`` (negative: a signal)
 ========== ======================================================= =========================================
 
@@ -64,27 +64,27 @@ PRELOADED = (
     "zoneinfo",
 )
 OURS = ("shared", "functions", "infra", "spark_jobs")
-ITS_OWN = ("infra", "infra.processes")  # how a process is started; no function loads it
-SHARED = ("shared", "infra.runner")  # packages with all that is in them, and modules
-MAX_MESSAGE = 1 << 18  # bytes: an environment and a name fit many times
+NOT_RELOADED = ("infra", "infra.processes")  # our code that the fork server itself needs; no function loads it
+SHARED = ("shared", "infra.runner")  # packages, with all their modules
+MAX_MESSAGE = 1 << 18  # bytes: room for several environments
 MAX_FDS = 16
 
 
 def main() -> int:
-    """``python -m emulator.processes.fork_server FD PARENT``: our end of the socket, and our parent's process id."""
+    """``python -m emulator.processes.fork_server FD PARENT``: this end of the socket, and the parent's process id."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent(int(sys.argv[2]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the supervisor decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the supervisor decides
     name_process("fork-server")
     started = time.monotonic()
-    # structlog loads rich when it is there, for a console that no function has; where it is deployed there is none.
+    # structlog imports rich where it is installed, for a console that no function has. Deployed functions have no rich.
     sys.modules["rich"] = None  # type: ignore[assignment]
     for module in PRELOADED:
         importlib.import_module(module)
-    ours = sorted(name for name in sys.modules if name.partition(".")[0] in OURS and name not in ITS_OWN)
+    ours = sorted(name for name in sys.modules if name.partition(".")[0] in OURS and name not in NOT_RELOADED)
     if ours:
-        raise AssertionError(f"the fork server must not load our own code, or no reload would be seen: {ours}")
-    # What is loaded stays: the collector must not touch (and so copy) these pages in every child.
+        raise AssertionError(f"the first stage must not load our own code, or a reload would have no effect: {ours}")
+    # The garbage collector must not touch, and so copy, the loaded pages in every child.
     gc.collect()
     gc.freeze()
     _say_loaded(channel, started)
@@ -92,12 +92,12 @@ def main() -> int:
 
 
 def _say_loaded(channel: socket.socket, started: float) -> None:
-    with contextlib.suppress(ConnectionError):  # a supervisor that is gone again: the next look at the channel ends us
+    with contextlib.suppress(ConnectionError):  # the supervisor ended: the next read of the channel ends this process
         channel.send(json.dumps({"loaded": round((time.monotonic() - started) * 1000)}).encode())
 
 
 def load_shared() -> None:
-    """Load what our functions share. A module that does not load is left for the functions that need it to say so."""
+    """Load the code that functions share. A function that needs a broken module reports the error itself."""
     importlib.invalidate_caches()
     for name in SHARED:
         with contextlib.suppress(Exception):
@@ -108,7 +108,7 @@ def load_shared() -> None:
 
 
 class ForkServer:
-    """Takes commands and reaps children until the supervisor closes its end."""
+    """Carries out requests and reaps children until the supervisor closes its end."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -127,12 +127,12 @@ class ForkServer:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wakeup_in, 4096)
                 self._reap()
-            if self._channel in readable and not self._command():
+            if self._channel in readable and not self._handle_request():
                 self._end()
                 return 0
 
-    def _command(self) -> bool:
-        """Carry out one command; False when the supervisor is gone."""
+    def _handle_request(self) -> bool:
+        """Carry out one request; False when the supervisor has ended."""
         try:
             data, fds = _receive(self._channel)
         except ConnectionError:
@@ -149,25 +149,25 @@ class ForkServer:
         return True
 
     def _fork(self, message: Mapping[str, Any], fds: Sequence[int]) -> None:
-        zygote = os.getpid()
+        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become(message, fds, zygote=zygote, inherited=(self._channel, self._wakeup_in, self._wakeup_out))
+            _become(message, fds, parent=parent, inherited=(self._channel, self._wakeup_in, self._wakeup_out))
         for fd in fds:
             os.close(fd)
         self._children[pid] = message["fork"]
         self._tell({"forked": message["fork"], "pid": pid})
 
     def _stage(self, message: Mapping[str, Any], fds: Sequence[int]) -> None:
-        zygote = os.getpid()
+        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become_stage(fds[0], zygote=zygote, inherited=(self._channel, self._wakeup_in, self._wakeup_out))
+            _become_stage(fds[0], parent=parent, inherited=(self._channel, self._wakeup_in, self._wakeup_out))
         os.close(fds[0])
         self._children[pid] = message["stage"]
 
     def _kill(self, message: Mapping[str, Any]) -> None:
-        # Only children that we have not reaped: their ids can't have gone to somebody else.
+        # Only children that are not reaped yet: no other process can have their ids.
         for pid, given in self._children.items():
             if given == message["kill"]:
                 if message.get("group"):
@@ -184,7 +184,7 @@ class ForkServer:
             if pid == 0:
                 return
             given = self._children.pop(pid, None)
-            # What it started must not outlive it: its group is still its own until the last member is gone.
+            # Its own children must not outlive it. The group keeps its id until the last member has ended.
             kill_group(pid)
             if given is not None:
                 self._tell({"exited": given, "code": os.waitstatus_to_exitcode(status)})
@@ -194,7 +194,7 @@ class ForkServer:
             self._channel.send(json.dumps(message).encode())
 
     def _end(self) -> None:
-        """End every child and take its exit code, or it would stay a zombie where process 1 does not reap."""
+        """Kill and reap every child; otherwise it stays a zombie where process 1 does not reap."""
         for pid in self._children:
             kill_group(pid)
         for pid in self._children:
@@ -202,11 +202,11 @@ class ForkServer:
                 os.waitpid(pid, 0)
 
 
-def _become_stage(fd: int, *, zygote: int, inherited: Sequence[socket.socket | int]) -> None:
-    """In the child: load what is shared, and take commands on the new socket. Never returns."""
+def _become_stage(fd: int, *, parent: int, inherited: Sequence[socket.socket | int]) -> None:
+    """In the child: load the shared code, and take requests on the new socket. Never returns."""
     code = 1
     try:
-        _leave(zygote, inherited)
+        _leave(parent, inherited)
         name_process("fork-server-2")
         started = time.monotonic()
         channel = socket.socket(fileno=fd)
@@ -215,16 +215,16 @@ def _become_stage(fd: int, *, zygote: int, inherited: Sequence[socket.socket | i
         gc.freeze()
         _say_loaded(channel, started)
         code = ForkServer(channel).run()
-    except BaseException:  # noqa: BLE001 - the process ends here, and says why
+    except BaseException:  # noqa: BLE001 - the process ends here and prints why
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
-def _leave(zygote: int, inherited: Sequence[socket.socket | int]) -> None:
-    """In a child: be on its own, tied to the life of *zygote*, without what is the zygote's."""
+def _leave(parent: int, inherited: Sequence[socket.socket | int]) -> None:
+    """In a child: a process group of its own, tied to the life of *parent*, without the parent's descriptors."""
     os.setpgid(0, 0)
-    die_with_parent(zygote)
+    die_with_parent(parent)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
@@ -233,12 +233,12 @@ def _leave(zygote: int, inherited: Sequence[socket.socket | int]) -> None:
 
 
 def _become(
-    message: Mapping[str, Any], fds: Sequence[int], *, zygote: int, inherited: Sequence[socket.socket | int]
+    message: Mapping[str, Any], fds: Sequence[int], *, parent: int, inherited: Sequence[socket.socket | int]
 ) -> None:
-    """In the child: drop what is the zygote's, take on the environment, run the entry, exit. Never returns."""
+    """In the child: drop the parent's descriptors, take the environment, run the entry, exit. Never returns."""
     code = 1
     try:
-        _leave(zygote, inherited)
+        _leave(parent, inherited)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         out, err, ready, *more = fds
         null = os.open(os.devnull, os.O_RDONLY)
@@ -250,19 +250,19 @@ def _become(
         time.tzset()
         name_process(message["name"])
         sys.argv = [message["name"]]
-        # The files under these folders may have changed since the zygote looked.
+        # The files may have changed since the stage loaded its modules.
         importlib.invalidate_caches()
         module, _, function = message["entry"].partition(":")
         code = getattr(importlib.import_module(module), function)(message["options"], ready, more) or 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-    except BaseException:  # noqa: BLE001 - the process ends here, and says why
+    except BaseException:  # noqa: BLE001 - the process ends here and prints why
         traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(code)  # not sys.exit: the zygote's own clean-up is not this process's
+        os._exit(code)  # not sys.exit: the clean-up of the stage must not run here
 
 
 def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:

@@ -1,4 +1,4 @@
-"""Sees what is saved: the project's Python files and its template."""
+"""Reports changed files: the project's Python and SQL files and its template."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ async def changes(project: Path, template: Path, stop: asyncio.Event) -> AsyncIt
     """Sets of files that were saved together, until *stop*.
 
     Raises:
-        OSError: the system watches no more for us.
+        OSError: the system can't watch any more files.
     """
     folders = [project / name for name in FOLDERS if (project / name).is_dir()]
     queue: asyncio.Queue[set[Path] | OSError] = asyncio.Queue()
@@ -22,12 +22,12 @@ async def changes(project: Path, template: Path, stop: asyncio.Event) -> AsyncIt
     def is_ours(_: Change, path: str) -> bool:
         if Path(path) == template:
             return True
-        # The template's folder is watched for the template only: a person's own agent.py beside it is no function.
+        # In the template's folder only the template counts: an agent.py beside it is no function.
         is_code = path.endswith((".py", ".sql")) and "__pycache__" not in path
         return is_code and any(Path(path).is_relative_to(folder) for folder in folders)
 
     async def watch(*where: Path, recursive: bool) -> None:
-        # A file that is replaced (most editors do) is seen by watching its folder, not the file.
+        # Most editors replace a file when they save it. Watching the folder sees that; watching the file does not.
         try:
             async for found in awatch(
                 *where, watch_filter=is_ours, step=_STEP_MS, debounce=_DEBOUNCE_MS, stop_event=stop, recursive=recursive

@@ -1,4 +1,4 @@
-"""The database at the start: known to be the newest, or restored, and of this release; nothing opens it before that."""
+"""Prepares the database at the start, before anything opens it: the newest copy or a restored one, and migrated."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from emulator.base.hints import command_line, relative
 from emulator.base.state import StateFolder
 from emulator.processes.fork_client import ForkClient
 from emulator.storage import replica
-from infra.litestream import prepare as agreement
+from infra.litestream import prepare as litestream
 from infra.litestream.lease import Lease
 from infra.litestream.prepare import Ready, Step
 from infra.litestream.restore_command import FileRefused
@@ -20,42 +20,44 @@ _LIMIT_S = 30.0
 
 
 async def claim(state: StateFolder, replica_url: str, lease: Lease, aws: Mapping[str, str]) -> Ready:
-    """The replica's lease, and the file and the bucket in agreement.
+    """Take the replica's lease, and make sure that the file is as new as the bucket; restore it if it is missing.
 
     Raises:
-        EmulatorError: somebody else has it, the file is not the newest, or nothing can be restored.
+        EmulatorError: another emulator has the lease, the file is not the newest, or a restore failed.
     """
     database = state.database
     try:
-        return await agreement.prepare(database, replica_url, lease, aws, limit_s=replica.RESTORE_LIMIT_S)
+        return await litestream.prepare(database, replica_url, lease, aws, limit_s=replica.RESTORE_LIMIT_S)
     except InUse as error:
         raise AlreadyInUse(str(error)) from None
     except FileRefused as error:
         raise NotADatabase(
             f"{error}\n"
-            f"  to go on from the bucket  move {database.name}, and what begins with that name, away; start again\n"
-            f"  to go on from the file    move {relative(state.s3)} away; start again"
+            f"  to use the copy in the bucket  move {database.name}* away, and start again\n"
+            f"  to use the file                move {relative(state.s3)} away, and start again"
         ) from None
     except PostroomError as error:
-        raise NotReady(f"{error}. `{command_line('data reset', state.path)}` begins with an empty database") from None
+        raise NotReady(
+            f"{error}. To begin with an empty database: `{command_line('data reset', state.path)}`"
+        ) from None
 
 
-def how_it_goes_on(ready: Ready, count: str) -> str | None:
-    """A sentence about the replica, where there is something to say."""
+def describe_replica(ready: Ready, count: str) -> str | None:
+    """A sentence about the replica, if there is anything to say."""
     if ready.is_anew:
-        return "the bucket is empty: the replica begins anew from the database"
+        return "the bucket is empty: the replica starts again from the database"
     return {
         Step.RESTORE: f"restored {count} messages from the replica (position {ready.txid})",
-        Step.AGAIN: "litestream was cut off the last time: the replica begins with a whole copy",
-        Step.BEGIN: "the replica goes on in a new epoch, from the database as it is here",
+        Step.AGAIN: "litestream was killed last time: the replica starts again with a full copy",
+        Step.BEGIN: "the replica continues in a new epoch, from the database in this folder",
     }.get(ready.step)
 
 
 async def prepare(fork_client: ForkClient, database: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Make or migrate it, in a child; what is in it.
+    """Create or migrate the database in a child process; returns facts about it.
 
     Raises:
-        EmulatorError: it can't be used, or the settings can't.
+        EmulatorError: the database or the settings can't be used.
     """
     said: list[str] = []
 

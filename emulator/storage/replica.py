@@ -19,33 +19,33 @@ RESTORE_LIMIT_S = 120.0
 STOP_LIMIT_S = 5.0
 
 _SENTENCES = {
-    "replicate.behind": "replication is behind: {reason}. Nothing is lost on this disk; it goes on by itself",
+    "replicate.behind": "replication is behind: {reason}. The rows are safe on this disk; it catches up by itself",
     "replicate.caught_up": "replication has caught up",
-    "replicate.mending": "litestream can't read the database any further: starting it anew",
-    "replicate.doubtful": "what litestream sent may lack something ({reason}): starting it anew",
-    "replicate.waiting": "litestream can't be started again yet: {reason}. It is tried again",
-    "replicate.litestream_ended": "litestream ended with code {code}; starting it again in {again_in_s:.1f} s",
-    "replicate.litestream_started": "litestream started again",
-    "replicate.lease_unsure": "the replica's lease could not be renewed: {reason}. It is tried again",
+    "replicate.mending": "litestream can't read the database any more: restarting it",
+    "replicate.doubtful": "the replica may be incomplete ({reason}): restarting litestream",
+    "replicate.waiting": "litestream can't be restarted yet: {reason}. The next attempt follows",
+    "replicate.litestream_ended": "litestream ended with code {code}; restarting it in {again_in_s:.1f} s",
+    "replicate.litestream_started": "litestream is up again",
+    "replicate.lease_unsure": "the replica's lease could not be renewed: {reason}. The next attempt follows",
     "replicate.lease_renewed": "the replica's lease is renewed",
-    "replicate.cant_remove": "an earlier prefix of the replica could not be removed: {reason}. It is tried again",
+    "replicate.cant_remove": "an old prefix of the replica could not be removed: {reason}. The next attempt follows",
     "replicate.fenced": "{reason}",
 }
 
 
 def url(port: int) -> str:
-    """Where the replica is; what Spark and people use alike."""
+    """The URL of the replica, for Spark and for people."""
     return f"s3://{BUCKET}/{PREFIX}?endpoint=http://127.0.0.1:{port}"
 
 
-def lease(
+def make_lease(
     replica: str, owner_file: Path, database: Path, environment: Mapping[str, str], ttl_ms: int = TTL_MS
 ) -> Lease:
-    """The lease of *replica*, for the owner who is kept in *owner_file*; not taken yet."""
+    """The lease of *replica* for the owner in *owner_file*; not taken yet."""
     return Lease(open_store(replica, environment), owner_of(owner_file, database), ttl_ms)
 
 
-class Litestream(Keeper):
+class EmulatorLitestream(Keeper):
     """The replicating process. *on_line* gets what it says, *on_trouble* what happened to it."""
 
     def __init__(
@@ -77,10 +77,10 @@ class Litestream(Keeper):
         )
 
     async def start_ready(self, limit_s: float = 10.0) -> None:
-        """Start, and return when the first rows are in the bucket, and readers look for them there.
+        """Start, and return when the first rows are in the bucket and readers can find them.
 
         Raises:
-            NotReady: says what Litestream said.
+            NotReady: with Litestream's own error.
         """
         await self.start()
         problem: str | None = "it did not answer"
@@ -100,7 +100,7 @@ class Litestream(Keeper):
         return await super()._spawn()
 
     def _configuration(self) -> dict[str, Any]:
-        """As infra/litestream.yml, but quick: someone is watching, and the bucket is on this machine."""
+        """As infra/litestream.yml, with short intervals: a person is watching, and the bucket is on this machine."""
         return {
             "socket": {"enabled": True, "path": str(self.control), "permissions": 0o600},
             "logging": {"level": "info", "type": "json"},
@@ -121,9 +121,9 @@ class Litestream(Keeper):
             self._trouble(_SENTENCES[event].format(**facts))
 
     def _said(self, line: str) -> None:
-        """Warnings and errors are worth a line; its housekeeping is not."""
+        """Pass on warnings and errors, and no lines about housekeeping."""
         try:
-            # Compaction lines have "level" twice: the first is the log's, the second the compaction's.
+            # A line about compaction has "level" twice: first the log level, then the compaction level.
             facts = json.loads(line, object_pairs_hook=lambda pairs: dict(reversed(pairs)))
         except ValueError:
             self._hear(line)

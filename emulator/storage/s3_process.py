@@ -1,4 +1,4 @@
-"""The S3 process: started on our socket, awaited, started again on the same socket when it ends."""
+"""The S3 process: started on the supervisor's socket, and restarted on the same socket when it ends."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ _BACKOFF_S = 0.5
 
 
 class S3Process:
-    """``python -m emulator.storage.s3_server`` over *folder*. Its socket is ours, so its address never changes."""
+    """``python -m emulator.storage.s3_server`` over *folder*. The supervisor has the socket, so the address stays."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class S3Process:
         self._on_line = on_line
         self._on_trouble = on_trouble
         self._process: asyncio.subprocess.Process | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[int] | None = None
         self._stopping = False
-        self._last = ""  # of what it said
+        self._last_line = ""
 
     @property
     def pid(self) -> int | None:
@@ -52,57 +52,57 @@ class S3Process:
         return f"http://127.0.0.1:{self._sock.getsockname()[1]}"
 
     async def start(self) -> None:
-        """Start it; :meth:`wait_ready` tells when it answers."""
+        """Start the process; it answers as soon as :meth:`wait_ready` returns."""
         self._ready = asyncio.get_running_loop().create_future()
         self._process = await self._spawn()
-        self._keeper = asyncio.create_task(self._keep(self._process))
+        self._watcher = asyncio.create_task(self._restart_when_it_ends(self._process))
 
     async def wait_ready(self) -> int:
         """The number of objects that it found on disk.
 
         Raises:
-            NotReady: it ended, or took too long.
+            NotReady: the process ended, or took too long.
         """
         if self._ready is None:
             raise NotReady("S3 was not started")
         try:
             return await asyncio.wait_for(asyncio.shield(self._ready), READY_LIMIT_S)
         except TimeoutError:
-            raise NotReady(f"S3 did not come up at {self.url} within {READY_LIMIT_S:.0f} s") from None
+            raise NotReady(f"S3 did not become ready at {self.url} within {READY_LIMIT_S:.0f} s") from None
 
     async def stop(self) -> None:
         self._stopping = True
         if self._process is not None:
             await stop(self._process, timeout_s=2)
-        if self._keeper is not None:
-            await self._keeper
+        if self._watcher is not None:
+            await self._watcher
         self._sock.close()
 
     async def _spawn(self) -> asyncio.subprocess.Process:
-        # Flask and moto are slow to load; nothing of ours changes in there, so it is never reloaded.
+        # Flask and moto load slowly. No code of ours changes in this process, so it is never reloaded.
         return await spawn(self._argv, environment=self._environment, pass_fds=[self._sock.fileno()], cwd=self._project)
 
-    async def _keep(self, process: asyncio.subprocess.Process) -> None:
+    async def _restart_when_it_ends(self, process: asyncio.subprocess.Process) -> None:
         while True:
             if process.stdout is not None:
-                await follow(process.stdout, self._heard)
+                await follow(process.stdout, self._handle_line)
             code = await process.wait()
             if self._ready is not None and not self._ready.done():
-                self._ready.set_exception(NotReady(f"S3 ended with code {code} before it answered: {self._last}"))
-                self._ready.exception()  # whoever waits gets it, nobody has to
+                self._ready.set_exception(NotReady(f"S3 ended with code {code} before it was ready: {self._last_line}"))
+                self._ready.exception()  # mark it as retrieved: perhaps no task waits for it
                 return
             if self._stopping:
                 return
-            self._on_trouble(f"S3 ended with code {code}; starting it again with the objects on disk")
+            self._on_trouble(f"S3 ended with code {code}; restarting it with the objects on disk")
             await asyncio.sleep(_BACKOFF_S)
             if self._stopping:
                 return
             self._process = process = await self._spawn()
-            if self._stopping:  # meanwhile: stop() knew only the one before
+            if self._stopping:  # since the check above: stop() saw only the old process
                 await stop(process, timeout_s=2)
 
-    def _heard(self, line: str) -> None:
-        self._last = line
+    def _handle_line(self, line: str) -> None:
+        self._last_line = line
         if line.startswith('{"event": "s3.ready"'):
             if self._ready is not None and not self._ready.done():
                 self._ready.set_result(json.loads(line)["objects"])

@@ -1,12 +1,12 @@
 """moto's S3, with its objects kept on disk.
 
-moto answers from memory and forgets at exit; a replica that is forgotten at exit is none. Here every request that
-changed an object is written through (temporary file, fsync, rename) *before* its answer goes out, and everything is
-read back at start. ``python -m emulator.storage.s3_server --port 9100 --dir .emulator/s3 --bucket postroom-replica``.
+moto keeps objects in memory and forgets them at exit, which no replica may do. Here every change of an object is
+written to disk (temporary file, fsync, rename) *before* its response goes out, and everything is read back at start:
+``python -m emulator.storage.s3_server --port 9100 --dir .emulator/s3 --bucket postroom-replica``.
 
-Kept per object: body, content type, user metadata (Litestream's ``x-amz-meta-litestream-timestamp`` decides what a
-point-in-time restore finds), ETag, and the instant of the last change. Not kept: object versions, tags, ACLs and
-uploads that were not completed.
+Kept per object: body, content type, user metadata (a point-in-time restore depends on Litestream's
+``x-amz-meta-litestream-timestamp``), ETag, and the instant of the last change. Not kept: object versions, tags, ACLs
+and uploads that were not completed.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from emulator.storage.placeholder_modules import placeholders
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
 _SUFFIX = ".object"
 _BUCKET = re.compile(r"[a-z0-9]([a-z0-9-]|\.(?!\.))*")  # stricter than moto: each is a folder
-_NOT_FOR_S3 = (  # what moto imports and a server of S3 never calls: 20 MB of 75
+_NOT_FOR_S3 = (  # imports of moto that an S3 server never calls: 20 MB of 75
     *("boto3", "unittest", "unittest.mock"),  # mocks for programs
     *("cryptography", "cryptography.hazmat", "cryptography.hazmat.backends", "moto.iam.aws_managed_policies"),
 )
@@ -56,16 +56,16 @@ class ObjectFolder:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def buckets(self) -> list[str]:
-        """The buckets that exist, empty ones too."""
+        """All buckets, also the empty ones."""
         return sorted(entry.name for entry in self._root.iterdir() if entry.is_dir())
 
     def add_bucket(self, bucket: str) -> None:
-        """Make the bucket exist."""
+        """Create the bucket if it does not exist."""
         self._bucket(bucket).mkdir(exist_ok=True, mode=0o700)
         _sync_folder(self._root)
 
     def remove_bucket(self, bucket: str) -> None:
-        """Forget the (empty) bucket; one that is not there is no error."""
+        """Remove the (empty) bucket; a missing bucket is no error."""
         folder = self._bucket(bucket)
         if folder.is_dir():
             for leftover in folder.iterdir():
@@ -74,7 +74,7 @@ class ObjectFolder:
             _sync_folder(self._root)
 
     def put(self, bucket: str, item: StoredObject) -> None:
-        """Write the object so that a crash leaves the old one or the new one, never a part."""
+        """Write the object so that a crash leaves the old or the new version, never a part."""
         target = self._path(bucket, item.key)
         temporary = target.with_name(f"{target.name}.{threading.get_ident()}.tmp")
         head = {"key": item.key, "metadata": item.metadata, "etag": item.etag, "modified_at": item.modified_at}
@@ -87,11 +87,11 @@ class ObjectFolder:
         _sync_folder(target.parent)
 
     def delete(self, bucket: str, key: str) -> None:
-        """Remove the object; one that is not there is no error."""
+        """Remove the object; a missing object is no error."""
         self._path(bucket, key).unlink(missing_ok=True)
 
     def load(self, bucket: str) -> Iterable[StoredObject]:
-        """Every object of the bucket; half-written leftovers of a crash are removed on the way."""
+        """Every object of the bucket; removes the half-written files of a crash."""
         for path in sorted(self._bucket(bucket).iterdir()):
             if path.suffix != _SUFFIX:
                 path.unlink()
@@ -99,7 +99,7 @@ class ObjectFolder:
             yield _stored(path)
 
     def get(self, bucket: str, key: str) -> StoredObject | None:
-        """The object as it stands on disk, if it is there."""
+        """The object on disk; None if there is none."""
         path = self._path(bucket, key)
         return _stored(path) if path.is_file() else None
 
@@ -111,7 +111,7 @@ class ObjectFolder:
 
     def _bucket(self, name: str) -> Path:
         if not _BUCKET.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a bucket")
+            raise ValueError(f"{name!r} is not a valid bucket name")
         return self._root / name
 
 
@@ -130,7 +130,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 class WriteThrough:
-    """A WSGI application around moto's: answers a change only when it is on disk."""
+    """A WSGI application around moto's: responds to a change only when it is on disk."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]], backend: Any, folder: ObjectFolder) -> None:
         self._application = application
@@ -138,10 +138,10 @@ class WriteThrough:
         self._folder = folder
         self._lock = threading.Lock()
         self._conditional = threading.Lock()
-        self._kept: set[tuple[str, str]] = set()  # bucket and key of what is on disk
+        self._kept: set[tuple[str, str]] = set()  # bucket and key of each object on disk
 
     def load(self) -> int:
-        """Bring what is on disk into moto; returns the number of objects."""
+        """Load the objects on disk into moto; returns their number."""
         for bucket in self._folder.buckets():
             if bucket not in self._backend.buckets:
                 self._backend.create_bucket(bucket, "us-east-1")
@@ -158,7 +158,7 @@ class WriteThrough:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if _is_stranger(environ):
             start_response("403 Forbidden", [("Content-Type", "text/plain")])
-            return [b"this S3 is for programs of this machine: call it at 127.0.0.1, and not from a page\n"]
+            return [b"this S3 serves programs of this machine only: call it at 127.0.0.1, and not from a web page\n"]
         if environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
             return self._application(environ, start_response)
         bucket, _, key = environ.get("PATH_INFO", "/").lstrip("/").encode("latin-1").decode().partition("/")
@@ -169,7 +169,7 @@ class WriteThrough:
             answer[:] = [status, headers]
             return lambda data: None
 
-        # moto looks at the condition, and then writes: between the two, another one's condition would hold as well.
+        # moto checks the condition and then writes. Without a lock, a second request's condition could hold in between.
         is_conditional = "HTTP_IF_MATCH" in environ or "HTTP_IF_NONE_MATCH" in environ
         with self._conditional if is_conditional else contextlib.nullcontext():
             body = list(self._application(environ, remember))
@@ -179,8 +179,7 @@ class WriteThrough:
                 with self._lock:
                     self._keep(bucket, key, whole_bucket="delete" in query)
             except OSError as error:
-                # The change is in memory only: saying 200 now would be the lie that this file exists to prevent, and so
-                # would be a list that has it.
+                # The change is in memory only. A 200 now would be a lie, and so would a later list with the object.
                 self._take_back(bucket, key)
                 status, headers = "503 Service Unavailable", [("Content-Type", "application/xml")]
                 body = [
@@ -191,14 +190,14 @@ class WriteThrough:
         return body
 
     def finish(self) -> None:
-        """Wait until a write that has begun is whole."""
+        """Wait until a write that has begun is complete."""
         self._lock.acquire()
 
     def _keep(self, bucket: str, key: str, *, whole_bucket: bool) -> None:
-        """Make the disk equal to memory for one object, or for those that a request about many has deleted.
+        """Make the disk equal to memory for one object, or for all objects that a bulk delete has removed.
 
-        What is still there is not written again: each PUT did that before its answer, and a bucket full of small
-        objects would hold up every other request for minutes.
+        Objects that remain are not written again: each PUT did that before its response. To write a bucket full of
+        small objects would delay every other request for minutes.
         """
         known = self._backend.buckets.get(bucket)
         if known is None:
@@ -215,7 +214,7 @@ class WriteThrough:
             self._keep_one(bucket, name, None)
 
     def _take_back(self, bucket: str, key: str) -> None:
-        """Make memory equal to the disk, which did not take a change."""
+        """Make memory equal to the disk again, after the disk refused a change."""
         known = self._backend.buckets.get(bucket)
         if known is None:
             return
@@ -244,9 +243,9 @@ def _is_gone(key: Any) -> bool:
 
 
 def _is_stranger(environ: dict[str, Any]) -> bool:
-    """A page in this machine's browser, under whatever name; and moto's own API, which forgets everything when asked.
+    """Whether the request comes from a web page, or is for moto's own API, which can delete everything.
 
-    Nobody signs in here, and moto lets every page read the answers.
+    There is no authentication here, and moto lets every page read its responses.
     """
     host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname
     is_page = "HTTP_ORIGIN" in environ or host not in _LOCAL_HOSTS
@@ -254,28 +253,28 @@ def _is_stranger(environ: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    """Serve until SIGTERM. Says one line of JSON on stdout when it listens: event, port, objects."""
+    """Serve until SIGTERM. When it listens, it prints one line of JSON: event, port, objects."""
     parser = argparse.ArgumentParser(
         prog="python -m emulator.storage.s3_server", description="moto's S3 with its objects on disk"
     )
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--port", type=int, default=0, help="0 means any free port")
     parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --port")
-    parser.add_argument("--dir", type=Path, required=True, help="where the objects are kept")
-    parser.add_argument("--bucket", action="append", default=[], help="made at start if missing; may be repeated")
+    parser.add_argument("--dir", type=Path, required=True, help="the folder that keeps the objects")
+    parser.add_argument("--bucket", action="append", default=[], help="created at start if missing; may be repeated")
     options = parser.parse_args()
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the supervisor decides
-    # Heavy, and configured by the environment: after the arguments are known to be right.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the supervisor decides
+    # moto is slow to import and reads the environment: import it after the arguments are checked.
     os.environ.setdefault("MOTO_S3_DEFAULT_KEY_BUFFER_SIZE", str(1 << 20))
     with placeholders(*_NOT_FOR_S3):
-        import moto.iam.models  # noqa: F401 - asked about every request, and else imported by the first
+        import moto.iam.models  # noqa: F401 - every request needs it; the first would import it
         from moto.core.models import DEFAULT_ACCOUNT_ID
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
         from moto.s3.models import s3_backends
     from werkzeug.serving import make_server
 
     class Handler(MotoRequestHandler):
-        """Says nothing: Litestream asks a hundred times a minute."""
+        """Logs nothing: Litestream sends a hundred requests a minute."""
 
         disable_nagle_algorithm = True
         wbufsize = -1
@@ -291,7 +290,7 @@ def main() -> int:
     )
     objects = application.load()
     server = make_server("127.0.0.1", options.port, application, threaded=True, request_handler=Handler, fd=options.fd)
-    setattr(server, "daemon_threads", True)  # noqa: B010 - of ThreadingMixIn, which the type does not tell
+    setattr(server, "daemon_threads", True)  # noqa: B010 - of ThreadingMixIn, which the type does not show
 
     def finish(*_: object) -> None:
         raise SystemExit(0)

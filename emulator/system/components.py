@@ -1,6 +1,6 @@
-"""What one emulator consists of, made from its options and its template. The supervisor starts and stops it."""
+"""The components of one emulator, made from its options and its template. The supervisor starts and stops them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ from infra.template import deployment
 from infra.template.cloudformation import TemplateInvalid
 from infra.template.specs import Deployment
 
-API_PORT = 3777  # where TinyAGI's clients look
+API_PORT = 3777  # TinyAGI's clients call this port
 
 
 @dataclass(slots=True)
 class Sockets:
-    """Bound before anything starts, so that every address is known from the beginning."""
+    """All listening sockets. They are bound before anything starts, so every address is known from the beginning."""
 
     gateway: ports.ListeningSocket
     s3: ports.ListeningSocket
@@ -42,9 +42,9 @@ class Components:
     """Everything that one emulator has.
 
     Args:
-        kept: what ``StateFolder.kept`` gave; the ports are written back to it.
-        objects, fork_client: begun already, on the socket *s3*, because they take longest.
-        ready, status: what the gateway answers when it is asked for them.
+        kept: the result of ``StateFolder.kept``; the ports are written back to it.
+        s3, fork_client: running already, S3 on *s3_socket*.
+        is_ready, status: what the gateway answers at ``/_emulator/ready`` and ``/_emulator/status``.
     """
 
     def __init__(
@@ -54,22 +54,22 @@ class Components:
         environ: Mapping[str, str],
         console: Console,
         *,
-        s3: ports.ListeningSocket,
-        objects: S3Process,
+        s3: S3Process,
+        s3_socket: ports.ListeningSocket,
         fork_client: ForkClient,
-        ready: Callable[[], bool],
-        status: Callable[[], Awaitable[dict[str, Any]]],
+        is_ready: Callable[[], bool],
+        status: Callable[[], dict[str, Any]],
     ) -> None:
         self.options = options
         self.state = options.state
         self.tick_secret: str = kept["tick_secret"]
-        self.objects = objects
+        self.s3 = s3
         self.fork_client = fork_client
         self.deployment = read_template(options.template)
         self.files = environment.read_files(options.project)
         self._environ = environ
         self.aws = environment.base(environ) | environment.DUMMY_AWS
-        self.sockets = self._bind(s3, kept)
+        self.sockets = self._bind(s3_socket, kept)
         self.platforms = Platforms(
             PlatformsConfig(
                 state=self.state.path,
@@ -84,7 +84,7 @@ class Components:
         self.gateway = Gateway(
             self.deployment.routes,
             lambda name: self.functions[name].upstream,
-            ready=ready,
+            is_ready=is_ready,
             status=status,
             platforms=lambda: self.platforms.url,
         )
@@ -104,10 +104,10 @@ class Components:
     @property
     def are_up(self) -> bool:
         """At this moment."""
-        return self.functions.is_up and self.objects.pid is not None and self.litestream.pid is not None
+        return self.functions.are_up and self.s3.pid is not None and self.litestream.pid is not None
 
     def own_environment(self) -> dict[str, str]:
-        """What nobody overrides: it keeps a local run local."""
+        """The variables that no file can override, because they keep a local run local."""
         return {
             **self.platforms.environment(),
             "POSTROOM_DB": str(self.state.database),
@@ -119,7 +119,7 @@ class Components:
         }
 
     def set_environments(self) -> None:
-        """For every function, from the template as it is now."""
+        """Give every function its environment, from the template as it is now."""
         own = self.own_environment()
         for spec in self.deployment.functions:
             self.functions[spec.name].environment = environment.for_function(
@@ -131,19 +131,19 @@ class Components:
             gateway=ports.listen(self.options.port), s3=s3, platforms=ports.listen(kept["ports"].get("platforms") or 0)
         )
         for spec in self.deployment.functions:
-            # Only the api's address is known to people; the others are behind the gateway.
+            # People call the api directly; they reach the other functions through the gateway.
             sockets.functions[spec.name] = ports.listen(API_PORT if spec.name == "api" else spec.port)
         kept["ports"] = {"s3": s3.port, "platforms": sockets.platforms.port}
         self.state.keep(kept)
         return sockets
 
-    def _litestream(self, console: Console) -> replica.Litestream:
+    def _litestream(self, console: Console) -> replica.EmulatorLitestream:
         state = self.state
-        return replica.Litestream(
+        return replica.EmulatorLitestream(
             database=state.database,
             replica=self.replica_url,
             run=state.run,
-            lease=replica.lease(self.replica_url, state.owner, state.database, self.aws, ttl_from(self._environ)),
+            lease=replica.make_lease(self.replica_url, state.owner, state.database, self.aws, ttl_from(self._environ)),
             environment=self.aws,
             on_line=lambda text: console.line("replica", text),
             on_trouble=lambda text: console.happened("replica", text, level="warning"),
@@ -152,13 +152,15 @@ class Components:
 
 
 def read_template(path: Path) -> Deployment:
-    """What the template names.
+    """The deployment that the template describes.
 
     Raises:
-        Misconfigured: every problem of it, each with its place.
+        Misconfigured: every problem of the template, each with its place.
     """
     if not path.is_file():
-        raise Misconfigured(f"{path} does not exist: start in the project's folder, or name it with --template")
+        raise Misconfigured(
+            f"{path} does not exist: start in the project's folder, or name the template with --template"
+        )
     try:
         found = deployment.load(path)
     except TemplateInvalid as error:

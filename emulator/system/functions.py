@@ -1,7 +1,7 @@
-"""The functions as processes: started, replaced when their code changes, started again when they crash.
+"""The functions as processes: started, replaced when their code changes, restarted when they crash.
 
-A function's listening socket belongs to the supervisor and outlives every process of it, so nobody is ever refused:
-a new process takes over on the same socket, says that it is ready, and only then the old one is told to finish.
+The supervisor owns each function's listening socket, which outlives every process of the function, so no connection is
+ever refused. A new process takes over the same socket and reports that it is ready; only then the old one stops.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from emulator.system.gateway import Upstream
 from infra.template.specs import FunctionSpec
 
 READY_LIMIT_S = 5.0
-FIRST_READY_LIMIT_S = 20.0  # the first time, on a busy machine, nothing is cached
+FIRST_READY_LIMIT_S = 20.0  # nothing is in the file cache yet, and the machine may be busy
 STOP_LIMIT_S = 3.0
-DRAIN_LIMIT_S = 10.0  # a replaced process finishes what it began; a turn that takes longer is retried by the rows
-STEADY_S = 10.0  # after this long alive a crash is the first one again
+DRAIN_LIMIT_S = 10.0  # for a replaced process to finish its work; a longer turn is retried from its row
+STEADY_S = 10.0  # a process that lived this long resets the count of crashes
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.1, 5.0
 
 
 @dataclass(eq=False)
 class Function:
-    """One function and its current process. ``stale`` is why the code on disk is not what runs."""
+    """One function and its current process. ``stale``: why the running code is not the code on disk."""
 
     spec: FunctionSpec
     sock: socket.socket
@@ -55,7 +55,7 @@ class Function:
         return Upstream(self.port, self.problem)
 
     def facts(self) -> dict[str, Any]:
-        """For the status: what runs, where, since when."""
+        """What ``/_emulator/status`` says about it."""
         return {
             "name": self.name,
             "url": f"http://127.0.0.1:{self.port}",
@@ -69,7 +69,7 @@ class Function:
 
 
 class Functions:
-    """All functions. Nothing here knows what they do."""
+    """The processes of all functions, whatever the functions do."""
 
     def __init__(self, fork_client: ForkClient, console: Console) -> None:
         self._fork_client = fork_client
@@ -89,38 +89,38 @@ class Functions:
         return self._functions[name]
 
     @property
-    def is_up(self) -> bool:
+    def are_up(self) -> bool:
         return bool(self._functions) and all(function.problem is None for function in self._functions.values())
 
     def add(self, function: Function) -> None:
         self._functions[function.name] = function
 
     async def start(self, function: Function) -> None:
-        """Bring it up the first time.
+        """Start its first process.
 
         Raises:
-            NotReady: with its last lines.
+            NotReady: with the last lines that it printed.
         """
         fork = await self._launch(function, FIRST_READY_LIMIT_S)
         if fork is None:
             said = self._console.tail(function.name)
             raise NotReady(
                 f"{function.name} did not become ready ({function.problem}). "
-                + (f"Its last lines:\n{said}" if said else "It said nothing.")
+                + (f"Its last lines:\n{said}" if said else "It printed nothing.")
             )
 
     async def reload(self, names: Iterable[str], *, because: str) -> None:
-        """Replace these functions' processes, all at the same time; what does not load leaves the old one serving."""
+        """Replace the processes of these functions, all at once. The old one stays if the new code does not load."""
         async with asyncio.TaskGroup() as group:
             for name in names:
                 group.create_task(self._reload(self._functions[name], because))
 
     async def stop(self) -> list[str]:
-        """Stop all; returns the names of those that had to be killed."""
+        """Stop all functions; returns the names of those that had to be killed."""
         self._stopping = True
         for function in self._functions.values():
             function.problem = "the emulator is stopping"
-        for task in self._tasks:  # first: nothing is started again from here on
+        for task in self._tasks:  # first, so that nothing is restarted from here on
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         processes = list(self._processes)
@@ -148,8 +148,7 @@ class Functions:
                 if old is not None:
                     self._later(self._drain(function, old))
                 return
-            reason = f"the code on disk does not load ({function.problem})"
-            function.stale = reason
+            function.stale = f"the code on disk does not load ({function.problem})"
             if was_up:
                 function.problem = None
             self._console.happened(
@@ -160,7 +159,7 @@ class Functions:
             )
 
     async def _launch(self, function: Function, limit_s: float) -> ForkedProcess | None:
-        """A new process, ready and current; None when it did not come up (``problem`` says why)."""
+        """Start a process and make it the current one; None when it did not become ready (``problem`` says why)."""
         begun = time.monotonic()
         fork = self._fork_client.fork(
             function.name,
@@ -190,7 +189,7 @@ class Functions:
         return fork
 
     async def _keep(self, function: Function, fork: ForkedProcess) -> None:
-        """Start it again when it ends without having been asked."""
+        """Restart the function when its current process ends by itself."""
         code = await fork.wait_ended()
         async with function.changing:
             if self._stopping or function.current is not fork:
@@ -201,10 +200,10 @@ class Functions:
                 function.crashes += 1
                 backoff_s = min(FIRST_BACKOFF_S * 2 ** (function.crashes - 1), LAST_BACKOFF_S)
                 function.current = None
-                function.problem = f"it {_ending(code)} and is started again"
+                function.problem = f"it {_ending(code)} and is restarted"
                 self._console.happened(
                     function.name,
-                    f"{_ending(code)}; starting it again in {backoff_s:.1f} s",
+                    f"{_ending(code)}; restarting it in {backoff_s:.1f} s",
                     level="error",
                     code=code,
                 )

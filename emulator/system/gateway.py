@@ -1,12 +1,12 @@
-"""The one address in front of all functions, as the load balancer of the template is.
+"""The one address in front of all functions, like the load balancer of the template.
 
-Bodies stream both ways without waiting for their end (server-sent events arrive as they are sent). A request that met a
-connection which its function was just closing (it reloads) is sent once more; nobody else's failure is hidden.
+Bodies stream both ways without waiting for their end, so server-sent events arrive as they are sent. A reload can close
+a connection just as a request goes out on it; that request is sent a second time. No other failure is hidden.
 """
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +18,9 @@ from yarl import URL
 
 from infra.template.specs import RouteSpec
 
-REPLAYABLE_BYTES = 1 << 20  # bodies up to this are held, so that they can be sent twice
+REPLAYABLE_BYTES = 1 << 20  # bodies up to this size are kept in memory, so that they can be sent twice
 CHUNK_BYTES = 1 << 16
-COMING_BACK_S = 3.0  # how long a request waits for a function that is being started again
+COMING_BACK_S = 3.0  # how long a request waits for a function that is being restarted
 _PREFIX = "/_emulator"
 # https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
 _HOP_BY_HOP = frozenset(
@@ -40,14 +40,14 @@ _LOCAL_HOSTS = frozenset(("127.0.0.1", "localhost", "::1"))
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where a function listens, and why it can't answer if it can't."""
+    """The port of a function, and the reason if it can't answer."""
 
     port: int
     problem: str | None = None
 
 
 class Router:
-    """Finds the function for a request: the lowest priority that matches, as in a load balancer's listener."""
+    """Finds the function for a request by the matching rule of the lowest priority, as a load balancer does."""
 
     def __init__(self, routes: Sequence[RouteSpec]) -> None:
         ordered = sorted(routes, key=lambda route: route.priority)
@@ -61,20 +61,26 @@ class Router:
 
 
 class Gateway:
-    """``upstream(function)`` tells where it is now; ``ready()`` and ``status()`` are the supervisor's."""
+    """Passes each request on to its function, and answers the emulator's own paths below ``/_emulator``.
+
+    Args:
+        upstream: the present port of a function.
+        is_ready, status: the answers to ``/_emulator/ready`` and ``/_emulator/status``.
+        platforms: the address of the fake platforms; None while they are down.
+    """
 
     def __init__(
         self,
         routes: Sequence[RouteSpec],
         upstream: Callable[[str], Upstream],
         *,
-        ready: Callable[[], bool],
-        status: Callable[[], Awaitable[dict[str, Any]]],
+        is_ready: Callable[[], bool],
+        status: Callable[[], dict[str, Any]],
         platforms: Callable[[], str | None],
     ) -> None:
         self.router = Router(routes)
         self._upstream = upstream
-        self._ready = ready
+        self._is_ready = is_ready
         self._status = status
         self._platforms = platforms
         self._session: aiohttp.ClientSession | None = None
@@ -90,10 +96,10 @@ class Gateway:
         return app
 
     async def post(self, url: str, headers: Mapping[str, str], *, limit_s: float) -> int:
-        """An empty POST of our own, such as a tick; returns the status.
+        """Send an empty POST, such as a tick; returns the status of the response.
 
         Raises:
-            aiohttp.ClientError, TimeoutError: nobody answered.
+            aiohttp.ClientError, TimeoutError: no response came.
         """
         limit = aiohttp.ClientTimeout(limit_s)
         async with self._client_session.post(url, headers=headers, timeout=limit) as response:
@@ -103,7 +109,7 @@ class Gateway:
         trace = aiohttp.TraceConfig()
         trace.on_connection_reuseconn.append(_remember_reuse)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=4),  # uvicorn closes an idle connection after 5 s
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=4),  # the functions keep theirs for longer
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -127,15 +133,15 @@ class Gateway:
         if not _is_local(request):
             return _sentence(403, "the chat page is for this machine only: open it at http://127.0.0.1")
         if base is None:
-            return _sentence(503, "the fake platforms are not up (yet); see the emulator's log")
+            return _sentence(503, "the fake platforms are not up yet; if this lasts, see the emulator's log")
         rest = request.rel_url.raw_path_qs.removeprefix(f"{_PREFIX}/chat")
         return await self._pass_on(request, URL(f"{base}/chat{rest}", encoded=True), "the fake platforms")
 
     async def _answer_ready(self, _: web.Request) -> web.Response:
         return (
             _sentence(200, "ready")
-            if self._ready()
-            else _sentence(503, "not ready: /_emulator/status tells what is not")
+            if self._is_ready()
+            else _sentence(503, "not ready: /_emulator/status lists what is missing")
         )
 
     async def _answer_health(self, _: web.Request) -> web.Response:
@@ -144,10 +150,10 @@ class Gateway:
     async def _answer_status(self, request: web.Request) -> web.Response:
         if not _is_local(request):
             return _sentence(403, "the status is for this machine only: ask at http://127.0.0.1")
-        return web.json_response(await self._status())
+        return web.json_response(self._status())
 
     async def _wait_for(self, function: str) -> Upstream:
-        """The function's place; one that is just being started again gets a moment."""
+        """The function's address; a function that is being restarted gets some time to come back."""
         deadline = asyncio.get_running_loop().time() + COMING_BACK_S
         while True:
             upstream = self._upstream(function)
@@ -155,7 +161,7 @@ class Gateway:
                 return upstream
             await asyncio.sleep(0.02)
 
-    async def _pass_on(self, request: web.Request, url: URL, whom: str) -> web.StreamResponse:
+    async def _pass_on(self, request: web.Request, url: URL, receiver: str) -> web.StreamResponse:
         headers = _request_headers(request)
         body: bytes | None = None
         if request.can_read_body and (
@@ -175,7 +181,7 @@ class Gateway:
                     trace_request_ctx=trace,
                 )
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-                # Closed before its first byte on a connection from an earlier request: it was closing when we wrote.
+                # A reused connection that closes before the first byte was already closing when the request went out.
                 if (
                     attempt == 1
                     and trace.reused
@@ -183,9 +189,13 @@ class Gateway:
                     and not isinstance(error, aiohttp.ClientConnectorError)
                 ):
                     continue
-                return _sentence(502, f"{whom} closed the connection without an answer; its last lines are in the log")
+                return _sentence(
+                    502, f"{receiver} closed the connection without a response; its last lines are in the log"
+                )
             except (aiohttp.ClientError, TimeoutError) as error:
-                return _sentence(502, f"{whom} did not answer: {type(error).__name__}; its last lines are in the log")
+                return _sentence(
+                    502, f"{receiver} did not answer: {type(error).__name__}; its last lines are in the log"
+                )
             return await _stream_back(request, upstream)
         raise AssertionError("unreachable")
 
@@ -197,7 +207,7 @@ class Gateway:
 
 
 async def _stream_back(request: web.Request, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
-    """Status and headers at once, then each piece as it comes. The person's leaving closes the other side too."""
+    """Send status and headers at once, then each piece as it comes. A client that leaves closes both sides."""
     async with upstream:
         response = web.StreamResponse(status=upstream.status, reason=upstream.reason)
         for name, value in upstream.headers.items():
@@ -208,7 +218,7 @@ async def _stream_back(request: web.Request, upstream: aiohttp.ClientResponse) -
             async for piece in upstream.content.iter_any():
                 await response.write(piece)
         except aiohttp.ClientError:
-            # The function ended in the middle: end the same way, or the client would take the part for the whole.
+            # The function ended in the middle. End the same way, or the client takes the part for the whole.
             if request.transport is not None:
                 request.transport.abort()
             return response
@@ -225,7 +235,7 @@ def _request_headers(request: web.Request) -> CIMultiDict[str]:
     headers: CIMultiDict[str] = CIMultiDict()
     named = {name.strip().lower() for value in request.headers.getall("Connection", ()) for name in value.split(",")}
     for name, value in request.headers.items():
-        if name.lower() not in _HOP_BY_HOP | (named - {"host"}):  # who was called decides who may
+        if name.lower() not in _HOP_BY_HOP | (named - {"host"}):  # functions check Host
             headers.add(name, value)
     headers["X-Forwarded-For"] = request.remote or "127.0.0.1"
     headers["X-Forwarded-Proto"] = request.scheme
@@ -241,7 +251,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def _is_local(request: web.Request) -> bool:
-    """A page elsewhere whose name was made to point here must not read our state (DNS rebinding)."""
+    """Whether the Host is local. DNS rebinding lets a foreign page call this address under a name of its own."""
     return URL(f"http://{request.host}").host in _LOCAL_HOSTS
 
 

@@ -1,4 +1,4 @@
-"""Takes over what is saved while the emulator runs: code into new processes, the template into what it names."""
+"""Applies files that are saved while the emulator runs: code to new processes, the template to routes and ticks."""
 
 import asyncio
 import importlib.util
@@ -15,35 +15,35 @@ from emulator.system.gateway import Router
 from emulator.system.ticks import Ticks
 
 
-class Reload:
-    """Replaces what was saved, and says so; what can't be used leaves everything as it was."""
+class Reloader:
+    """Applies each saved file and reports it. An unusable file changes nothing."""
 
-    def __init__(self, parts: Components, ticks: Ticks, console: Console) -> None:
-        self._components = parts
+    def __init__(self, components: Components, ticks: Ticks, console: Console) -> None:
+        self._components = components
         self._ticks = ticks
         self._console = console
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until *stop*."""
+        """Watch and apply until *stop*."""
         options = self._components.options
         try:
             async for saved in changes(options.project, options.template, stop):
-                await self._saved(saved)
+                await self._apply(saved)
         except OSError as error:
-            self._trouble(f"what is saved is not seen any more ({error}): start again after each change")
+            self._report(f"saved files can't be watched any more ({error}): restart the emulator after each change")
 
-    async def _saved(self, saved: set[Path]) -> None:
+    async def _apply(self, saved: set[Path]) -> None:
         template = self._components.options.template
         code = saved - {template}
         try:
             if template in saved:
-                await self._template_changed()
+                await self._apply_template()
             if code:
-                await self._code_changed(code)
+                await self._apply_code(code)
         except (EmulatorError, OSError) as error:
-            self._trouble(str(error))
+            self._report(str(error))
 
-    async def _code_changed(self, saved: set[Path]) -> None:
+    async def _apply_code(self, saved: set[Path]) -> None:
         project, functions = self._components.options.project, self._components.functions
         forget_compiled(path for path in saved if path.suffix == ".py")
         names = affected(saved, project, functions.all)
@@ -51,30 +51,30 @@ class Reload:
             await self._components.fork_client.renew()
         await functions.reload(names, because=", ".join(sorted(relative(path, project) for path in saved)[:3]))
 
-    async def _template_changed(self) -> None:
-        """Routes and environments are taken over while running; another set of functions needs a new start."""
-        parts, name = self._components, self._components.options.template.name
-        found = read_template(parts.options.template)
+    async def _apply_template(self) -> None:
+        """Routes, ticks and environments change at once; a different set of functions needs a restart."""
+        components, name = self._components, self._components.options.template.name
+        found = read_template(components.options.template)
         specs = {spec.name: spec for spec in found.functions}
-        if specs.keys() != {spec.name for spec in parts.deployment.functions}:
-            raise Misconfigured(f"{name} names other functions now: stop with Ctrl-C and start again")
-        parts.deployment = found
-        parts.gateway.router = Router(found.routes)
-        for function in parts.functions.all:
+        if specs.keys() != {spec.name for spec in components.deployment.functions}:
+            raise Misconfigured(f"{name} now names other functions: stop with Ctrl-C and start again")
+        components.deployment = found
+        components.gateway.router = Router(found.routes)
+        for function in components.functions.all:
             function.spec = specs[function.name]
-        parts.set_environments()
+        components.set_environments()
         self._ticks.start(found.ticks)
-        await parts.functions.reload(list(specs), because=name)
+        await components.functions.reload(list(specs), because=name)
 
-    def _trouble(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self._console.happened("watch", text, level="error")
 
 
 def affected(changed: Iterable[Path], project: Path, functions: Sequence[Function]) -> list[str]:
     """The functions that must be replaced when these files change: one for its own file, else all.
 
-    What is shared may be imported late (an adapter on its first message), so the imports that a process made so far
-    prove nothing; all six together take less time than it takes to look from the editor to the terminal.
+    A process may import shared code late, such as an adapter on its first message, so its imports so far prove nothing.
+    Replacing all of them is fast enough (`make bench`: from an edit to serving).
     """
     own = {project / function.spec.source: function.name for function in functions}
     names = {own.get(path) for path in changed}
@@ -84,6 +84,9 @@ def affected(changed: Iterable[Path], project: Path, functions: Sequence[Functio
 
 
 def forget_compiled(changed: Iterable[Path]) -> None:
-    """Remove the byte code of changed files: it is matched by second and size, and editors save twice in a second."""
+    """Remove the byte code of changed files.
+
+    Python matches byte code by the second and the size of its source, and an editor may save twice in one second.
+    """
     for path in changed:
         Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)

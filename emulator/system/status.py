@@ -1,4 +1,4 @@
-"""What is told of a running emulator: to people by lines at its start, to programs by status and ``instance.json``."""
+"""What a running emulator says about itself: lines at its start, ``/_emulator/status`` and ``instance.json``."""
 
 import datetime
 import json
@@ -17,16 +17,16 @@ from emulator.system.functions import Function
 
 
 class EmulatorStatus:
-    """One emulator as others see it; *started* is when it began, by ``time.monotonic``."""
+    """One emulator as others see it; *started* is its start by ``time.monotonic``."""
 
-    def __init__(self, parts: Components, console: Console, started: float) -> None:
-        self._components = parts
+    def __init__(self, components: Components, console: Console, started: float) -> None:
+        self._components = components
         self._console = console
         self._started = started
         self._ready_s = 0.0
 
-    def announce(self) -> None:
-        """It is ready: write down where, for whoever looks from now on."""
+    def write_instance_file(self) -> None:
+        """The emulator is ready: write its addresses and its environment where other commands look for them."""
         self._ready_s = time.monotonic() - self._started
         write_private(
             self._components.state.instance_file,
@@ -41,86 +41,86 @@ class EmulatorStatus:
         )
 
     def urls(self) -> dict[str, str]:
-        parts = self._components
+        components = self._components
         return {
-            "gateway": parts.url,
-            "chat": f"{parts.url}/_emulator/chat",
-            "api": parts.api_url,
-            "replica": parts.replica_url,
-            "s3": parts.objects.url,
-            "platforms": parts.platforms.url,
+            "gateway": components.url,
+            "chat": f"{components.url}/_emulator/chat",
+            "api": components.api_url,
+            "replica": components.replica_url,
+            "s3": components.s3.url,
+            "platforms": components.platforms.url,
         }
 
     def environment(self) -> dict[str, str]:
-        """What a command gets that is run against us (``emulator exec``, and those over REST)."""
-        parts = self._components
-        token = parts.functions["api"].environment.get("POSTROOM_API_TOKEN")
+        """The variables for commands that use this emulator: ``emulator exec``, and the commands over REST."""
+        components = self._components
+        token = components.functions["api"].environment.get("POSTROOM_API_TOKEN")
         return {
             **({"POSTROOM_API_TOKEN": token} if token else {}),
             **environment.DUMMY_AWS,
-            **parts.platforms.environment(),
-            "EMULATOR_URL": parts.url,
-            "EMULATOR_API": parts.api_url,
-            "POSTROOM_URL": parts.api_url,
-            "EMULATOR_CHAT": f"{parts.url}/_emulator/chat",
-            "EMULATOR_REPLICA_URL": parts.replica_url,
-            "EMULATOR_STATE": str(parts.state.path),
+            **components.platforms.environment(),
+            "EMULATOR_URL": components.url,
+            "EMULATOR_API": components.api_url,
+            "POSTROOM_URL": components.api_url,
+            "EMULATOR_CHAT": f"{components.url}/_emulator/chat",
+            "EMULATOR_REPLICA_URL": components.replica_url,
+            "EMULATOR_STATE": str(components.state.path),
             "EMULATOR_PID": str(os.getpid()),
-            "POSTROOM_DB": str(parts.state.database),
-            "POSTROOM_RUN_DIR": str(parts.state.run),
-            "POSTROOM_TICK_SECRET": parts.tick_secret,
+            "POSTROOM_DB": str(components.state.database),
+            "POSTROOM_RUN_DIR": str(components.state.run),
+            "POSTROOM_TICK_SECRET": components.tick_secret,
         }
 
-    def status(self, *, is_ready: bool) -> dict[str, Any]:
-        """What ``/_emulator/status`` answers."""
-        parts = self._components
+    def facts(self, *, is_ready: bool) -> dict[str, Any]:
+        """The answer to ``/_emulator/status``."""
+        components = self._components
         return {
             "ready": is_ready,
             "pid": os.getpid(),
-            "state": str(parts.state.path),
-            "kept": parts.options.is_kept,
+            "state": str(components.state.path),
+            "kept": components.options.is_kept,
             "uptime_s": round(time.monotonic() - self._started, 1),
             "ready_s": round(self._ready_s, 3),
             "urls": self.urls(),
-            "functions": [function.facts() for function in parts.functions.all],
+            "functions": [function.facts() for function in components.functions.all],
             "ticks": [
                 {"function": tick.function, "every_ms": tick.every_ms, "path": tick.path}
-                for tick in parts.deployment.ticks
+                for tick in components.deployment.ticks
             ],
-            "s3": {"pid": parts.objects.pid, "url": parts.objects.url},
+            "s3": {"pid": components.s3.pid, "url": components.s3.url},
             "replica": {
-                "pid": parts.litestream.pid,
-                "url": parts.replica_url,
-                "place": parts.litestream.place,
-                "behind": parts.litestream.is_behind,
+                "pid": components.litestream.pid,
+                "url": components.replica_url,
+                "place": components.litestream.place,
+                "behind": components.litestream.is_behind,
             },
         }
 
-    def greet(self) -> None:
-        """What is about to be started, and what is not as somebody may have wanted it."""
-        parts, console = self._components, self._console
-        deployment, options, sockets = parts.deployment, parts.options, parts.sockets
+    def print_header(self) -> None:
+        """Print what starts now, each setting that has no effect, and each port that differs from the wanted one."""
+        components, console = self._components, self._console
+        deployment, options, sockets = components.deployment, components.options, components.sockets
         counts = (
             f"{len(deployment.functions)} functions, {len(deployment.routes)} routes, {len(deployment.ticks)} ticks"
         )
-        kept = "kept" if options.is_kept else "thrown away at the end"
+        kept = "kept" if options.is_kept else "deleted at the end"
         console.say(
             f"postroom emulator {_version()}   {options.template.name} ok ({counts})   "
-            f"state {relative(parts.state.path)} ({kept})",
+            f"state {relative(components.state.path)} ({kept})",
             event="emulator.starting",
             pid=os.getpid(),
-            state=str(parts.state.path),
+            state=str(components.state.path),
         )
-        for sentence in environment.overruled(parts.files, parts.own_environment()):
+        for sentence in environment.ignored(components.files, components.own_environment()):
             console.note(sentence)
         named = {"gateway": sockets.gateway, "s3": sockets.s3, "api": sockets.functions["api"]}
         for name, listening in named.items():
             if listening.instead_of is not None:
                 by = f" by {listening.holder}" if listening.holder else ""
-                console.note(f"port {listening.instead_of} is used{by} → {name} is at {listening.port}")
+                console.note(f"port {listening.instead_of} is in use{by} → {name} is at port {listening.port}")
 
-    def describe(self, function: Function) -> str:
-        """What reaches it, what ticks it, and where it stands."""
+    def describe_function(self, function: Function) -> str:
+        """Its routes, its tick and its file."""
         deployment = self._components.deployment
         routes = [
             f"{','.join(route.methods) or 'ANY'} {route.path_pattern}"
@@ -130,8 +130,8 @@ class EmulatorStatus:
         ticks = [f"every {_period(tick.every_ms)}" for tick in deployment.ticks if tick.function == function.name]
         return f"{'; '.join(routes) or '-':<30} {', '.join(ticks):<12} {function.spec.source}"
 
-    def summarise(self) -> None:
-        """The addresses, and what to do next."""
+    def print_summary(self) -> None:
+        """Print the addresses, and the command to begin with."""
         urls = self.urls()
         self._console.say(
             f"\n  Gateway    {urls['gateway']:<34} Chat page  {urls['chat']}\n"
@@ -142,13 +142,13 @@ class EmulatorStatus:
             ms=round(self._ready_s * 1000),
             urls=urls,
         )
-        self._console.is_calm = False
+        self._console.hides_all_but_errors = False
 
 
 def _version() -> str:
     with suppress(PackageNotFoundError):
         return version("postroom")
-    return "(from its folder)"
+    return "(not installed)"
 
 
 def _period(ms: int) -> str:

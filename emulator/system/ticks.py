@@ -1,4 +1,4 @@
-"""The ticks: infra's own ticker in our loop, with the gateway's client."""
+"""The ticks: the ticker of :mod:`infra.ticker` in the supervisor's loop, with the gateway's HTTP client."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _LIMIT_S = 10.0
 
 
 class Ticks:
-    """The schedules of a template."""
+    """The running ticker of one template."""
 
     def __init__(self, functions: Functions, gateway: Gateway, secret: str) -> None:
         self._fleet = functions
@@ -22,7 +22,7 @@ class Ticks:
         self._running: asyncio.Task[None] | None = None
 
     def start(self, ticks: Sequence[TickSpec]) -> None:
-        """Begin these, instead of those that run."""
+        """Run these ticks instead of the present ones."""
         if self._running is not None:
             self._running.cancel()
         targets = [
@@ -37,5 +37,5 @@ class Ticks:
             await asyncio.gather(self._running, return_exceptions=True)
 
     async def _post(self, tick: Tick) -> int:
-        """One ``POST /tick`` with the secret; the status of the answer."""
+        """Send one ``POST /tick`` with the secret; returns the status of the response."""
         return await self._gateway.post(tick.url, self._headers, limit_s=_LIMIT_S)

@@ -195,7 +195,7 @@ def test_what_crashes_is_started_again(emulator: Start) -> None:
         os.kill(pid, signal.SIGKILL)
 
     wait_until(lambda: running.said("is up again"), what="dispatch")
-    wait_until(lambda: running.said("litestream started again"), what="litestream")
+    wait_until(lambda: running.said("litestream is up again"), what="litestream")
     wait_until(lambda: running.get("/_emulator/ready")[0] == 200, what="readiness")
     assert running.said("was killed by SIGKILL")
     assert running.stop() == 0
@@ -282,7 +282,7 @@ def test_a_taken_port_is_said_and_the_next_one_used(emulator: Start, tmp_path: P
     second = emulator("--no-watch", "--port", port, at=copy_project(tmp_path / "second"))
 
     assert second.url != first.url
-    assert second.said(f"port {port} is used by python")
+    assert second.said(f"port {port} is in use by python")
     assert second.stop() == 0
 
 
@@ -291,7 +291,7 @@ def test_exec_starts_its_own_and_leaves_nothing(project: Path) -> None:
 
     assert done.returncode == 5, done.stderr
     assert "command exited 5" in done.stderr
-    assert "thrown away" in done.stderr
+    assert "state deleted" in done.stderr
     assert not (project / ".emulator").exists()
 
 

@@ -36,7 +36,7 @@ def test_a_bucket_that_was_deleted_begins_anew_and_a_file_that_is_no_database_is
     shutil.rmtree(state / "s3")
 
     running = emulator("--no-watch")
-    assert running.output.read_text().count("the bucket is empty: the replica begins anew") == 1
+    assert running.output.read_text().count("the bucket is empty: the replica starts again") == 1
     assert running.stop() == 0
     assert any(path.is_file() for path in (state / "s3").rglob("*")), "it is in the bucket again"
 

@@ -23,7 +23,7 @@ def test_the_first_start_takes_the_file_and_the_next_says_that_they_differ(emula
     file.write_text(FILE)
     (project / ".env").write_text("POSTROOM_TIMEZONE=Asia/Tokyo\nPOSTROOM_API_TOKEN=a-token-of-the-tests\n")
     first = emulator("--state", "elsewhere")
-    assert "postroom.toml named the first agents: front, coder, @dev" in notes(first)
+    assert "the first agents come from postroom.toml: front, coder, @dev" in notes(first)
     beside = command(project, "run", "--port", "0", "--state", "elsewhere")
     assert " status --state elsewhere " in beside.stderr, "what is printed to be typed is about this folder"
 
@@ -39,7 +39,7 @@ def test_the_first_start_takes_the_file_and_the_next_says_that_they_differ(emula
     file.write_text(FILE.replace('"Front"', '"Reception"'))
     second = emulator("--state", "elsewhere")
     (note,) = [note for note in notes(second) if "postroom.toml" in note]
-    assert note.startswith("postroom.toml and the database differ in 1 place; the database counts: `")
+    assert note.startswith("postroom.toml and the database differ in 1 place; the database is used: `")
     assert note.endswith(" diff --state elsewhere` shows how")
     differs = command(project, "diff", "--state", "elsewhere")
     assert differs.returncode == 1

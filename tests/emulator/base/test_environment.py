@@ -100,7 +100,7 @@ def test_a_live_looking_token_is_refused_and_not_repeated(tmp_path: Path, line: 
 
 
 def test_a_setting_without_effect_is_said() -> None:
-    (said,) = environment.overruled(
+    (said,) = environment.ignored(
         [EnvSetting("POSTROOM_DB", "/x", ".env:7"), EnvSetting("A", "1", ".env:8")], {"POSTROOM_DB": ""}
     )
 

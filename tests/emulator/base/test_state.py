@@ -55,7 +55,7 @@ def test_one_that_is_just_starting_is_running_but_unknown(state: StateFolder) ->
     FolderLock(state).take()
 
     assert running(state) == {}
-    assert "just starts" in describe(state)
+    assert "is starting" in describe(state)
 
 
 def test_the_folder_is_private_and_ignored_by_git(state: StateFolder) -> None:

@@ -145,7 +145,7 @@ def lock(state: StateFolder) -> Iterator[Callable[[], None]]:
 
 def test_the_running_emulator_says_where_and_with_which_token(state: StateFolder, lock: Callable[[], None]) -> None:
     lock()
-    with pytest.raises(EmulatorError, match="just starting") as refused:
+    with pytest.raises(EmulatorError, match="still starting") as refused:
         client.find(state.path, None, {})
     assert refused.value.exit_code == 75
 

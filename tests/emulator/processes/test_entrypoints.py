@@ -56,13 +56,13 @@ def test_without_a_file_there_is_nothing_to_say_of_it(folder: Path, prepared: An
 def test_a_file_is_told_when_it_made_the_agents_and_when_it_differs(folder: Path, prepared: Any) -> None:
     file = folder / "postroom.toml"
     file.write_text("[agents.front]\n[agents.back]\n[teams.all]\nagents = ['front', 'back']\n")
-    assert facts(prepared)["file"] == "postroom.toml named the first agents: front, back, @all"
+    assert facts(prepared)["file"] == "the first agents come from postroom.toml: front, back, @all"
     assert facts(prepared)["file"] is None, "they agree"
 
     file.write_text("[agents.front]\n")
     found = facts(prepared)
     assert (found["file"], found["differs"]) == (
-        "postroom.toml and the database differ in 2 places; the database counts",
+        "postroom.toml and the database differ in 2 places; the database is used",
         True,
     )
 
@@ -72,7 +72,7 @@ def test_a_file_that_went_wrong_later_does_not_end_a_start(folder: Path, prepare
     (folder / "postroom.toml").write_text("[agents.front\n")
     found = facts(prepared)
     assert found["file"].startswith("postroom.toml is no TOML: ")
-    assert found["file"].endswith("; the database goes on as it is")
+    assert found["file"].endswith("; the database stays as it is")
     assert not found["differs"]
 
 

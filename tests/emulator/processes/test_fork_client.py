@@ -1,4 +1,4 @@
-"""The fork server: fork_client what is on disk now, says when it is ready and how it ended, and leaves nothing."""
+"""The fork server: it forks the code on disk, reports when a fork is ready and how it ended, and leaves nothing."""
 
 import asyncio
 import os

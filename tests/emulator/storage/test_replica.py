@@ -38,9 +38,9 @@ def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_pat
         database = tmp_path / "postroom.db"
         prepare_database(database)
         url = replica.url(sock.getsockname()[1])
-        lease = replica.lease(url, tmp_path / "owner.json", database, ENVIRONMENT)
+        lease = replica.make_lease(url, tmp_path / "owner.json", database, ENVIRONMENT)
         await prepare(database, url, lease, ENVIRONMENT)
-        litestream = replica.Litestream(
+        litestream = replica.EmulatorLitestream(
             database=database, replica=url, run=tmp_path, lease=lease, environment=ENVIRONMENT,
             on_line=lambda _: None, on_trouble=said.append,
         )  # fmt: skip

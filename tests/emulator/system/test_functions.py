@@ -148,7 +148,7 @@ def test_what_crashed_is_not_started_again_once_the_stop_has_begun(tmp_path: Pat
             await scene.functions.start(scene.functions[name])
         scene.keep_busy(scene.pid("second"))
         os.kill(scene.pid("first"), signal.SIGKILL)
-        await until(lambda: "starting it again" in scene.told.getvalue())
+        await until(lambda: "restarting it" in scene.told.getvalue())
 
         await scene.functions.stop()
         assert len(scene.pids) == 2

@@ -48,7 +48,7 @@ def test_a_path_that_no_route_serves_finds_nobody() -> None:
     assert Router([route("/api/*", "api")]).find("GET", "/") is None
 
 
-async def _ready_status() -> dict[str, Any]:
+def _ready_status() -> dict[str, Any]:
     return {"ready": True}
 
 
@@ -73,7 +73,11 @@ async def behind_gateway(handler: Handler, upstream: Upstream | None = None) -> 
     async with served(app) as function:
         place = upstream or Upstream(int(function.rpartition(":")[2]))
         gateway = Gateway(
-            [route("/*", "api")], lambda _: place, ready=lambda: True, status=_ready_status, platforms=lambda: function
+            [route("/*", "api")],
+            lambda _: place,
+            is_ready=lambda: True,
+            status=_ready_status,
+            platforms=lambda: function,
         )
         async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
             yield url, client
@@ -177,7 +181,7 @@ def test_a_connection_that_closed_while_idle_costs_nobody_a_request() -> None:
         server = await asyncio.start_server(one_then_close, "127.0.0.1", 0)
         place = Upstream(server.sockets[0].getsockname()[1])
         gateway = Gateway(
-            [route("/*", "api")], lambda _: place, ready=lambda: True, status=_ready_status, platforms=lambda: None
+            [route("/*", "api")], lambda _: place, is_ready=lambda: True, status=_ready_status, platforms=lambda: None
         )
         async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
             for _ in range(4):
@@ -204,7 +208,7 @@ def test_a_function_that_drops_a_fresh_connection_is_not_asked_twice() -> None:
         server = await asyncio.start_server(drop, "127.0.0.1", 0)
         place = Upstream(server.sockets[0].getsockname()[1])
         gateway = Gateway(
-            [route("/*", "api")], lambda _: place, ready=lambda: True, status=_ready_status, platforms=lambda: None
+            [route("/*", "api")], lambda _: place, is_ready=lambda: True, status=_ready_status, platforms=lambda: None
         )
         async with (
             served(gateway.application()) as url,

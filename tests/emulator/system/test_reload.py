@@ -8,17 +8,17 @@ from types import SimpleNamespace
 from emulator.base.console import Console
 from emulator.base.options import RunOptions
 from emulator.base.state import StateFolder
-from emulator.system.reload import Reload
+from emulator.system.reload import Reloader
 
 
-def test_when_nothing_can_be_watched_it_is_said_and_all_else_goes_on(tmp_path: Path) -> None:
-    """It would have ended the emulator: a machine has only so many watches, and editors take them."""
+def test_a_failure_to_watch_files_is_reported_and_does_not_end_the_emulator(tmp_path: Path) -> None:
+    """The system limits the number of watched files, and editors use them too."""
     told = io.StringIO()
     options = RunOptions(tmp_path, tmp_path / "gone" / "template.yaml", StateFolder(tmp_path / "state"))
 
     async def watch() -> None:
         async with asyncio.timeout(60):
-            await Reload(SimpleNamespace(options=options), None, Console("json", told)).run(asyncio.Event())  # type: ignore[arg-type]
+            await Reloader(SimpleNamespace(options=options), None, Console("json", told)).run(asyncio.Event())  # type: ignore[arg-type]
 
     asyncio.run(watch())
-    assert "what is saved is not seen any more" in told.getvalue()
+    assert "saved files can't be watched any more" in told.getvalue()
