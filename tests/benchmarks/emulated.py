@@ -1,20 +1,27 @@
-"""Section 6: the emulator with everything on: how soon it answers, and its memory."""
+"""Section 6: the emulator with everything on: its start, its memory, its reload and its end."""
 
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from infra.processes import is_alive
 from tests.benchmarks.growth import build
-from tests.benchmarks.measure import Line, Scale, Spread, at_most
+from tests.benchmarks.measure import Line, Scale, Spread, at_most, must_be, percentile
 from tests.benchmarks.store import NOW
+from tests.emulator.harness import copy_project, launch
 
 _SETTLED_S = 3.0
+_EDITS = 10
+_PAUSE_S = 0.5  # between two edits
+_LIMIT_S = 60.0
 _ROWS, _TABLES = 100_000, 4  # completed messages, acknowledged answers, events, history
 _BUSY = "the fork server loads everything on one core while S3 and Litestream start on the other"
 
@@ -50,6 +57,56 @@ def restored(scale: Scale) -> Iterator[Line]:
             path.unlink()
     what = f"emulator run, with {scale.few(_ROWS, 4_000):,} rows to restore, until everything answers"
     yield at_most(what, Spread.of(ready[1:]), 0.9, "s", reason=_BUSY)  # the first start has nothing to restore
+
+
+def edit(scale: Scale) -> Iterator[Line]:
+    """From the write of a function's file to the first answer of the new code, with requests all the time."""
+    project = copy_project(scale.place("edit") / "project")
+    source = project / "functions" / "api.py"
+    text = source.read_text()
+    times, failed = [], 0
+    running = launch(project, "--log", "json")
+    try:
+        running.wait_ready()
+        (url,) = (each["url"] for each in running.status["functions"] if each["name"] == "api")
+        for number in range(scale.few(_EDITS, 3)):
+            start = time.perf_counter()
+            source.write_text(text.replace('function_app("api"', f'function_app("edit-{number}"'))
+            is_new = False
+            while not is_new and time.perf_counter() < start + _LIMIT_S:
+                status, body = running.get("/healthz", base=url)
+                failed += status != 200
+                is_new = f"edit-{number}".encode() in body
+            times.append((time.perf_counter() - start) * 1000)
+            time.sleep(_PAUSE_S)
+    finally:
+        running.stop()
+    why = "the new process imports all modules that it did not inherit"
+    yield at_most("edit to serving, p95", Spread.of([percentile(times, 0.95)]), 100, "ms", reason=why)
+    yield must_be(f"the same, failed requests in {len(times)} reloads", str(failed), is_met=failed == 0, bar="0")
+
+
+def stop(scale: Scale) -> Iterator[Line]:
+    """Ctrl-C while a client reads the event stream; then kill -9 of the supervisor."""
+    project = copy_project(scale.place("stop") / "project")
+    times = []
+    for _ in range(scale.rounds):
+        running = launch(project, "--log", "json")
+        running.wait_ready()
+        with urllib.request.urlopen(f"{running.url}/api/events/stream", timeout=_LIMIT_S) as stream:
+            stream.readline()
+            start = time.perf_counter()
+            running.stop()
+            times.append(time.perf_counter() - start)
+    yield at_most("stop with an open event stream", Spread.of(times), 3, "s")
+    running = launch(project, "--log", "json")
+    running.wait_ready()
+    pids = _family(running.process.pid)
+    running.stop(signal.SIGKILL)
+    time.sleep(_SETTLED_S)
+    left = sum(map(is_alive, pids))
+    what = f"processes left {_SETTLED_S:g} s after kill -9 of the supervisor, of {len(pids)}"
+    yield must_be(what, str(left), is_met=left == 0, bar="0")
 
 
 @contextlib.contextmanager
@@ -89,4 +146,4 @@ def _shared_mb(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
-LINES = (run, restored)
+LINES = (run, restored, edit, stop)

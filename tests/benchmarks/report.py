@@ -86,6 +86,8 @@ Its POST commits with NORMAL, ours with FULL.
 In a line about processes, the client runs on the same cores. Where a bar asks for slow agents, a turn takes half a
 second and not five, so that the run ends in time; the line says so.
 
+Not measured here: the time of `make test` on a fresh clone and of `make analyse`, and the sections on Spark and agents.
+
 `make bench` runs everything, in about 25 minutes on a quiet machine with two cores. The first run also makes a
 database of ten million finished rows of each kind under `out/`, some 10 GB. `python -m tests.benchmarks queue.enqueue
 webhook` runs a line or a module and only prints. `--quick` is a short run whose figures prove nothing. `--rows` makes
