@@ -1,4 +1,4 @@
-# Each target sets up what it needs; nothing but Python 3.11+ must be there.
+# Each target sets up what it needs, given Python 3.11 or newer.
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 OUT ?= out/message_volume
@@ -26,7 +26,7 @@ long:  ## the bounded fuzz and soak runs
 	@infra/setup.sh dev
 	$(PYTEST) -q -m "long and not crash"
 
-crash:  ## break everything, then look at every promise; CRASH_SEED replays, CRASH_SCALE=20 takes a night
+crash:  ## break everything, then check every promise; CRASH_SEED replays, CRASH_SCALE=20 takes a night
 	@infra/setup.sh dev
 	$(PYTEST) -q -rfEs -m crash
 
@@ -43,5 +43,5 @@ format:  ## lay out the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:  ## remove what the targets made; the emulator's state stays
+clean:  ## remove what the targets made, but not the emulator's state
 	rm -rf .venv out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
