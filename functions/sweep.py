@@ -101,7 +101,7 @@ class Sweep(FunctionService):
             "expired_questions": _all(partial(questions.expire, now_ms=now_ms)),
             "expired_approvals": _all(partial(decisions.expire, now_ms=now_ms), limit=_FEW),
             "expired_pairings": _all(partial(pairings.expire, now_ms=now_ms)),
-            "shown_approvals": _walk(partial(requests.show_waiting, now_ms=now_ms), limit=_FEW),
+            "shown_approvals": _walk(partial(requests.show_pending, now_ms=now_ms), limit=_FEW),
             "closed_conversations": _all(
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms

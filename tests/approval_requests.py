@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 from shared.access import people, requests
-from shared.access.requests import Asked
+from shared.access.requests import AskResult
 from shared.channels.base import Event
 from shared.core.policy import Policy
 from shared.db.access import users
@@ -42,7 +42,7 @@ def person(
     return user
 
 
-def ask_sender(conn: apsw.Connection, what: Event, agent: str = "assistant", now_ms: int = NOW) -> Asked:
+def ask_sender(conn: apsw.Connection, what: Event, agent: str = "assistant", now_ms: int = NOW) -> AskResult:
     """Ask about the sender, in a chat that exists."""
     with transaction(conn):
         chat = chats.find(conn, "telegram", what.platform_id or "")
@@ -50,7 +50,7 @@ def ask_sender(conn: apsw.Connection, what: Event, agent: str = "assistant", now
         return requests.ask_sender(conn, chat, what, agent, policy=POLICY, now_ms=now_ms)
 
 
-def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> Asked:
+def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> AskResult:
     """Ask about the chat, which is made if it is new."""
     with transaction(conn):
         place, is_group = what.platform_id or "", what.is_group

@@ -77,7 +77,7 @@ def _compare_file(conn: Any, path: Path | None, *, is_new: bool) -> tuple[str | 
     if path is None:
         return None, False
     try:
-        named, stored = roster_file.read(path), roster_file.of_database(conn)
+        named, stored = roster_file.read(path), roster_file.read_database(conn)
     except ConfigInvalid as error:
         return f"{error}; the database stays as it is", False
     count = len(roster_file.differences(named, stored))

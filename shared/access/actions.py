@@ -100,7 +100,7 @@ def _wire(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) 
     if chat is None:
         raise NotFound(f"there is no chat {wanted['platform_id']!r} on {wanted['channel']!r} any more")
     wirings.connect(conn, chat.id, agent, now_ms=now_ms)
-    called = destinations.to(conn, agent, chat=chat.id)
+    called = destinations.find(conn, agent, chat=chat.id)
     return f"{agent} answers there, and sends to it as {called.name if called else chat.id}."
 
 

@@ -81,7 +81,7 @@ def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = Fal
         WrongState: somebody is asked about them, or nobody would be an owner any more.
     """
     _check(conn, user_id, None)
-    if waiting := approvals.of_user(conn, user_id):
+    if waiting := approvals.pending_of_user(conn, user_id):
         raise WrongState(f"{waiting[0].approval_id} asks about user {user_id}: decide that first")
     if not may_be_last_owner:
         _check_another_owner(conn, user_id)
@@ -189,7 +189,7 @@ def _direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> chats.Cha
         opens_for=user.sender_id,
         now_ms=now_ms,
     )
-    return made if made.opens_for is not None else chats.open_again(conn, made, user.sender_id, now_ms=now_ms)
+    return made if made.opens_for is not None else chats.reopen(conn, made, user.sender_id, now_ms=now_ms)
 
 
 def last_owner_in(conn: apsw.Connection, chat: chats.Chat) -> int | None:
@@ -203,7 +203,7 @@ def last_owner_in(conn: apsw.Connection, chat: chats.Chat) -> int | None:
     return user.id if known == chat.id or (known is None and is_named_so) else None
 
 
-def seen_direct(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> None:
+def remember_direct_chat(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> None:
     """The user wrote in this direct chat: from now on they are written to there, also with what waits elsewhere."""
     before = user_dms.get(conn, user_id)
     if before == chat_id:

@@ -46,7 +46,7 @@ IGNORE = "Ignore this chat"
 Outcome = Literal["held", "again", "too_many_held", "too_many_waiting", "nobody_to_ask"]
 
 
-class Asked(NamedTuple):
+class AskResult(NamedTuple):
     """What became of an event that somebody has to be asked about.
 
     Attributes:
@@ -69,20 +69,22 @@ class Asked(NamedTuple):
 # -- about strangers --------------------------------------------------------------------------------------------------
 
 
-def ask_sender(conn: apsw.Connection, chat: Chat, event: Event, agent: str, *, policy: Policy, now_ms: int) -> Asked:
+def ask_sender(
+    conn: apsw.Connection, chat: Chat, event: Event, agent: str, *, policy: Policy, now_ms: int
+) -> AskResult:
     """Ask whether the event's sender may talk to *agent*, and hold the event until that is decided."""
     if event.sender_id is None:
-        return Asked("nobody_to_ask")
+        return AskResult("nobody_to_ask")
     known = users.find(conn, chat.channel, event.sender_id)
-    waiting = approvals.waiting(conn, chat.id)
+    waiting = approvals.pending_of_chat(conn, chat.id)
     asked = next((each for each in waiting if known and (each.agent, each.user_id) == (agent, known.id)), None)
     if asked is None and len(waiting) >= MOST_WAITING:
-        return Asked("too_many_waiting")
+        return AskResult("too_many_waiting")
     user = _user(conn, chat.channel, event, now_ms=now_ms)
-    title = f"{user.shown} wants to talk to {_name(conn, agent)} in {_place(chat)}"
+    title = f"{user.display_name} wants to talk to {_name(conn, agent)} in {_place(chat)}"
     new = NewApproval(
         "sender",
-        {"sender": user.shown},
+        {"sender": user.display_name},
         subject=json.dumps([agent, chat.id, user.id]),
         agent=agent,
         chat_id=chat.id,
@@ -93,22 +95,22 @@ def ask_sender(conn: apsw.Connection, chat: Chat, event: Event, agent: str, *, p
     return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
 
 
-def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: Policy, now_ms: int) -> Asked:
+def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: Policy, now_ms: int) -> AskResult:
     """Ask which agent is to answer in a chat that has none, and hold the event until that is decided."""
     if event.sender_id is None or not people.approvers(conn, None, channel=chat.channel):
-        return Asked("nobody_to_ask")
-    asked = next((each for each in approvals.waiting(conn, chat.id) if each.kind == "chat"), None)
+        return AskResult("nobody_to_ask")
+    asked = next((each for each in approvals.pending_of_chat(conn, chat.id) if each.kind == "chat"), None)
     if asked is None and approvals.pending_of_channel(conn, "chat", chat.channel)[0] >= MOST_NEW_CHATS:
-        return Asked("too_many_waiting")
+        return AskResult("too_many_waiting")
     offered = sorted(agents.every(conn), key=lambda each: not each.is_default)[:MOST_AGENTS]
     user = _user(conn, chat.channel, event, now_ms=now_ms)
     new = NewApproval(
         "chat",
-        {"sender": user.shown, "agents": [each.id for each in offered]},
+        {"sender": user.display_name, "agents": [each.id for each in offered]},
         subject=json.dumps([chat.id]),
         chat_id=chat.id,
         user_id=user.id,
-        title=f"{user.shown} writes in {_place(chat)}, where no agent answers yet. Which one is to?",
+        title=f"{user.display_name} writes in {_place(chat)}, where no agent answers yet. Which one is to?",
         options=(*(cards.line(each.name, cards.LONGEST_NAME) for each in offered), IGNORE),
     )
     return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
@@ -133,25 +135,25 @@ def _place(chat: Chat) -> str:
 
 def _ask_and_hold(
     conn: apsw.Connection, asked: Approval | None, new: NewApproval, event: Event, *, policy: Policy, now_ms: int
-) -> Asked:
+) -> AskResult:
     """Hold the event for what is *asked*; if that is nothing yet, ask."""
     approval, is_new = asked, False
     if approval is None:
         approval, is_new = approvals.request(conn, new, expires_at=now_ms + policy.approval_life_ms, now_ms=now_ms)
-    waiting = held_events.of(conn, approval.id)
+    waiting = held_events.of_approval(conn, approval.id)
     if any(each.event_key == event.event_key for each in waiting):
-        return Asked("again", approval)
+        return AskResult("again", approval)
     if len(waiting) >= MOST_HELD:
-        return Asked("too_many_held", approval)
+        return AskResult("too_many_held", approval)
     chat = chats.get(conn, new.chat_id or 0)
     assert chat is not None  # noqa: S101 - a constraint holds it
     held_events.hold(conn, approval.id, chat.channel, event.event_key, json.dumps(asdict(event)), now_ms=now_ms)
-    return Asked("held", approval, said=is_new and show(conn, approval, now_ms=now_ms), is_new=is_new)
+    return AskResult("held", approval, said=is_new and show(conn, approval, now_ms=now_ms), is_new=is_new)
 
 
 def drop_held(conn: apsw.Connection, approval: Approval, reason: str, *, now_ms: int) -> None:
     """Record why nothing comes of the events that are held for the approval."""
-    for each in held_events.of(conn, approval.id):
+    for each in held_events.of_approval(conn, approval.id):
         drops.keep(conn, each.channel, event_of(each.event), reason, now_ms=now_ms)
 
 
@@ -255,7 +257,7 @@ def show(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
         chat_id = people.direct_chat(conn, user, now_ms=now_ms)
         chat = chats.get(conn, chat_id) if chat_id is not None else None
         if chat is not None:
-            said = [event_of(each.event).text for each in held_events.of(conn, approval.id)]
+            said = [event_of(each.event).text for each in held_events.of_approval(conn, approval.id)]
             buttons = [[label, f"{approval.approval_id}.{choice}"] for choice, label in enumerate(approval.options)]
             card = _say(conn, chat, cards.asking(approval, said), {"buttons": buttons}, now_ms=now_ms)
             close_card(conn, approval, "Somebody else is asked now.", now_ms=now_ms)
@@ -306,7 +308,7 @@ def show_next(conn: apsw.Connection, ended: Approval, *, now_ms: int) -> bool:
     return any(show(conn, each, now_ms=now_ms) for each in following)
 
 
-def show_waiting(conn: apsw.Connection, *, after_id: int = 0, limit: int, now_ms: int) -> tuple[int, int]:
+def show_pending(conn: apsw.Connection, *, after_id: int = 0, limit: int, now_ms: int) -> tuple[int, int]:
     """Show what nobody could be shown before: somebody may be there now. For ``sweep``, and when a role is granted.
 
     Returns:

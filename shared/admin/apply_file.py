@@ -11,17 +11,17 @@ import apsw
 
 from shared.admin import retire
 from shared.roster import agents_and_teams, roster_file
-from shared.roster.roster_file import Difference, Roster
+from shared.roster.roster_file import Roster, RosterDifference
 
 
-class Followed(NamedTuple):
+class AppliedFile(NamedTuple):
     """What was done, in its order, such as ``agents.coder model``; and who is only in the database, and stayed."""
 
     done: list[str]
     kept: list[str]
 
 
-def follow(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: str, now_ms: int) -> Followed:
+def apply(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: str, now_ms: int) -> AppliedFile:
     """Make or change what the file names, in an order in which nothing names what is not there yet, or any more.
 
     Args:
@@ -32,7 +32,7 @@ def follow(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: 
         ConfigInvalid: something can't be so; says what, and why.
         WrongState: somebody can't go; says why.
     """
-    found = roster_file.differences(file, roster_file.of_database(conn))
+    found = roster_file.differences(file, roster_file.read_database(conn))
     done = []
     for id_, what, change in _changes("agents", file.agents, found):
         agents_and_teams.save_agent(conn, id_, change, timezone=timezone, now_ms=now_ms)
@@ -46,15 +46,15 @@ def follow(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: 
         done.append(what)
     gone = [each.table for each in reversed(found) if each.file is None and not each.field]  # teams before their agents
     if not is_deleting:
-        return Followed(done, gone[::-1])
+        return AppliedFile(done, gone[::-1])
     for table in gone:
         _let_go(conn, table, now_ms=now_ms)
         done.append(f"{table} deleted")
-    return Followed(done, [])
+    return AppliedFile(done, [])
 
 
 def _changes(
-    kind: str, file: Mapping[str, Mapping[str, Any]], found: Sequence[Difference]
+    kind: str, file: Mapping[str, Mapping[str, Any]], found: Sequence[RosterDifference]
 ) -> list[tuple[str, str, dict[str, Any]]]:
     """Of each agent or team that differs: its id, what is done in words, and what it is told to be."""
     differing: dict[str, list[str]] = {}

@@ -25,7 +25,7 @@ def delete_agent(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> Litera
         raise WrongState(
             f"agent {agent_id!r} is the default: messages that name nobody go to it; make another the default first"
         )
-    if count := agents.waiting(conn, agent_id):
+    if count := agents.count_open_messages(conn, agent_id):
         messages = "1 message waits" if count == 1 else f"{count} messages wait"
         raise WrongState(
             f"{messages} for agent {agent_id!r}, counting what is scheduled: let it answer, "
@@ -52,14 +52,14 @@ def delete_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> Literal[
     chat = chats.get(conn, chat_id)
     if chat is None:
         raise NotFound(f"there is no chat {chat_id}; GET /api/chats lists them")
-    if count := chats.waiting(conn, chat_id):
+    if count := chats.count_open(conn, chat_id):
         what = "1 message or response waits" if count == 1 else f"{count} messages and responses wait"
         raise WrongState(
             f"{what} in chat {chat_id}, counting what is scheduled: let them be answered and sent, or cancel them "
             "(POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"
         )
     decisions.withdraw_chat(conn, chat_id, now_ms=now_ms)
-    if chats.is_blank(conn, chat_id):
+    if chats.is_unused(conn, chat_id):
         chats.delete(conn, chat_id)
         return "deleted"
     if owner := people.last_owner_in(conn, chat):
@@ -67,5 +67,5 @@ def delete_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> Literal[
             f"the last owner, user {owner}, is written to in chat {chat_id}: nobody would be asked anything any more. "
             "Make somebody else an owner first; for no agent to answer there, delete its wirings"
         )
-    chats.leave(conn, chat_id, now_ms=now_ms)
+    chats.retire(conn, chat_id, now_ms=now_ms)
     return "retired"

@@ -36,14 +36,14 @@ _TOKEN = re.compile(r"(approval_[0-9a-z]{8})\.([0-9])")
 class Decider(NamedTuple):
     """Who decides. *user*: the person, who needs a say in it; None is the operator, who has one in everything."""
 
-    shown: str
+    display_name: str
     user: User | None = None
 
 
 OPERATOR = Decider("operator")
 
 
-class Decided(NamedTuple):
+class DecisionResult(NamedTuple):
     """What came of a decision.
 
     Attributes:
@@ -81,7 +81,7 @@ def decide(
     policy: Policy,
     click: Event | None = None,
     now_ms: int,
-) -> Decided:
+) -> DecisionResult:
     """Take one of the approval's options, and do what follows.
 
     Args:
@@ -100,10 +100,10 @@ def decide(
     if asked.status == "pending":
         _check_offered(conn, asked, choice)
     key = _key(by.user.channel, click) if by.user is not None and click is not None else None
-    decided = approvals.decide(conn, approval_id, choice=choice, decided_by=by.shown, click=key, now_ms=now_ms)
+    decided = approvals.decide(conn, approval_id, choice=choice, decided_by=by.display_name, click=key, now_ms=now_ms)
     done = _settle(conn, decided, policy=policy, click=click, now_ms=now_ms)
     if decided.user_id is not None:  # they may wait in other chats too
-        more = reconsider(conn, decided.user_id, by=by.shown, policy=policy, now_ms=now_ms)
+        more = reconsider(conn, decided.user_id, by=by.display_name, policy=policy, now_ms=now_ms)
         done = done._replace(stored=done.stored + more)
     return done
 
@@ -120,7 +120,7 @@ def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: Policy, 
     user = users.get(conn, user_id)
     standing = people.standing(conn, user.channel, user.sender_id) if user else rules.STRANGER
     stored = 0
-    for waiting in approvals.of_user(conn, user_id):
+    for waiting in approvals.pending_of_user(conn, user_id):
         agent = waiting.agent or ""
         is_known, is_refused = standing.knows(agent), agent in standing.refused_by
         if waiting.kind == "sender" and (is_known or is_refused) and waiting.expires_at > now_ms:
@@ -130,7 +130,9 @@ def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: Policy, 
     return stored
 
 
-def _settle(conn: apsw.Connection, decided: Approval, *, policy: Policy, click: Event | None, now_ms: int) -> Decided:
+def _settle(
+    conn: apsw.Connection, decided: Approval, *, policy: Policy, click: Event | None, now_ms: int
+) -> DecisionResult:
     """Everything that follows from a decision. What can't be done is undone whole, and told; the decision stands."""
     problem, consequence = None, _Consequence()
     answered_there = _answers_where_it_asked(conn, decided)
@@ -147,7 +149,7 @@ def _settle(conn: apsw.Connection, decided: Approval, *, policy: Policy, click: 
     has_left = answered_there and not _answers_where_it_asked(conn, decided)
     told = 0 if has_left else _tell_session(conn, decided, sentence, now_ms=now_ms)
     requests.show_next(conn, decided, now_ms=now_ms)
-    return Decided(decided, sentence, problem, consequence.stored + told)
+    return DecisionResult(decided, sentence, problem, consequence.stored + told)
 
 
 def _answers_where_it_asked(conn: apsw.Connection, decided: Approval) -> bool:
@@ -178,7 +180,7 @@ def _of_sender(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms:
     if wirings.get(conn, decided.chat_id or 0, agent) is None:
         requests.drop_held(conn, decided, "not_wired", now_ms=now_ms)
         return _Consequence(f"{agent} answers there no more, so it was not given what they wrote.")
-    held = held_events.of(conn, decided.id)
+    held = held_events.of_approval(conn, decided.id)
     return _Consequence(stored=sum(_store(conn, each, agent, policy, now_ms=now_ms) for each in held))
 
 
@@ -198,7 +200,9 @@ def _of_chat(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: i
     connect(conn, chat_id, agent, now_ms=now_ms)
     if decided.user_id is not None:
         people.add_member(conn, decided.user_id, agent, by=by, now_ms=now_ms)
-    stored = sum(_replay(conn, each, agent, policy, now_ms=now_ms) for each in held_events.of(conn, decided.id))
+    stored = sum(
+        _replay(conn, each, agent, policy, now_ms=now_ms) for each in held_events.of_approval(conn, decided.id)
+    )
     found = agents.get(conn, agent)
     return _Consequence(f"{found.name if found else agent} answers there now.", stored)
 
@@ -212,14 +216,14 @@ def _leave_alone(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
 def _replay(conn: apsw.Connection, held: HeldEvent, agent: str, policy: Policy, *, now_ms: int) -> int:
     """Give a new chat's event to its agent, if the sender may talk to it; approvers are asked about other senders."""
     event = requests.event_of(held.event)
-    place = wirings.of_place(conn, held.channel, event.platform_id or "")
+    wired_chat = wirings.find_chat(conn, held.channel, event.platform_id or "")
     sender = people.standing(conn, held.channel, event.sender_id)
-    sender_policy = place.chat.sender_policy if place else "strict"
+    sender_policy = wired_chat.chat.sender_policy if wired_chat else "strict"
     verdict, reason = rules.admits(sender_policy, "all", sender, agent, has_id=event.sender_id is not None)
     if verdict == "allow":
         return _store(conn, held, agent, policy, now_ms=now_ms)
     effect = HoldForSender(agent, is_told=False) if verdict == "ask" else Drop(reason)
-    apply(conn, held.channel, event, [effect], policy=policy, chat=place and place.chat, now_ms=now_ms)
+    apply(conn, held.channel, event, [effect], policy=policy, chat=wired_chat and wired_chat.chat, now_ms=now_ms)
     return 0
 
 
@@ -278,7 +282,7 @@ def click(conn: apsw.Connection, channel: str, event: Event, *, policy: Policy, 
     try:
         if user is None:
             raise NotAllowed(_who_may(approval))
-        by = Decider(user.shown, user)
+        by = Decider(user.display_name, user)
         done = decide(conn, approval.approval_id, int(token[2]), by, policy=policy, click=event, now_ms=now_ms)
     except NotAllowed as error:
         refusal = Drop("not_approver", (Say(str(error), click=event.context),))

@@ -45,7 +45,7 @@ _IN_PRIVATE = "That code is for one person. Send it to me in a direct chat, not 
 _TO_A_RIGHT_ONE = (_YOURS, _IN_PRIVATE)
 
 
-class Made(NamedTuple):
+class NewCode(NamedTuple):
     """A fresh code, which is shown once, and what is known of it afterwards."""
 
     code: str
@@ -57,7 +57,7 @@ class Made(NamedTuple):
         return f"/start {self.code}"
 
 
-def make(conn: apsw.Connection, grants: str, agent: str | None = None, *, life_ms: int, now_ms: int) -> Made:
+def make(conn: apsw.Connection, grants: str, agent: str | None = None, *, life_ms: int, now_ms: int) -> NewCode:
     """A code that makes whoever sends it first an owner, an admin (of *agent*, or of everything) or a member of it.
 
     One that grants ``chat`` wires the chat that it is sent in to *agent*.
@@ -79,7 +79,7 @@ def make(conn: apsw.Connection, grants: str, agent: str | None = None, *, life_m
     added = pairings.add(
         conn, code_hash=_hash(code), grants=known, agent=agent, expires_at=now_ms + life_ms, now_ms=now_ms
     )
-    return Made(f"{code[:4]}-{code[4:]}", added)
+    return NewCode(f"{code[:4]}-{code[4:]}", added)
 
 
 def _hash(code: str) -> str:
@@ -107,7 +107,7 @@ def without_bot_name(event: Event) -> str:
     return rest if name.startswith("@") else event.text
 
 
-class Claimed(NamedTuple):
+class PairingResult(NamedTuple):
     """What came of a code. *sentence*: what was answered, None where that was said before.
 
     *dropped*: why it was not taken; *stored*: how many messages agents were given that had waited for this.
@@ -119,7 +119,9 @@ class Claimed(NamedTuple):
     stored: int = 0
 
 
-def claim(conn: apsw.Connection, channel: str, event: Event, code: str, *, policy: Policy, now_ms: int) -> Claimed:
+def claim(
+    conn: apsw.Connection, channel: str, event: Event, code: str, *, policy: Policy, now_ms: int
+) -> PairingResult:
     """Take a code that somebody sent, in whatever chat, and answer there.
 
     A code for one person that is sent in a group does nothing, and stays good. A redelivery says nothing again.
@@ -168,18 +170,18 @@ def _refuse(
     *,
     policy: Policy,
     now_ms: int,
-) -> Claimed:
+) -> PairingResult:
     """Record that a code was tried, never the code, and answer once, while the channel has answers for such codes."""
     answer: tuple[Effect, ...] = (Say(sentence, creates_chat=True),) if sentence else ()
     if answer and sentence not in _TO_A_RIGHT_ONE:
         answer = (WithinRate(rates.key("pair", channel), _ANSWERS_PER_MINUTE, _ANSWERS, answer),)
     done = apply(conn, channel, event, [Drop(reason, answer)], policy=policy, now_ms=now_ms)
-    return Claimed(False, sentence if done.said else None, reason)
+    return PairingResult(False, sentence if done.said else None, reason)
 
 
 def _pair(
     conn: apsw.Connection, channel: str, event: Event, pairing: Pairing, user: User, policy: Policy, *, now_ms: int
-) -> Claimed:
+) -> PairingResult:
     """Grant what the code was created for, and continue what waited for it."""
     by = f"pairing {pairing.pairing_id}"
     chat = ensure_chat(conn, channel, event, policy, now_ms=now_ms)
@@ -195,8 +197,8 @@ def _pair(
     stored = decisions.reconsider(conn, user.id, by=by, policy=policy, now_ms=now_ms)
     sentence = _sentence(conn, pairing, agent)
     apply(conn, channel, event, [Say(sentence)], policy=policy, chat=chat, now_ms=now_ms)
-    requests.show_waiting(conn, limit=requests.MOST_NEW_CHATS, now_ms=now_ms)
-    return Claimed(True, sentence, stored=stored)
+    requests.show_pending(conn, limit=requests.MOST_NEW_CHATS, now_ms=now_ms)
+    return PairingResult(True, sentence, stored=stored)
 
 
 def _wire(conn: apsw.Connection, chat: Chat, pairing: Pairing, *, now_ms: int) -> str | None:

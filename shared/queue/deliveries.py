@@ -154,7 +154,7 @@ def fail(
     verdict = judge(response, error, policy, now_ms=now_ms)
     responses.fail(conn, response, verdict, now_ms=now_ms)
     if isinstance(error, RateLimited) and verdict.deliver_after is not None:
-        chats.hold(conn, response.chat_id, until_ms=verdict.deliver_after)
+        chats.pause_sending(conn, response.chat_id, until_ms=verdict.deliver_after)
     if verdict.dead:
         series.advance_responses(conn, now_ms=now_ms)
     return verdict

@@ -29,7 +29,7 @@ _LONGEST_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000
 MOST_MEMBERS = 100
 
 
-def undefaulted(schema: dict[str, Any]) -> None:
+def without_defaults(schema: dict[str, Any]) -> None:
     """Take the defaults out of a change's JSON schema: what is not named stays."""
     for each in schema["properties"].values():
         each.pop("default", None)
@@ -38,7 +38,7 @@ def undefaulted(schema: dict[str, Any]) -> None:
 class AgentChange(BaseModel):
     """What an agent is to be. What is not named stays, whatever the defaults here say."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, str_max_length=100_000, json_schema_extra=undefaulted)
+    model_config = ConfigDict(extra="forbid", strict=True, str_max_length=100_000, json_schema_extra=without_defaults)
 
     name: str = Field(default="", min_length=1, max_length=200)
     provider: str = "echo"
@@ -59,7 +59,7 @@ class AgentChange(BaseModel):
 class TeamChange(BaseModel):
     """What a team is to be. What is not named stays; a new one needs *agents*, and is led by the first of them."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=undefaulted)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=without_defaults)
 
     name: str = Field(default="", min_length=1, max_length=200)
     agents: list[str] = Field(default=[], min_length=1, max_length=MOST_MEMBERS)
@@ -67,7 +67,7 @@ class TeamChange(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class AgentSave:
     """The agent as it is now. *is_new*: there was none with this id, not even a retired one."""
 
     agent: Agent
@@ -76,7 +76,7 @@ class Saved:
 
 def save_agent(
     conn: apsw.Connection, agent_id: str, changes: Mapping[str, Any], *, timezone: str = "UTC", now_ms: int
-) -> Saved:
+) -> AgentSave:
     """Make the agent, or change what is named of it. A retired one is back, as it was but for the changes.
 
     Args:
@@ -113,7 +113,7 @@ def save_agent(
         agents.make_default(conn, agent_id, now_ms=now_ms)
     saved = agents.get(conn, agent_id)
     assert saved is not None  # noqa: S101 - it was saved above
-    return Saved(saved, is_new=before is None)
+    return AgentSave(saved, is_new=before is None)
 
 
 def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:
@@ -132,7 +132,11 @@ def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:
 def free_id(conn: apsw.Connection, name: str) -> str:
     """An id that nobody has, made of a name that somebody thought of: ``Code Review`` is ``code-review``."""
     stem = slug(name)[: _LONGEST_ID - 4].rstrip("-") or "agent"
-    taken = {*agents.RESERVED, *(each.id for each in agents.everybody(conn)), *(each.id for each in teams.every(conn))}
+    taken = {
+        *agents.RESERVED,
+        *(each.id for each in agents.every_with_retired(conn)),
+        *(each.id for each in teams.every(conn)),
+    }
     number = 1
     while (found := stem if number == 1 else f"{stem}-{number}") in taken:
         number += 1
@@ -242,7 +246,7 @@ def _folder(agent_id: str, given: str) -> str | None:
 def _check_folder_is_free(conn: apsw.Connection, agent: Agent) -> None:
     """No two agents read and write the same files, unless they are told to."""
     mine = PurePosixPath(agent.folder or agent.id)
-    for other in agents.everybody(conn):
+    for other in agents.every_with_retired(conn):
         theirs = PurePosixPath(other.folder or other.id)
         if other.id != agent.id and (mine.is_relative_to(theirs) or theirs.is_relative_to(mine)):
             gone = ", who is retired and may come back" if other.retired_at is not None else ""

@@ -28,7 +28,7 @@ def prepare_database(path: Path, *, timezone: str = "UTC", agents_file: Path | N
             if not scalar(conn, "SELECT EXISTS (SELECT 1 FROM agents)"):
                 from shared.roster import roster_file  # needed once in a database's life; spares each start 20 ms
 
-                roster_file.begin(conn, agents_file, timezone=timezone, now_ms=clock.now_ms())
+                roster_file.create_first_agents(conn, agents_file, timezone=timezone, now_ms=clock.now_ms())
     finally:
         conn.close()
     return schema

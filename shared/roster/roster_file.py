@@ -56,7 +56,7 @@ class Roster(NamedTuple):
     default: str | None
 
 
-class Difference(NamedTuple):
+class RosterDifference(NamedTuple):
     """One thing that file and database don't agree about.
 
     Args:
@@ -141,7 +141,7 @@ def _sentence(path: Path, problem: ErrorDetails) -> str:
     return f"{path}:{table}{f' {key}' if key else ''}: {text}"
 
 
-def begin(conn: apsw.Connection, path: Path | None, *, timezone: str, now_ms: int) -> None:
+def create_first_agents(conn: apsw.Connection, path: Path | None, *, timezone: str, now_ms: int) -> None:
     """Give a database without agents its first ones: those of the file, else one that needs no account.
 
     Args:
@@ -152,11 +152,11 @@ def begin(conn: apsw.Connection, path: Path | None, *, timezone: str, now_ms: in
         ConfigInvalid: the file is wrong, with table and key; nothing may be committed.
     """
     if path is not None:
-        _plant(conn, path, read(path), timezone=timezone, now_ms=now_ms)
+        _create(conn, path, read(path), timezone=timezone, now_ms=now_ms)
     agents.ensure_default(conn, timezone=timezone, now_ms=now_ms)
 
 
-def _plant(conn: apsw.Connection, path: Path, named: Roster, *, timezone: str, now_ms: int) -> None:
+def _create(conn: apsw.Connection, path: Path, named: Roster, *, timezone: str, now_ms: int) -> None:
     for id_, settings in named.agents.items():
         with _in_table(path, "agent", id_):
             change = {**settings, "default": True} if id_ == named.default else settings
@@ -176,7 +176,7 @@ def _in_table(path: Path, kind: str, id_: str) -> Iterator[None]:
         raise ConfigInvalid(f"{path}: [{kind}s.{id_}] {reason}") from None
 
 
-def of_database(conn: apsw.Connection) -> Roster:
+def read_database(conn: apsw.Connection) -> Roster:
     """Who there is in the database."""
     default = agents.default(conn)
     return Roster(
@@ -189,24 +189,24 @@ def of_database(conn: apsw.Connection) -> Roster:
     )
 
 
-def differences(file: Roster, database: Roster) -> list[Difference]:
+def differences(file: Roster, database: Roster) -> list[RosterDifference]:
     """What the file says otherwise than the database, and what only the database has; agents before teams."""
     found = [*_of_kind("agents", file.agents, database.agents), *_of_kind("teams", file.teams, database.teams)]
     if file.default not in (None, database.default):
-        found.append(Difference("", "default", file.default, database.default))
+        found.append(RosterDifference("", "default", file.default, database.default))
     return found
 
 
 def _of_kind(
     kind: str, file: Mapping[str, Mapping[str, Any]], database: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Difference]:
+) -> Iterator[RosterDifference]:
     for id_, said in file.items():
         stored = database.get(id_)
         if stored is None:
-            yield Difference(f"{kind}.{id_}", "", dict(said), None)
+            yield RosterDifference(f"{kind}.{id_}", "", dict(said), None)
             continue
         for name, value in said.items():
             if name in stored and value != stored[name]:
-                yield Difference(f"{kind}.{id_}", name, value, stored[name])
+                yield RosterDifference(f"{kind}.{id_}", name, value, stored[name])
     for id_ in sorted(database.keys() - file.keys()):
-        yield Difference(f"{kind}.{id_}", "", None, dict(database[id_]))
+        yield RosterDifference(f"{kind}.{id_}", "", None, dict(database[id_]))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from shared.access import people, requests
-from shared.access.requests import Asked
+from shared.access.requests import AskResult
 from shared.channels.base import Event
 from shared.core import logs
 from shared.core.content import ResponseContent
@@ -196,7 +196,7 @@ class _Application:
         else:
             self.drop(Drop("not_wired" if asked.outcome == "nobody_to_ask" else asked.outcome))
 
-    def _count_held(self, asked: Asked, *, is_told: bool) -> None:
+    def _count_held(self, asked: AskResult, *, is_told: bool) -> None:
         """The sender is told once per approval, and for each command: the platform shows a place for its answer."""
         self.held += 1
         self.said |= asked.said
@@ -207,13 +207,13 @@ class _Application:
         session_reset.clear(self.conn, effect.agent, effect.chat_id, effect.thread_id, now_ms=self.now_ms)
 
     def remember_direct_chat(self, effect: RememberDirectChat) -> None:
-        people.seen_direct(self.conn, effect.user_id, self._ensure_chat().id, self.now_ms)
+        people.remember_direct_chat(self.conn, effect.user_id, self._ensure_chat().id, self.now_ms)
 
     def activate_chat(self, _: ActivateChat) -> None:
         chats.set_status(self.conn, self.channel, self.event.platform_id or "", "active", now_ms=self.now_ms)
 
     def rename_chat(self, effect: RenameChat) -> None:
-        chats.retitle(self.conn, self._ensure_chat().id, effect.title, now_ms=self.now_ms)
+        chats.rename(self.conn, self._ensure_chat().id, effect.title, now_ms=self.now_ms)
         self.chat = self._ensure_chat()._replace(name=effect.title)
 
     def wire(self, effect: Wire) -> None:

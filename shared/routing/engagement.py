@@ -13,7 +13,7 @@ from shared.core import patterns
 from shared.db.roster.wirings import Wiring
 
 
-class Facts(NamedTuple):
+class EngagementFacts(NamedTuple):
     """What an event says about itself, and what a row says about its thread.
 
     Attributes:
@@ -36,7 +36,7 @@ class Facts(NamedTuple):
         return self.is_mention or not self.is_group
 
 
-def engages(wiring: Wiring, facts: Facts) -> bool:
+def engages(wiring: Wiring, facts: EngagementFacts) -> bool:
     """Whether *wiring* takes the event.
 
     Raises:
@@ -52,7 +52,7 @@ def engages(wiring: Wiring, facts: Facts) -> bool:
     raise ValueError(f"engage_mode {wiring.engage_mode!r} with the pattern {wiring.engage_pattern!r}")
 
 
-def sticks(wiring: Wiring, facts: Facts) -> bool:
+def sticks(wiring: Wiring, facts: EngagementFacts) -> bool:
     """Whether the wiring, mentioned now, goes on engaging in this thread of a group."""
     is_thread = facts.is_group and facts.thread_id is not None
     return wiring.engage_mode == "mention-sticky" and is_thread and facts.is_mention and not facts.is_stuck

@@ -15,7 +15,7 @@ from shared.db.roster import agents, sticky_threads, teams
 from shared.db.roster.wirings import Wiring
 from shared.routing import addressing, engagement
 from shared.routing.addressing import Addressee, TeamName
-from shared.routing.engagement import Facts
+from shared.routing.engagement import EngagementFacts
 
 log = logs.get()
 
@@ -74,7 +74,7 @@ def recipient_of(
     Raises:
         ValueError: the wiring's mode or pattern is invalid.
     """
-    facts = Facts(event.is_mention, event.is_group, event.text, event.thread_id, is_stuck)
+    facts = EngagementFacts(event.is_mention, event.is_group, event.text, event.thread_id, is_stuck)
     is_for_one = addressee is not None and facts.is_meant
     if addressee is not None and addressee.agent == wired.agent if is_for_one else engagement.engages(wired, facts):
         return answering(event, wired, addressee, is_stuck=is_stuck)
@@ -86,7 +86,7 @@ def answering(event: Event, wired: Wiring, addressee: Addressee | None, *, is_st
     is_named = addressee is not None and addressee.agent == wired.agent
     rest = addressee.rest if addressee is not None and is_named else ""
     text = rest if is_named and (rest or event.attachments) else event.text
-    facts = Facts(event.is_mention, event.is_group, text, event.thread_id, is_stuck)
+    facts = EngagementFacts(event.is_mention, event.is_group, text, event.thread_id, is_stuck)
     return Recipient(wired, True, text, engagement.sticks(wired, facts))
 
 

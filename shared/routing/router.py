@@ -28,7 +28,7 @@ from shared.channels.base import Event
 from shared.core.policy import Policy
 from shared.db.roster import agents, wirings
 from shared.db.roster.chats import Chat
-from shared.db.roster.wirings import Place
+from shared.db.roster.wirings import WiredChat
 from shared.roster.wirings import WiringChange
 from shared.routing import addressing, commands, recipients
 from shared.routing.apply import Routed, apply
@@ -59,16 +59,18 @@ def route(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, 
     if reason is not None:
         return apply(conn, channel, event, [Drop(reason)], policy=policy, now_ms=now_ms)
     event = _with_thread(channel, event)
-    place = wirings.of_place(conn, channel, event.platform_id or "")
-    if place is not None and place.wirings:
-        return _route_wired(conn, channel, event, place, policy, now_ms=now_ms)
-    chat = place.chat if place is not None else None
+    wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
+    if wired_chat is not None and wired_chat.wirings:
+        return _route_wired(conn, channel, event, wired_chat, policy, now_ms=now_ms)
+    chat = wired_chat.chat if wired_chat is not None else None
     effects = _decide_unwired(conn, channel, event, chat, policy)
     done = apply(conn, channel, event, effects, policy=policy, chat=chat, now_ms=now_ms)
-    place = wirings.of_place(conn, channel, event.platform_id or "") if done == Routed() else None
-    if place is None:
+    wired_chat = wirings.find_chat(conn, channel, event.platform_id or "") if done == Routed() else None
+    if wired_chat is None:
         return done
-    return _route_wired(conn, channel, event, place, policy, is_counted=True, now_ms=now_ms)  # it was wired just now
+    return _route_wired(
+        conn, channel, event, wired_chat, policy, is_counted=True, now_ms=now_ms
+    )  # it was wired just now
 
 
 def route_held(conn: apsw.Connection, channel: str, event: Event, agent: str, policy: Policy, *, now_ms: int) -> Routed:
@@ -77,16 +79,16 @@ def route_held(conn: apsw.Connection, channel: str, event: Event, agent: str, po
     Nothing is stored where the agent has the event already, is not wired there any more, or may not be given a command.
     """
     event = _with_thread(channel, event)
-    place = wirings.of_place(conn, channel, event.platform_id or "")
-    wired = next((each for each in place.wirings if each.agent == agent), None) if place is not None else None
-    if place is None or wired is None:
+    wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
+    wired = next((each for each in wired_chat.wirings if each.agent == agent), None) if wired_chat is not None else None
+    if wired_chat is None or wired is None:
         return Routed()
-    addressee = recipients.only_wired(recipients.read_addressee(conn, event), place.wirings)
+    addressee = recipients.only_wired(recipients.read_addressee(conn, event), wired_chat.wirings)
     recipient = recipients.answering(event, wired, addressee)
     sender = people.standing(conn, channel, event.sender_id)
     offer = _Offer(recipient, "allow", "", *_command_in(event, recipient, sender))
     effect = _answer(event, [offer], _read_names(conn, [offer])) if offer.is_answered else _effect_of(offer)
-    return apply(conn, channel, event, [effect], policy=policy, chat=place.chat, now_ms=now_ms)
+    return apply(conn, channel, event, [effect], policy=policy, chat=wired_chat.chat, now_ms=now_ms)
 
 
 def reason_to_ignore(event: Event) -> str | None:
@@ -169,27 +171,27 @@ def _route_wired(
     conn: apsw.Connection,
     channel: str,
     event: Event,
-    place: Place,
+    wired_chat: WiredChat,
     policy: Policy,
     *,
     is_counted: bool = False,
     now_ms: int,
 ) -> Routed:
-    if place.chat.sender_policy == "strict":
+    if wired_chat.chat.sender_policy == "strict":
         event = _without_quoted_stranger(conn, channel, event)
     addressee = recipients.read_addressee(conn, event)
     if addressee is not None and policy.new_chats == "wire" and not event.is_group:
-        place = _wire_addressee(conn, channel, event, place, addressee.agent, policy, now_ms=now_ms)
-    stuck = recipients.read_stuck(conn, event, place.wirings)
-    chosen = recipients.choose(event, place.wirings, recipients.only_wired(addressee, place.wirings), stuck)
-    effects = list(_news_of_chat(place.chat, event))
+        wired_chat = _wire_addressee(conn, channel, event, wired_chat, addressee.agent, policy, now_ms=now_ms)
+    stuck = recipients.read_stuck(conn, event, wired_chat.wirings)
+    chosen = recipients.choose(event, wired_chat.wirings, recipients.only_wired(addressee, wired_chat.wirings), stuck)
+    effects = list(_news_of_chat(wired_chat.chat, event))
     if chosen.recipients:
         sender = people.standing(conn, channel, event.sender_id)
-        offers = [_offer(event, place.chat, each, sender) for each in chosen.recipients]
+        offers = [_offer(event, wired_chat.chat, each, sender) for each in chosen.recipients]
         effects += _decide(channel, event, chosen, offers, sender, _read_names(conn, offers), is_counted=is_counted)
     else:
         effects += _drops(chosen) or [Drop("not_addressed")]
-    return apply(conn, channel, event, effects, policy=policy, chat=place.chat, now_ms=now_ms)
+    return apply(conn, channel, event, effects, policy=policy, chat=wired_chat.chat, now_ms=now_ms)
 
 
 def _without_quoted_stranger(conn: apsw.Connection, channel: str, event: Event) -> Event:
@@ -202,25 +204,25 @@ def _without_quoted_stranger(conn: apsw.Connection, channel: str, event: Event) 
 
 
 def _wire_addressee(
-    conn: apsw.Connection, channel: str, event: Event, place: Place, agent: str, policy: Policy, *, now_ms: int
-) -> Place:
+    conn: apsw.Connection, channel: str, event: Event, wired_chat: WiredChat, agent: str, policy: Policy, *, now_ms: int
+) -> WiredChat:
     """Wire the agent that the text names into a direct chat, for messages that name it, if the sender may talk to it.
 
     The event is decided by the wiring as it is stored, so the chat is read again.
     """
-    if any(each.agent == agent for each in place.wirings):
-        return place
+    if any(each.agent == agent for each in wired_chat.wirings):
+        return wired_chat
     sender = people.standing(conn, channel, event.sender_id)
-    if rules.admits(place.chat.sender_policy, "all", sender, agent)[0] != "allow":
-        return place
+    if rules.admits(wired_chat.chat.sender_policy, "all", sender, agent)[0] != "allow":
+        return wired_chat
     only_when_named: WiringChange = {
         "engage_mode": "pattern",
         "engage_pattern": addressing.prefix_pattern(agent),
         "priority": _AFTER_THE_OTHERS,
     }
     effects = [Wire(agent, only_when_named)]
-    apply(conn, channel, event, effects, policy=policy, chat=place.chat, now_ms=now_ms)
-    return wirings.of_place(conn, channel, event.platform_id or "") or place
+    apply(conn, channel, event, effects, policy=policy, chat=wired_chat.chat, now_ms=now_ms)
+    return wirings.find_chat(conn, channel, event.platform_id or "") or wired_chat
 
 
 def _offer(event: Event, chat: Chat, recipient: Recipient, sender: Standing) -> _Offer:

@@ -13,7 +13,7 @@ from emulator.cli.client import RestClient
 from emulator.cli.output import CommandResult, Part, TextTable, cell, result, shorten
 
 if TYPE_CHECKING:  # what it stands on takes longer to import than every other command takes to run
-    from shared.roster.roster_file import Difference, Roster
+    from shared.roster.roster_file import Roster, RosterDifference
 
 DIFFERS = 1  # as diff says it
 
@@ -68,13 +68,13 @@ def _again(file: Path | None) -> str:
     return "" if is_set else f" --file {shlex.quote(str(file))}"
 
 
-def _kept(found: "list[Difference]") -> str:
+def _kept(found: "list[RosterDifference]") -> str:
     """What the next command does not do by itself."""
     is_left = any(each.file is None and not each.field for each in found)
     return ", and keeps who is only in the database; with --delete it lets them go" if is_left else ""
 
 
-def _compare(api: RestClient, file: Path | None) -> "tuple[Path, list[Difference]]":
+def _compare(api: RestClient, file: Path | None) -> "tuple[Path, list[RosterDifference]]":
     from shared.roster import roster_file
 
     path, named = _read(file)
@@ -107,7 +107,7 @@ def _stored(api: RestClient) -> "Roster":
     )
 
 
-def _told(path: Path, found: "list[Difference]", way: str, *, code: int = 0) -> CommandResult:
+def _told(path: Path, found: "list[RosterDifference]", way: str, *, code: int = 0) -> CommandResult:
     facts = {"file": str(path), "differences": [each._asdict() for each in found]}
     if not found:
         return result(facts, f"{path} and the database agree.")
@@ -115,7 +115,7 @@ def _told(path: Path, found: "list[Difference]", way: str, *, code: int = 0) -> 
     return result(facts, *parts, way, code=code)
 
 
-def _row(each: "Difference") -> tuple[str, str, str]:
+def _row(each: "RosterDifference") -> tuple[str, str, str]:
     if not each.field:
         return each.where, *(("named", "-") if each.database is None else ("-", "there"))
     file, database = cell(each.file), cell(each.database)

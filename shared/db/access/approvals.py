@@ -265,8 +265,12 @@ def card_of(conn: apsw.Connection, approval: Approval) -> Card | None:
 
 
 # What is pending is little, whatever has ended stands beside it: these look at nothing else.
-OF_CHAT = _SELECT + " INDEXED BY approvals_of_chat WHERE a.status = 'pending' AND a.chat_id = :chat ORDER BY a.id"
-OF_USER = _SELECT + " INDEXED BY approvals_pending WHERE a.status = 'pending' AND a.user_id = :user ORDER BY a.id"
+PENDING_OF_CHAT = (
+    _SELECT + " INDEXED BY approvals_of_chat WHERE a.status = 'pending' AND a.chat_id = :chat ORDER BY a.id"
+)
+PENDING_OF_USER = (
+    _SELECT + " INDEXED BY approvals_pending WHERE a.status = 'pending' AND a.user_id = :user ORDER BY a.id"
+)
 
 # The card arrived, or is on its way, and whom it was shown to can still answer it: they have not blocked the bot, and
 # have a say in the matter.
@@ -302,14 +306,14 @@ _PAGE = (
 )
 
 
-def waiting(conn: apsw.Connection, chat_id: int) -> list[Approval]:
+def pending_of_chat(conn: apsw.Connection, chat_id: int) -> list[Approval]:
     """What is pending about this chat, oldest first."""
-    return _read(conn, OF_CHAT, {"chat": chat_id})
+    return _read(conn, PENDING_OF_CHAT, {"chat": chat_id})
 
 
-def of_user(conn: apsw.Connection, user_id: int) -> list[Approval]:
+def pending_of_user(conn: apsw.Connection, user_id: int) -> list[Approval]:
     """What is pending about this person, in whatever chat, oldest first."""
-    return _read(conn, OF_USER, {"user": user_id})
+    return _read(conn, PENDING_OF_USER, {"user": user_id})
 
 
 def unseen(

@@ -33,7 +33,7 @@ def hold(
     return conn.changes() == 1
 
 
-def of(conn: apsw.Connection, approval_id: int) -> list[HeldEvent]:
+def of_approval(conn: apsw.Connection, approval_id: int) -> list[HeldEvent]:
     """What waits for the approval, the oldest first."""
     found = rows(
         conn,

@@ -13,7 +13,7 @@ from shared.db.engine.connection import rows
 _MINUTE_MS = 60_000
 
 
-class Taken(NamedTuple):
+class RateResult(NamedTuple):
     """Whether one may be taken; if not, whether this is the first refusal of the minute, and from when on it may."""
 
     allowed: bool
@@ -51,7 +51,7 @@ TAKE = """
 """
 
 
-def take(conn: apsw.Connection, key: str, *, per_minute: float, burst: int, now_ms: int) -> Taken:
+def take(conn: apsw.Connection, key: str, *, per_minute: float, burst: int, now_ms: int) -> RateResult:
     """Use one up, if one is there. The first refusal of each minute is told apart, so that it is said once.
 
     Args:
@@ -61,7 +61,7 @@ def take(conn: apsw.Connection, key: str, *, per_minute: float, burst: int, now_
     interval_ms, room_ms = allowance(per_minute, burst)
     limits = {"key": key, "now": now_ms, "interval": interval_ms, "room": room_ms}
     if rows(conn, TAKE, limits):
-        return Taken(allowed=True)
+        return RateResult(allowed=True)
     # The min: nobody can have used more than all; an instant beyond that is of a clock that went ahead.
     told = rows(
         conn,
@@ -74,8 +74,8 @@ def take(conn: apsw.Connection, key: str, *, per_minute: float, burst: int, now_
         {"key": key, "now": now_ms, "room": room_ms, "minute": _MINUTE_MS},
     )
     if not told:
-        return Taken(allowed=False)
-    return Taken(allowed=False, is_first_refusal=True, again_at=told[0][0] + interval_ms - room_ms)
+        return RateResult(allowed=False)
+    return RateResult(allowed=False, is_first_refusal=True, again_at=told[0][0] + interval_ms - room_ms)
 
 
 def forget(conn: apsw.Connection, key: str) -> None:

@@ -21,7 +21,7 @@ class User(NamedTuple):
     name: str
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """What people read: ``telegram 4711 (Ana)``. Never compared with anything. No name gets out of its brackets."""
         return f"{self.channel} {self.sender_id}" + (f" ({self.name.translate(_BRACKETS)})" if self.name else "")
 

@@ -68,7 +68,7 @@ def every(conn: apsw.Connection) -> list[Agent]:
     return [_agent(row) for row in rows(conn, _SELECT + " WHERE retired_at IS NULL ORDER BY id")]
 
 
-def everybody(conn: apsw.Connection) -> list[Agent]:
+def every_with_retired(conn: apsw.Connection) -> list[Agent]:
     """All agents, the retired ones among them, by id."""
     return [_agent(row) for row in rows(conn, _SELECT + " ORDER BY id")]
 
@@ -138,7 +138,7 @@ def make_default(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> None:
     conn.execute("UPDATE agents SET is_default = 1, updated_at = :now WHERE id = :id AND is_default = 0", changed)
 
 
-WAITING = """
+COUNT_OPEN_MESSAGES = """
     SELECT (SELECT count(*)
               FROM messages
              WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing'))
@@ -148,9 +148,9 @@ WAITING = """
 """
 
 
-def waiting(conn: apsw.Connection, agent_id: str) -> int:
+def count_open_messages(conn: apsw.Connection, agent_id: str) -> int:
     """How many messages ask the agent for a turn, run, or are paused."""
-    count: int = scalar(conn, WAITING, {"agent": agent_id})
+    count: int = scalar(conn, COUNT_OPEN_MESSAGES, {"agent": agent_id})
     return count
 
 

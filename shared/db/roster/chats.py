@@ -150,7 +150,7 @@ def _check_word(field: str, word: str | None, known: tuple[str, ...]) -> None:
         raise ConfigInvalid(f"{field} {word!r} of a chat is none of {', '.join(known)}")
 
 
-def open_again(conn: apsw.Connection, chat: Chat, sender_id: str, *, now_ms: int) -> Chat:
+def reopen(conn: apsw.Connection, chat: Chat, sender_id: str, *, now_ms: int) -> Chat:
     """Mark a direct chat whose platform id is no longer known as one that the platform is yet to open."""
     conn.execute(
         """
@@ -163,7 +163,7 @@ def open_again(conn: apsw.Connection, chat: Chat, sender_id: str, *, now_ms: int
     return chat._replace(status="active", opens_for=sender_id)
 
 
-def hold(conn: apsw.Connection, chat_id: int, *, until_ms: int) -> None:
+def pause_sending(conn: apsw.Connection, chat_id: int, *, until_ms: int) -> None:
     """The platform asked for silence in this chat."""
     conn.execute("UPDATE chats SET not_before = :until WHERE id = :id", {"until": until_ms, "id": chat_id})
 
@@ -177,7 +177,7 @@ def set_status(conn: apsw.Connection, channel: str, platform_id: str, status: st
     return conn.changes() == 1
 
 
-def retitle(conn: apsw.Connection, chat_id: int, title: str, *, now_ms: int) -> None:
+def rename(conn: apsw.Connection, chat_id: int, title: str, *, now_ms: int) -> None:
     """The people of a group call it otherwise. What agents call it stays: they send by that name."""
     conn.execute(
         "UPDATE chats SET name = :title, updated_at = :now WHERE id = :id",
@@ -185,7 +185,7 @@ def retitle(conn: apsw.Connection, chat_id: int, title: str, *, now_ms: int) -> 
     )
 
 
-WAITING = """
+COUNT_OPEN = """
     SELECT (SELECT count(*)
               FROM messages
              WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND chat_id = :chat)
@@ -207,13 +207,13 @@ SPANS = """
 _MOST_LOOKED_AT = 50_000  # rows: what belongs to a chat is in no index, and the database itself looks too
 
 
-def waiting(conn: apsw.Connection, chat_id: int) -> int:
+def count_open(conn: apsw.Connection, chat_id: int) -> int:
     """How many messages ask for a turn there, run or are paused, and how many responses are to be sent there."""
-    count: int = scalar(conn, WAITING, {"chat": chat_id})
+    count: int = scalar(conn, COUNT_OPEN, {"chat": chat_id})
     return count
 
 
-def is_blank(conn: apsw.Connection, chat_id: int) -> bool:
+def is_unused(conn: apsw.Connection, chat_id: int) -> bool:
     """Whether nothing was ever said there. False too where that would take long to find out."""
     of = {"chat": chat_id}
     if scalar(conn, "SELECT EXISTS (SELECT 1 FROM sessions WHERE chat_id = :chat)", of):
@@ -224,7 +224,7 @@ def is_blank(conn: apsw.Connection, chat_id: int) -> bool:
     return not any(scalar(conn, is_named.format(table), of) for table in ("messages", "responses"))
 
 
-def leave(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
+def retire(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
     """No agent answers or may send there, nobody is written to there, and nobody is asked about it."""
     for table, column in (("wirings", "chat_id"), ("destinations", "target_chat"), ("user_dms", "chat_id")):
         conn.execute(f"DELETE FROM {table} WHERE {column} = :chat", {"chat": chat_id})  # noqa: S608 - names of ours

@@ -53,7 +53,7 @@ def get(conn: apsw.Connection, agent: str, name: str) -> Destination | None:
     return Destination(*found[0]) if found else None
 
 
-def to(
+def find(
     conn: apsw.Connection, agent: str, *, chat: int | None = None, target_agent: str | None = None
 ) -> Destination | None:
     """What the agent calls this chat or that agent, or None: it may not send there."""
@@ -95,7 +95,7 @@ def put(
     made = _named_after(conn, chat, target_agent)
     if target_agent == agent:
         raise ConfigInvalid(f"agent {agent!r} is no destination of its own")
-    known = to(conn, agent, chat=chat, target_agent=target_agent)
+    known = find(conn, agent, chat=chat, target_agent=target_agent)
     if known is not None:
         return known if name is None else rename(conn, agent, known.name, name)
     if name is not None:

@@ -28,7 +28,7 @@ class Wiring(NamedTuple):
     created_at: int
 
 
-class Place(NamedTuple):
+class WiredChat(NamedTuple):
     """A chat and its wirings, the most important first."""
 
     chat: Chat
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 # In the order of an index; sorting in SQL would build a table for the one or two rows of each message.
-OF_PLACE = """
+FIND_CHAT = """
     SELECT c.id, c.channel, c.platform_id, c.is_group, c.status, c.sender_policy, c.refused_at, c.name, c.opens_for,
            c.created_at,
            w.id, w.chat_id, w.agent, w.engage_mode, w.engage_pattern, w.sender_scope, w.ignored_message_policy,
@@ -48,14 +48,14 @@ OF_PLACE = """
 _CHAT_COLUMNS = len(Chat._fields)
 
 
-def of_place(conn: apsw.Connection, channel: str, platform_id: str) -> Place | None:
+def find_chat(conn: apsw.Connection, channel: str, platform_id: str) -> WiredChat | None:
     """The chat that the platform knows under *platform_id* with its wirings, or None: there is no such chat."""
-    found = rows(conn, OF_PLACE, {"channel": channel, "platform_id": platform_id})
+    found = rows(conn, FIND_CHAT, {"channel": channel, "platform_id": platform_id})
     if not found:
         return None
     chat = Chat.of(found[0][:_CHAT_COLUMNS])
     wired = [Wiring(*row[_CHAT_COLUMNS:]) for row in found if row[_CHAT_COLUMNS] is not None]
-    return Place(chat, sorted(wired, key=_rank))
+    return WiredChat(chat, sorted(wired, key=_rank))
 
 
 _SELECT = """

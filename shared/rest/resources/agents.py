@@ -74,7 +74,7 @@ class AgentBody(agents_and_teams.AgentChange, Body):
     """What is not named stays. A ``PUT`` with the id of an agent that was let go brings it back."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=False, str_max_length=100_000, json_schema_extra=agents_and_teams.undefaulted
+        extra="forbid", strict=False, str_max_length=100_000, json_schema_extra=agents_and_teams.without_defaults
     )
 
     working_directory: str | None = Field(

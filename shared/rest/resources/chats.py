@@ -75,7 +75,7 @@ class NewChatBody(Body):
 class ChatChangeBody(Body):
     """What is not named stays. *refused*: whether no agent is wanted there, and nobody is asked about it."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.undefaulted)
+    model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.without_defaults)
 
     name: str | None = Field(default=None, min_length=1, max_length=200)
     senderPolicy: SenderPolicy = "strict"
@@ -86,7 +86,7 @@ class ChatChangeBody(Body):
 class WiringChangeBody(Body):
     """What is not named stays, or is what suits the chat if the wiring is new: when it is mentioned, and never more."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.undefaulted)
+    model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.without_defaults)
 
     engageMode: EngageMode = "mention"
     engagePattern: str | None = Field(default=None, max_length=500, description="RE2; needed if engageMode is pattern")

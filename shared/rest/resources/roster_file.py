@@ -63,7 +63,7 @@ async def put_roster(service: Service, *, body: RosterBody, query: RosterQuery) 
     file = Roster({id_: as_stored(id_, agent) for id_, agent in agents.items()}, teams, body.default)
     zone = service.settings.timezone
     done, kept = await service.change(
-        lambda conn: apply_file.follow(conn, file, is_deleting=query.delete, timezone=zone, now_ms=clock.now_ms()),
+        lambda conn: apply_file.apply(conn, file, is_deleting=query.delete, timezone=zone, now_ms=clock.now_ms()),
         "deliver",
     )
     return {"ok": True, "done": done, "kept": kept}

@@ -44,7 +44,7 @@ class PostedRoomLine(TypedDict):
 class TeamBody(Body):
     """What is not named stays. A new team needs *agents*, and is led by the first of them."""
 
-    model_config = ConfigDict(extra="ignore", json_schema_extra=agents_and_teams.undefaulted)
+    model_config = ConfigDict(extra="ignore", json_schema_extra=agents_and_teams.without_defaults)
 
     name: str = Field(default="", min_length=1, max_length=200)
     agents: list[str] = Field(default=[], min_length=1, max_length=agents_and_teams.MOST_MEMBERS)

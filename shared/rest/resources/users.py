@@ -188,7 +188,7 @@ async def _change(service: Service, user_id: int, work: Callable[[apsw.Connectio
         now_ms = clock.now_ms()
         work(conn)
         decisions.reconsider(conn, user_id, by=_BY, policy=policy, now_ms=now_ms)
-        requests.show_waiting(conn, limit=_AT_ONCE, now_ms=now_ms)
+        requests.show_pending(conn, limit=_AT_ONCE, now_ms=now_ms)
         return _user(conn, user_id)
 
     return {"ok": True, "user": await service.change(all_of_it, "dispatch", "deliver")}

@@ -321,7 +321,7 @@ def test_the_chat_in_which_they_were_seen_is_the_one(conn):
     bob = person(conn, "9", "discord", "Bob")
     seen = make_chat(conn, "D1", "discord")
     with transaction(conn):
-        people.seen_direct(conn, bob.id, seen, NOW)
+        people.remember_direct_chat(conn, bob.id, seen, NOW)
     assert direct(conn, bob) == seen
     assert column(conn, "SELECT count(*) FROM chats") == [1]
 
@@ -344,10 +344,10 @@ def test_on_what_is_no_platform_of_ours_nobody_is_written_to(conn, channel):
 def test_seen_again_in_the_same_place_writes_nothing(conn):
     ana, chat = person(conn), make_chat(conn, "5")
     with transaction(conn):
-        people.seen_direct(conn, ana.id, chat, NOW)
+        people.remember_direct_chat(conn, ana.id, chat, NOW)
     before = conn.total_changes()
     with transaction(conn):
-        people.seen_direct(conn, ana.id, chat, NOW + 1)
+        people.remember_direct_chat(conn, ana.id, chat, NOW + 1)
     assert conn.total_changes() == before
 
 
@@ -356,7 +356,7 @@ def test_what_waits_in_a_chat_that_was_not_opened_yet_goes_where_they_are_seen(c
     unopened, seen = direct(conn, bob), make_chat(conn, "D1", "discord")
     response = answer(conn, "a card", chat="user/9", channel="discord")
     with transaction(conn):
-        people.seen_direct(conn, bob.id, seen, NOW)
+        people.remember_direct_chat(conn, bob.id, seen, NOW)
     assert row(conn, "responses", response)["chat_id"] == seen
     assert row(conn, "responses", response)["platform_id"] == "D1"
     assert direct(conn, bob) == seen
@@ -367,7 +367,7 @@ def test_who_was_forgotten_and_comes_again_is_written_to_although_their_chat_bec
     bob = person(conn, "9", "discord", "Bob")
     unopened, seen = direct(conn, bob), make_chat(conn, "D1", "discord")
     with transaction(conn):
-        people.seen_direct(conn, bob.id, seen, NOW)
+        people.remember_direct_chat(conn, bob.id, seen, NOW)
         users.delete(conn, bob.id)
     assert direct(conn, person(conn, "9", "discord", "Bob"), NOW + 1) == unopened
     assert chats.get(conn, unopened)[4:9] == ("active", "strict", None, "Bob", "9")
@@ -383,7 +383,7 @@ def test_seen_elsewhere_leaves_an_open_chat_as_it_is(conn):
     before, seen = direct(conn, ana), make_chat(conn, "77")
     answer(conn, "a card", chat="5")
     with transaction(conn):
-        people.seen_direct(conn, ana.id, seen, NOW)
+        people.remember_direct_chat(conn, ana.id, seen, NOW)
     assert direct(conn, ana) == seen
     assert chats.get(conn, before).status == "active"
     assert column(conn, "SELECT chat_id FROM responses") == [before]

@@ -44,7 +44,7 @@ def test_a_stranger_is_asked_about_and_what_they_wrote_waits_and_stands_nowhere_
     ]
     assert approval.title == "telegram 5 (Ana) wants to talk to Assistant in the group (telegram 100)"
     assert approval.options == ("Allow", "Refuse")
-    (waiting,) = held_events.of(conn, approval.id)
+    (waiting,) = held_events.of_approval(conn, approval.id)
     assert requests.event_of(waiting.event) == event()
     everything = {table: str(found) for table, found in dump(conn).items() if "text of 1" in str(found)}
     assert set(everything) == {"held", "responses"}, "the card shows it, and is pruned"
@@ -108,8 +108,8 @@ def test_where_nobody_can_be_asked_it_waits_without_a_card_and_is_shown_when_som
     assert (asked.outcome, asked.said, shown(conn)) == ("held", False, [])
     person(conn, OWNER, "owner")
     with transaction(conn):
-        assert requests.show_waiting(conn, limit=9, now_ms=NOW) == (1, 0)
-        assert requests.show_waiting(conn, limit=9, now_ms=NOW) == (0, 0)
+        assert requests.show_pending(conn, limit=9, now_ms=NOW) == (1, 0)
+        assert requests.show_pending(conn, limit=9, now_ms=NOW) == (0, 0)
     assert [chat for chat, _ in shown(conn)] == ["telegram 1"]
 
 
@@ -120,7 +120,7 @@ def test_a_card_that_did_not_arrive_is_followed_by_the_next_with_a_say_and_by_no
     for _ in range(3):
         rows(conn, "UPDATE responses SET status = 'dead'")
         with transaction(conn):
-            requests.show_waiting(conn, limit=9, now_ms=NOW)
+            requests.show_pending(conn, limit=9, now_ms=NOW)
     assert [chat for chat, _ in shown(conn)] == ["telegram 8", "telegram 9"]
 
 
@@ -130,8 +130,8 @@ def test_when_a_card_reached_nobody_who_may_decide_they_are_tried_again_an_hour_
     rows(conn, "UPDATE responses SET status = 'dead'")
     person(conn, "9", "admin", "assistant")
     with transaction(conn):
-        assert requests.show_waiting(conn, limit=9, now_ms=NOW + HOUR - 1) == (0, 0)
-        assert requests.show_waiting(conn, limit=9, now_ms=NOW + HOUR) == (1, 0)
+        assert requests.show_pending(conn, limit=9, now_ms=NOW + HOUR - 1) == (0, 0)
+        assert requests.show_pending(conn, limit=9, now_ms=NOW + HOUR) == (1, 0)
     assert [chat for chat, _ in shown(conn)] == ["telegram 8", "telegram 9"]
 
 
@@ -154,10 +154,10 @@ def test_who_was_asked_and_can_decide_no_more_is_followed_by_the_next(conn, plac
     ask_sender(conn, event())
     rows(conn, "UPDATE responses SET status = 'acked', acked_at = 1")
     with transaction(conn):
-        assert requests.show_waiting(conn, limit=9, now_ms=NOW) == (0, 0)
+        assert requests.show_pending(conn, limit=9, now_ms=NOW) == (0, 0)
         leave(conn, gone)
-        assert requests.show_waiting(conn, limit=9, now_ms=NOW) == (1, 0)
-        assert requests.show_waiting(conn, limit=9, now_ms=NOW) == (0, 0)
+        assert requests.show_pending(conn, limit=9, now_ms=NOW) == (1, 0)
+        assert requests.show_pending(conn, limit=9, now_ms=NOW) == (0, 0)
     assert [(chat, "buttons" in content) for chat, content in shown(conn)] == [
         ("telegram 8", True),
         ("telegram 1", True),
@@ -174,10 +174,10 @@ def test_what_concerns_everything_is_not_left_with_who_is_an_admin_of_one_agent_
         requests.ask_action(conn, session, "assistant", "create_agent", {"name": "Bob"}, policy=POLICY, now_ms=NOW)
         people.grant(conn, was.id, "admin", "assistant", by="test", now_ms=NOW)
         people.revoke(conn, was.id, "admin", None)
-        assert requests.show_waiting(conn, limit=9, now_ms=NOW) == (0, 0)
+        assert requests.show_pending(conn, limit=9, now_ms=NOW) == (0, 0)
     person(conn, "1", "owner")
     with transaction(conn):
-        assert requests.show_waiting(conn, limit=9, now_ms=NOW) == (1, 0)
+        assert requests.show_pending(conn, limit=9, now_ms=NOW) == (1, 0)
 
 
 @pytest.mark.parametrize("is_wired", [False, True])
@@ -291,7 +291,7 @@ def test_many_new_chats_are_few_cards_and_then_no_more_rows(conn):
     assert outcomes == ["held"] * MOST_NEW_CHATS + ["too_many_waiting"] * 10
     assert len(shown(conn)) == MOST_CHAT_CARDS
     with transaction(conn):
-        assert requests.show_waiting(conn, limit=500, now_ms=NOW) == (0, 0)
+        assert requests.show_pending(conn, limit=500, now_ms=NOW) == (0, 0)
 
 
 # -- for agents

@@ -18,7 +18,7 @@ FILE = Roster({"a": {"name": "A"}, "b": {"concurrency": 2, "folder": "there"}}, 
 
 def follow(conn, file=FILE, *, delete=False, now_ms=NOW):
     with transaction(conn):
-        return apply_file.follow(conn, file, is_deleting=delete, timezone="Europe/Rome", now_ms=now_ms)
+        return apply_file.apply(conn, file, is_deleting=delete, timezone="Europe/Rome", now_ms=now_ms)
 
 
 def test_all_that_is_named_is_made_and_then_nothing_is_to_be_done(conn):
@@ -29,7 +29,7 @@ def test_all_that_is_named_is_made_and_then_nothing_is_to_be_done(conn):
     before = dump(conn)
     assert follow(conn) == ([], ["agents.assistant"])
     assert dump(conn) == before
-    assert roster_file.differences(FILE, roster_file.of_database(conn))[0].where == "agents.assistant"
+    assert roster_file.differences(FILE, roster_file.read_database(conn))[0].where == "agents.assistant"
 
 
 def test_only_what_differs_of_what_is_named_is_changed(conn):

@@ -184,7 +184,7 @@ def test_a_new_chat_gets_the_chosen_agent_and_never_one_that_answers_everything(
     assert chat.sender_policy == "request_approval"
     assert standing(conn).member_of == {"second"}
     assert rows(conn, "SELECT agent, message FROM messages") == [("second", "text of 1")]
-    assert destinations.to(conn, "second", chat=chat.id) is not None
+    assert destinations.find(conn, "second", chat=chat.id) is not None
 
 
 def test_who_else_wrote_in_a_new_chat_is_asked_about_and_not_let_in_with_the_first(conn, owner):
@@ -194,7 +194,7 @@ def test_who_else_wrote_in_a_new_chat_is_asked_about_and_not_let_in_with_the_fir
     assert texts(conn) == ["text of 1"]
     (asked,) = approvals.every(conn, status="pending", limit=9)
     assert (asked.kind, asked.agent) == ("sender", "assistant")
-    assert [each.event_key for each in decisions.held_events.of(conn, asked.id)] == ["2"]
+    assert [each.event_key for each in decisions.held_events.of_approval(conn, asked.id)] == ["2"]
     decide(conn, asked)
     assert texts(conn) == ["text of 1", "text of 2"]
 
@@ -269,8 +269,8 @@ def test_an_agent_that_was_asked_for_is_made_like_the_one_that_asked_and_both_ca
     made = agents.get(conn, "bob-b")
     assert (made.name, made.provider, made.instructions) == ("Bob B", "command", "Be brief.")
     assert (made.config, made.timezone, made.is_default) == ({"command": ["cat"]}, "Europe/Zurich", False)
-    assert destinations.to(conn, "assistant", target_agent="bob-b").name == "bob-b"
-    assert destinations.to(conn, "bob-b", target_agent="assistant").name == "assistant"
+    assert destinations.find(conn, "assistant", target_agent="bob-b").name == "bob-b"
+    assert destinations.find(conn, "bob-b", target_agent="assistant").name == "assistant"
     assert done.sentence.startswith("Approved by operator. Agent bob-b is made")
 
 
@@ -354,7 +354,7 @@ def test_an_agent_that_may_leave_the_chat_it_asked_in_is_not_told_there_and_of_a
     left = chat if where == "here" else make_chat(conn, "200")
     for each in {chat, left}:
         wire(conn, each)
-    called = destinations.to(conn, "assistant", chat=left).name
+    called = destinations.find(conn, "assistant", chat=left).name
     done = decide(conn, ask_action(conn, session, "unwire_chat", {"destination": called}))
     assert (done.problem, wirings.of_chat(conn, left)) == (None, [])
     assert done.stored == len(texts(conn)) == (0 if where == "here" else 1)
@@ -364,7 +364,7 @@ def test_an_agent_that_may_leave_the_chat_it_asked_in_is_not_told_there_and_of_a
 def test_a_refused_leave_and_one_that_fails_are_told_where_they_were_asked_for(conn, owner):
     chat, session = make_session(conn)
     wire(conn, chat)
-    called = destinations.to(conn, "assistant", chat=chat).name
+    called = destinations.find(conn, "assistant", chat=chat).name
     for choice in (1, 0):
         approval = ask_action(conn, session, "unwire_chat", {"destination": called})
         if choice == 0:
@@ -401,7 +401,7 @@ def test_only_who_has_a_say_decides(conn, place, owner, who, matter):
             people.add_member(conn, user.id, "assistant", by="t", now_ms=NOW)
     _, session = make_session(conn)
     approval = MATTERS[matter](conn, session)
-    by = Decider(user.shown, user)
+    by = Decider(user.display_name, user)
     if matter in may:
         assert decide(conn, approval, by=by).approval.decided_by == "telegram 66 (N66)"
     else:

@@ -262,7 +262,7 @@ def test_a_running_turn_keeps_its_agent_and_context_does_not(conn):
 
 
 def test_what_waits_is_counted_along_indexes(conn):
-    found = " ".join(plan(conn, agents.WAITING, agent="coder"))
+    found = " ".join(plan(conn, agents.COUNT_OPEN_MESSAGES, agent="coder"))
     assert "messages_open (agent=?)" in found
     assert "messages_resting" in found
 

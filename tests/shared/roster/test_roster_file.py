@@ -13,7 +13,7 @@ from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.roster import agents, teams
 from shared.roster import roster_file
 from shared.roster.new_database import prepare_database
-from shared.roster.roster_file import Difference, Roster
+from shared.roster.roster_file import Roster, RosterDifference
 from tests.support import NOW, dump, make_agent
 
 FILE = """
@@ -63,7 +63,7 @@ def bare(conn):
 
 def begin(conn, path, timezone="Asia/Tokyo"):
     with transaction(conn):
-        roster_file.begin(conn, path, timezone=timezone, now_ms=NOW)
+        roster_file.create_first_agents(conn, path, timezone=timezone, now_ms=NOW)
 
 
 # -- the beginning
@@ -200,20 +200,20 @@ def test_six_processes_that_start_at_once_begin_once(tmp_path, file):
 def test_what_was_just_begun_does_not_differ(bare, file):
     path = file()
     begin(bare, path)
-    assert roster_file.differences(roster_file.read(path), roster_file.of_database(bare)) == []
+    assert roster_file.differences(roster_file.read(path), roster_file.read_database(bare)) == []
 
 
 def test_a_folder_called_like_its_agent_is_no_difference(bare, file):
     path = file("[agents.a]\nfolder = 'a'\n")
     begin(bare, path)
-    assert roster_file.differences(roster_file.read(path), roster_file.of_database(bare)) == []
+    assert roster_file.differences(roster_file.read(path), roster_file.read_database(bare)) == []
 
 
 def test_how_an_agent_is_to_be_made_is_no_difference_afterwards(bare, file):
     path = file("[agents.a]\n[agents.b]\nfolder = 'a'\nshare_folder = true\n")
     begin(bare, path)
     assert [agent.folder for agent in agents.every(bare)] == [None, "a"]
-    assert roster_file.differences(roster_file.read(path), roster_file.of_database(bare)) == []
+    assert roster_file.differences(roster_file.read(path), roster_file.read_database(bare)) == []
 
 
 def test_an_empty_model_is_none(bare, file):
@@ -221,8 +221,8 @@ def test_an_empty_model_is_none(bare, file):
     begin(bare, path)
     assert agents.get(bare, "a").model is None
     make_agent(bare, "a", model="big")
-    assert roster_file.differences(roster_file.read(path), roster_file.of_database(bare)) == [
-        Difference("agents.a", "model", None, "big")
+    assert roster_file.differences(roster_file.read(path), roster_file.read_database(bare)) == [
+        RosterDifference("agents.a", "model", None, "big")
     ]
 
 
@@ -230,8 +230,8 @@ def test_what_the_file_does_not_name_is_not_compared(bare, file):
     path = file("[agents.a]\nname = 'Ada'\n")
     begin(bare, path)
     make_agent(bare, "a", concurrency=9, instructions="changed over REST")
-    assert roster_file.differences(roster_file.read(path), roster_file.of_database(bare)) == [
-        Difference("agents.a", "name", "Ada", "A")
+    assert roster_file.differences(roster_file.read(path), roster_file.read_database(bare)) == [
+        RosterDifference("agents.a", "name", "Ada", "A")
     ]
 
 
@@ -239,7 +239,7 @@ def test_who_is_in_one_of_the_two_only(bare, file):
     path = file()
     begin(bare, path)
     make_agent(bare, "late")
-    (found,) = roster_file.differences(roster_file.read(path), roster_file.of_database(bare))
+    (found,) = roster_file.differences(roster_file.read(path), roster_file.read_database(bare))
     assert (found.where, found.field, found.file, found.database["name"]) == ("agents.late", "", None, "Late")
 
     with transaction(bare):
@@ -250,7 +250,7 @@ def test_who_is_in_one_of_the_two_only(bare, file):
 def _missing(path, conn):
     return [
         each
-        for each in roster_file.differences(roster_file.read(path), roster_file.of_database(conn))
+        for each in roster_file.differences(roster_file.read(path), roster_file.read_database(conn))
         if each.file is not None
     ]
 

@@ -1,7 +1,7 @@
 import pytest
 
 from shared.db.roster.wirings import Wiring
-from shared.routing.engagement import Facts, engages, sticks
+from shared.routing.engagement import EngagementFacts, engages, sticks
 
 
 def wiring(mode="mention", pattern=None):
@@ -11,7 +11,7 @@ def wiring(mode="mention", pattern=None):
 
 
 def facts(*words, text="hello", thread=None):
-    return Facts("mention" in words, "group" in words, text, thread, "stuck" in words)
+    return EngagementFacts("mention" in words, "group" in words, text, thread, "stuck" in words)
 
 
 MENTION, STICKY = wiring(), wiring("mention-sticky")

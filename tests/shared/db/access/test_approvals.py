@@ -205,7 +205,7 @@ def test_what_nobody_sees_is_what_has_no_card_or_a_dead_one(conn):
     assert unseen(chat_id=chat, kind="tool") == [none, dead, pruned]
     assert unseen(chat_id=chat + 1) == unseen(kind="chat") == []
     assert unseen(after_id=approvals.get(conn, none).id) == [dead, pruned]
-    assert [each.approval_id for each in approvals.waiting(conn, chat)] == [none, dead, seen, pruned]
+    assert [each.approval_id for each in approvals.pending_of_chat(conn, chat)] == [none, dead, seen, pruned]
     assert approvals.pending_of_channel(conn, "tool", "telegram") == (4, 1)
     assert approvals.pending_of_channel(conn, "tool", "discord") == (0, 0)
     assert approvals.pending_of_channel(conn, "chat", "telegram") == (0, 0)
@@ -259,9 +259,9 @@ def test_they_are_listed_by_status_page_by_page(conn):
 PLANS = {
     "expire": (approvals.EXPIRE, {"now": NOW, "limit": 9}, "approvals_pending (expires_at<?)"),
     "prune": (approvals.PRUNE, {"cutoff": NOW, "limit": 9}, "approvals_ended (updated_at<?)"),
-    "of a chat": (approvals.OF_CHAT, {"chat": 1}, "approvals_of_chat (chat_id=?)"),
+    "of a chat": (approvals.PENDING_OF_CHAT, {"chat": 1}, "approvals_of_chat (chat_id=?)"),
     "is a card open": (approvals.CARD_OPEN, {"chat": 1}, "approvals_of_chat (chat_id=?)"),
-    "of a person": (approvals.OF_USER, {"user": 1}, "approvals_pending"),
+    "of a person": (approvals.PENDING_OF_USER, {"user": 1}, "approvals_pending"),
     "of a session": (approvals.OF_SESSION, {"session": 1}, "approvals_pending"),
     "of a channel": (approvals.OF_CHANNEL, {"kind": "chat", "channel": "telegram"}, "approvals_pending"),
     "unseen": (approvals.UNSEEN, {"kind": None, "chat": None, "after": 0, "limit": 9}, "approvals_pending"),

@@ -25,7 +25,9 @@ def test_an_event_is_held_once_and_given_back_as_it_was(conn, ask):
     first = ask()
     assert hold(conn, first, event='{"text": "hello"}')
     assert not hold(conn, first, event='{"text": "other"}', now_ms=NOW + 1)
-    assert [each[1:] for each in held_events.of(conn, first)] == [(first, "telegram", "1", '{"text": "hello"}', NOW)]
+    assert [each[1:] for each in held_events.of_approval(conn, first)] == [
+        (first, "telegram", "1", '{"text": "hello"}', NOW)
+    ]
 
 
 def test_what_is_held_for_two_approvals_is_apart_and_the_oldest_comes_first(conn, ask):
@@ -33,11 +35,11 @@ def test_what_is_held_for_two_approvals_is_apart_and_the_oldest_comes_first(conn
     for key in ("2", "1", "3"):
         hold(conn, first, key)
     assert hold(conn, second, "1")
-    assert [each.event_key for each in held_events.of(conn, first)] == ["2", "1", "3"]
+    assert [each.event_key for each in held_events.of_approval(conn, first)] == ["2", "1", "3"]
     assert (held_events.count(conn, first), held_events.count(conn, second), held_events.count(conn, 99)) == (3, 1, 0)
     with transaction(conn):
         assert held_events.forget(conn, first) == 3
-    assert held_events.of(conn, first) == []
+    assert held_events.of_approval(conn, first) == []
     assert held_events.count(conn, second) == 1
 
 

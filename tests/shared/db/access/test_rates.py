@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.db.access import rates
-from shared.db.access.rates import Allowance, Taken
+from shared.db.access.rates import Allowance, RateResult
 from shared.db.engine.connection import open_connection, rows, transaction
 from tests.support import NOW, column, plan, race
 
@@ -94,13 +94,15 @@ def test_each_key_has_its_own(conn):
 
 def test_the_first_refusal_of_each_minute_is_told_apart_and_says_when_to_go_on(conn):
     for _ in range(3):
-        assert take(conn, per_minute=1) == Taken(allowed=True)
-    assert take(conn, NOW + 10, per_minute=1) == Taken(False, is_first_refusal=True, again_at=NOW + MINUTE)
-    assert take(conn, NOW + 10, per_minute=1) == Taken(False)
-    assert take(conn, NOW + MINUTE - 1, per_minute=1) == Taken(False)
-    assert take(conn, NOW + MINUTE, per_minute=1) == Taken(allowed=True)
-    assert take(conn, NOW + MINUTE + 9, per_minute=1) == Taken(False)
-    assert take(conn, NOW + MINUTE + 10, per_minute=1) == Taken(False, is_first_refusal=True, again_at=NOW + 2 * MINUTE)
+        assert take(conn, per_minute=1) == RateResult(allowed=True)
+    assert take(conn, NOW + 10, per_minute=1) == RateResult(False, is_first_refusal=True, again_at=NOW + MINUTE)
+    assert take(conn, NOW + 10, per_minute=1) == RateResult(False)
+    assert take(conn, NOW + MINUTE - 1, per_minute=1) == RateResult(False)
+    assert take(conn, NOW + MINUTE, per_minute=1) == RateResult(allowed=True)
+    assert take(conn, NOW + MINUTE + 9, per_minute=1) == RateResult(False)
+    assert take(conn, NOW + MINUTE + 10, per_minute=1) == RateResult(
+        False, is_first_refusal=True, again_at=NOW + 2 * MINUTE
+    )
 
 
 def test_it_may_go_on_exactly_when_that_was_said(conn):
@@ -115,7 +117,7 @@ def test_a_refusal_that_is_not_told_writes_nothing(conn):
     for _ in range(4):
         take(conn)
     before = conn.total_changes()
-    assert take(conn) == Taken(False)
+    assert take(conn) == RateResult(False)
     assert conn.total_changes() == before
 
 
@@ -123,7 +125,7 @@ def test_a_clock_that_went_ahead_locks_nobody_out_for_longer_than_all_of_it_take
     day = 86_400_000
     for _ in range(4):
         take(conn, NOW + day)
-    assert take(conn) == Taken(False, is_first_refusal=True, again_at=NOW + 1000)
+    assert take(conn) == RateResult(False, is_first_refusal=True, again_at=NOW + 1000)
     assert take(conn, NOW + 1000).allowed
 
 

@@ -19,8 +19,8 @@ def ensure(conn, channel="telegram", sender_id="5", name="Ana", now_ms=NOW):
 def test_a_user_is_made_once_and_found_by_what_the_platform_calls_them(conn):
     ana = ensure(conn)
     assert ensure(conn) == ana == users.find(conn, "telegram", "5") == users.get(conn, ana.id)
-    assert ana.shown == "telegram 5 (Ana)"
-    assert ana._replace(name="Ana) is (").shown == "telegram 5 (Ana] is [)"
+    assert ana.display_name == "telegram 5 (Ana)"
+    assert ana._replace(name="Ana) is (").display_name == "telegram 5 (Ana] is [)"
     assert users.find(conn, "telegram", "6") is None
     assert users.get(conn, 99) is None
 
@@ -45,7 +45,7 @@ def test_a_new_name_replaces_the_old_one_and_an_empty_one_does_not(conn, given, 
 
 
 def test_a_user_without_a_name_is_shown_by_the_id(conn):
-    assert ensure(conn, name="").shown == "telegram 5"
+    assert ensure(conn, name="").display_name == "telegram 5"
 
 
 def test_users_come_in_pages(conn):

@@ -59,7 +59,7 @@ def test_whoever_could_write_still_can_and_new_chats_let_nobody_in(conn):
 def test_every_wiring_has_its_destination_and_goes_on(conn):
     found = rows(conn, "SELECT agent, name, target_chat, created_at FROM destinations ORDER BY agent, name")
     assert found == [("assistant", "chat-1", 1, 4), ("assistant", "chat-2", 2, 5), ("coder", "chat-2", 2, 6)]
-    assert [wiring.agent for wiring in wirings.of_place(conn, "discord", "200").wirings] == ["assistant", "coder"]
+    assert [wiring.agent for wiring in wirings.find_chat(conn, "discord", "200").wirings] == ["assistant", "coder"]
     with transaction(conn):
         wiring.connect(conn, 2, "coder", now_ms=NOW)
     assert [each.name for each in destinations.of_agent(conn, "coder")] == ["family"]

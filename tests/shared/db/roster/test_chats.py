@@ -182,7 +182,7 @@ def test_when_two_chats_become_one_each_wiring_has_one_destination_and_the_old_n
         ("second", both[1].id),
         ("third", both[1].id),
     ]
-    assert destinations.to(conn, "assistant", chat=both[1].id).name == "kin"
+    assert destinations.find(conn, "assistant", chat=both[1].id).name == "kin"
 
 
 def test_of_two_ways_to_the_same_place_one_stays(conn, both):

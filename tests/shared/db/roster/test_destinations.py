@@ -47,7 +47,7 @@ def test_a_chat_is_called(conn, name, called):
     made = put(conn, chat=chat(conn, name))
     assert made == ("assistant", called, 1, None)
     assert destinations.of_agent(conn, "assistant") == [made]
-    assert destinations.get(conn, "assistant", called) == made == destinations.to(conn, "assistant", chat=1)
+    assert destinations.get(conn, "assistant", called) == made == destinations.find(conn, "assistant", chat=1)
 
 
 def test_an_agent_is_called_by_its_id_and_never_like_a_chat(conn):
@@ -55,7 +55,7 @@ def test_an_agent_is_called_by_its_id_and_never_like_a_chat(conn):
         make_agent(conn, agent)
     made = [put(conn, target_agent=agent).name for agent in ("second", "chat-7", "chat")]
     assert made == ["second", "agent-chat-7", "agent-chat"]
-    assert destinations.to(conn, "assistant", target_agent="second") == ("assistant", "second", None, "second")
+    assert destinations.find(conn, "assistant", target_agent="second") == ("assistant", "second", None, "second")
 
 
 def test_of_the_same_names_the_later_ones_get_a_number(conn):
@@ -126,7 +126,7 @@ def test_what_is_removed_can_not_be_sent_to(conn):
     with transaction(conn):
         assert destinations.remove(conn, "assistant", "family")
         assert not destinations.remove(conn, "assistant", "family")
-    assert destinations.to(conn, "assistant", chat=1) is None
+    assert destinations.find(conn, "assistant", chat=1) is None
 
 
 def test_a_chat_that_the_agent_answers_in_stays_a_destination(conn):

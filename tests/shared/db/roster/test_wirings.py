@@ -22,28 +22,28 @@ def put(conn, chat, agent="assistant", now_ms=NOW, **fields):
 
 
 def test_the_wirings_of_a_place_are_found_by_indexes_and_sorted_in_no_table_of_their_own(conn):
-    lines = plan(conn, wirings.OF_PLACE, channel="telegram", platform_id="1")
+    lines = plan(conn, wirings.FIND_CHAT, channel="telegram", platform_id="1")
     assert len(lines) == 2
     assert all(line.startswith("SEARCH ") and " INDEX " in line for line in lines), lines
 
 
 def test_a_place_is_the_chat_with_its_wirings_and_none_where_there_is_no_chat(conn):
-    assert wirings.of_place(conn, "telegram", "1") is None
+    assert wirings.find_chat(conn, "telegram", "1") is None
     chat = make_chat(conn, "1", is_group=True)
     make_chat(conn, "1", "discord")
-    bare = wirings.of_place(conn, "telegram", "1")
+    bare = wirings.find_chat(conn, "telegram", "1")
     assert bare == (chats.get(conn, chat), [])
     assert bare.chat.is_group is True
     made = put(conn, chat, engage_mode="pattern", engage_pattern="^hi", priority=-3)
-    assert wirings.of_place(conn, "telegram", "1") == (bare.chat, [made])
-    assert wirings.of_place(conn, "discord", "1").wirings == []
+    assert wirings.find_chat(conn, "telegram", "1") == (bare.chat, [made])
+    assert wirings.find_chat(conn, "discord", "1").wirings == []
 
 
 def test_of_several_wirings_the_most_important_comes_first_and_then_the_oldest(conn):
     chat = make_chat(conn, "1")
     for agent, priority in (("low", 0), ("high", 5), ("late", 5)):
         wire(conn, chat, make_agent(conn, agent), priority=priority)
-    for found in (wirings.of_place(conn, "telegram", "1").wirings, wirings.of_chat(conn, chat)):
+    for found in (wirings.find_chat(conn, "telegram", "1").wirings, wirings.of_chat(conn, chat)):
         assert [wiring.agent for wiring in found] == ["high", "late", "low"]
 
 
