@@ -1,4 +1,4 @@
-"""Fake Telegram and fake Discord: they behave like the real ones, as far as the reference of each says how."""
+"""A fake Telegram and a fake Discord, which behave as the documentation of the real platforms says."""
 
 from emulator.platforms.config import Clock, PlatformsConfig, RateLimit, SystemClock
 from emulator.platforms.server import Platforms

@@ -1,6 +1,6 @@
-"""Live news for the chat page and the terminal: what was said, delivered and called, as it happens.
+"""Live events for the chat page and the terminal: messages, deliveries and calls as they happen.
 
-Nothing is kept here. Whoever missed something reads the transcript again; the rows are in :mod:`.store`.
+The bus stores nothing. A reader that missed events reads the transcript again; :mod:`.store` holds the rows.
 """
 
 import asyncio
@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-BACKLOG = 1000  # news that a stuck reader may pile up; past that it is cut off and reads the transcript again
+BACKLOG = 1000  # events that a slow subscriber may queue; beyond that, the bus ends its subscription
 
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
-    """One thing that happened: ``message``, ``delivery``, ``call``, ``typing``, ``notice`` (an answer to a press, shown
-    over the chat to whoever pressed) or ``chat``.
+    """One event: ``message``, ``delivery``, ``call``, ``typing``, ``chat`` or ``notice``.
+
+    A ``notice`` is the answer to a button press, which only the person who pressed sees.
     """
 
     name: str
@@ -23,22 +24,22 @@ class LiveEvent:
 
 
 class EventBus:
-    """Hands every piece of news to everybody who listens."""
+    """Hands every event to every subscriber."""
 
     def __init__(self) -> None:
         self._queues: set[asyncio.Queue[LiveEvent | None]] = set()
 
     def publish(self, name: str, data: Mapping[str, Any]) -> None:
-        news = LiveEvent(name, data)
+        event = LiveEvent(name, data)
         for queue in tuple(self._queues):
             if queue.qsize() >= BACKLOG:
                 self._end(queue)
             else:
-                queue.put_nowait(news)
+                queue.put_nowait(event)
 
     @asynccontextmanager
     async def subscribe(self) -> AsyncIterator["asyncio.Queue[LiveEvent | None]"]:
-        """A queue of everything from now on; None means that there will be no more."""
+        """A queue of all events from now on; None ends it."""
         queue: asyncio.Queue[LiveEvent | None] = asyncio.Queue()
         self._queues.add(queue)
         try:

@@ -1,6 +1,6 @@
-"""The chat page's server side: the page itself, what it shows, what people say through it, and news as they happen.
+"""The chat page's server side: the page, its data, messages that people send through it, and live events.
 
-It works at ``/chat`` and, behind the gateway, at ``/_emulator/chat``: the page builds its addresses from its own.
+It works at ``/chat`` and, behind the gateway, at ``/_emulator/chat``: the page derives its addresses from its own.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class ChatPage:
         return routes
 
     async def _page(self, request: web.Request) -> web.Response:
-        """The page, with what it shows first already in it."""
+        """The page, with its first data embedded."""
         boot: dict[str, Any] = {"state": self._view.state(), "transcript": None}
         platform, chat_id = request.query.get("platform", "telegram"), request.query.get("chat")
         if platform in ("telegram", "discord"):
@@ -79,7 +79,7 @@ class ChatPage:
         return web.json_response(self._view.transcript(chat))
 
     async def _say(self, request: web.Request) -> web.Response:
-        """A person writes (Telegram) or uses ``/ask`` (Discord); answered before the delivery is over."""
+        """A person writes (Telegram) or uses ``/ask`` (Discord). Answers before the delivery ends."""
         body = await read_json(request)
         person, said, chat = text(body, "person"), text(body, "text"), optional(body, "chat")
         if platform_of(request) == "telegram":
@@ -88,7 +88,7 @@ class ChatPage:
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     async def _press(self, request: web.Request) -> web.Response:
-        """A person presses a button; answered before the delivery is over."""
+        """A person presses a button. Answers before the delivery ends."""
         body = await read_json(request)
         pressed = (text(body, "chat"), text(body, "message"), text(body, "person"), text(body, "data"))
         if platform_of(request) == "telegram":
@@ -104,21 +104,21 @@ class ChatPage:
             await response.write(b"retry: 1000\n\n")
             while True:
                 try:
-                    news = await asyncio.wait_for(queue.get(), PING_S)
+                    event = await asyncio.wait_for(queue.get(), PING_S)
                 except TimeoutError:
                     await response.write(b": still here\n\n")
                     continue
-                if news is None:
+                if event is None:
                     return response
-                data = json.dumps(self._full(news), ensure_ascii=False)
-                await response.write(f"event: {news.name}\ndata: {data}\n\n".encode())
+                data = json.dumps(self._full(event), ensure_ascii=False)
+                await response.write(f"event: {event.name}\ndata: {data}\n\n".encode())
 
-    def _full(self, news: LiveEvent) -> Mapping[str, Any]:
-        """News of a message carry the message, as it is by now."""
-        if news.name != "message":
-            return news.data
-        found = self._view.find(news.data["platform"], news.data["chat"], news.data["id"])
-        return found or news.data
+    def _full(self, event: LiveEvent) -> Mapping[str, Any]:
+        """The event's data; for a message, its current state."""
+        if event.name != "message":
+            return event.data
+        found = self._view.find(event.data["platform"], event.data["chat"], event.data["id"])
+        return found or event.data
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What the fake platforms are told when they start, and the clock that they go by."""
+"""The settings of the fake platforms, and their clock."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from shared.core import clock
 
 
 class Clock(Protocol):
-    """Where the fakes take the time from; tests hand in one that they move by hand."""
+    """The fakes' source of time. Tests pass one that they set by hand."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
@@ -32,7 +32,7 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """At most *count* sends to one chat within *per_ms*; past that the platform answers 429."""
+    """At most *count* sends to one chat within *per_ms*; beyond that the platform answers 429."""
 
     count: int
     per_ms: int
@@ -43,17 +43,17 @@ class PlatformsConfig:
     """The settings of both fakes.
 
     Args:
-        state: the folder that keeps ``platforms.db``; made if it is not there.
-        telegram_webhook_url: where Telegram's updates go.
-        discord_interactions_url: where Discord's interactions go.
-        retry_scale: every wait before a redelivery is multiplied by this; 1.0 is the real platform's.
-        answer_timeout_ms: how long Telegram waits for the answer to an update.
-        deadline_ms: how long Discord waits for the first answer to an interaction.
-        token_life_ms: how long an interaction's token can be used.
-        telegram_flood: the limit of sends to one chat; None switches it off.
-        discord_flood: the limit of requests on one route of one channel; None switches it off.
-        group_privacy: Telegram's privacy mode. The real default is on; it is off here, because a bot that is to hear
-            mentions needs that set-up step at @BotFather anyway.
+        state: the folder of ``platforms.db``; created if missing.
+        telegram_webhook_url: the address that receives Telegram's updates.
+        discord_interactions_url: the address that receives Discord's interactions.
+        retry_scale: multiplies every wait before a redelivery; 1.0 is the real platform's.
+        answer_timeout_ms: Telegram's limit for the answer to an update.
+        deadline_ms: Discord's limit for the first answer to an interaction.
+        token_life_ms: the life of an interaction's token.
+        telegram_rate_limit: of sends to one chat; None switches it off.
+        discord_rate_limit: of requests on one route of one channel; None switches it off.
+        group_privacy: Telegram's privacy mode. The real default is on. It is off here, because a bot that is to hear
+            mentions needs that setting at @BotFather in any case.
     """
 
     state: Path

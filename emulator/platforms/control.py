@@ -1,28 +1,28 @@
-"""The strings that tests and the emulator pull: make people act, order faults, read what was called and delivered.
+"""The control API for tests and the emulator: makes people act, injects faults, lists calls and deliveries.
 
-Everything is JSON. A request that can't be done is answered 400 or 404 with ``{"error": sentence}``. Requests that a
-page of another site sends are refused (403): whoever browses must not steer the emulator by accident.
+Everything is JSON. A request that can't be done gets 400 or 404 with ``{"error": sentence}``. A request from a page of
+another site gets 403: a website must not control the emulator.
 
-Below ``/control/{telegram|discord}``; who is there from the start stands in :mod:`.cast`::
+Below ``/control/{telegram|discord}``; :mod:`.initial_people` holds the first people and chats::
 
     GET  /people                                     {people: [{id, name, username}]}
-    POST /people                      {name}         somebody new; on Discord in #general, and with no direct chat yet
+    POST /people                      {name}         a new person; on Discord in #general, without a direct chat
     GET  /chats, /chats/{chat}                       conversations; one with its messages, deliveries and calls
-    POST /chats          {title, members, super?}    a group or a server channel, with people by their ids and the bot
-    POST /chats/{chat}/members        {person}       somebody comes into it
-    POST /chats/{chat}/block          {blocked}      the bot is blocked, or thrown out; false: taken back
-    POST /chats/{chat}/messages/{message}/press   {person, data}    a button; data as the page's transcript shows it
-    GET  /calls?chat=&method=&after=                 what the bot called
-    POST /faults, DELETE /faults                     the next calls fail, see :mod:`.faults`
+    POST /chats          {title, members, super?}    a group or a server channel, with people by id and the bot
+    POST /chats/{chat}/members        {person}       a person joins
+    POST /chats/{chat}/block          {blocked}      block or remove the bot; false: undo it
+    POST /chats/{chat}/messages/{message}/press   {person, data}    press a button; data as in the transcript
+    GET  /calls?chat=&method=&after=                 the bot's calls
+    POST /faults, DELETE /faults                     make the next calls fail, see :mod:`.faults`
 
-Only on Telegram, where somebody new is also whoever acts under a new number::
+Only on Telegram, where a new number also creates a person::
 
-    POST /users/{person}/message      {text, chat?, thread?, reply_to?}   an unknown group is founded by speaking in it
+    POST /users/{person}/message      {text, chat?, thread?, reply_to?}   a message creates an unknown group
     POST /chats/{chat}/messages/{message}/edit    {text}
     POST /chats/{chat}/messages/{message}/react   {person, emoji}
     POST /chats/{chat}/migrate                       a group becomes a supergroup
-    POST /updates, /updates/{update}/redeliver       any update as it stands; one that was delivered, again
-    GET  /webhook                                    what is registered, and how every update fared
+    POST /updates, /updates/{update}/redeliver       deliver any update; deliver one again
+    GET  /webhook                                    the webhook, and the state of every update
 
 Only on Discord::
 
@@ -53,7 +53,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ControlApi:
-    """The control API over both fakes."""
+    """The control API of both fakes."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class ControlApi:
         return web.json_response(self._people.edit(match["chat"], match["message"], text(body, "text")), status=201)
 
     async def _press(self, request: web.Request) -> web.Response:
-        """On Discord answered when Discord has: the initial response came, or the 3 s are over."""
+        """On Discord, answers after the initial response, or after 3 s without one."""
         body, match = await read_json(request), request.match_info
         pressed = (match["chat"], match["message"], text(body, "person"), text(body, "data"))
         if platform_of(request) == "telegram":
@@ -210,7 +210,7 @@ class ControlApi:
         return web.json_response({**webhook, "deliveries": updates.queue.deliveries(chat=request.query.get("chat"))})
 
     async def _ask(self, request: web.Request) -> web.Response:
-        """Answers when Discord has: the initial response came, or the 3 s are over."""
+        """Answers after the initial response, or after 3 s without one."""
         body = await read_json(request)
         interaction = self._discord_people.ask(
             request.match_info["person"],
@@ -241,33 +241,33 @@ class ControlApi:
 
 @web.middleware
 async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refusals of the control API and the chat page as ``{"error": sentence}``; nothing from another site's page."""
+    """Errors of the control API and the chat page as ``{"error": sentence}``; refuses pages of other sites."""
     if request.path.startswith(("/telegram", "/discord")):
         return await handler(request)
     if not _is_own_page(request):
-        return web.json_response({"error": "pages of other sites may not use the emulator"}, status=403)
+        return web.json_response({"error": "a page of another site may not use the emulator"}, status=403)
     try:
         return await handler(request)
     except web.HTTPException as refusal:
         return web.json_response({"error": refusal.text}, status=refusal.status)
     except ConfigInvalid as problem:
         return web.json_response({"error": str(problem)}, status=502)
-    except (ValueError, TypeError, RecursionError) as problem:  # Impossible is one
+    except (ValueError, TypeError, RecursionError) as problem:  # ActionRefused is a ValueError
         return web.json_response({"error": str(problem)}, status=400)
 
 
 def _is_own_page(request: web.Request) -> bool:
-    """Whether no browser sent this, or a page that the emulator served itself; under no name but this machine's."""
+    """Whether a program or a page of the emulator itself sent the request, to a name of this machine."""
     origin = request.headers.get("Origin")
     addresses = [f"//{request.host}"] if origin is None else [f"//{request.host}", origin]
     try:
         return all(urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1") for address in addresses)
-    except ValueError:  # no address at all
+    except ValueError:  # not an address
         return False
 
 
 def platform_of(request: web.Request) -> Platform:
-    """The platform in the path; the route lets no other word through."""
+    """The platform in the path; the route admits no other word."""
     return cast(Platform, request.match_info["platform"])
 
 
@@ -279,7 +279,7 @@ def find_chat(store: PlatformStore, platform: Platform, chat_id: str) -> FakeCha
 
 
 async def read_json(request: web.Request) -> dict[str, Any]:
-    """The JSON object of a request; ValueError with a sentence when it is none."""
+    """The JSON object of a request. Raises ValueError if the body is none."""
     try:
         body = msgspec.json.decode(await request.read() or b"{}")
     except (ValueError, RecursionError):
@@ -292,7 +292,7 @@ async def read_json(request: web.Request) -> dict[str, Any]:
 def text(body: dict[str, Any], key: str) -> str:
     value = body.get(key)
     if not isinstance(value, str):
-        raise ActionRefused(f'"{key}" must be there, and be text')
+        raise ActionRefused(f'"{key}" is missing, or not a text')
     return value
 
 

@@ -1,5 +1,5 @@
-"""The refusal that tests and the chat page get when they want of people what nobody can do on their platform."""
+"""The error for an act that no person can do on the platform, requested by a test or the chat page."""
 
 
 class ActionRefused(ValueError):
-    """What was asked for can't be done on this platform; the message says why."""
+    """No person can do this on the platform; the message says why."""

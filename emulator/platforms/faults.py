@@ -1,4 +1,4 @@
-"""Faults on order: the next calls of a method fail in the way that was asked for."""
+"""Injected faults: the next calls of a method fail in the requested way."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ Kind = Literal["status", "delay", "drop", "accept_then_drop"]
 
 @dataclass(slots=True)
 class Fault:
-    """One order.
+    """One fault.
 
-    ``status`` answers an error without doing anything; ``delay`` does the work after *delay_ms*; ``drop`` closes the
-    connection without doing anything; ``accept_then_drop`` does the work and closes the connection without an answer.
-    *method* None means every method, *chat* None every chat; *times* counts down to nothing.
+    ``status`` answers an error without doing the work. ``delay`` does the work after *delay_ms*. ``drop`` closes the
+    connection without doing the work. ``accept_then_drop`` does the work and closes the connection without an answer.
+    *method* None means every method, *chat* None every chat. *times* is the number of calls left to fail.
     """
 
     kind: Kind
@@ -29,13 +29,13 @@ class Fault:
 
     @classmethod
     def read(cls, order: Mapping[str, Any]) -> "Fault":
-        """Raises ValueError with a sentence when *order* is not one."""
+        """The fault that the JSON object *order* describes. Raises ValueError, whose message says what is wrong."""
         kind = order.get("kind")
         if kind not in get_args(Kind):
             raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}")
         unknown = set(order) - {"kind", "method", "chat", "status", "description", "retry_after", "delay_ms", "times"}
         if unknown:
-            raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+            raise ValueError(f"unknown keys of a fault: {', '.join(sorted(unknown))}")
         status, times = int(order.get("status", 500)), int(order.get("times", 1))
         if not 400 <= status <= 599 or times < 1:
             raise ValueError("status must be 400 to 599 and times at least 1")
@@ -53,24 +53,24 @@ class Fault:
 
 
 class Faults:
-    """The orders of one platform, oldest first."""
+    """The faults of one platform, oldest first."""
 
     def __init__(self) -> None:
-        self._orders: list[Fault] = []
+        self._faults: list[Fault] = []
 
     def add(self, fault: Fault) -> None:
-        self._orders.append(fault)
+        self._faults.append(fault)
 
     def clear(self) -> None:
-        self._orders.clear()
+        self._faults.clear()
 
     def take(self, method: str, chat: str | None) -> Fault | None:
-        """The first order that fits this call, used up by one."""
-        for fault in self._orders:
+        """The first fault that matches this call, with one time less to go."""
+        for fault in self._faults:
             if fault.method in (None, method.lower()) and fault.chat in (None, chat):
                 fault.times -= 1
                 if fault.times == 0:
-                    self._orders.remove(fault)
+                    self._faults.remove(fault)
                 return fault
         return None
 

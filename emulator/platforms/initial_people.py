@@ -1,4 +1,4 @@
-"""Who lives on the fake platforms from the start: Ana and Ben, a group, a server, and the bot itself."""
+"""What the fake platforms start with: Ana and Ben, a group, a server, and the bot itself."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ _DMS = {"80000000000000001": "1290000000000000400", "80000000000000002": "129000
 
 @dataclass(frozen=True, slots=True)
 class TelegramBot:
-    """The bot at Telegram. Its token is a made-up one of the real form."""
+    """The bot on Telegram. Its token is invented, in the real form."""
 
     id: int
     token: str
@@ -31,7 +31,7 @@ class TelegramBot:
 
 @dataclass(frozen=True, slots=True)
 class DiscordApp:
-    """The application at Discord; its bot user has the same id."""
+    """The application on Discord; its bot user has the same id."""
 
     id: str
     token: str
@@ -39,12 +39,12 @@ class DiscordApp:
 
     @property
     def public_key(self) -> str:
-        """The hexadecimal text that Discord's portal shows."""
+        """The public key as Discord's portal shows it, in hexadecimal."""
         return self.key.verify_key.encode().hex()
 
 
 def add_initial_people(store: PlatformStore) -> None:
-    """Put everybody in their places; who is there already stays as they are."""
+    """Add the first people and chats; rows that exist stay unchanged."""
     for person in _TELEGRAM:
         store.add_person("telegram", person)
         store.add_chat(FakeChat("telegram", person.id, "private", person.name, (person.id,), {}))
@@ -59,7 +59,7 @@ def add_initial_people(store: PlatformStore) -> None:
 
 
 def telegram_bot(store: PlatformStore) -> TelegramBot:
-    """The bot's identity, made up once and kept."""
+    """The bot's identity, invented once and stored."""
     made = {"id": 7_000_000_000 + secrets.randbelow(900_000_000), "token": secrets.token_urlsafe(27)[:35]}
     kept = json.loads(store.get_or_put("telegram.bot", json.dumps(made)))
     secret = store.get_or_put("telegram.webhook_secret", secrets.token_urlsafe(32))
@@ -67,7 +67,7 @@ def telegram_bot(store: PlatformStore) -> TelegramBot:
 
 
 def discord_app(store: PlatformStore) -> DiscordApp:
-    """The application's identity, made up once and kept."""
+    """The application's identity, invented once and stored."""
     app_id = store.get_or_put("discord.application", str(1_290_000_000_000_000_000 + secrets.randbelow(10**15)))
     head = base64.urlsafe_b64encode(app_id.encode()).decode().rstrip("=")
     token = store.get_or_put("discord.token", f"{head}.{secrets.token_urlsafe(4)}.{secrets.token_urlsafe(28)}")

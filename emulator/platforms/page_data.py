@@ -1,4 +1,4 @@
-"""What the chat page and the terminal show: people, conversations, transcripts, deliveries and calls, as JSON."""
+"""The data of the chat page and the terminal: people, conversations, transcripts, deliveries and calls, as JSON."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ PREVIEW = 80
 
 
 class PageData:
-    """Reads; changes nothing."""
+    """Reads the store; changes nothing."""
 
     def __init__(self, store: PlatformStore, updates: UpdateDelivery, interactions: Interactions) -> None:
         self._store, self._updates, self._interactions = store, updates, interactions
 
     def state(self) -> dict[str, Any]:
-        """Everybody and every conversation, of both platforms."""
+        """All people and conversations of both platforms."""
         return {
             "bot": {"name": BOT_NAME, "username": BOT_USERNAME},
             "telegram": self._platform("telegram"),
@@ -29,11 +29,11 @@ class PageData:
         return {"people": self.people(platform), "chats": chats}
 
     def people(self, platform: Platform) -> list[dict[str, Any]]:
-        """Everybody who could speak."""
+        """All people of the platform."""
         return [{"id": p.id, "name": p.name, "username": p.username} for p in self._store.people(platform)]
 
     def chat(self, chat: FakeChat) -> dict[str, Any]:
-        """One line of the list of conversations."""
+        """One entry of the list of conversations."""
         last = self._store.last_message(chat)
         return {
             "id": chat.id,
@@ -47,7 +47,7 @@ class PageData:
         }
 
     def transcript(self, chat: FakeChat) -> dict[str, Any]:
-        """A conversation with all that happened around it."""
+        """A conversation with its messages, deliveries and calls."""
         return {
             "chat": self.chat(chat),
             "messages": [self.message(message) for message in self._store.transcript(chat)],
@@ -61,7 +61,7 @@ class PageData:
         return self._interactions.rows.deliveries(channel=chat)
 
     def message(self, message: FakeMessage) -> dict[str, Any]:
-        """One message as its platform's app would have it."""
+        """One message as the platform's app shows it."""
         author = None if message.is_bot else self._store.person(message.platform, message.author)
         detail = message.detail
         return {
@@ -88,14 +88,14 @@ class PageData:
         }
 
     def find(self, platform: Platform, chat_id: str, message_id: str) -> dict[str, Any] | None:
-        """The message that a piece of news is about, or None when it is gone."""
+        """The message of a live event, or None if it is deleted."""
         chat = self._store.chat(platform, chat_id)
         message = self._store.message(chat, message_id) if chat else None
         return self.message(message) if message else None
 
 
 def _keyboard(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]] | None:
-    """Discord's components as Telegram writes a keyboard: rows of ``text`` with ``callback_data`` or ``url``."""
+    """Discord's components in the form of a Telegram keyboard: rows of ``text`` with ``callback_data`` or ``url``."""
     shown = [[_key(button) for button in row["components"]] for row in rows]
     return shown or None
 

@@ -1,4 +1,4 @@
-"""How much happened of late, counted key by key in a window that slides: what both platforms' flood limits go by."""
+"""A sliding window that counts events per key, for the rate limits of both platforms."""
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from emulator.platforms.config import RateLimit
 
 @dataclass(frozen=True, slots=True)
 class RateStatus:
-    """Whether this one did not fit, how many more do, and in how many ms the oldest leaves the window."""
+    """Whether the event exceeds the limit, how many more fit, and in how many ms the oldest one leaves the window."""
 
     is_over: bool
     left: int
@@ -17,12 +17,12 @@ class RateStatus:
 
 @dataclass(slots=True)
 class RateWindow:
-    """When the last ones of each key were, in memory: a restart begins anew."""
+    """The instants of recent events by key, in memory: a restart clears them."""
 
     _at_ms: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
 
     def take(self, key: str, limit: RateLimit, *, now_ms: int) -> RateStatus:
-        """One more of *key*, which counts only if it fits."""
+        """Count one more event of *key*, if it fits."""
         recent = self._at_ms[key]
         while recent and recent[0] <= now_ms - limit.per_ms:
             recent.popleft()

@@ -33,10 +33,10 @@ ALLOWED_UPDATES = (
 
 
 class Platforms:
-    """The fake Telegram and the fake Discord, kept in one file of the state folder.
+    """The fake Telegram and the fake Discord, stored in one file of the state folder.
 
-    ``start`` serves them on a socket that somebody else bound; ``register`` tells them where our functions are, once
-    those answer; ``stop`` ends everything and leaves what was not delivered in the file.
+    ``start`` serves them on a socket that the caller has bound. ``register`` registers the addresses of our functions,
+    which must answer by then. ``stop`` ends all work; undelivered updates stay in the file.
     """
 
     def __init__(self, config: PlatformsConfig) -> None:
@@ -54,7 +54,7 @@ class Platforms:
         self.url = ""
 
     def environment(self) -> dict[str, str]:
-        """What the functions need to find the fakes and to be believed by them. Ask after ``start``."""
+        """The settings with which the functions reach and verify the fakes. Call it after ``start``."""
         return {
             "TELEGRAM_API_BASE": f"{self.url}/telegram",
             "TELEGRAM_BOT_TOKEN": self._bot.token,
@@ -67,7 +67,7 @@ class Platforms:
         }
 
     async def start(self, sock: socket.socket) -> None:
-        """Serve on *sock*, which is bound already. Nothing is delivered before ``register``."""
+        """Serve on the bound socket *sock*. Deliveries begin with ``register``."""
         host, port = sock.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         view = PageData(self._store, self._telegram.updates, self._interactions)
@@ -86,7 +86,7 @@ class Platforms:
         app = web.Application(middlewares=[plain_errors], client_max_size=MAX_BODY_BYTES)
         for part in (self._telegram, self._discord, self._interactions, control, page):
             app.add_routes(part.routes())
-        # No access log: Telegram's paths carry the token.
+        # No access log: Telegram's paths contain the token.
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         self._telegram.updates.start()
@@ -94,7 +94,7 @@ class Platforms:
         await web.SockSite(self._runner, sock).start()
 
     async def register(self) -> None:
-        """Set Telegram's webhook and have Discord check its endpoint. Raises ConfigInvalid with a sentence."""
+        """Set Telegram's webhook and let Discord check its endpoint. Raises ConfigInvalid if one refuses."""
         webhook: Mapping[str, object] = {
             "url": self._config.telegram_webhook_url,
             "secret_token": self._bot.webhook_secret,
@@ -109,7 +109,7 @@ class Platforms:
         await self._interactions.register()
 
     async def stop(self) -> None:
-        """End all streams and deliveries, stop serving, close the file. Safe to call twice."""
+        """End all streams and deliveries, stop the server, close the file. Safe to call twice."""
         self._bus.close()
         await self._telegram.updates.stop()
         await self._interactions.stop()

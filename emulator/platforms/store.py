@@ -1,7 +1,7 @@
-"""What the fake platforms remember: ``platforms.db`` in the state folder.
+"""The database of the fake platforms: ``platforms.db`` in the state folder.
 
-One process opens it. Everything that a person can see again after a restart is a row: who there is, what was said,
-which updates still wait for delivery, which interaction tokens live, and the last calls of the bot.
+One process opens it. Everything that survives a restart is a row: people, messages, updates that wait for delivery,
+interaction tokens, and the last calls of the bot.
 """
 
 import json
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS chats (
     PRIMARY KEY (platform, id)
 ) STRICT, WITHOUT ROWID;
 
--- detail: JSON, what only one platform knows of the message (entities, reactions, pings, state ...)
+-- detail: JSON, properties of one platform alone (entities, reactions, pings, state ...)
 CREATE TABLE IF NOT EXISTS messages (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     platform TEXT NOT NULL, chat TEXT NOT NULL, id TEXT NOT NULL,
@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS calls (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS calls_chat ON calls (platform, chat, seq);
 
--- Telegram's updates. queue: what is delivered strictly one after the other.
+-- Telegram's updates. queue: updates of one queue are delivered strictly in order.
 CREATE TABLE IF NOT EXISTS updates (
     update_id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL, queue TEXT NOT NULL, chat TEXT, message TEXT, body TEXT NOT NULL,
@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS updates (
 CREATE INDEX IF NOT EXISTS updates_pending ON updates (queue, update_id) WHERE state = 'pending';
 CREATE INDEX IF NOT EXISTS updates_message ON updates (chat, message);
 
--- Discord's interactions. custom_id: the button that was pressed; NULL for a command.
+-- Discord's interactions. custom_id: the pressed button; NULL for a command.
 -- state: waiting for the first answer, deferred, answered, dead.
 CREATE TABLE IF NOT EXISTS interactions (
     id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, channel TEXT NOT NULL, person TEXT NOT NULL, message TEXT,
@@ -74,7 +74,7 @@ CREATE INDEX IF NOT EXISTS interactions_message ON interactions (channel, messag
 
 @dataclass(frozen=True, slots=True)
 class FakePerson:
-    """Somebody who can speak to the bot."""
+    """A person who can write to the bot."""
 
     id: str
     name: str
@@ -83,7 +83,7 @@ class FakePerson:
 
 @dataclass(frozen=True, slots=True)
 class FakeChat:
-    """One conversation place. *members* are people's ids; *facts* is what only its platform knows."""
+    """One conversation. *members* holds people's ids, *facts* the properties of its platform alone."""
 
     platform: Platform
     id: str
@@ -95,7 +95,7 @@ class FakeChat:
 
 @dataclass(frozen=True, slots=True)
 class FakeMessage:
-    """One message of a transcript; *detail* is what only its platform knows."""
+    """One message of a transcript; *detail* holds the properties of its platform alone."""
 
     seq: int
     platform: Platform
@@ -124,13 +124,13 @@ class PlatformStore:
         self.conn.execute("PRAGMA synchronous = NORMAL").fetchall()
         self.conn.execute(SCHEMA)
         columns = [row[1] for row in self.conn.execute("PRAGMA table_info(interactions)")]
-        if "custom_id" not in columns:  # a file of the first release
+        if "custom_id" not in columns:  # a file from the first release
             self.conn.execute("ALTER TABLE interactions ADD COLUMN custom_id TEXT")
 
     def close(self) -> None:
         self.conn.close()
 
-    # facts of the whole installation
+    # values of the whole installation
 
     def get(self, key: str) -> str | None:
         row = self.conn.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -140,7 +140,7 @@ class PlatformStore:
         self.conn.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
 
     def get_or_put(self, key: str, value: str) -> str:
-        """The value that was kept under *key* first."""
+        """The first value that was stored under *key*."""
         self.conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (key, value))
         return self.get(key) or value
 
@@ -183,7 +183,7 @@ class PlatformStore:
         return [_chat(row) for row in rows]
 
     def set_facts(self, chat: FakeChat, **facts: Any) -> None:
-        """Remember *facts* of *chat*, beside those that it has."""
+        """Add *facts* to those of *chat*."""
         self.conn.execute(
             "UPDATE chats SET facts = json_patch(facts, ?) WHERE platform = ? AND id = ?",
             (_dump(facts), chat.platform, chat.id),
@@ -197,14 +197,14 @@ class PlatformStore:
             )
 
     def next_message_id(self, chat: FakeChat) -> int:
-        """Telegram counts messages per chat."""
+        """The next message id of the chat: Telegram counts messages per chat."""
         rows: list[tuple[Any, ...]] = self.conn.execute(
             "UPDATE chats SET last_message = last_message + 1 WHERE platform = ? AND id = ? RETURNING last_message",
             (chat.platform, chat.id),
         ).fetchall()
         return int(rows[0][0])
 
-    # what was said
+    # messages
 
     def add_message(
         self,
@@ -249,7 +249,7 @@ class PlatformStore:
         detail: Mapping[str, Any] | None = None,
         edited_ms: int | None,
     ) -> FakeMessage:
-        """The message with another *text* or *detail*; None keeps what it has."""
+        """The message with a new *text* or *detail*; None keeps the old one."""
         rows = self.conn.execute(
             "UPDATE messages SET text = coalesce(?, text), detail = coalesce(?, detail),"  # noqa: S608
             f" edited_ms = coalesce(?, edited_ms) WHERE seq = ? RETURNING {_MESSAGE}",
@@ -270,7 +270,7 @@ class PlatformStore:
         return [_message(row) for row in reversed(rows)]
 
     def last_message(self, chat: FakeChat) -> FakeMessage | None:
-        """The last one that everybody sees."""
+        """The last message that all members see."""
         row = self.conn.execute(
             f"SELECT {_MESSAGE} FROM messages WHERE platform = ? AND chat = ? AND deleted_ms IS NULL"  # noqa: S608
             " AND detail ->> '$.for' IS NULL ORDER BY seq DESC LIMIT 1",
@@ -278,7 +278,7 @@ class PlatformStore:
         ).fetchone()
         return _message(row) if row else None
 
-    # what the bot asked for
+    # calls of the bot
 
     def add_call(
         self,
@@ -293,7 +293,7 @@ class PlatformStore:
         fault: str | None,
         took_ms: float,
     ) -> dict[str, Any]:
-        """Log one call, and forget those of long ago. *params* must carry no token."""
+        """Log one call, and prune the oldest ones. *params* must hold no token."""
         rows: list[tuple[Any, ...]] = self.conn.execute(
             "INSERT INTO calls (platform, at_ms, method, chat, status, params, answer, fault, took_ms)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",

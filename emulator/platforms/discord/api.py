@@ -1,7 +1,7 @@
-"""A fake Discord REST API: what an application needs to write in channels as its bot, and to know them.
+"""A fake Discord REST API: the routes that a bot needs to read channels and write in them.
 
-Every route is behind the guard of :mod:`.discord_guard`; routes that are not here answer 404 with code 0. What the
-tokens of interactions open stands in :mod:`.discord_interactions`.
+:mod:`.guard` checks every request. Unknown routes answer 404 with code 0. :mod:`.interactions` serves the routes of
+interaction tokens.
 
 Source: https://discord.com/developers/docs/reference (v10): routes, limits, error codes and their shapes.
 """
@@ -34,13 +34,13 @@ from emulator.platforms.initial_people import DiscordApp
 from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 
 MAX_NONCE = 25
-SLASH = 1  # the type of a command that is typed; others stand in a menu
-NONCE_MS = 300_000  # for how long a nonce is remembered: "some minutes"
+SLASH = 1  # the type of a typed command; the other types are menu entries
+NONCE_MS = 300_000  # how long Discord remembers a nonce: "some minutes"
 TYPING_MS = 10_000
 
 
 class FakeDiscord:
-    """The REST side of one application, and the parts that interactions and people use as well."""
+    """The REST API of one application, and the parts that interactions and people share."""
 
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, app: DiscordApp) -> None:
         self._store, self._bus, self.app, self._clock = store, bus, app, config.clock
@@ -146,7 +146,7 @@ class FakeDiscord:
         self._own_app(request)
         return ApiResult(200, json.loads(self._store.get("discord.commands") or "[]"))
 
-    # the rules
+    # rules
 
     def _own_app(self, request: web.Request) -> None:
         if request.match_info["app"] != self.app.id:
@@ -182,7 +182,7 @@ class FakeDiscord:
 
 
 def _is_name(name: str, kind: Any) -> bool:
-    """Whether a command may be called so. Source: interactions/application-commands#application-command-object."""
+    """Whether *name* is valid for a command. Source: interactions/application-commands#application-command-object."""
     if kind == SLASH:
         return bool(re.fullmatch(r"[-_'\w]{1,32}", name)) and name == name.lower()
     return 0 < len(name) <= 32

@@ -1,4 +1,4 @@
-"""How a call of Discord's API is read, and refused in its shape.
+"""Parses calls of Discord's API, and refuses them in Discord's form.
 
 Source: https://discord.com/developers/docs/reference (v10), opcodes-and-status-codes, components/reference (buttons).
 """
@@ -20,7 +20,7 @@ MAX_CONTENT = 2000
 
 
 class DiscordError(Exception):
-    """A refusal in Discord's shape: ``{"code": …, "message": …}``, with ``errors`` for an invalid body."""
+    """A refusal in Discord's form: ``{"code": …, "message": …}``, with ``errors`` for an invalid body."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class DiscordError(Exception):
 
 
 def invalid(field_name: str, code: str, message: str) -> DiscordError:
-    """50035 about one field of the body."""
+    """Error 50035 about one field of the body."""
     return DiscordError(
         400, 50035, "Invalid Form Body", errors={field_name: {"_errors": [{"code": code, "message": message}]}}
     )
@@ -46,14 +46,14 @@ def invalid(field_name: str, code: str, message: str) -> DiscordError:
 
 @dataclass(frozen=True, slots=True)
 class ApiResult:
-    """What a route gives back: a status and a JSON body (None: empty)."""
+    """The answer of a route: a status and a JSON body (None: empty)."""
 
     status: int
     body: Any = None
 
 
 async def read_body(request: web.Request) -> dict[str, Any]:
-    """The JSON object of a request, or that in ``payload_json`` of a multipart one. Raises 50035 or 50109."""
+    """The JSON object of a request, or of its multipart field ``payload_json``. Raises 50035 or 50109."""
     body = await read_json(request)
     if not isinstance(body, dict):
         raise DiscordError(400, 50035, "Invalid Form Body")
@@ -61,7 +61,7 @@ async def read_body(request: web.Request) -> dict[str, Any]:
 
 
 async def read_json(request: web.Request) -> Any:
-    """Whatever JSON a request carries. Raises 50035 or 50109."""
+    """The JSON value of a request. Raises 50035 or 50109."""
     try:
         if request.content_type == "multipart/form-data":
             form = await request.post()
@@ -90,7 +90,7 @@ async def read_json(request: web.Request) -> Any:
 
 
 def content_of(body: Mapping[str, Any]) -> str:
-    """The text of a message body, checked. Raises 50035 past 2000 characters and 50006 when there is nothing."""
+    """The checked text of a message body. Raises 50035 beyond 2000 characters, and 50006 for an empty message."""
     content = body.get("content")
     if content is not None and not isinstance(content, str):
         raise invalid("content", "BASE_TYPE_BAD_STRING", "Could not interpret string value.")
@@ -111,10 +111,10 @@ def flags_of(body: Mapping[str, Any]) -> int:
 
 
 def pings_of(content: str, allowed: Any, *, default: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Whom *content* pings under *allowed* (``allowed_mentions``), and whom it would ping without.
+    """The pings of *content* under *allowed* (``allowed_mentions``), and its pings without *allowed*.
 
-    Both lists hold ``everyone``, ``user:ID`` and ``role:ID``. *default* is what pings when nothing is said: everything
-    in a bot's message, only users in the answer to an interaction. Raises 50035 when *allowed* contradicts itself.
+    Both lists hold ``everyone``, ``user:ID`` and ``role:ID``. *default* names the kinds that ping without *allowed*:
+    all in a bot's message, only users in the answer to an interaction. Raises 50035 if *allowed* contradicts itself.
     """
     named = {
         "users": list(dict.fromkeys(re.findall(r"<@!?(\d{1,20})>", content))),
@@ -147,7 +147,7 @@ def pings_of(content: str, allowed: Any, *, default: tuple[str, ...]) -> tuple[l
 
 
 def components(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of buttons in a body, checked; other components are not known here. Raises 50035."""
+    """The checked rows of buttons in a body. Raises 50035, also for other components, which this fake lacks."""
     rows = body.get("components") or []
     if not isinstance(rows, list) or len(rows) > 5:
         raise invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be between 0 and 5 in length.")
@@ -167,7 +167,7 @@ def components(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _custom_id(button: Any) -> str:
-    """What comes back when it is pressed; a link has an address instead."""
+    """The button's ``custom_id``, or the address of a link button."""
     if not isinstance(button, dict) or button.get("type") != 2 or button.get("style") not in (1, 2, 3, 4, 5):
         raise invalid("components", "BASE_TYPE_CHOICES", "This fake takes buttons of the styles 1 to 5.")
     if len(str(button.get("label") or "")) > 80:
@@ -179,16 +179,18 @@ def _custom_id(button: Any) -> str:
 
 
 def error_of(fault: Fault) -> DiscordError:
-    """What a fault on order answers."""
+    """The error that an injected fault answers."""
     if fault.status == 429:
         return rate_limited(fault.retry_after if fault.retry_after is not None else 1.0, scope="user", headers={})
     words = {401: "401: Unauthorized", 403: "Missing Access", 404: "404: Not Found", 500: "500: Internal Server Error"}
     code = {403: 50001}.get(fault.status, 0)
-    return DiscordError(fault.status, code, fault.description or words.get(fault.status, f"{fault.status}: asked for"))
+    return DiscordError(
+        fault.status, code, fault.description or words.get(fault.status, f"{fault.status}: injected fault")
+    )
 
 
 def rate_limited(wait_s: float, *, scope: str, headers: Mapping[str, str]) -> DiscordError:
-    """429: come back in *wait_s*."""
+    """Error 429 with a wait of *wait_s*."""
     return DiscordError(
         429,
         0,

@@ -1,5 +1,6 @@
-"""The line to an interactions endpoint: requests are signed (Ed25519 over timestamp and body), and the address is
-checked before it is taken, as Discord does: a PING must be answered, and a bad signature refused.
+"""Calls the interactions endpoint, with requests signed by Ed25519 over timestamp and body.
+
+It checks an address before it accepts it, as Discord does: the endpoint must answer a PING and refuse a bad signature.
 
 Source: https://discord.com/developers/docs/interactions/overview#setting-up-an-endpoint
 """
@@ -19,7 +20,7 @@ from shared.core.errors import ConfigInvalid
 
 @dataclass(frozen=True, slots=True)
 class EndpointAnswer:
-    """What came back: *payload* is None where the body is no JSON."""
+    """The endpoint's answer; *payload* is None where the body is not JSON."""
 
     status: int
     kind: str
@@ -28,7 +29,7 @@ class EndpointAnswer:
 
 
 class InteractionsEndpoint:
-    """Posts to the address of the configuration."""
+    """Posts to the configured address."""
 
     def __init__(self, config: PlatformsConfig, key: SigningKey) -> None:
         self._clock, self._key = config.clock, key
@@ -45,9 +46,9 @@ class InteractionsEndpoint:
             await self._session.close()
 
     async def post(self, body: bytes, headers: Mapping[str, str] | None = None) -> EndpointAnswer:
-        """Post *body* once, signed unless *headers* say otherwise. Raises what aiohttp raises, and TimeoutError."""
+        """Post *body* once, signed unless *headers* replace the signature. Raises aiohttp's errors and TimeoutError."""
         if self._session is None:
-            raise RuntimeError("start() comes first")
+            raise RuntimeError("call start() first")
         async with self._session.post(
             self.url, data=body, headers=headers or self.signed(body), allow_redirects=False
         ) as response:
@@ -57,13 +58,13 @@ class InteractionsEndpoint:
             return EndpointAnswer(response.status, response.content_type, raw, payload)
 
     async def check(self, ping: bytes) -> None:
-        """What Discord does before it takes an address. Raises ConfigInvalid with a sentence."""
+        """Discord's check before it accepts an address. Raises ConfigInvalid, whose message says what failed."""
         pong = await self._probe(ping, self.signed(ping))
         if pong.status != 200 or pong.kind != "application/json" or pong.payload != {"type": 1}:
             shown = f"{pong.status} {pong.kind or 'without a type'}"
             raise ConfigInvalid(
-                f"Discord refused {self.url}: a PING with a good signature was answered {shown};"
-                ' it must be 200 application/json {"type":1}. Does ingest run with this DISCORD_PUBLIC_KEY?'
+                f"Discord refused {self.url}: the endpoint answered {shown} to a PING with a valid signature, instead"
+                ' of 200 application/json {"type":1}. Check that ingest runs with this DISCORD_PUBLIC_KEY.'
             )
         headers = self.signed(ping)
         first = headers["X-Signature-Ed25519"][:2]
@@ -71,8 +72,8 @@ class InteractionsEndpoint:
         refused = await self._probe(ping, headers)
         if refused.status != 401:
             raise ConfigInvalid(
-                f"Discord refused {self.url}: a request with a bad signature was answered {refused.status}; it must be"
-                " 401. Verify every request over its raw body before anything else."
+                f"Discord refused {self.url}: the endpoint answered {refused.status} to a request with a bad signature,"
+                " instead of 401. Verify the raw body of every request first."
             )
 
     async def _probe(self, body: bytes, headers: Mapping[str, str]) -> EndpointAnswer:
@@ -81,11 +82,11 @@ class InteractionsEndpoint:
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             reason = "did not answer within 3 s" if isinstance(problem, TimeoutError) else "could not be reached"
             raise ConfigInvalid(
-                f"Discord refused {self.url}: it {reason}. Start ingest first, or mend the address."
+                f"Discord refused {self.url}: the endpoint {reason}. Start ingest first, or correct the address."
             ) from None
 
     def signed(self, body: bytes) -> dict[str, str]:
-        """The headers of a request that is Discord's."""
+        """The headers of a genuine request from Discord."""
         timestamp = str(self._clock.now_ms() // 1000)
         return {
             "Content-Type": "application/json",

@@ -1,4 +1,4 @@
-"""What stands before every route of the fake Discord: user agent, authorization, faults, rate limits, the log of calls.
+"""The checks before every route of the fake Discord: user agent, authorization, faults, rate limits, the log of calls.
 
 Source: https://discord.com/developers/docs/reference#user-agent, #authentication, topics/rate-limits
 """
@@ -18,13 +18,13 @@ from emulator.platforms.rate_window import RateWindow
 from emulator.platforms.store import PlatformStore
 
 BASE = "/discord/api/v10"
-UNLIMITED = RateLimit(50, 1000)  # what the headers speak of where nothing is limited
+UNLIMITED = RateLimit(50, 1000)  # for the headers of a route without a limit
 
 Route = Callable[[web.Request], Awaitable[ApiResult]]
 
 
 class RouteGuard:
-    """Lets a request through to its route, and puts what comes of it into HTTP."""
+    """Checks a request, runs its route, and writes the result as an HTTP answer."""
 
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, app: DiscordApp) -> None:
         self._config, self._store, self._bus, self._app = config, store, bus, app
@@ -33,7 +33,7 @@ class RouteGuard:
         self.faults = Faults()
 
     def routes(self, table: Iterable[tuple[str, str, Route]], *, needs_bot: bool) -> list[web.AbstractRouteDef]:
-        """*table*, which is a method, a path and what answers in each row, behind the guard."""
+        """The routes of *table* (method, path, handler in each row), behind the guard."""
         return [
             web.route(method, BASE + path, self._guarded(f"{method} {path}", run, needs_bot=needs_bot))
             for method, path, run in table
@@ -42,9 +42,9 @@ class RouteGuard:
     def _guarded(
         self, name: str, run: Route, *, needs_bot: bool
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """*run* behind what every route has: user agent, authorization, faults, limits, the log.
+        """*run* behind the checks of every route: user agent, authorization, faults, limits, the log.
 
-        *name* is how the call log and faults call it, e.g. ``POST /channels/{channel}/messages``: no token is in it.
+        *name* identifies the route in the log and in faults: ``POST /channels/{channel}/messages``, without tokens.
         """
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -74,7 +74,7 @@ class RouteGuard:
         return handle
 
     def _channel_of(self, request: web.Request) -> str | None:
-        """The channel that a request is about; that of the interaction when it goes by a token."""
+        """The channel of a request; for a request with a token, the channel of its interaction."""
         channel = request.match_info.get("channel")
         if channel is None and (token := request.match_info.get("token")) is not None:
             row = self._store.conn.execute("SELECT channel FROM interactions WHERE token = ?", (token,)).fetchone()
@@ -83,12 +83,12 @@ class RouteGuard:
 
     def _check(self, request: web.Request, *, needs_bot: bool) -> None:
         if not request.headers.get("User-Agent", "").startswith("DiscordBot ("):
-            raise DiscordError(403, 40333, "internal network error")  # what Cloudflare's refusal looks like
+            raise DiscordError(403, 40333, "internal network error")  # as Cloudflare refuses
         if needs_bot and request.headers.get("Authorization") != f"Bot {self._app.token}":
             raise DiscordError(401, 0, "401: Unauthorized")
 
     def _limit(self, name: str, request: web.Request) -> dict[str, str]:
-        """The rate limit headers; 429 past the limit, when there is one. Buckets are per route and channel."""
+        """The rate limit headers. Raises 429 beyond the limit, if there is one. Buckets are per route and channel."""
         limit, now_ms = self._config.discord_rate_limit, self._clock.now_ms()
         shown = limit or UNLIMITED
         room = self._recent.take(f"{name}|{self._channel_of(request)}", shown, now_ms=now_ms)
@@ -109,7 +109,7 @@ class RouteGuard:
         params: dict[str, Any] = {key: value for key, value in request.match_info.items() if key != "token"}
         if request.body_exists:
             try:
-                params["body"] = await read_json(request)  # read before: kept by the request
+                params["body"] = await read_json(request)  # the request keeps a body that was read
             except DiscordError:
                 params["body"] = None
         call = self._store.add_call(

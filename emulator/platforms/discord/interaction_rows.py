@@ -1,4 +1,4 @@
-"""Discord's interactions as rows: a token lives as long as its row says, so a restart ends none that was answered."""
+"""Discord's interactions as rows. A token lives as long as its row says, so it survives a restart."""
 
 import secrets
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ NO_ANSWER = "The application did not respond"
 class InteractionRow:
     """One row: *state* is ``waiting``, ``deferred``, ``answered`` or ``dead``.
 
-    *message* is the question, or the message with the button *custom_id*; *original* is the answer's message id.
+    *message* is the question, or the message with the button *custom_id*. *original* is the id of the answer.
     """
 
     id: str
@@ -39,7 +39,7 @@ _COLUMNS = "id, token, channel, person, message, created_ms, state, original, st
 
 
 class InteractionRows:
-    """The rows of ``interactions``; each change is told to whoever watches."""
+    """The rows of ``interactions``; publishes every change."""
 
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus) -> None:
         self._config, self._store, self._bus = config, store, bus
@@ -48,7 +48,7 @@ class InteractionRows:
     def add(
         self, interaction_id: str, chat: FakeChat, person: FakePerson, message: FakeMessage, custom_id: str | None
     ) -> InteractionRow:
-        """Somebody has used a command or pressed *custom_id*; it waits for its first answer, with a fresh token."""
+        """A person used a command or pressed *custom_id*: a new interaction waits for its first answer."""
         token, now_ms = secrets.token_urlsafe(120), self._clock.now_ms()
         self._store.conn.execute(
             "INSERT INTO interactions (id, token, channel, person, message, created_ms, custom_id)"
@@ -73,13 +73,13 @@ class InteractionRows:
         return InteractionRow(*row) if row else None
 
     def record_status(self, interaction: InteractionRow, status: int, took_ms: float) -> None:
-        """The endpoint has answered; whether that is a first answer shows later."""
+        """Record the status of the endpoint's HTTP answer."""
         self._store.conn.execute(
             "UPDATE interactions SET status = ?, took_ms = ? WHERE id = ?", (status, took_ms, interaction.id)
         )
 
     def mark_acknowledged(self, interaction: InteractionRow, *, is_deferred: bool, original: str) -> None:
-        """The first answer: *original* is the message that ``@original`` means from now on."""
+        """The first answer arrived: *original* is the message behind ``@original`` from now on."""
         self._store.conn.execute(
             "UPDATE interactions SET state = ?, original = ? WHERE id = ?",
             ("deferred" if is_deferred else "answered", original, interaction.id),
@@ -87,12 +87,12 @@ class InteractionRows:
         self._publish(interaction.id)
 
     def mark_answered(self, interaction: InteractionRow) -> None:
-        """What was deferred has come."""
+        """The answer that was deferred arrived."""
         self._store.conn.execute("UPDATE interactions SET state = 'answered' WHERE id = ?", (interaction.id,))
         self._publish(interaction.id)
 
     def mark_dead(self, interaction: InteractionRow, status: int | None, error: str) -> None:
-        """Nobody answered in time, or not validly. A callback that came first keeps the interaction alive."""
+        """No valid answer arrived in time. An interaction with an earlier callback stays alive."""
         rows = self._store.conn.execute(
             "UPDATE interactions SET state = 'dead', status = coalesce(?, status), error = ?"
             " WHERE id = ? AND state = 'waiting' RETURNING id",
@@ -103,15 +103,15 @@ class InteractionRows:
             self._publish(interaction.id)
 
     def fail_waiting(self) -> None:
-        """Whoever waited for an answer when the last run ended won't get one."""
+        """Mark interactions dead that still waited when the last run ended."""
         rows: list[tuple[Any, ...]] = self._store.conn.execute(
             f"SELECT {_COLUMNS} FROM interactions WHERE state = 'waiting'"  # noqa: S608
         ).fetchall()
         for row in rows:
-            self.mark_dead(InteractionRow(*row), None, "the emulator was stopped before an answer came")
+            self.mark_dead(InteractionRow(*row), None, "the emulator stopped before an answer arrived")
 
     def deliveries(self, *, channel: str | None = None, limit: int = 500) -> list[dict[str, Any]]:
-        """How the last interactions fared, oldest first. Without their tokens."""
+        """The state of the last interactions, oldest first, without their tokens."""
         rows = self._store.conn.execute(
             f"SELECT {_COLUMNS} FROM interactions WHERE (?1 IS NULL OR channel = ?1)"  # noqa: S608
             " ORDER BY created_ms DESC, id DESC LIMIT ?2",
@@ -120,7 +120,7 @@ class InteractionRows:
         return [self.delivery(InteractionRow(*row)) for row in reversed(rows)]
 
     def delivery(self, interaction: InteractionRow) -> dict[str, Any]:
-        """How one fares, and for how long its token can still be used."""
+        """The state of one interaction, and the remaining life of its token."""
         states: Mapping[str, str] = {"waiting": "pending", "dead": "dropped"}
         left_ms = interaction.created_ms + self._config.token_life_ms - self._clock.now_ms()
         return {

@@ -1,8 +1,8 @@
-"""Discord's side of interactions: somebody uses a command or presses a button, and the endpoint is called.
+"""Discord's side of interactions: a person uses a command or presses a button, and Discord calls the endpoint.
 
-An interaction is posted once, and must be answered within 3 s; otherwise its token dies and the person reads "The
-application did not respond". A token that lives can be used for 15 minutes, without the bot's token, to edit the
-original answer and to follow up. Of a press that was answered "wait" (6), the original is the message with the button.
+Discord posts an interaction once. Without an answer within 3 s its token dies, and the person reads "The application
+did not respond". A live token works for 15 minutes, without the bot's token, to edit the original answer and to
+follow up. After the answer "wait" (6) to a press, the original is the message with the button.
 
 Source: https://discord.com/developers/docs/interactions/receiving-and-responding
 """
@@ -39,11 +39,11 @@ from emulator.platforms.discord.interaction_rows import InteractionRow, Interact
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
-SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # how an interaction can be answered
+SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # the types of an answer
 
 
 class Interactions:
-    """Sends interactions, and serves what their tokens open."""
+    """Sends interactions, and serves the routes of their tokens."""
 
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, discord: FakeDiscord) -> None:
         self._config, self._store, self._discord = config, store, discord
@@ -54,7 +54,7 @@ class Interactions:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Whoever waited for an answer when the last run ended won't get one."""
+        """Open the connection, and mark interactions of the last run dead."""
         self._endpoint.start()
         self.rows.fail_waiting()
 
@@ -65,7 +65,7 @@ class Interactions:
         await self._endpoint.stop()
 
     async def register(self) -> None:
-        """Have the endpoint's address checked and taken. Raises ConfigInvalid with a sentence."""
+        """Check the endpoint as Discord does. Raises ConfigInvalid, whose message says what failed."""
         ping = payloads.ping(
             self._discord.app.id, id_=str(self._discord.snowflakes.next()), token=secrets.token_urlsafe(32)
         )
@@ -92,7 +92,7 @@ class Interactions:
         message: FakeMessage,
         custom_id: str | None = None,
     ) -> InteractionRow:
-        """Somebody has used a command or pressed *custom_id*; it is on its way when this returns."""
+        """A person used a command or pressed *custom_id*. The delivery runs when this returns."""
         interaction = self.rows.add(interaction_id, chat, person, message, custom_id)
         self._answered[interaction_id] = asyncio.Event()
         self._work(interaction, self._deliver(interaction, self._body(interaction, chat, person, message)))
@@ -120,20 +120,20 @@ class Interactions:
         task.add_done_callback(self._tasks.discard)
 
     async def settled(self, interaction: InteractionRow) -> InteractionRow:
-        """The interaction once it was answered or died."""
+        """Wait until the interaction is answered or dead; its row."""
         for task in tuple(self._tasks):
             if task.get_name() == f"discord interaction {interaction.id}":
                 await asyncio.wait([task])
         return self.rows.get(interaction.id)
 
     def replay(self, interaction_id: str) -> InteractionRow:
-        """Send an interaction again with the same id and token, as a replayed request would be."""
+        """Send an interaction again with the same id and token, as in a replay attack."""
         interaction = self.rows.get(interaction_id)
         chat = self._store.chat("discord", interaction.channel)
         person = self._store.person("discord", interaction.person)
         message = self._store.message(chat, interaction.message) if chat else None
         if chat is None or person is None or message is None:
-            raise ActionRefused(f"the message of interaction {interaction_id} is gone")
+            raise ActionRefused(f"interaction {interaction_id} can't be sent again: its message is deleted")
         self._work(interaction, self._post_only(self._body(interaction, chat, person, message)))
         return interaction
 
@@ -142,7 +142,7 @@ class Interactions:
             await self._endpoint.post(body)
 
     async def _deliver(self, interaction: InteractionRow, body: bytes) -> None:
-        """Post once; the answer, a callback within the deadline, or death."""
+        """Post once. The interaction is answered in the response or by a callback within the deadline, or it dies."""
         started = time.perf_counter()
         status: int | None = None
         try:
@@ -171,7 +171,7 @@ class Interactions:
             self._answered.pop(interaction.id, None)
 
     def _respond(self, interaction: InteractionRow, answer: Any) -> None:
-        """Carry out an interaction response: say something, "thinking…", and of a press also "wait" and a change."""
+        """Apply an interaction response: a message or "thinking…"; for a press also "wait" or a changed message."""
         if interaction.state != "waiting":
             raise DiscordError(400, 40060, "Interaction has already been acknowledged.")
         kind = answer.get("type") if isinstance(answer, dict) else None
@@ -187,7 +187,7 @@ class Interactions:
             event.set()
 
     def _first_answer(self, interaction: InteractionRow, kind: int, data: Mapping[str, Any], flags: int) -> str:
-        """Show it; the id of the message that is the original from now on."""
+        """Show the first answer; returns the id of the original message."""
         chat = self._chat(interaction)
         if kind == SAY:
             return self._discord.messages.add(chat, *self._spoken(interaction, data, flags)).id
@@ -206,7 +206,7 @@ class Interactions:
         detail = {"interaction": interaction.id, "pings": pings, "would_ping": would_ping}
         return content, {**detail, **_seen_by(interaction, flags), "components": components(body)}
 
-    # what a token opens
+    # routes of a token
 
     async def _callback(self, request: web.Request) -> ApiResult:
         interaction = self.rows.by_token(request.match_info["token"])
@@ -253,16 +253,16 @@ class Interactions:
     def _fill(
         self, interaction: InteractionRow, message: FakeMessage, content: str, detail: Mapping[str, Any]
     ) -> FakeMessage:
-        """Turn "thinking…" into the answer."""
+        """Replace "thinking…" by the answer."""
         flags = message.detail.get("flags", 0) & ~LOADING
         changed = self._discord.messages.change(message, content, **{**detail, "flags": flags, "state": "done"})
         self.rows.mark_answered(interaction)
         return changed
 
     def _live(self, request: web.Request) -> InteractionRow:
-        """The interaction whose token this is.
+        """The interaction of the token in the path.
 
-        Raises 10015 before it is acknowledged and when it never will be, 50027 after 15 min.
+        Raises 10015 for an interaction without a first answer, 50027 after 15 minutes.
         """
         interaction = self.rows.by_token(request.match_info["token"])
         if request.match_info["app"] != self._discord.app.id:
@@ -292,6 +292,6 @@ class Interactions:
 
 
 def _seen_by(interaction: InteractionRow, flags: int) -> dict[str, Any]:
-    """Everybody, or with the flag EPHEMERAL only whoever caused it."""
+    """The detail that limits a message with the flag EPHEMERAL to the person who caused it."""
     kept = flags & ~LOADING
     return {"flags": kept, "for": interaction.person} if flags & EPHEMERAL else {"flags": kept}

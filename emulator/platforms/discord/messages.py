@@ -1,6 +1,6 @@
-"""What stands in the channels of the fake Discord: written, changed and deleted by the bot, interactions and people.
+"""The messages in the channels of the fake Discord: the bot, interactions and people add, change and delete them.
 
-Every change is told to whoever watches; which call of the API asked for it makes no difference here.
+Every change is published. The API call behind a change makes no difference here.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, Platform
 
 
 class DiscordMessages:
-    """Writes rows, and opens direct messages where nobody has yet."""
+    """Writes the rows of messages, and opens direct channels."""
 
     def __init__(
         self, clock: Clock, store: PlatformStore, bus: EventBus, app: DiscordApp, snowflakes: Snowflakes
@@ -32,7 +32,7 @@ class DiscordMessages:
         author: str | None = None,
         nonce: str | None = None,
     ) -> FakeMessage:
-        """Write in a channel: the bot does, unless *author* says who."""
+        """Add a message to a channel, by the bot unless *author* names a person."""
         message = self._store.add_message(
             chat,
             str(self._snowflakes.next()),
@@ -47,7 +47,7 @@ class DiscordMessages:
         return message
 
     def change(self, message: FakeMessage, content: str, **detail: Any) -> FakeMessage:
-        """The message with another text; *detail* is added to what it has."""
+        """The message with a new text; adds *detail* to its detail."""
         changed = self._store.change(
             message, text=content, detail={**message.detail, **detail}, edited_ms=self._clock.now_ms()
         )
@@ -55,18 +55,18 @@ class DiscordMessages:
         return changed
 
     def edit(self, message: FakeMessage, body: Mapping[str, Any]) -> FakeMessage:
-        """*message* with what *body* names; what it does not name stays. An edit pings nobody."""
+        """*message* with the fields that *body* names; the others stay. An edit pings nobody."""
         buttons = {"components": components(body)} if "components" in body else {}
         content = content_of(body) if "content" in body else message.text
         return self.change(message, content, **buttons)
 
     def react(self, message: FakeMessage, emoji: str) -> None:
-        """The bot puts *emoji* on a message, once however often it does. That is no edit of it."""
+        """The bot adds *emoji* to a message, at most once. A reaction is no edit."""
         reactions = list(dict.fromkeys([*message.detail.get("reactions", ()), emoji]))
         self._publish(self._store.change(message, detail={**message.detail, "reactions": reactions}, edited_ms=None))
 
     def direct(self, person: FakePerson) -> FakeChat:
-        """Their direct messages with the bot, opened if nobody has yet."""
+        """The person's direct channel with the bot, opened if there is none."""
         for chat in self._store.chats("discord"):
             if chat.kind == "dm" and person.id in chat.members:
                 return chat

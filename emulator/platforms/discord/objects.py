@@ -1,4 +1,4 @@
-"""How the fake Discord writes what it knows: the User, Channel and Message objects of its API.
+"""The User, Channel and Message objects of Discord's API, written from rows.
 
 Source: https://discord.com/developers/docs/resources/user, resources/channel, resources/message
 """
@@ -11,7 +11,7 @@ from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, Platform
 
 
 class DiscordObjects:
-    """Writes objects from rows; what the bot itself said is from the application's bot user."""
+    """Writes objects from rows; the author of the bot's messages is the application's bot user."""
 
     def __init__(self, store: PlatformStore, app: DiscordApp) -> None:
         self._store, self._app = store, app
@@ -96,7 +96,7 @@ def _iso(at_ms: int) -> str:
 
 
 def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Components as Discord gives them back: each with a number of its own, in the order in which they stand."""
+    """Components as Discord returns them: numbered in their order."""
     numbers = iter(range(1, 1000))
     return [
         {**row, "id": next(numbers), "components": [{**b, "id": next(numbers)} for b in row["components"]]}

@@ -1,4 +1,4 @@
-"""The bodies of interactions, as Discord writes them: a command, or the press of a button.
+"""The bodies of interactions, in Discord's form: a command, or the press of a button.
 
 Source: https://discord.com/developers/docs/interactions/receiving-and-responding#interaction-object
 """
@@ -14,7 +14,7 @@ _PERMISSIONS = "2248473465835073"
 
 
 def ping(application_id: str, *, id_: str, token: str) -> dict[str, Any]:
-    """What an endpoint is asked before it is taken."""
+    """The PING that checks an endpoint before Discord accepts it."""
     return {
         "version": 1,
         "type": PING,
@@ -27,13 +27,13 @@ def ping(application_id: str, *, id_: str, token: str) -> dict[str, Any]:
 
 
 def command(name: str, prompt: str) -> dict[str, Any]:
-    """``/name prompt``: what is particular to it."""
+    """The fields of ``/name prompt`` that other interactions lack."""
     options = [{"name": "prompt", "type": 3, "value": prompt}]
     return {"type": COMMAND, "data": {"id": "1290000000000001319", "name": name, "type": 1, "options": options}}
 
 
 def press(objects: DiscordObjects, chat: FakeChat, message: FakeMessage, custom_id: str) -> dict[str, Any]:
-    """The press of the button *custom_id* under *message*: what is particular to it."""
+    """The fields of a press of the button *custom_id* under *message* that other interactions lack."""
     wired = objects.message(chat, message)
     buttons = [button for row in wired["components"] for button in row["components"]]
     number = next((button["id"] for button in buttons if button.get("custom_id") == custom_id), 0)
@@ -51,7 +51,7 @@ def interaction(
     id_: str,
     token: str,
 ) -> dict[str, Any]:
-    """The whole body, as in a direct message or in a server."""
+    """The whole body, for a direct channel or a server."""
     user = objects.user(person)
     common: dict[str, Any] = {
         "version": 1,

@@ -1,4 +1,4 @@
-"""What people do at the fake Discord: use a command, press a button, come into a channel."""
+"""People's actions on the fake Discord: use a command, press a button, join a channel."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ MAX_PROMPT = 6000
 
 
 class DiscordPeople:
-    """Plays the people. What they say to the bot goes out as an interaction: the delivery follows."""
+    """Plays the people. Their message to the bot goes out as an interaction; the delivery follows."""
 
     def __init__(self, store: PlatformStore, bus: EventBus, discord: FakeDiscord, interactions: Interactions) -> None:
         self._store, self._bus, self._discord, self._interactions = store, bus, discord, interactions
@@ -23,13 +23,13 @@ class DiscordPeople:
     def ask(
         self, person_id: str, prompt: str, *, channel_id: str | None = None, command: str = "ask"
     ) -> InteractionRow:
-        """*person_id* sends ``/ask prompt``; the interaction is on its way when this returns."""
+        """*person_id* sends ``/ask prompt``. The delivery runs when this returns."""
         person = self._person(person_id)
         chat = self._channel(person, channel_id)
         if not prompt.strip():
-            raise ActionRefused("there is nothing to ask: the text is empty")
+            raise ActionRefused("the prompt is empty")
         if len(prompt) > MAX_PROMPT:
-            raise ActionRefused(f"Discord's apps take at most {MAX_PROMPT} characters in an option")
+            raise ActionRefused(f"Discord's apps accept at most {MAX_PROMPT} characters in an option")
         interaction_id = str(self._discord.snowflakes.next())
         question = self._discord.messages.add(
             chat, prompt, {"command": command, "interaction": interaction_id}, author=person.id
@@ -37,7 +37,7 @@ class DiscordPeople:
         return self._interactions.begin(interaction_id, chat, person, question)
 
     def press(self, channel_id: str, message_id: str, person_id: str, custom_id: str) -> InteractionRow:
-        """*person_id* presses a button under a message; the interaction is on its way when this returns."""
+        """*person_id* presses a button under a message. The delivery runs when this returns."""
         person = self._person(person_id)
         chat = self._channel(person, channel_id)
         message = self._store.message(chat, message_id)
@@ -49,7 +49,7 @@ class DiscordPeople:
         return self._interactions.begin(str(self._discord.snowflakes.next()), chat, person, message, custom_id)
 
     def add_newcomer(self, name: str) -> FakePerson:
-        """Somebody new called *name*, in the server's channel; nobody has opened direct messages with them yet."""
+        """A new person called *name*, in the server's channel, without a direct channel."""
         person = FakePerson(
             str(self._discord.snowflakes.next()), name, re.sub(r"\W+", ".", name.lower()).strip(".") or "somebody"
         )
@@ -60,9 +60,9 @@ class DiscordPeople:
         return person
 
     def create_channel(self, title: str, members: Sequence[str]) -> FakeChat:
-        """Another channel of the server, in which *members* and the bot are."""
+        """Another channel of the server, with *members* and the bot."""
         if not members or not title.strip():
-            raise ActionRefused("a channel needs a title and somebody who is in it")
+            raise ActionRefused("a channel needs a title and at least one member")
         people = tuple(self._person(member).id for member in members)
         chat = FakeChat("discord", str(self._discord.snowflakes.next()), "channel", title, people, {"guild": GUILD_ID})
         self._store.add_chat(chat)
@@ -70,21 +70,21 @@ class DiscordPeople:
         return chat
 
     def join(self, channel_id: str, person_id: str) -> None:
-        """*person_id* comes into a channel of the server."""
+        """*person_id* joins a channel of the server."""
         chat, person = self._store.chat("discord", channel_id), self._person(person_id)
         if chat is None or chat.kind != "channel":
-            raise ActionRefused(f"there is no channel {channel_id} that one could come into")
+            raise ActionRefused(f"there is no server channel {channel_id} to join")
         self._store.join(chat, person.id)
         self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
 
     def _person(self, person_id: str) -> FakePerson:
         person = self._store.person("discord", person_id)
         if person is None:
-            raise ActionRefused(f"there is nobody with the id {person_id}")
+            raise ActionRefused(f"there is no person with the id {person_id}")
         return person
 
     def _channel(self, person: FakePerson, channel_id: str | None) -> FakeChat:
-        """Where the person writes: their direct messages unless *channel_id* names another."""
+        """The channel where the person writes: the direct channel unless *channel_id* names another."""
         if channel_id is None:
             return self._discord.messages.direct(person)
         chat = self._store.chat("discord", channel_id)

@@ -1,8 +1,7 @@
-"""A fake Telegram Bot API: the methods that a bot needs, with Telegram's rules, limits and words.
+"""A fake Telegram Bot API: the methods that a bot needs, with Telegram's rules, limits and error texts.
 
-Here stands what every call goes through; what the methods do stands in :mod:`.telegram_messages` and
-:mod:`.telegram_setup`. Methods that are not there answer 404. Like a self-hosted server in local mode it delivers to
-plain HTTP addresses.
+This module handles every call; :mod:`.messages` and :mod:`.setup` implement the methods. Unknown methods answer 404.
+It delivers to plain HTTP addresses, as a self-hosted server in local mode does.
 
 Source: https://core.telegram.org/bots/api; error wording after the open source of the Bot API server (``Client.cpp``).
 """
@@ -43,7 +42,7 @@ class FakeTelegram:
         return [web.route("*", "/telegram/bot{token}/{method}", self.handle)]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """One call of the API: token, fault, work, envelope."""
+        """One call of the API: check the token, apply a fault, run the method, answer with the envelope."""
         token, name = request.match_info["token"], request.match_info["method"]
         if not re.fullmatch(r"\d{1,16}:[A-Za-z0-9_-]{1,80}", token):
             return respond(TelegramError(404, "Not Found").envelope())
@@ -65,7 +64,7 @@ class FakeTelegram:
         return hang_up(request) if fault is not None and fault.kind == "accept_then_drop" else respond(envelope)
 
     async def call(self, name: str, params: Params, *, fault: Fault | None = None) -> dict[str, Any]:
-        """Do one method and log it; the envelope that Telegram would answer with."""
+        """Run one method and log it; returns the envelope that Telegram would answer with."""
         started = time.perf_counter()
         method = self._methods.get(name.lower())
         try:

@@ -1,4 +1,4 @@
-"""How a call of the Bot API is read, and answered or refused in Telegram's words.
+"""Parses calls of the Bot API, and answers or refuses them in Telegram's words.
 
 Source: https://core.telegram.org/bots/api#making-requests; wording after the open source of the server.
 """
@@ -18,7 +18,7 @@ Params = Mapping[str, Any]
 
 
 class TelegramError(Exception):
-    """A refusal in Telegram's own words."""
+    """A refusal in Telegram's words."""
 
     def __init__(self, status: int, description: str, **parameters: Any) -> None:
         super().__init__(description)
@@ -31,7 +31,7 @@ class TelegramError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """A result, with the sentence that a few methods add."""
+    """The result of a method, with the description that a few methods add."""
 
     result: Any
     description: str | None = None
@@ -43,7 +43,7 @@ class MethodResult:
 
 @dataclass(frozen=True, slots=True)
 class ApiMethod:
-    """One method of the API: its name as documented, what does it, and the parameters that it knows, with blanks."""
+    """One method of the API: its documented name, its function, and its known parameters, separated by blanks."""
 
     name: str
     run: Callable[[Params], Awaitable[MethodResult]]
@@ -51,7 +51,7 @@ class ApiMethod:
 
 
 def integer(value: Any, default: int) -> int:
-    """A number of 64 bits, also as text. Raises 400."""
+    """A 64-bit number, also from text. Raises 400."""
     try:
         number = default if value in (None, "") else int(value)
     except (TypeError, ValueError, OverflowError):
@@ -62,12 +62,12 @@ def integer(value: Any, default: int) -> int:
 
 
 def is_true(value: Any) -> bool:
-    """A flag, in any of the forms that Telegram takes."""
+    """Whether *value* is a true flag, in any form that Telegram accepts."""
     return value is True or str(value).lower() in ("true", "yes", "1")
 
 
 def parse_nested(value: Any) -> Any:
-    """A nested value: itself in a JSON body, JSON text in a form."""
+    """A nested value: as it is in a JSON body, JSON text in a form."""
     if not isinstance(value, str):
         return value
     try:
@@ -77,7 +77,7 @@ def parse_nested(value: Any) -> Any:
 
 
 def keyboard(params: Params) -> list[Any] | None:
-    """The inline keyboard of a call, checked; other kinds of keyboard are taken and not shown."""
+    """The checked inline keyboard of a call; other kinds of keyboard are accepted and not shown."""
     if params.get("reply_markup") in (None, ""):
         return None
     given = parse_nested(params["reply_markup"])
@@ -127,24 +127,24 @@ async def read_params(request: web.Request) -> dict[str, Any]:
 
 
 def _plain(value: object) -> str:
-    """A field of a form as text; a file is not kept, only its name."""
+    """A form field as text; of a file only the name."""
     if isinstance(value, str | bytes | bytearray):
         return value if isinstance(value, str) else value.decode()
     return f"attach://{getattr(value, 'filename', '')}"
 
 
 def error_envelope(fault: Fault) -> dict[str, Any]:
-    """What a fault on order answers."""
+    """The envelope that an injected fault answers."""
     words = {
         429: f"Too Many Requests: retry after {int(fault.retry_after or 1)}",
         403: "Forbidden",
         401: "Unauthorized",
-        400: "Bad Request: asked for",
+        400: "Bad Request: injected fault",
         500: "Internal Server Error",
         502: "Bad Gateway",
         504: "Gateway Timeout",
     }
-    description = fault.description or words.get(fault.status, "Asked for by a fault")
+    description = fault.description or words.get(fault.status, "Injected fault")
     wait = fault.retry_after if fault.retry_after is not None else (1 if fault.status == 429 else None)
     return TelegramError(
         fault.status, description, **({"retry_after": int(wait)} if wait is not None else {})
@@ -152,7 +152,7 @@ def error_envelope(fault: Fault) -> dict[str, Any]:
 
 
 def respond(envelope: dict[str, Any]) -> web.Response:
-    """The envelope over HTTP, with its status."""
+    """The envelope as an HTTP answer, with its status."""
     wait = envelope.get("parameters", {}).get("retry_after")
     headers = {"Retry-After": str(wait)} if wait is not None else None
     return web.json_response(envelope, status=envelope.get("error_code", 200), headers=headers)

@@ -1,4 +1,4 @@
-"""The methods by which a bot speaks in a chat and answers what people do there, with Telegram's rules and limits.
+"""The methods with which a bot writes in a chat and answers button presses, with Telegram's rules and limits.
 
 Source: https://core.telegram.org/bots/api#available-methods
 """
@@ -27,7 +27,7 @@ from emulator.platforms.telegram.queue import UpdateQueue
 MAX_TEXT = 4096  # code points, after parsing
 MAX_RAW_BYTES = 32_768  # before parsing
 TYPING_MS = 5_000
-QUERY_LIFE_MS = 150_000  # how long a button press waits for its answer
+QUERY_LIFE_MS = 150_000  # how long a bot may answer a button press
 _ACTIONS = (
     "typing upload_photo record_video upload_video record_voice upload_voice upload_document choose_sticker"
     " find_location record_video_note upload_video_note"
@@ -47,7 +47,7 @@ _SEND = (
 
 
 class TelegramMessages:
-    """Every method first looks whether the bot may: the chat, then the topic, the message, the flood limit."""
+    """Every method first checks the chat, then the topic, the message and the rate limit."""
 
     def __init__(
         self,
@@ -167,11 +167,11 @@ class TelegramMessages:
         if len(text) > 200:
             raise TelegramError(400, "Bad Request: MESSAGE_TOO_LONG")
         if text:
-            news = {"platform": "telegram", "chat": pressed.chat, "person": pressed.person, "text": text}
-            self._bus.publish("notice", {**news, "is_alert": is_true(params.get("show_alert"))})
+            notice = {"platform": "telegram", "chat": pressed.chat, "person": pressed.person, "text": text}
+            self._bus.publish("notice", {**notice, "is_alert": is_true(params.get("show_alert"))})
         return MethodResult(True)
 
-    # the rules
+    # rules
 
     def _formatted(self, params: Params) -> markup.Formatted:
         text = params.get("text")
@@ -215,7 +215,7 @@ class TelegramMessages:
         return chat
 
     def _thread(self, chat: FakeChat, params: Params) -> int | None:
-        """The topic, which must be one of the chat's. The General topic has no id: 1 is not found either."""
+        """The topic, which must belong to the chat. The General topic has no id: Telegram does not find 1."""
         if params.get("message_thread_id") in (None, "", 0, "0"):
             return None
         thread = integer(params["message_thread_id"], -1)
@@ -243,7 +243,7 @@ class TelegramMessages:
         return message
 
     def _limit(self, chat: FakeChat) -> None:
-        """The flood limit, when there is one: over the sends and edits of a chat."""
+        """Apply the rate limit, if there is one, to the sends and edits of a chat."""
         if self._config.telegram_rate_limit is None:
             return
         room = self._recent.take(chat.id, self._config.telegram_rate_limit, now_ms=self._clock.now_ms())

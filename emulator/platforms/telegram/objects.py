@@ -1,4 +1,4 @@
-"""How the fake Telegram writes what it knows: the User, Chat and Message objects of the Bot API.
+"""The User, Chat and Message objects of the Bot API, written from rows.
 
 Source: https://core.telegram.org/bots/api#available-types
 """
@@ -10,7 +10,7 @@ from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, Platform
 
 
 class TelegramObjects:
-    """Writes objects from rows; what the bot itself said is from the bot."""
+    """Writes objects from rows."""
 
     def __init__(self, store: PlatformStore, bot: TelegramBot) -> None:
         self._store, self._bot = store, bot
@@ -38,7 +38,7 @@ class TelegramObjects:
         return {**wired, "is_forum": True} if chat.facts.get("topics") else wired
 
     def message(self, chat: FakeChat, message: FakeMessage, *, with_reply: bool = True) -> dict[str, Any]:
-        """The Message object; a message that it replies to is nested one level deep."""
+        """The Message object; it nests the message that it replies to, one level deep."""
         person = None if message.is_bot else self._store.person("telegram", message.author)
         wired: dict[str, Any] = {
             "message_id": int(message.id),

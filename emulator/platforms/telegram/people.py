@@ -1,6 +1,6 @@
-"""What people do at the fake Telegram: speak, edit, press a button, react, found groups, block the bot.
+"""People's actions on the fake Telegram: write, edit, press a button, react, create groups, block the bot.
 
-Each becomes an update. Somebody whom nobody knows yet comes to be by acting under a new number.
+Each action becomes an update. An action under an unknown number creates that person.
 """
 
 import re
@@ -21,7 +21,7 @@ from emulator.platforms.telegram.updates import UpdateDelivery
 
 
 class TelegramPeople:
-    """Plays the people. Everything here returns how the update fares at the start: the delivery follows."""
+    """Plays the people. Every method returns the ids of its update; the delivery follows."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class TelegramPeople:
     ) -> dict[str, Any]:
         """*person_id* writes *text*, in their private chat unless *chat_id* names another.
 
-        Returns ``message_id``, ``chat`` and ``update_id``, which is None when privacy mode or ``allowed_updates`` keeps
-        the message from the bot.
+        Returns ``message_id``, ``chat`` and ``update_id``. ``update_id`` is None if privacy mode or ``allowed_updates``
+        keeps the message from the bot.
         """
         _check(text)
         person = self._person(person_id)
         chat = self._chat(person, chat_id)
         if chat.facts.get("blocked"):
-            raise ActionRefused(f"{chat.title} has blocked the bot; unblock it first")
+            raise ActionRefused(f"the bot is blocked in {chat.title}; unblock it first")
         if thread is not None and thread not in chat.facts.get("topics", ()):
             self._store.set_facts(chat, topics=[*chat.facts.get("topics", ()), thread])
         if not chat.facts.get("started"):
@@ -75,17 +75,17 @@ class TelegramPeople:
         return self._send(self._store.chat("telegram", chat.id) or chat, message, "message")
 
     def edit(self, chat_id: str, message_id: str, text: str) -> dict[str, Any]:
-        """The author of a message changes its text."""
+        """The author of a message edits its text."""
         _check(text)
         chat, message = self._find(chat_id, message_id)
         if message.is_bot:
-            raise ActionRefused("people can't edit what the bot said")
+            raise ActionRefused("people can't edit a message of the bot")
         detail = {**message.detail, "entities": find(text)}
         message = self._store.change(message, text=text, detail=detail, edited_ms=self._clock.now_ms())
         return self._send(chat, message, "edited_message")
 
     def press(self, chat_id: str, message_id: str, person_id: str, data: str) -> dict[str, Any]:
-        """*person_id* presses the button that carries *data*."""
+        """*person_id* presses the button with *data*."""
         chat, message = self._find(chat_id, message_id)
         person = self._person(person_id)
         if person.id not in chat.members:
@@ -104,7 +104,7 @@ class TelegramPeople:
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id, "callback_query_id": query["id"]}
 
     def react(self, chat_id: str, message_id: str, person_id: str, emoji: str) -> dict[str, Any]:
-        """*person_id* puts *emoji* on a message. The bot hears of it only when it asked for message_reaction."""
+        """*person_id* adds *emoji* to a message. The bot gets an update only if it asked for message_reaction."""
         chat, message = self._find(chat_id, message_id)
         reaction = {
             "chat": self._objects.chat(chat),
@@ -118,7 +118,7 @@ class TelegramPeople:
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id}
 
     def block(self, chat_id: str, *, is_blocked: bool) -> dict[str, Any]:
-        """The person blocks or unblocks the bot; in a group it is thrown out or taken back."""
+        """The person blocks or unblocks the bot; in a group, an admin removes it or adds it again."""
         chat = self._known(chat_id)
         self._store.set_facts(chat, blocked=is_blocked)
         was, now = ("member", "kicked") if is_blocked else ("kicked", "member")
@@ -127,9 +127,9 @@ class TelegramPeople:
         return {"chat": chat.id, "blocked": is_blocked, "update_id": update_id}
 
     def create_group(self, title: str, members: Sequence[str], *, is_super: bool = False) -> dict[str, Any]:
-        """The first of *members* founds a group with the others and the bot, which hears that it was added."""
+        """The first of *members* creates a group with the others and the bot. The bot gets an update."""
         if not members or not title.strip():
-            raise ActionRefused("a group needs a title and somebody who founds it")
+            raise ActionRefused("a group needs a title and at least one member")
         people = [self._person(member) for member in members]
         number = int(self._store.get_or_put("telegram.next_group", "4002000001"))
         self._store.put("telegram.next_group", str(number + 1))
@@ -141,19 +141,19 @@ class TelegramPeople:
         return {"chat": chat.id, "update_id": self._push_membership(chat, "left", "member")}
 
     def join(self, chat_id: str, person_id: str) -> dict[str, Any]:
-        """*person_id* comes into a group. The bot is not told: it is no administrator."""
+        """*person_id* joins a group. The bot gets no update: it is no administrator."""
         chat, person = self._known(chat_id), self._person(person_id)
         if chat.kind == "private":
-            raise ActionRefused("nobody comes into a private chat")
+            raise ActionRefused("nobody can join a private chat")
         self._store.join(chat, person.id)
         self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
         return {"chat": chat.id, "person": person.id}
 
     def migrate(self, chat_id: str) -> dict[str, Any]:
-        """A group becomes a supergroup under a new id: both tell the bot, and the old one takes nothing any more."""
+        """A group becomes a supergroup with a new id. The bot gets an update from both chats."""
         old = self._known(chat_id)
         if old.kind != "group" or "migrated_to" in old.facts:
-            raise ActionRefused(f"chat {chat_id} is no group that could become a supergroup")
+            raise ActionRefused(f"chat {chat_id} can't become a supergroup: it is no group, or has migrated already")
         new = FakeChat(
             "telegram", f"-100{old.id.lstrip('-')[-10:]}", "supergroup", old.title, old.members, {"started": True}
         )
@@ -167,7 +167,7 @@ class TelegramPeople:
         return {"chat": new.id, "update_ids": updates}
 
     def _push_membership(self, chat: FakeChat, was: str, now: str) -> int | None:
-        """Tell the bot what it is in *chat* from now on."""
+        """Push the update about the bot's new status in *chat*."""
         me, until = self._objects.me, {"until_date": 0} if now == "kicked" else {}
         change = {
             "chat": self._objects.chat(chat),
@@ -179,7 +179,7 @@ class TelegramPeople:
         return self._updates.push("my_chat_member", change, chat=chat.id, person=chat.members[0])
 
     def _push_service_message(self, chat: FakeChat, **facts: Any) -> int | None:
-        """A message of Telegram's own in *chat*, which stands in no transcript."""
+        """Push a service message of *chat*, which no transcript shows."""
         message = {
             "message_id": self._store.next_message_id(chat),
             "from": self._objects.person(self._person(chat.members[0])),
@@ -190,10 +190,10 @@ class TelegramPeople:
         return self._updates.push("message", message, chat=chat.id, person=chat.members[0])
 
     def inject(self, update: Mapping[str, Any]) -> dict[str, Any]:
-        """Deliver *update* as it stands, e.g. a recorded one; ``update_id`` is given when it has none."""
+        """Deliver *update* unchanged, e.g. a recorded one; an update without ``update_id`` gets one."""
         kind = next((name for name in KINDS if name in update), None)
         if kind is None:
-            raise ActionRefused("an update carries exactly one known kind, e.g. message")
+            raise ActionRefused("an update needs one known kind, e.g. message")
         body = _object(update[kind])
         known = {
             "chat": str(_object(body.get("chat") or _object(body.get("message")).get("chat")).get("id", "")) or None,
@@ -216,7 +216,7 @@ class TelegramPeople:
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id}
 
     def _is_for_the_bot(self, chat: FakeChat, message: FakeMessage) -> bool:
-        """Privacy mode: in a group the bot hears commands to it and replies to it, and nothing else."""
+        """Whether the bot gets the message. With privacy mode in a group, it gets only commands and replies to it."""
         if chat.kind == "private" or not self._config.group_privacy:
             return True
         replied = self._store.message(chat, message.detail["reply_to"]) if "reply_to" in message.detail else None
@@ -226,7 +226,7 @@ class TelegramPeople:
         return command is not None and (command[1] or BOT_USERNAME).lower() == BOT_USERNAME
 
     def add_newcomer(self, name: str) -> FakePerson:
-        """Somebody new called *name*, who has not spoken to the bot yet."""
+        """A new person called *name*, who has not written to the bot yet."""
         number = int(self._store.get_or_put("telegram.next_person", "5000001001"))
         self._store.put("telegram.next_person", str(number + 1))
         return self._add(
@@ -240,7 +240,7 @@ class TelegramPeople:
         return person
 
     def _person(self, person_id: str) -> FakePerson:
-        """Somebody; a number that nobody has yet is a new person, with a private chat."""
+        """The person with this number; an unknown number creates a person with a private chat."""
         person = self._store.person("telegram", person_id)
         if person is not None:
             return person
@@ -249,7 +249,7 @@ class TelegramPeople:
         return self._add(FakePerson(person_id, f"Person {person_id}", f"person_{person_id}"))
 
     def _chat(self, person: FakePerson, chat_id: str | None) -> FakeChat:
-        """Where the person speaks; an unknown group is founded by speaking in it."""
+        """The chat where the person writes; a message to an unknown group creates it."""
         chat_id = chat_id or person.id
         if not re.fullmatch(r"-?[1-9]\d{0,15}", chat_id):
             raise ActionRefused("a chat's id is a number, negative for groups")
@@ -283,6 +283,6 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _check(text: str) -> None:
     if not text.strip():
-        raise ActionRefused("there is nothing to say: the text is empty")
+        raise ActionRefused("the text is empty")
     if utf16_length(text) > MAX_TEXT:
         raise ActionRefused(f"Telegram's apps send at most {MAX_TEXT} characters in one message")

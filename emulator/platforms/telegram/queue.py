@@ -1,6 +1,6 @@
-"""Telegram's updates as rows: each waits in its queue until it is delivered, so a restart loses none.
+"""Telegram's updates as rows: each waits in its queue until its delivery, so a restart loses none.
 
-Messages and edits of one chat share a queue, button presses queue per person, every other kind per kind and chat.
+Messages and edits have one queue per chat, button presses one per person, all other kinds one per kind and chat.
 """
 
 import json
@@ -59,7 +59,7 @@ _PER_PERSON = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class QueuedUpdate:
-    """The update at the head of a queue."""
+    """The first update of a queue."""
 
     update_id: int
     kind: str
@@ -75,7 +75,7 @@ class QueuedUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ButtonPress:
-    """When and where a button was pressed, and by whom."""
+    """A press of a button: instant, chat and person."""
 
     created_ms: int
     chat: str
@@ -89,7 +89,7 @@ class UpdateQueue:
         self._store, self._bus, self._clock = store, bus, clock
 
     def next_id(self) -> int:
-        """The id of an update that is new."""
+        """The id for a new update."""
         update_id = int(self._store.get_or_put("telegram.next_update", "730000001"))
         self._store.put("telegram.next_update", str(update_id + 1))
         return update_id
@@ -105,7 +105,7 @@ class UpdateQueue:
         message: str | None,
         now_ms: int,
     ) -> str:
-        """Queue *update* as it stands, and which queue that is; one with the same id is delivered once more."""
+        """Queue *update* unchanged, and return the name of its queue. It replaces an update with the same id."""
         queue = f"chat:{chat}" if kind in _PER_CHAT else f"person:{person}" if kind in _PER_PERSON else f"{kind}:{chat}"
         body = json.dumps(update, ensure_ascii=False, separators=(",", ":"))
         self._store.conn.execute(
@@ -123,7 +123,7 @@ class UpdateQueue:
         return queue
 
     def requeue(self, update_id: int) -> str | None:
-        """A settled update waits once more, and in which queue; None if there is none."""
+        """Queue a settled update again, and return the name of its queue; None if there is no such update."""
         rows: list[tuple[Any, ...]] = self._store.conn.execute(
             "UPDATE updates SET state = 'pending', due_ms = 0, failures = 0, delay_s = 1, expires_ms = ?"
             " WHERE update_id = ? AND state != 'pending' RETURNING queue",
@@ -135,16 +135,16 @@ class UpdateQueue:
         return str(rows[0][0])
 
     def make_all_due(self) -> None:
-        """Every waiting update is due again, as after a restart of the real server."""
+        """Make every pending update due, as after a restart of the real server."""
         self._store.conn.execute("UPDATE updates SET due_ms = 0, failures = 0, delay_s = 1 WHERE state = 'pending'")
 
     def nonempty_queues(self) -> list[str]:
-        """The queues that hold something."""
+        """The names of the queues with pending updates."""
         rows = self._store.conn.execute("SELECT DISTINCT queue FROM updates WHERE state = 'pending'")
         return [queue for (queue,) in rows]
 
     def head(self, queue: str) -> QueuedUpdate | None:
-        """What is delivered next."""
+        """The next update of the queue."""
         row = self._store.conn.execute(
             "SELECT update_id, kind, chat, message, body, expires_ms, attempts, failures, delay_s, due_ms FROM updates"
             " WHERE queue = ? AND state = 'pending' ORDER BY update_id LIMIT 1",
@@ -153,7 +153,7 @@ class UpdateQueue:
         return QueuedUpdate(*row) if row else None
 
     def mark_delivered(self, head: QueuedUpdate, status: int | None, took_ms: float) -> None:
-        """The endpoint has taken it."""
+        """The endpoint accepted the update."""
         self._store.conn.execute(
             "UPDATE updates SET state = 'delivered', attempts = attempts + 1, status = ?, error = NULL,"
             " took_ms = ?, settled_ms = ? WHERE update_id = ?",
@@ -162,7 +162,7 @@ class UpdateQueue:
         self._publish(head.update_id)
 
     def mark_expired(self, head: QueuedUpdate) -> None:
-        """Its time was over before it could be tried."""
+        """The update expired before an attempt."""
         self._store.conn.execute(
             "UPDATE updates SET state = 'dropped', error = coalesce(error, 'expired'), settled_ms = ?"
             " WHERE update_id = ?",
@@ -173,7 +173,7 @@ class UpdateQueue:
     def mark_failed(
         self, head: QueuedUpdate, *, status: int | None, error: str | None, took_ms: float, delay_s: int, wait_ms: int
     ) -> None:
-        """A try failed: it is tried again after *wait_ms*, or dropped if it expires before that."""
+        """An attempt failed: the next one is due after *wait_ms*. An update that expires before that is dropped."""
         now_ms = self._clock.now_ms()
         self._store.put("telegram.last_error", json.dumps([now_ms, error]))
         is_over = now_ms + wait_ms > head.expires_ms
@@ -194,7 +194,7 @@ class UpdateQueue:
         self._publish(head.update_id)
 
     def take(self, *, offset: int | None, limit: int) -> list[dict[str, Any]]:
-        """What getUpdates gives; everything before *offset* counts as received."""
+        """The result of getUpdates; updates before *offset* count as delivered."""
         conn, now_ms = self._store.conn, self._clock.now_ms()
         if offset is not None and offset > 0:
             conn.execute(
@@ -219,7 +219,7 @@ class UpdateQueue:
         )
 
     def deliveries(self, *, chat: str | None = None, limit: int = 500) -> list[dict[str, Any]]:
-        """How the last updates fared, oldest first."""
+        """The state of the last updates, oldest first."""
         rows = self._store.conn.execute(
             "SELECT update_id FROM updates WHERE (?1 IS NULL OR chat = ?1) ORDER BY update_id DESC LIMIT ?2",
             (chat, limit),
@@ -227,7 +227,7 @@ class UpdateQueue:
         return [self.delivery(update_id) for (update_id,) in reversed(rows)]
 
     def delivery(self, update_id: int) -> dict[str, Any]:
-        """How one update fares: state, attempts, the last status or error, and when the next try is."""
+        """The state of one update: attempts, last status or error, next attempt."""
         names = (
             "update_id",
             "kind",
@@ -250,7 +250,7 @@ class UpdateQueue:
         return {"platform": "telegram", **dict(zip(names, row or (), strict=True))}
 
     def find_press(self, query_id: str) -> ButtonPress | None:
-        """The press that a callback query told of."""
+        """The press behind a callback query."""
         row = self._store.conn.execute(
             "SELECT created_ms, chat, json_extract(body, '$.callback_query.from.id') FROM updates"
             " WHERE kind = 'callback_query' AND json_extract(body, '$.callback_query.id') = ?",
@@ -259,7 +259,7 @@ class UpdateQueue:
         return ButtonPress(row[0], row[1], str(row[2])) if row else None
 
     def last_error(self) -> tuple[int, str] | None:
-        """When (ms) the last failed try was, and why."""
+        """Instant (ms) and reason of the last failed attempt."""
         kept = self._store.get("telegram.last_error")
         if kept is None:
             return None

@@ -1,4 +1,4 @@
-"""The methods that set a bot up: who it is, which commands it has, and how its updates reach it.
+"""The methods that set up a bot: its identity, its commands, and the delivery of its updates.
 
 Source: https://core.telegram.org/bots/api#getting-updates, #getme, #setmycommands
 """
@@ -25,7 +25,7 @@ from emulator.platforms.telegram.updates import UpdateDelivery, WebhookSettings
 
 
 class TelegramSetup:
-    """What is asked once, or when a bot is deployed; nothing here is about a chat."""
+    """Methods for the deployment of a bot; none of them concerns a chat."""
 
     def __init__(
         self, config: PlatformsConfig, store: PlatformStore, objects: TelegramObjects, updates: UpdateDelivery
@@ -104,7 +104,7 @@ class TelegramSetup:
         return MethodResult(info)
 
     async def _get_updates(self, params: Params) -> MethodResult:
-        """Without long polling: it answers at once with what there is."""
+        """Answers at once with the pending updates, without long polling."""
         if self._updates.webhook.url:
             raise TelegramError(
                 409,

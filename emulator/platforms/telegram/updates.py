@@ -1,14 +1,14 @@
-"""Telegram's side of a webhook: updates queue up, are delivered in order, and are tried again for a day.
+"""Telegram's side of a webhook: delivers queued updates in order, and retries them for a day.
 
-What decides, after the open source of the Bot API server (``WebhookActor.cpp``):
+The rules come from the open source of the Bot API server (``WebhookActor.cpp``):
 
-* messages and edits of one chat share a queue, button presses queue per person, every other kind per kind and chat;
-  a queue is strictly serial, and its head holds back the rest;
-* only 200 to 299 is success; the first failure is tried again at once, then after 2, 4, 8 … s, capped at a random
-  60 to 120 s; an integer ``Retry-After`` of 1 to 3600 is obeyed instead;
-* an update is dropped when the next try would come after it expired; 410 for more than 23 h removes the webhook.
+* Messages and edits have one queue per chat, button presses one per person, all other kinds one per kind and chat.
+  A queue is strictly serial: its first update holds back the rest.
+* Only 200 to 299 is success. The first retry comes at once, then after 2, 4, 8 … s, capped at a random 60 to 120 s. An
+  integer ``Retry-After`` of 1 to 3600 replaces that wait.
+* An update whose next attempt would come after its expiry is dropped. 410 for more than 23 h removes the webhook.
 
-An update is a row until it is delivered (:mod:`.telegram_queue`); one whose answer was not seen is delivered again.
+An update is a row until its delivery (:mod:`.queue`). An update whose answer got lost is delivered again.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ Execute = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """What setWebhook keeps."""
+    """The parameters of setWebhook."""
 
     url: str = ""
     secret_token: str = ""
@@ -46,13 +46,13 @@ class WebhookSettings:
     allowed_updates: tuple[str, ...] = ()
 
     def wants(self, kind: str) -> bool:
-        """Whether updates of *kind* are queued at all; an empty list is the default selection."""
+        """Whether updates of *kind* are queued; an empty list means the default selection."""
         return kind in self.allowed_updates if self.allowed_updates else kind not in NOT_BY_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """How one try ended: a status, or None with the reason that there is none."""
+    """The result of one attempt: a status, or None with an error."""
 
     status: int | None
     error: str | None
@@ -66,7 +66,7 @@ class _Answer:
 
 
 class UpdateDelivery:
-    """The queues, and one worker per queue that holds something."""
+    """The queues, and one worker per queue with pending updates."""
 
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, execute: Execute) -> None:
         self._config, self._store, self._execute = config, store, execute
@@ -81,7 +81,7 @@ class UpdateDelivery:
         self.webhook = _read_webhook(kept) if kept else WebhookSettings()
 
     def start(self) -> None:
-        """Every waiting update is due again, as after a restart of the real server."""
+        """Open the connection, and make every pending update due, as a restart of the real server does."""
         timeout = aiohttp.ClientTimeout(total=None, sock_read=self._config.answer_timeout_ms / 1000, sock_connect=10)
         self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=True)
         self.queue.make_all_due()
@@ -95,7 +95,7 @@ class UpdateDelivery:
             await self._session.close()
 
     async def set_webhook(self, webhook: WebhookSettings, *, drop_pending: bool) -> bool:
-        """Keep *webhook* and begin to deliver to it; False when it was set already."""
+        """Store *webhook* and start deliveries to it; False if it was set already."""
         if drop_pending:
             self.queue.drop_pending()
         same = webhook == self.webhook
@@ -112,7 +112,7 @@ class UpdateDelivery:
     def push(
         self, kind: str, body: Mapping[str, Any], *, chat: str | None, person: str | None, message: str | None = None
     ) -> int | None:
-        """Queue an update; its id, or None when the webhook does not ask for this kind."""
+        """Queue an update; its id, or None if the webhook does not ask for this kind."""
         if not self.webhook.wants(kind):
             return None
         update_id = self.queue.next_id()
@@ -130,20 +130,20 @@ class UpdateDelivery:
         person: str | None,
         message: str | None = None,
     ) -> None:
-        """Queue *update* as it stands; one with the same id is delivered once more."""
+        """Queue *update* unchanged; it replaces an update with the same id."""
         now_ms = self._clock.now_ms()
         self._start_worker(
             self.queue.add(update_id, kind, update, chat=chat, person=person, message=message, now_ms=now_ms)
         )
 
     def redeliver(self, update_id: int) -> bool:
-        """Deliver a delivered update again, as when its 2xx was lost on the way."""
+        """Deliver a settled update again, as if its 2xx had been lost; False if there is none."""
         queue = self.queue.requeue(update_id)
         if queue is not None:
             self._start_worker(queue)
         return queue is not None
 
-    # the workers
+    # workers
 
     def _start_workers(self) -> None:
         for queue in self.queue.nonempty_queues():
@@ -161,7 +161,7 @@ class UpdateDelivery:
         await asyncio.gather(*workers, return_exceptions=True)
 
     async def _work(self, queue: str) -> None:
-        """Deliver until *queue* is empty. There is no await between the last look and leaving the table."""
+        """Deliver until *queue* is empty. No await stands between the last check and the removal from the table."""
         try:
             while (head := self.queue.head(queue)) is not None and self.webhook.url:
                 now_ms = self._clock.now_ms()
@@ -183,7 +183,7 @@ class UpdateDelivery:
 
     async def _post(self, head: QueuedUpdate) -> _Answer:
         if self._session is None:
-            raise RuntimeError("start() comes first")
+            raise RuntimeError("call start() first")
         headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip, deflate"}
         if self.webhook.secret_token:
             headers["X-Telegram-Bot-Api-Secret-Token"] = self.webhook.secret_token
@@ -216,18 +216,18 @@ class UpdateDelivery:
         if answer.is_success:
             self._gone_since_ms = None
             self.queue.mark_delivered(head, answer.status, took_ms)
-            self._carry_out(answer)
+            self._run_answer(answer)
             return
         delay_s, wait_ms = self._next(head, answer)
         self.queue.mark_failed(
             head, status=answer.status, error=answer.error, took_ms=took_ms, delay_s=delay_s, wait_ms=wait_ms
         )
         if not await self._is_gone(answer, self._clock.now_ms()):
-            # Even a retry "at once" goes through the loop once, so that a server that always fails can't starve it.
+            # Even an immediate retry yields to the loop once, so that a server that always fails can't starve it.
             await asyncio.sleep(0)
 
     def _next(self, head: QueuedUpdate, answer: _Answer) -> tuple[int, int]:
-        """The next step of the schedule (s) and the wait until then (ms)."""
+        """The next delay of the schedule (s) and the wait before the next attempt (ms)."""
         if answer.retry_after_s:
             return head.delay_s, int(answer.retry_after_s * 1000 * self._config.retry_scale)
         if head.failures == 0:
@@ -236,7 +236,7 @@ class UpdateDelivery:
         return delay_s, int(delay_s * 1000 * self._config.retry_scale)
 
     async def _is_gone(self, answer: _Answer, now_ms: int) -> bool:
-        """410 for more than 23 h: the webhook is removed. True when that happened just now."""
+        """Remove the webhook after 410 for more than 23 h; True if that happened now."""
         if answer.status != 410:
             self._gone_since_ms = None
             return False
@@ -247,8 +247,8 @@ class UpdateDelivery:
         await self.set_webhook(WebhookSettings(allowed_updates=self.webhook.allowed_updates), drop_pending=False)
         return True
 
-    def _carry_out(self, answer: _Answer) -> None:
-        """An answer that names a method is a call of the API; its result is seen by nobody."""
+    def _run_answer(self, answer: _Answer) -> None:
+        """Run the API call that an answer may contain; nobody sees its result."""
         if not answer.body.strip():
             return
         call = _read_call(answer)
@@ -268,7 +268,7 @@ def _read_webhook(kept: str) -> WebhookSettings:
 
 
 def _read_call(answer: _Answer) -> tuple[str, dict[str, Any]] | None:
-    """The method and parameters in a webhook's answer, or None when there are none that may be called so."""
+    """The method and parameters in a webhook's answer; None if it has none, or one that an answer may not call."""
     params: Any = None
     if answer.content_type == "application/x-www-form-urlencoded":
         params = dict(parse_qsl(answer.body.decode("utf-8", "replace")))

@@ -49,7 +49,7 @@ def test_a_group_is_founded_with_the_bot_and_people_come_into_it(play):
         assert next(chat for chat in chats if chat["id"] == group)["members"] == [ANA, BEN, zoe]
         path = "/control/telegram/chats"
         assert refused(await post(world, f"{path}/{ANA}/members", {"person": zoe}), 400, "private chat")
-        assert refused(await post(world, path, {"title": "Empty"}), 400, "somebody who founds it")
+        assert refused(await post(world, path, {"title": "Empty"}), 400, "at least one member")
         big = await world.do(path, {"title": "Big", "members": [ANA], "super": True})
         assert big["chat"].startswith("-100")
 
@@ -75,7 +75,7 @@ def test_a_group_becomes_a_supergroup_and_both_say_so(play):
         sent = await world.bot("sendMessage", chat_id=int(group), text="hi")
         assert sent["parameters"]["migrate_to_chat_id"] == int(new)
         assert (await world.bot("sendMessage", chat_id=int(new), text="hi"))["ok"]
-        assert refused(await post(world, f"/control/telegram/chats/{group}/migrate", {}), 400, "is no group")
+        assert refused(await post(world, f"/control/telegram/chats/{group}/migrate", {}), 400, "it is no group")
 
     play(scenario)
 
@@ -124,7 +124,7 @@ def test_a_server_gets_another_channel(play):
         (got,) = world.endpoint.got
         assert got.body["channel"]["name"] == "plans"
         assert refused(
-            await post(world, f"/control/discord/chats/{DM}/members", {"person": DISCORD_BEN}), 400, "no channel"
+            await post(world, f"/control/discord/chats/{DM}/members", {"person": DISCORD_BEN}), 400, "no server channel"
         )
 
     play(scenario)
