@@ -49,7 +49,7 @@ def test_an_endpoint_that_takes_bad_signatures_is_refused(play):
 def test_an_endpoint_that_believes_nobody_or_is_away_is_refused(play):
     async def scenario(world):
         key, world.endpoint.app_key = world.endpoint.app_key, "00" * 31 + "01"
-        with pytest.raises(ConfigInvalid, match="answered 401 .* to a PING with a valid signature"):
+        with pytest.raises(ConfigInvalid, match=r"answered 401 .* to a PING with a valid signature"):
             await world.platforms.register()
         world.endpoint.app_key = key
         await world.restart(discord_interactions_url="http://127.0.0.1:9/discord")
