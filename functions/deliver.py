@@ -22,7 +22,7 @@ from shared.core.settings import Settings
 from shared.db.queue import responses
 from shared.db.queue.responses import Response
 from shared.queue import deliveries
-from shared.queue.deliveries import Policy, Sending
+from shared.queue.deliveries import DeliveryPolicy, Sending
 from shared.runtime import framework, retries
 from shared.runtime.app import AppResponse, function_app, tick_route
 from shared.runtime.http_client import Client, HttpClient
@@ -55,7 +55,7 @@ class Deliver(WorkerService):
         now_ms = clock.now_ms()
         for name in self._channels:
             rescue = partial(
-                deliveries.rescue, channel=name, policy=Policy.of(self.settings), now_ms=now_ms, everything=True
+                deliveries.rescue, channel=name, policy=DeliveryPolicy.of(self.settings), now_ms=now_ms, everything=True
             )
             if lost := await self.writer.run(rescue):
                 log.warning("deliver.rescued", channel=name, responses=lost)
@@ -161,7 +161,7 @@ class Deliver(WorkerService):
         deliveries.acknowledge(conn, response, sent, now_ms=clock.now_ms())
 
     def _fail(self, conn: apsw.Connection, response: Response, error: Exception) -> responses.ResponseVerdict:
-        return deliveries.fail(conn, response, error, Policy.of(self.settings), now_ms=clock.now_ms())
+        return deliveries.fail(conn, response, error, DeliveryPolicy.of(self.settings), now_ms=clock.now_ms())
 
     async def _write(self, work: Callable[[apsw.Connection], T]) -> T:
         """Write, durably; where the database can't be written, try for as long as a lease lasts.

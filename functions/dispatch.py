@@ -48,7 +48,7 @@ class Dispatch(WorkerService):
         """Fail the turns of earlier processes, to be tried again: the lock tells that those processes are gone."""
         now_ms = clock.now_ms()
         tokens = [claim.token for claim, _ in claims.running(self.reader)]
-        if ended := await asyncio.to_thread(leftover_processes.end, tokens):
+        if ended := await asyncio.to_thread(leftover_processes.kill, tokens):
             log.warning("dispatch.remains_ended", processes=ended)
 
         def work(conn: apsw.Connection) -> list[Claim]:

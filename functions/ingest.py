@@ -19,7 +19,7 @@ from shared.channels import registry
 from shared.channels.base import Channel, Received, WebhookReply, WebhookRequest
 from shared.core import clock, logs
 from shared.core.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.access import dropped
 from shared.inbound import events
@@ -41,7 +41,7 @@ class Ingest(FunctionService):
     def __init__(self, settings: Settings) -> None:
         self.replication = Replication(settings, registry.NAMES)  # first: it may refuse the settings
         super().__init__(settings)
-        self.policy = Policy.of(settings)
+        self.policy = AccessPolicy.of(settings)
         self._to_kick: set[str] = set()
 
     async def store(self, channel: str, received: Received, *, now_ms: int) -> WebhookReply:

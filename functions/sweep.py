@@ -29,7 +29,7 @@ from shared.db.engine.connection import open_connection
 from shared.db.queue import conversations, events, fetched_responses, messages, replays, responses, schedule_runs
 from shared.inbound import decisions
 from shared.queue import deliveries, turns
-from shared.queue.deliveries import Policy
+from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
@@ -57,7 +57,7 @@ class Swept:
     failed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """As the log and the answer to the tick have it."""
         return {**self.counts, "failed": self.failed, "left": self.left}
 
@@ -87,7 +87,7 @@ class Sweep(FunctionService):
         lost = await self._try(swept, "rescued_turns", lambda conn: len(turns.rescue(conn, policy, now_ms=now_ms)))
         sends = 0
         for name in registry.NAMES:
-            rescue = partial(deliveries.rescue, channel=name, policy=Policy.of(self.settings), now_ms=now_ms)
+            rescue = partial(deliveries.rescue, channel=name, policy=DeliveryPolicy.of(self.settings), now_ms=now_ms)
             sends += await self._try(swept, f"rescued_sends.{name}", rescue) or 0
         swept.counts |= {"rescued_turns": lost or 0, "rescued_sends": sends}
         if lost or sends:
@@ -233,8 +233,8 @@ async def _tick(service: Sweep) -> Response:
         return JSONResponse({"skipped": "the last sweep still runs"}, status_code=202)
     async with service.running:
         swept = await service.once(now_ms=clock.now_ms())
-    log.info("sweep.done", **swept.told())
-    return JSONResponse(swept.told(), status_code=500 if swept.failed else 200)
+    log.info("sweep.done", **swept.as_dict())
+    return JSONResponse(swept.as_dict(), status_code=500 if swept.failed else 200)
 
 
 _app = function_app("sweep", [tick_route(_service, _tick)])

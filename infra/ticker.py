@@ -222,8 +222,8 @@ def main(arguments: Sequence[str]) -> int:
 async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
     from shared.runtime.http_client import (  # not above: who only reads the template has no use for it
         HttpClient,
-        NeverLeft,
         NoAnswer,
+        RequestNotSent,
     )
 
     client = HttpClient(answer_limit_s=ANSWER_TIMEOUT_S)
@@ -231,7 +231,7 @@ async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
     async def post(tick: Tick) -> int:
         try:
             status, _ = await client.request("POST", tick.url, b"", {TICK_HEADER: secret})
-        except (NeverLeft, NoAnswer) as error:
+        except (RequestNotSent, NoAnswer) as error:
             raise TickFailed(str(error)) from None
         return status
 

@@ -8,14 +8,14 @@ import apsw
 from shared.access import people, requests
 from shared.access.requests import AskResult
 from shared.channels.base import Event
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.access import users
 from shared.db.access.users import User
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from tests.support import NOW
 
-POLICY = Policy(approval_life_ms=1_000_000)
+POLICY = AccessPolicy(approval_life_ms=1_000_000)
 LATE = NOW + POLICY.approval_life_ms
 
 

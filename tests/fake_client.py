@@ -8,7 +8,7 @@ import httpx
 
 
 class FakeClient:
-    """A ``Client``: *platform* gets each request, and answers or raises ``NeverLeft`` or ``NoAnswer``."""
+    """A ``Client``: *platform* gets each request, and answers or raises ``RequestNotSent`` or ``NoAnswer``."""
 
     def __init__(self, platform: Callable[[httpx.Request], Any]) -> None:
         self._platform = platform

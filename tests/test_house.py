@@ -14,7 +14,6 @@ NOT_YET = {
     "Event",
     "Held",
     "LitestreamMissing",
-    "Policy",
     "Ready",
     "Service",
     "Table",

@@ -22,7 +22,7 @@ from shared.channels.base import Event
 from shared.core import content, ids
 from shared.core.content import ResponseContent
 from shared.core.errors import ConfigInvalid, WrongState
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.access import approvals, held_events, users
 from shared.db.access.approvals import OF_STRANGERS, Approval, NewApproval
 from shared.db.access.users import User
@@ -70,7 +70,7 @@ class AskResult(NamedTuple):
 
 
 def ask_sender(
-    conn: apsw.Connection, chat: Chat, event: Event, agent: str, *, policy: Policy, now_ms: int
+    conn: apsw.Connection, chat: Chat, event: Event, agent: str, *, policy: AccessPolicy, now_ms: int
 ) -> AskResult:
     """Ask whether the event's sender may talk to *agent*, and hold the event until that is decided."""
     if event.sender_id is None:
@@ -95,7 +95,7 @@ def ask_sender(
     return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
 
 
-def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: Policy, now_ms: int) -> AskResult:
+def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: AccessPolicy, now_ms: int) -> AskResult:
     """Ask which agent is to answer in a chat that has none, and hold the event until that is decided."""
     if event.sender_id is None or not people.approvers(conn, None, channel=chat.channel):
         return AskResult("nobody_to_ask")
@@ -134,7 +134,7 @@ def _place(chat: Chat) -> str:
 
 
 def _ask_and_hold(
-    conn: apsw.Connection, asked: Approval | None, new: NewApproval, event: Event, *, policy: Policy, now_ms: int
+    conn: apsw.Connection, asked: Approval | None, new: NewApproval, event: Event, *, policy: AccessPolicy, now_ms: int
 ) -> AskResult:
     """Hold the event for what is *asked*; if that is nothing yet, ask."""
     approval, is_new = asked, False
@@ -173,7 +173,7 @@ def ask_action(
     action: str,
     arguments: Mapping[str, Any],
     *,
-    policy: Policy,
+    policy: AccessPolicy,
     why: str = "",
     now_ms: int,
 ) -> Approval:
@@ -206,7 +206,7 @@ def ask_tool(
     tool: str,
     arguments: Mapping[str, Any],
     *,
-    policy: Policy,
+    policy: AccessPolicy,
     now_ms: int,
 ) -> Approval:
     """Ask whether *agent* may use a tool with these arguments. The session is told; using it is up to the agent.
@@ -226,7 +226,7 @@ def ask_tool(
 
 
 def _ask_for_agent(
-    conn: apsw.Connection, new: NewApproval, what: list[Any], *, policy: Policy, now_ms: int
+    conn: apsw.Connection, new: NewApproval, what: list[Any], *, policy: AccessPolicy, now_ms: int
 ) -> Approval:
     text = json.dumps(what, sort_keys=True)
     if len(text) > MOST_BYTES:

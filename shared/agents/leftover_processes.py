@@ -19,7 +19,7 @@ _PROCESSES = Path("/proc")
 _PASSES = 5  # what is started while we look is found by the next look
 
 
-def end(turns: Collection[str]) -> int:
+def kill(turns: Collection[str]) -> int:
     """Kill every process of ours that belongs to one of *turns* (their tokens); how many there were."""
     marks = {f"{MARK}={turn}".encode() for turn in turns}
     count = 0

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from shared.core.errors import OutcomeUnknown, PermanentError, PostroomError, RateLimited, RetryableError
-from shared.runtime.http_client import Client, NeverLeft, NoAnswer
+from shared.runtime.http_client import Client, NoAnswer, RequestNotSent
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ async def call(
     content = msgspec.json.encode(body)
     try:
         status, found = await client.request(method, url, content, {"Content-Type": "application/json", **headers})
-    except NeverLeft as error:
+    except RequestNotSent as error:
         raise RetryableError(f"{platform} can't be reached ({error}); nothing was sent") from None
     except NoAnswer as error:
         raise OutcomeUnknown(f"{platform} did not answer ({error}); the message may have arrived") from None

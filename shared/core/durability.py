@@ -7,7 +7,7 @@ EVERY_OTHER = "*"
 _WORDS: dict[str, Durability] = {"local": "local", "replicated": "replicated"}
 
 
-def levels(text: str) -> dict[str, Durability]:
+def parse_levels(text: str) -> dict[str, Durability]:
     """By channel, what ``POSTROOM_DURABILITY`` says; ``*`` is every channel that is not named.
 
     Raises:

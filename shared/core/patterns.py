@@ -9,8 +9,8 @@ from typing import Any
 
 from shared.core.errors import ConfigInvalid
 
-LONGEST = 500
-LOOKED_AT = 10_000  # characters of a text, from its beginning
+MAX_CHARACTERS = 500
+SEARCHED_CHARACTERS = 10_000  # characters of a text, from its beginning
 _MEMORY_BYTES = 1 << 20  # of one compiled pattern; RE2 refuses what needs more
 _COMPILED = 256
 
@@ -23,8 +23,8 @@ def check(pattern: str) -> None:
     """
     if not pattern:
         raise ConfigInvalid("pattern: it is empty; '.' matches every text, and mode 'mention' needs none")
-    if len(pattern) > LONGEST:
-        raise ConfigInvalid(f"pattern: {len(pattern)} characters long; at most {LONGEST}")
+    if len(pattern) > MAX_CHARACTERS:
+        raise ConfigInvalid(f"pattern: {len(pattern)} characters long; at most {MAX_CHARACTERS}")
     try:
         _compile(pattern)
     except ValueError as error:
@@ -37,7 +37,7 @@ def matches(pattern: str, text: str) -> bool:
     Raises:
         ValueError: the pattern is none.
     """
-    return _compile(pattern).search(text[:LOOKED_AT].encode("utf-8", "replace")) is not None
+    return _compile(pattern).search(text[:SEARCHED_CHARACTERS].encode("utf-8", "replace")) is not None
 
 
 @lru_cache(_COMPILED)

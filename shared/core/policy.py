@@ -13,7 +13,7 @@ _OF_NEW_CHATS: Mapping[NewChats, SenderPolicy] = {"wire": "public", "ask": "requ
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AccessPolicy:
     """See ``Settings``, whose fields these are.
 
     Attributes:

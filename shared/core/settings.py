@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from shared.core.durability import levels
+from shared.core.durability import parse_levels
 from shared.core.errors import ConfigInvalid
 
 NewChats = Literal["refuse", "ask", "wire"]  # what nobody wired: no answer; an owner is asked; the default agent's
@@ -86,7 +86,7 @@ class Settings(FromEnvironment):
     @field_validator("durability")
     @classmethod
     def _levels(cls, text: str) -> str:
-        levels(text)
+        parse_levels(text)
         return text
 
     @property

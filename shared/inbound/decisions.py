@@ -17,7 +17,7 @@ from shared.access.rules import Standing
 from shared.channels.base import Event
 from shared.core import content
 from shared.core.errors import NotAllowed, NotFound, PostroomError, WrongState
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.access import approvals, held_events, users
 from shared.db.access.approvals import Approval
 from shared.db.access.held_events import HeldEvent
@@ -78,7 +78,7 @@ def decide(
     choice: int,
     by: Decider,
     *,
-    policy: Policy,
+    policy: AccessPolicy,
     click: Event | None = None,
     now_ms: int,
 ) -> DecisionResult:
@@ -115,7 +115,7 @@ def _check_offered(conn: apsw.Connection, asked: Approval, choice: int) -> None:
         raise WrongState(f"agent {offered[choice]} was let go: choose another")
 
 
-def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: Policy, now_ms: int) -> int:
+def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: AccessPolicy, now_ms: int) -> int:
     """Decide what waits about somebody whom an agent knows or refuses by now, however that came; messages given."""
     user = users.get(conn, user_id)
     standing = people.standing(conn, user.channel, user.sender_id) if user else rules.STRANGER
@@ -131,7 +131,7 @@ def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: Policy, 
 
 
 def _settle(
-    conn: apsw.Connection, decided: Approval, *, policy: Policy, click: Event | None, now_ms: int
+    conn: apsw.Connection, decided: Approval, *, policy: AccessPolicy, click: Event | None, now_ms: int
 ) -> DecisionResult:
     """Everything that follows from a decision. What can't be done is undone whole, and told; the decision stands."""
     problem, consequence = None, _Consequence()
@@ -170,7 +170,7 @@ def _sentence(decided: Approval, words: str, problem: str | None) -> str:
 # -- what follows -----------------------------------------------------------------------------------------------------
 
 
-def _of_sender(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Consequence:
+def _of_sender(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     agent, user_id, by = decided.agent or "", decided.user_id or 0, decided.decided_by or ""
     if decided.status != "approved":
         people.refuse(conn, user_id, agent, by=by, now_ms=now_ms)
@@ -184,13 +184,13 @@ def _of_sender(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms:
     return _Consequence(stored=sum(_store(conn, each, agent, policy, now_ms=now_ms) for each in held))
 
 
-def _store(conn: apsw.Connection, held: HeldEvent, agent: str, policy: Policy, *, now_ms: int) -> int:
+def _store(conn: apsw.Connection, held: HeldEvent, agent: str, policy: AccessPolicy, *, now_ms: int) -> int:
     """Give a held event to its agent; how many messages that stored. Another delivery may have stored it already."""
     event = requests.event_of(held.event)
     return router.route_held(conn, held.channel, event, agent, policy, now_ms=now_ms).stored
 
 
-def _of_chat(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Consequence:
+def _of_chat(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     chat_id, by = decided.chat_id or 0, decided.decided_by or ""
     if decided.status != "approved" or decided.choice is None:
         _leave_alone(conn, chat_id, now_ms=now_ms)
@@ -213,7 +213,7 @@ def _leave_alone(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
         chats.update(conn, chat_id, refused_at=now_ms, now_ms=now_ms)
 
 
-def _replay(conn: apsw.Connection, held: HeldEvent, agent: str, policy: Policy, *, now_ms: int) -> int:
+def _replay(conn: apsw.Connection, held: HeldEvent, agent: str, policy: AccessPolicy, *, now_ms: int) -> int:
     """Give a new chat's event to its agent, if the sender may talk to it; approvers are asked about other senders."""
     event = requests.event_of(held.event)
     wired_chat = wirings.find_chat(conn, held.channel, event.platform_id or "")
@@ -227,7 +227,7 @@ def _replay(conn: apsw.Connection, held: HeldEvent, agent: str, policy: Policy, 
     return 0
 
 
-def _of_action(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Consequence:
+def _of_action(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     if decided.status != "approved":
         return _Consequence()
     agent, action = decided.agent or "", actions.get(decided.payload["action"])
@@ -235,7 +235,7 @@ def _of_action(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms:
     return _Consequence(action.do(conn, agent, wanted, now_ms=now_ms))
 
 
-def _of_tool(conn: apsw.Connection, decided: Approval, policy: Policy, now_ms: int) -> _Consequence:
+def _of_tool(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     return _Consequence()
 
 
@@ -267,7 +267,7 @@ def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_
 # -- a press of a button ----------------------------------------------------------------------------------------------
 
 
-def click(conn: apsw.Connection, channel: str, event: Event, *, policy: Policy, now_ms: int) -> Routed | None:
+def click(conn: apsw.Connection, channel: str, event: Event, *, policy: AccessPolicy, now_ms: int) -> Routed | None:
     """Somebody pressed a button; None if no approval has this button. A press that decides nothing is answered.
 
     Knowing a token proves nothing: only the person who presses counts. A redelivered press does nothing more.

@@ -3,7 +3,7 @@
 import apsw
 
 from shared.channels.base import Event
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.roster import chats
 from shared.inbound import decisions, pairing
 from shared.routing import commands, router
@@ -15,7 +15,7 @@ _START = "start"
 _THERE = ("member", "administrator", "creator", "restricted")
 
 
-def handle(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Routed:
+def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int) -> Routed:
     """Do what the event asks for, in the caller's transaction. A redelivery is safe."""
     match event.kind:
         case "callback":
@@ -31,7 +31,9 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *,
     return router.route(conn, channel, event, policy, now_ms=now_ms) if routed is None else routed
 
 
-def _handle_press(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Routed | None:
+def _handle_press(
+    conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int
+) -> Routed | None:
     """A press of a button; None if no approval has this button."""
     counted = apply(conn, channel, event, [WithinLimits()], policy=policy, now_ms=now_ms)
     if counted.dropped is not None:
@@ -39,7 +41,9 @@ def _handle_press(conn: apsw.Connection, channel: str, event: Event, policy: Pol
     return decisions.click(conn, channel, event, policy=policy, now_ms=now_ms)
 
 
-def _handle_code(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Routed | None:
+def _handle_code(
+    conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int
+) -> Routed | None:
     """``/start CODE``, in any chat, wired or not; None for any other message."""
     text = pairing.without_bot_name(event)
     code = pairing.code_in(event) if commands.parse(event, text) == _START else None

@@ -18,7 +18,7 @@ import apsw
 from shared.access import people, requests
 from shared.channels.base import Event
 from shared.core.errors import ConfigInvalid
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.access import pairings, rates, users
 from shared.db.access.pairings import Grants, Pairing
 from shared.db.access.users import User
@@ -120,7 +120,7 @@ class PairingResult(NamedTuple):
 
 
 def claim(
-    conn: apsw.Connection, channel: str, event: Event, code: str, *, policy: Policy, now_ms: int
+    conn: apsw.Connection, channel: str, event: Event, code: str, *, policy: AccessPolicy, now_ms: int
 ) -> PairingResult:
     """Take a code that somebody sent, in whatever chat, and answer there.
 
@@ -168,7 +168,7 @@ def _refuse(
     reason: str,
     sentence: str | None,
     *,
-    policy: Policy,
+    policy: AccessPolicy,
     now_ms: int,
 ) -> PairingResult:
     """Record that a code was tried, never the code, and answer once, while the channel has answers for such codes."""
@@ -180,7 +180,14 @@ def _refuse(
 
 
 def _pair(
-    conn: apsw.Connection, channel: str, event: Event, pairing: Pairing, user: User, policy: Policy, *, now_ms: int
+    conn: apsw.Connection,
+    channel: str,
+    event: Event,
+    pairing: Pairing,
+    user: User,
+    policy: AccessPolicy,
+    *,
+    now_ms: int,
 ) -> PairingResult:
     """Grant what the code was created for, and continue what waited for it."""
     by = f"pairing {pairing.pairing_id}"

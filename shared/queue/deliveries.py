@@ -21,7 +21,7 @@ _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class DeliveryPolicy:
     """How often, how long between, and what to do where nobody knows whether the person got it.
 
     Attributes:
@@ -110,7 +110,7 @@ def opened(conn: apsw.Connection, response: Response, platform_id: str, *, now_m
     chats.move(conn, response.channel, response.platform_id, platform_id, now_ms=now_ms)
 
 
-def judge(response: Response, error: Exception, policy: Policy, *, now_ms: int) -> ResponseVerdict:
+def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
     """Decide, without doing anything: tried again, and from when, or dead."""
     decided = partial(ResponseVerdict, reason=str(error), failure=_code(error))
     if isinstance(error, RateLimited):
@@ -144,7 +144,7 @@ def acknowledge(conn: apsw.Connection, response: Response, parts: tuple[str | No
 
 
 def fail(
-    conn: apsw.Connection, response: Response, error: Exception, policy: Policy, *, now_ms: int
+    conn: apsw.Connection, response: Response, error: Exception, policy: DeliveryPolicy, *, now_ms: int
 ) -> ResponseVerdict:
     """Write the verdict on the row; a platform that asked for silence gets it in the whole chat.
 
@@ -160,7 +160,9 @@ def fail(
     return verdict
 
 
-def rescue(conn: apsw.Connection, channel: str, policy: Policy, *, now_ms: int, everything: bool = False) -> int:
+def rescue(
+    conn: apsw.Connection, channel: str, policy: DeliveryPolicy, *, now_ms: int, everything: bool = False
+) -> int:
     """Give up the sends whose lease ran out: their process is gone, and what it was sending has an unknown outcome.
 
     *everything*: all sends of the channel, whoever held them. How many there were.

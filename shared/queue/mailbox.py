@@ -78,7 +78,7 @@ def send(
     if recipient == from_agent:
         raise WrongState(f"agent {sender!r} writes to itself")
     cause = None if because is None else mailbox.get(conn, because)
-    carried: MessageContent = {"hops": hops.after(cause.message.content if cause else None)}
+    carried: MessageContent = {"hops": hops.next_count(cause.message.content if cause else None)}
     thread = sender
     if cause is not None:
         behalf = _behalf(cause.message)
@@ -137,7 +137,7 @@ def reply(
         raise NotFound(f"there is no message {original}")
     asked = letter.message
     if asked.from_agent is not None:
-        hops.after(asked.content)
+        hops.next_count(asked.content)
         _known(conn, asked.from_agent)
         return Sent(message=_answer(conn, letter, body, msg_type=msg_type, urgency=urgency, now_ms=now_ms))
     if _is_of_room(asked):
@@ -190,7 +190,7 @@ def _answer(
     asker = asked.from_agent or ""
     behalf = asked.content.get("behalf")
     carried: MessageContent = {
-        "hops": hops.of(asked.content) + 1,
+        "hops": hops.count(asked.content) + 1,
         "asker": asked.session_id,
         "is_answer": True,
         "reply_to": {"text": asked.message[:_QUOTED]},

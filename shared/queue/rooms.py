@@ -35,7 +35,9 @@ def post(
     """
     if from_agent != chat_messages.USER and from_agent not in team.agents:
         raise WrongState(f"agent {from_agent!r} is not of the team {team.id!r}, and can't speak in its room")
-    return _say(conn, team, text, from_agent=from_agent, is_question=True, count=hops.after(because), now_ms=now_ms)
+    return _say(
+        conn, team, text, from_agent=from_agent, is_question=True, count=hops.next_count(because), now_ms=now_ms
+    )
 
 
 def answer(
@@ -48,7 +50,7 @@ def answer(
     team = teams.get(conn, team_id)
     if team is None or from_agent not in team.agents:
         return None
-    return _say(conn, team, text, from_agent=from_agent, is_question=False, count=hops.of(because), now_ms=now_ms)
+    return _say(conn, team, text, from_agent=from_agent, is_question=False, count=hops.count(because), now_ms=now_ms)
 
 
 def _say(

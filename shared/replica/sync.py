@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import httptools
 import msgspec
 
-from shared.core.durability import EVERY_OTHER, levels
+from shared.core.durability import EVERY_OTHER, parse_levels
 from shared.core.errors import ConfigInvalid, NotReplicated
 from shared.db.engine import write_gate
 from shared.replica import sync_permit
@@ -45,7 +45,7 @@ class Replication:
     """
 
     def __init__(self, settings: "Settings", channels: Iterable[str]) -> None:
-        self._levels = levels(settings.durability)
+        self._levels = parse_levels(settings.durability)
         known = {API, *channels}
         if not {EVERY_OTHER, *known}.issuperset(self._levels):
             raise ConfigInvalid(

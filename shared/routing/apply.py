@@ -11,7 +11,7 @@ from shared.channels.base import Event
 from shared.core import logs
 from shared.core.content import ResponseContent
 from shared.core.errors import PostroomError
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.access import rates
 from shared.db.engine.connection import savepoint
 from shared.db.queue import messages
@@ -74,7 +74,7 @@ def apply(
     event: Event,
     effects: Iterable[Effect],
     *,
-    policy: Policy,
+    policy: AccessPolicy,
     chat: Chat | None = None,
     now_ms: int,
 ) -> Routed:
@@ -95,7 +95,7 @@ class _Application:
                  "said", "stored")  # fmt: skip
 
     def __init__(
-        self, conn: apsw.Connection, channel: str, event: Event, policy: Policy, chat: Chat | None, now_ms: int
+        self, conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, chat: Chat | None, now_ms: int
     ) -> None:
         self.conn = conn
         self.channel = channel
@@ -248,7 +248,7 @@ _APPLY: Mapping[type[Effect], Callable[[_Application, Any], None]] = {
 }
 
 
-def ensure_chat(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Chat:
+def ensure_chat(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int) -> Chat:
     """The event's chat, created if it is new. A new one treats strangers as the settings say."""
     return chats.ensure(
         conn,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import apsw
 
 from shared.channels.base import Event
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.access import rates
 
 
@@ -22,7 +22,7 @@ class Exceeded(NamedTuple):
 
 
 def count(
-    conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, counts_chat: bool = True, now_ms: int
+    conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, counts_chat: bool = True, now_ms: int
 ) -> Exceeded | None:
     """Count the event against its sender and, in a group, its chat; None while both have room. A limit of 0 is none.
 

@@ -25,7 +25,7 @@ from shared.access import people, rules
 from shared.access.rules import Standing
 from shared.channels import registry
 from shared.channels.base import Event
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.roster import agents, wirings
 from shared.db.roster.chats import Chat
 from shared.db.roster.wirings import WiredChat
@@ -53,7 +53,7 @@ from shared.routing.recipients import Chosen, Recipient
 _AFTER_THE_OTHERS = -1  # the priority of an agent that is wired only for messages that name it
 
 
-def route(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, now_ms: int) -> Routed:
+def route(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int) -> Routed:
     """Store the event for every agent that takes it, or record why not, in the caller's transaction."""
     reason = reason_to_ignore(event)
     if reason is not None:
@@ -73,7 +73,9 @@ def route(conn: apsw.Connection, channel: str, event: Event, policy: Policy, *, 
     )  # it was wired just now
 
 
-def route_held(conn: apsw.Connection, channel: str, event: Event, agent: str, policy: Policy, *, now_ms: int) -> Routed:
+def route_held(
+    conn: apsw.Connection, channel: str, event: Event, agent: str, policy: AccessPolicy, *, now_ms: int
+) -> Routed:
     """Store an event that was held for *agent*, now that its sender may talk to it.
 
     Nothing is stored where the agent has the event already, is not wired there any more, or may not be given a command.
@@ -121,7 +123,7 @@ def _news_of_chat(chat: Chat, event: Event) -> Iterator[Effect]:
 
 
 def _decide_unwired(
-    conn: apsw.Connection, channel: str, event: Event, chat: Chat | None, policy: Policy
+    conn: apsw.Connection, channel: str, event: Event, chat: Chat | None, policy: AccessPolicy
 ) -> list[Effect]:
     """As the operator wants it: the default agent is wired, an owner is asked, or the event is dropped."""
     news = list(_news_of_chat(chat, event)) if chat is not None else []
@@ -137,7 +139,7 @@ def _decide_unwired(
     return [*news, WithinLimits((Wire(agent.id) if agent is not None else Drop("not_wired"),))]
 
 
-def _reason_not_to_wire(event: Event, chat: Chat | None, policy: Policy) -> str | None:
+def _reason_not_to_wire(event: Event, chat: Chat | None, policy: AccessPolicy) -> str | None:
     """Why no agent comes into the chat, whoever the sender is. Pure."""
     if chat is not None and chat.refused_at is not None:
         return "chat_refused"
@@ -172,7 +174,7 @@ def _route_wired(
     channel: str,
     event: Event,
     wired_chat: WiredChat,
-    policy: Policy,
+    policy: AccessPolicy,
     *,
     is_counted: bool = False,
     now_ms: int,
@@ -204,7 +206,14 @@ def _without_quoted_stranger(conn: apsw.Connection, channel: str, event: Event) 
 
 
 def _wire_addressee(
-    conn: apsw.Connection, channel: str, event: Event, wired_chat: WiredChat, agent: str, policy: Policy, *, now_ms: int
+    conn: apsw.Connection,
+    channel: str,
+    event: Event,
+    wired_chat: WiredChat,
+    agent: str,
+    policy: AccessPolicy,
+    *,
+    now_ms: int,
 ) -> WiredChat:
     """Wire the agent that the text names into a direct chat, for messages that name it, if the sender may talk to it.
 

@@ -24,7 +24,7 @@ _NEVER_LEFT = (
 _NO_ANSWER = (httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.TimeoutException)
 
 
-class NeverLeft(Exception):
+class RequestNotSent(Exception):
     """Nothing of the request left this machine; the message says why, in words without its address."""
 
 
@@ -39,7 +39,7 @@ class Client(Protocol):
         """Send it once; status and body of the answer.
 
         Raises:
-            NeverLeft: there was no connection to send it by.
+            RequestNotSent: there was no connection to send it by.
             NoAnswer: it may have been carried out.
         """
 
@@ -75,7 +75,7 @@ class HttpClient:
             ) as answer:
                 return answer.status, await _whole(answer)
         except _NEVER_LEFT as error:
-            raise NeverLeft(type(error).__name__) from None
+            raise RequestNotSent(type(error).__name__) from None
         except _NO_ANSWER as error:
             raise NoAnswer(type(error).__name__) from None
 

@@ -41,7 +41,7 @@ class Kicker:
         with contextlib.suppress(OSError):
             self._socket.sendto(b"k", f"{self._run_dir}/{name}.sock")
 
-    def reaches(self, name: str) -> bool:
+    def has_listener(self, name: str) -> bool:
         """Whether somebody listens as *name*; nobody is woken."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
             return probe.connect_ex(f"{self._run_dir}/{name}.sock") == 0

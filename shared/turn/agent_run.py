@@ -50,7 +50,7 @@ async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim) -
             async with asyncio.timeout(limit_s):
                 return await _listen(_turn(claim, agent, session, settings), agent.provider, claim)
         except TimeoutError:
-            await asyncio.to_thread(leftover_processes.end, [claim.token])
+            await asyncio.to_thread(leftover_processes.kill, [claim.token])
             return Failure(f"no result within {limit_s:g} s")
     except PostroomError as error:
         return Failure(str(error), retryable=False)

@@ -58,7 +58,7 @@ class TurnRunner:
             await self._settlement.end(claim, outcome)
         except asyncio.CancelledError:
             try:
-                await asyncio.to_thread(leftover_processes.end, [claim.token])
+                await asyncio.to_thread(leftover_processes.kill, [claim.token])
             finally:  # also when a stop cancels it a second time: nothing else would give the messages back
                 await self._settlement.give_back(claim)
             raise

@@ -12,7 +12,7 @@ from functions.deliver import Deliver
 from shared.channels import registry
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
-from shared.runtime.http_client import NeverLeft, NoAnswer
+from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 from tests.support import TICK, answer, column, put, row
 
@@ -48,7 +48,7 @@ def refuse(status, **fields):
 
 
 def unreachable(_):
-    raise NeverLeft("refused")
+    raise RequestNotSent("refused")
 
 
 def silent(_):

@@ -11,7 +11,7 @@ from shared.channels import registry
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from shared.queue import deliveries
-from shared.queue.deliveries import Policy
+from shared.queue.deliveries import DeliveryPolicy
 from tests.functions.test_deliver import LONG, Platform, hang, refuse, sent, service_of, step, worked
 from tests.support import NOW, answer, column, make_chat, row
 
@@ -183,7 +183,7 @@ def test_a_crash_while_a_chat_is_opened_leaves_no_doubt_that_nothing_was_said(co
         await service.close()
 
     asyncio.run(crash())
-    policy = Policy(max_attempts=5, base_ms=1, cap_ms=1, unknown_sends="hold", jitter=0.0)
+    policy = DeliveryPolicy(max_attempts=5, base_ms=1, cap_ms=1, unknown_sends="hold", jitter=0.0)
     with transaction(conn):
         assert deliveries.rescue(conn, "discord", policy, now_ms=NOW, everything=True) == 1
         rows(conn, "UPDATE responses SET deliver_after = NULL")

@@ -9,7 +9,7 @@ from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.queue import deliveries
-from shared.queue.deliveries import Policy
+from shared.queue.deliveries import DeliveryPolicy
 from tests.fake_client import FakeClient
 from tests.functions.test_deliver import Platform, hang, sent
 from tests.support import answer, column
@@ -21,7 +21,7 @@ def test_nothing_else_goes_to_that_chat_meanwhile(conn, until, unknown_sends):
     answer(conn, "second", chat="1")
     answer(conn, "other", chat="2")
     platform = Platform(hang, sent)
-    policy = Policy(max_attempts=5, base_ms=1, cap_ms=1, unknown_sends=unknown_sends, jitter=0.0)
+    policy = DeliveryPolicy(max_attempts=5, base_ms=1, cap_ms=1, unknown_sends=unknown_sends, jitter=0.0)
 
     async def go():
         service = Deliver(Settings.load(), FakeClient(platform))

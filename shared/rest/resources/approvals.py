@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from shared.core import clock
 from shared.core.errors import NotFound
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.access.approvals import Status
 from shared.db.views import access
 from shared.db.views.access import ApprovalView
@@ -70,7 +70,7 @@ async def decide(service: Service, *, id: str, body: DecisionBody) -> DecidedApp
     """Decide it, as the operator; what follows is done by the time of the answer, and the card says so."""
     if (body.choice is None) == (body.approve is None):
         raise RequestRefused(400, "send either choice, the number of an option from 0 on, or approve: true or false")
-    policy = Policy.of(service.settings)
+    policy = AccessPolicy.of(service.settings)
 
     def work(conn: apsw.Connection) -> DecidedApproval:
         asked = _approval(conn, id)

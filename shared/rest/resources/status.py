@@ -95,7 +95,7 @@ class SettingsView(TypedDict):
 @endpoint("GET", "/api/status")
 async def get_status(service: Service, *, request: Request) -> SystemStatus:
     """Whether it runs."""
-    is_delivering = service.kicker.reaches("deliver")
+    is_delivering = service.kicker.has_listener("deliver")
     server = request.scope.get("server") or ("", 0)
     return {
         "ok": True,

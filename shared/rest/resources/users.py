@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from shared.access import people, requests
 from shared.core import clock
 from shared.core.errors import NotFound
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.access import users
 from shared.db.views import access
 from shared.db.views.access import UserView
@@ -182,7 +182,7 @@ async def delete_membership(service: Service, *, id: int, agent: str) -> SavedUs
 
 async def _change(service: Service, user_id: int, work: Callable[[apsw.Connection], None]) -> SavedUser:
     """Do *work*, and what waited for that."""
-    policy = Policy.of(service.settings)
+    policy = AccessPolicy.of(service.settings)
 
     def all_of_it(conn: apsw.Connection) -> UserView:
         now_ms = clock.now_ms()

@@ -34,12 +34,12 @@ def start():
 def test_what_carries_the_turns_mark_is_ended_in_whatever_session_and_nothing_else(start):
     mine, apart = start("turn_a"), start("turn_a", start_new_session=True)
     others = [start("turn_b"), start("turn_aa"), start(None)]
-    assert leftover_processes.end(["turn_a", "turn_c"]) >= 2
+    assert leftover_processes.kill(["turn_a", "turn_c"]) >= 2
     assert [process.wait(10) for process in (mine, apart)] == [-9, -9]
     assert [process.poll() for process in others] == [None, None, None]
 
 
 def test_nothing_is_looked_for_when_no_turn_is_named(start):
     process = start("")
-    assert leftover_processes.end([]) == 0
+    assert leftover_processes.kill([]) == 0
     assert process.poll() is None

@@ -68,8 +68,8 @@ def test_no_pattern_takes_long(pattern):
 
 
 def test_only_the_beginning_of_a_long_text_is_looked_at():
-    assert patterns.matches("x$", "a" * (patterns.LOOKED_AT - 1) + "x" + "y")
-    assert not patterns.matches("y", "a" * patterns.LOOKED_AT + "y")
+    assert patterns.matches("x$", "a" * (patterns.SEARCHED_CHARACTERS - 1) + "x" + "y")
+    assert not patterns.matches("y", "a" * patterns.SEARCHED_CHARACTERS + "y")
 
 
 def test_a_refused_pattern_writes_nothing_on_stderr_and_re2_is_loaded_only_for_a_pattern():

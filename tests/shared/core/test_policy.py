@@ -1,11 +1,11 @@
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 
 
 def test_a_policy_is_what_the_settings_say(monkeypatch):
     for name in Settings.model_fields:
         monkeypatch.delenv(f"POSTROOM_{name.upper()}", raising=False)
-    assert Policy.of(Settings()) == Policy()
+    assert AccessPolicy.of(Settings()) == AccessPolicy()
     for name, value in (
         ("NEW_CHATS", "wire"),
         ("SENDER_LIMIT", "1"),
@@ -13,4 +13,4 @@ def test_a_policy_is_what_the_settings_say(monkeypatch):
         ("APPROVAL_LIFE_MS", "60000"),
     ):
         monkeypatch.setenv(f"POSTROOM_{name}", value)
-    assert Policy.of(Settings()) == Policy("wire", 1, 2, 60_000)
+    assert AccessPolicy.of(Settings()) == AccessPolicy("wire", 1, 2, 60_000)

@@ -6,10 +6,10 @@ from shared.core.errors import ClaimLost, OutcomeUnknown, PermanentError, RateLi
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
 from shared.queue import deliveries
-from shared.queue.deliveries import Policy
+from shared.queue.deliveries import DeliveryPolicy
 from tests.support import LEASE, NOW, answer, column, dump, row
 
-POLICY = Policy(max_attempts=5, base_ms=5000, cap_ms=300_000, unknown_sends="resend", jitter=0.0)
+POLICY = DeliveryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, unknown_sends="resend", jitter=0.0)
 HOLD = replace(POLICY, unknown_sends="hold")
 
 

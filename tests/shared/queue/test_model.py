@@ -26,7 +26,7 @@ from shared.db.queue import claims, messages, responses, sessions
 from shared.db.queue import ready as waiting
 from shared.db.queue.messages import NewMessage
 from shared.queue import deliveries, turns
-from shared.queue.deliveries import Policy
+from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.turns import Failure, RetryPolicy, Said
 from tests.shared.queue import model
 from tests.shared.queue.model import CRON, GRID, Model
@@ -36,7 +36,7 @@ LEASE = 30_000
 LIMIT = 4  # of a batch
 DAY = 24 * 60 * 60 * 1000
 RETRY = RetryPolicy(model.MAX_ATTEMPTS, base_ms=5000, cap_ms=300_000, jitter=0.0)
-SEND = Policy(model.MAX_ATTEMPTS, base_ms=5000, cap_ms=300_000, unknown_sends="resend", jitter=0.0)
+SEND = DeliveryPolicy(model.MAX_ATTEMPTS, base_ms=5000, cap_ms=300_000, unknown_sends="resend", jitter=0.0)
 CONCURRENCY = {"assistant": 1, "wide": 2}
 
 # A turn's or a sender's end: the failure, and what the model is told of it.

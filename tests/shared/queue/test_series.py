@@ -14,7 +14,7 @@ from shared.db.queue.response_series import RESPONSES
 from shared.db.queue.responses import NewResponse
 from shared.db.queue.series import ALREADY_LIVE, Next
 from shared.queue import deliveries, series, turns
-from shared.queue.deliveries import Policy
+from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.series import Change, When
 from shared.queue.turns import Failure, RetryPolicy, Said
 from tests.support import LEASE, NOW, answer, column, dump, make_session, plan, put, row, take
@@ -87,7 +87,7 @@ class Responses:
             deliveries.acknowledge(self.conn, begun, ("m1",), now_ms=now_ms)
 
     def fail(self, begun, now_ms, *, for_good=False):
-        policy = Policy(max_attempts=5, base_ms=5000, cap_ms=300_000, unknown_sends="resend", jitter=0.0)
+        policy = DeliveryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, unknown_sends="resend", jitter=0.0)
         error = PermanentError("broken") if for_good else RetryableError("broken")
         with transaction(self.conn):
             deliveries.fail(self.conn, begun, error, policy, now_ms=now_ms)

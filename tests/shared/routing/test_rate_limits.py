@@ -1,7 +1,7 @@
 import pytest
 
 from shared.channels.base import Event
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.engine.connection import rows, transaction
 from shared.routing import rate_limits
 from shared.routing.rate_limits import Exceeded
@@ -16,7 +16,7 @@ def event(sender="5", chat="100", *, is_group=True):
 
 def asked(conn, what, *, sender=0, chat=0, at=NOW, channel="telegram"):
     with transaction(conn):
-        return rate_limits.count(conn, channel, what, Policy(sender_limit=sender, chat_limit=chat), now_ms=at)
+        return rate_limits.count(conn, channel, what, AccessPolicy(sender_limit=sender, chat_limit=chat), now_ms=at)
 
 
 def test_a_minutes_worth_may_come_at_once_and_what_follows_is_refused_and_told_once(conn):

@@ -7,7 +7,7 @@ import pytest
 
 from shared.access import people
 from shared.channels.base import Event
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.db.access import users
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages, sessions
@@ -18,7 +18,7 @@ from shared.routing.apply import Routed
 from tests.support import NOW, column, dump, make_agent, plan, row
 
 SECRET = "what the person wrote"
-OPEN = Policy(new_chats="refuse", sender_limit=0, chat_limit=0)
+OPEN = AccessPolicy(new_chats="refuse", sender_limit=0, chat_limit=0)
 ASK, WIRE = replace(OPEN, new_chats="ask"), replace(OPEN, new_chats="wire")
 
 
@@ -794,7 +794,7 @@ from shared.routing import router
 from shared.routing.apply import Routed
 from shared.channels.base import Event
 from shared.db.engine.connection import open_connection, transaction
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 
 db, new_chats, *keys = sys.argv[1:]
 fork = multiprocessing.get_context("fork")
@@ -805,7 +805,7 @@ def store(key):
     event = Event("message", key, platform_id="100", sender="Ana", sender_id="5" + key, text="hello", is_mention=True)
     together.wait(60)
     with transaction(conn):
-        routed = router.route(conn, "telegram", event, Policy(new_chats=new_chats), now_ms=1_800_000_000_000)
+        routed = router.route(conn, "telegram", event, AccessPolicy(new_chats=new_chats), now_ms=1_800_000_000_000)
     found.put([routed.stored, routed.duplicates])
 
 crew = [fork.Process(target=store, args=(key,)) for key in keys]

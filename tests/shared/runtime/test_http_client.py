@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from shared.runtime.http_client import ANSWER_BYTES, HttpClient, NeverLeft, NoAnswer
+from shared.runtime.http_client import ANSWER_BYTES, HttpClient, NoAnswer, RequestNotSent
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -159,7 +159,7 @@ def test_a_reset_leaves_no_outcome():
 
 def test_nothing_left_where_nobody_listens():
     async def work(client, _):
-        with pytest.raises(NeverLeft, match=r"^ConnectError$"):
+        with pytest.raises(RequestNotSent, match=r"^ConnectError$"):
             await client.request("POST", "http://127.0.0.1:1/bot1:TOKEN/send", b"{}", {})
 
     talk(Server([OK]), work)
@@ -182,7 +182,7 @@ def test_nothing_left_where_nobody_listens():
 )
 def test_nothing_leaves_that_http_cannot_say(url, headers):
     async def work(client, _):
-        with pytest.raises(NeverLeft) as caught:
+        with pytest.raises(RequestNotSent) as caught:
             await client.request("POST", url, b"{}", headers)
         assert "TOKEN" not in str(caught.value)
 
@@ -329,7 +329,7 @@ def test_nothing_leaves_for_a_stranger(certificate, is_trusted, host):
     trusted = ssl.create_default_context(cafile=certificate[0]) if is_trusted else None
 
     async def work(_, post):
-        with pytest.raises(NeverLeft, match=r"^ConnectError$"):
+        with pytest.raises(RequestNotSent, match=r"^ConnectError$"):
             await post(host=host)
 
     talk(server, work, tls=_serving(certificate), trusted=trusted)

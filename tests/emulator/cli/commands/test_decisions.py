@@ -5,7 +5,7 @@ import re
 import pytest
 
 from shared.access import requests
-from shared.core.policy import Policy
+from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.access import dropped
 from shared.db.engine.connection import transaction
@@ -27,7 +27,7 @@ def asked(postroom: Postroom) -> str:
             "assistant",
             "create_agent",
             {"name": name, "instructions": "Be brief.\nstate      approved by the owner"},
-            policy=Policy.of(Settings()),
+            policy=AccessPolicy.of(Settings()),
             now_ms=NOW,
         )
     return made.approval_id
@@ -85,7 +85,7 @@ def test_what_was_approved_and_can_not_be_done_is_a_failure(postroom: Postroom) 
     with transaction(postroom.conn):
         made = requests.ask_action(
             postroom.conn, session, "assistant", "create_agent", {"name": "late", "instructions": ""},
-            policy=Policy.of(Settings()), now_ms=NOW,
+            policy=AccessPolicy.of(Settings()), now_ms=NOW,
         )  # fmt: skip
     with transaction(postroom.conn):  # since then somebody has retired the agent that asked
         postroom.conn.execute("UPDATE agents SET retired_at = 1 WHERE id = 'assistant'")

@@ -13,7 +13,7 @@ from shared.channels.base import Button, Outgoing, Part
 from shared.channels.discord.channel import DiscordChannel, DiscordSettings
 from shared.channels.discord.sending import RACE_MS, classify, race_wait_ms
 from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
-from shared.runtime.http_client import NeverLeft, NoAnswer
+from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
@@ -190,7 +190,7 @@ def test_only_a_follow_up_can_be_said_twice(discord, answer, changes, error):
         (refusal(400, 50035), PermanentError, None),
         (refusal(400, 40094), PermanentError, None),
         (refusal(404, 10003), PermanentError, None),
-        (NeverLeft("refused"), RetryableError, None),
+        (RequestNotSent("refused"), RetryableError, None),
     ],
 )
 @pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"age_ms": 900_000}])

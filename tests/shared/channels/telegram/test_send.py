@@ -9,7 +9,7 @@ import pytest
 from shared.channels.base import Button, Outgoing, Part
 from shared.channels.telegram.sending import classify, keyboard
 from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
-from shared.runtime.http_client import NeverLeft, NoAnswer
+from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
@@ -152,7 +152,7 @@ def test_a_migrated_group_is_followed(telegram, run):
         (httpx.Response(502, text="<html>Bad Gateway</html>"), OutcomeUnknown),
         (httpx.Response(200, text="<html>"), OutcomeUnknown),
         (httpx.Response(302, headers={"location": "http://x"}), OutcomeUnknown),
-        (NeverLeft("no route"), RetryableError),
+        (RequestNotSent("no route"), RetryableError),
         (NoAnswer("slow"), OutcomeUnknown),
     ],
 )
@@ -282,7 +282,7 @@ def test_an_answer_to_a_press_is_shown_to_who_pressed_only(telegram, run):
     assert platform.bodies == [{"callback_query_id": "4711", "text": PART.text, "show_alert": True}]
 
 
-@pytest.mark.parametrize("answer", [refusal(400, OLD), NoAnswer("slow"), NeverLeft("no route")])
+@pytest.mark.parametrize("answer", [refusal(400, OLD), NoAnswer("slow"), RequestNotSent("no route")])
 def test_a_press_that_cannot_be_answered_any_more_is_answered_with_a_message(telegram, run, answer):
     platform = Platform(answer, httpx.Response(200, json=SENT))
     assert run(send(telegram, platform, outgoing(click=PRESS))) == "77"
