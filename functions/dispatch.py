@@ -15,10 +15,10 @@ from starlette.responses import Response
 from shared.agents import leftover_processes
 from shared.core import clock, logs
 from shared.core.settings import Settings
-from shared.db.queue import claims, events, messages, ready
+from shared.db.queue import claims, events, messages, ready_sessions
 from shared.db.queue.claims import Claim
 from shared.db.queue.events import EventData
-from shared.db.queue.ready import Ready
+from shared.db.queue.ready_sessions import ReadySession
 from shared.db.roster import agents, teams
 from shared.queue import turns
 from shared.queue.turns import RetryPolicy
@@ -78,10 +78,10 @@ class Dispatch(WorkerService):
                 return 0.0
         if self.settlement.unwritten:
             return UNWRITTEN_PAUSE_S
-        due = ready.next_due(self.reader, now_ms=now_ms)
+        due = ready_sessions.next_due(self.reader, now_ms=now_ms)
         return None if due is None else max(0.0, (due - clock.now_ms()) / 1000)
 
-    async def _start(self, taken: list[Ready]) -> None:
+    async def _start(self, taken: list[ReadySession]) -> None:
         by_session = {each.session_id: each for each in taken}
         for claim in await self.claim(partial(self._claim, taken=taken), durable=False):
             found = by_session[claim.session_id]
@@ -90,12 +90,12 @@ class Dispatch(WorkerService):
             turn.task = self.worker.start(self._run(turn))
         await asyncio.sleep(0)  # the turns begin: the next step may interrupt each of them
 
-    def _look(self, now_ms: int) -> list[Ready]:
+    def _look(self, now_ms: int) -> list[ReadySession]:
         held = {session: turn.claim.agent for session, turn in self.running.items()}
         has_suspect = any(turn.is_suspect for turn in self.running.values())
-        return ready.ready(self.reader, now_ms=now_ms, held=held, has_suspect=has_suspect)
+        return ready_sessions.find(self.reader, now_ms=now_ms, held=held, has_suspect=has_suspect)
 
-    def _claim(self, conn: apsw.Connection, taken: list[Ready]) -> list[Claim]:
+    def _claim(self, conn: apsw.Connection, taken: list[ReadySession]) -> list[Claim]:
         messages.announce(conn)
         claimed = (
             claims.claim(
@@ -111,7 +111,7 @@ class Dispatch(WorkerService):
         )
         return [claim for claim in claimed if claim is not None]
 
-    def _batch_size(self, session: Ready) -> int:
+    def _batch_size(self, session: ReadySession) -> int:
         return session.batch_size or self.settings.batch_size
 
     async def _run(self, turn: RunningTurn) -> None:
@@ -127,7 +127,7 @@ class Dispatch(WorkerService):
     def _interrupt(self) -> None:
         """End the turns whose messages were cancelled, and those that an urgent message can't wait for."""
         now_ms = clock.now_ms()
-        urgent = ready.urgent_sessions(self.reader, now_ms=now_ms)
+        urgent = ready_sessions.urgent_sessions(self.reader, now_ms=now_ms)
         for session, turn in self.running.items():
             if not turn.is_interruptible:
                 continue

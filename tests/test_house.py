@@ -11,10 +11,8 @@ MOST_FILES = 24
 OWN_FOLDERS = {"benchmarks", "e2e", "e2e/crash", "events", "events/discord", "events/telegram", "infra/samples"}
 # Names of two classes or more that wait for a better one; no name may be added.
 NOT_YET = {
-    "Event",
     "Held",
     "LitestreamMissing",
-    "Ready",
     "Service",
     "Table",
     "Team",

@@ -25,7 +25,7 @@ from shared.core import content, hops
 from shared.core.content import AskedFor, MessageContent
 from shared.core.errors import NotFound, WrongState
 from shared.db.queue import conversations, events, mailbox, messages, responses, sessions
-from shared.db.queue.mailbox import Letter, Urgent
+from shared.db.queue.mailbox import MailboxMessage, UrgentMessage
 from shared.db.queue.message_row import Message
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents
@@ -41,7 +41,7 @@ _ANSWERED = ("message", "task")
 _QUOTED = 500  # characters of what is answered
 
 
-class Sent(NamedTuple):
+class StoredReply(NamedTuple):
     """What was stored: a message to an agent, a response to a person, or a line of a room. Rows' ids."""
 
     message: int | None = None
@@ -125,7 +125,7 @@ def reply(
     msg_type: Kind = "message",
     urgency: Urgency = "normal",
     now_ms: int,
-) -> Sent:
+) -> StoredReply:
     """Answer the message in row *original*, as the agent it was for, to whoever wrote it; in the same thread.
 
     Raises:
@@ -139,15 +139,15 @@ def reply(
     if asked.from_agent is not None:
         hops.next_count(asked.content)
         _known(conn, asked.from_agent)
-        return Sent(message=_answer(conn, letter, body, msg_type=msg_type, urgency=urgency, now_ms=now_ms))
+        return StoredReply(message=_answer(conn, letter, body, msg_type=msg_type, urgency=urgency, now_ms=now_ms))
     if _is_of_room(asked):
         team = asked.content["team"]
         line = rooms.answer(conn, team, body, from_agent=asked.agent, because=asked.content, now_ms=now_ms)
         if line is None:
             raise NotFound(f"agent {asked.agent!r} is in no team {team!r} any more")
-        return Sent(line=line)
+        return StoredReply(line=line)
     new = replies.response(asked, body, agent=asked.agent, session_id=asked.session_id)
-    return Sent(response=responses.enqueue(conn, new, now_ms=now_ms))
+    return StoredReply(response=responses.enqueue(conn, new, now_ms=now_ms))
 
 
 def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> Message | None:
@@ -167,7 +167,7 @@ def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> 
         return None if asked_for is None else answer(conn, _restored(asked, asked_for), text, now_ms=now_ms)
     if asked.from_agent is None:
         return asked
-    letter = mailbox.get(conn, asked.id) or Letter(asked, "message", "normal", None, None, "completed", now_ms)
+    letter = mailbox.get(conn, asked.id) or MailboxMessage(asked, "message", "normal", None, None, "completed", now_ms)
     if letter.msg_type in _ANSWERED and agents.get(conn, asked.from_agent) is not None:
         _answer(conn, letter._replace(message=asked), text, now_ms=now_ms)
     return None
@@ -179,7 +179,7 @@ def _is_of_room(asked: Message) -> bool:
 
 def _answer(
     conn: apsw.Connection,
-    letter: Letter,
+    letter: MailboxMessage,
     text: str,
     *,
     msg_type: Kind = "message",
@@ -269,7 +269,7 @@ def _known(conn: apsw.Connection, agent: str) -> str:
     return agent
 
 
-def consume(conn: apsw.Connection, agent: str, *, now_ms: int) -> list[Letter]:
+def consume(conn: apsw.Connection, agent: str, *, now_ms: int) -> list[MailboxMessage]:
     """Take the agent's waiting mail out of its mailbox, oldest first; no turn will have it. See ``db.mailbox.consume``.
 
     Raises:
@@ -278,12 +278,12 @@ def consume(conn: apsw.Connection, agent: str, *, now_ms: int) -> list[Letter]:
     return mailbox.consume(conn, _known(conn, agent), now_ms=now_ms)
 
 
-def poll_urgent(conn: apsw.Connection) -> list[Urgent]:
+def poll_urgent(conn: apsw.Connection) -> list[UrgentMessage]:
     """What is urgent and was not delivered, oldest first."""
     return mailbox.poll_urgent(conn)
 
 
-def thread(conn: apsw.Connection, member: int) -> list[Letter]:
+def thread(conn: apsw.Connection, member: int) -> list[MailboxMessage]:
     """The whole thread to which the message in row *member* belongs, in order; nothing if there is no such message."""
     letter = mailbox.get(conn, member)
     return mailbox.thread(conn, letter.root if letter else member)

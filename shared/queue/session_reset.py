@@ -48,7 +48,7 @@ def replay(conn: apsw.Connection, session_id: int, said: Sequence[int], *, now_m
     Whichever session of the key is active is closed. The answers go to where the first ones went.
 
     Args:
-        said: the rows of the messages, at most ``MOST_REPLAYED``, as ``replays.said`` finds them; beforehand, because
+        said: the rows of the messages, at most ``MOST_REPLAYED``, from ``replays.find_messages``; beforehand, because
             finding them may take long. Those that are pruned meanwhile, or are another session's, are left out.
 
     Returns:

@@ -10,7 +10,7 @@ import apsw
 from shared.core import backoff
 from shared.core.settings import Settings
 from shared.db.queue import agent_messages, claims, events, responses, sessions
-from shared.db.queue.agent_messages import Line
+from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, FailureCode, MessageVerdict
 from shared.db.queue.message_row import Message
 from shared.queue import mailbox, series
@@ -25,7 +25,7 @@ _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TurnReply:
     """One answer of a turn, to one of its messages."""
 
     text: str
@@ -58,7 +58,9 @@ class RetryPolicy:
         return cls(settings.max_attempts, settings.retry_base_ms, settings.retry_cap_ms, jitter)
 
 
-def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuation: str | None, *, now_ms: int) -> None:
+def settle(
+    conn: apsw.Connection, claim: Claim, said: Sequence[TurnReply], continuation: str | None, *, now_ms: int
+) -> None:
     """The turn succeeded: completion, answers, history, events and next occurrences, all in the caller's transaction.
 
     Raises:
@@ -82,10 +84,10 @@ def settle(conn: apsw.Connection, claim: Claim, said: Sequence[Said], continuati
     series.advance_messages(conn, now_ms=now_ms)
 
 
-def _asked(claim: Claim) -> list[Line]:
+def _asked(claim: Claim) -> list[AgentMessage]:
     """What was asked, when it was asked, and not when it was answered."""
     return [
-        Line(
+        AgentMessage(
             claim.agent,
             "user",
             each.channel,
@@ -98,12 +100,14 @@ def _asked(claim: Claim) -> list[Line]:
     ]
 
 
-def _answered(claim: Claim, said: Said, now_ms: int) -> Line:
+def _answered(claim: Claim, said: TurnReply, now_ms: int) -> AgentMessage:
     asked = said.answers
-    return Line(claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, said.text, now_ms)
+    return AgentMessage(claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, said.text, now_ms)
 
 
-def _outward(conn: apsw.Connection, claim: Claim, said: Sequence[Said], now_ms: int) -> list[responses.NewResponse]:
+def _outward(
+    conn: apsw.Connection, claim: Claim, said: Sequence[TurnReply], now_ms: int
+) -> list[responses.NewResponse]:
     """What goes out to people; what answers agents goes into their mailboxes and rooms."""
     places = [(mailbox.answer(conn, each.answers, each.text, now_ms=now_ms), each.text) for each in said]
     return [
@@ -138,7 +142,7 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
     verdicts = {message.id: judge(message, failure, policy, now_ms=now_ms) for message in claim.asked}
     claims.fail(conn, claim, verdicts, now_ms=now_ms)
     dead = [message for message in claim.asked if verdicts[message.id].dead]
-    apologies = [Said(APOLOGY, message) for message in dead]
+    apologies = [TurnReply(APOLOGY, message) for message in dead]
     responses.enqueue_many(conn, _outward(conn, claim, apologies, now_ms), now_ms=now_ms)
     series.advance_messages(conn, now_ms=now_ms)
     return dead

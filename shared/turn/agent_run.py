@@ -17,7 +17,7 @@ from shared.db.queue.message_row import Message
 from shared.db.queue.sessions import Session
 from shared.db.roster import agents
 from shared.db.roster.agents import Agent
-from shared.queue.turns import Failure, Said
+from shared.queue.turns import Failure, TurnReply
 
 log = logs.get()
 
@@ -30,7 +30,7 @@ class AgentAnswer:
         continuation: what lets the session's next turn go on from here, if the provider gave it.
     """
 
-    said: list[Said]
+    said: list[TurnReply]
     continuation: str | None
 
 
@@ -93,7 +93,7 @@ def _turn_message(message: Message) -> TurnMessage:
 
 
 async def _listen(turn: Turn, provider: str, claim: Claim) -> Outcome:
-    said: list[Said] = []
+    said: list[TurnReply] = []
     continuation: str | None = None
     by_id = {message.message_id: message for message in claim.asked}
     async with contextlib.aclosing(registry.get(provider).run(turn)) as provider_events:
@@ -102,10 +102,10 @@ async def _listen(turn: Turn, provider: str, claim: Claim) -> Outcome:
                 case Init():
                     continuation = event.continuation
                 case Text() if event.text.strip():
-                    said.append(Said(event.text, by_id.get(event.answers or "", claim.asked[0])))
+                    said.append(TurnReply(event.text, by_id.get(event.answers or "", claim.asked[0])))
                 case Result():
                     if event.text and event.text.strip():
-                        said.append(Said(event.text, claim.asked[0]))
+                        said.append(TurnReply(event.text, claim.asked[0]))
                     break
                 case Failed():
                     return Failure(event.reason, event.retryable, event.wait_ms)

@@ -8,13 +8,12 @@ from typing import NamedTuple
 import apsw
 
 from shared.db.engine.connection import open_connection, transaction
-from shared.db.queue import claims, messages, sessions
-from shared.db.queue import ready as waiting
+from shared.db.queue import claims, messages, ready_sessions, sessions
 from shared.db.queue.claims import Claim
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents, chats
 from shared.db.roster.agents import Agent
-from shared.queue.turns import Said, settle
+from shared.queue.turns import TurnReply, settle
 from shared.roster import wirings
 from shared.roster.new_database import prepare_database
 
@@ -149,7 +148,7 @@ class Store:
             settle(
                 self.conn,
                 claim,
-                [Said(message.message, message) for message in claim.batch],
+                [TurnReply(message.message, message) for message in claim.batch],
                 None,
                 now_ms=self._clock(),
             )
@@ -157,7 +156,7 @@ class Store:
 
     def ready(self) -> list[Place]:
         """The sessions that are ready."""
-        return [Place(each.agent, 0, each.session_id) for each in waiting.ready(self.conn, now_ms=self._clock())]
+        return [Place(each.agent, 0, each.session_id) for each in ready_sessions.find(self.conn, now_ms=self._clock())]
 
     def complete_only(self, limit: int) -> int:
         """Claim, then complete without an answer; how many messages."""

@@ -10,7 +10,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
 from shared.queue import turns
-from shared.queue.turns import Failure, RetryPolicy, Said
+from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.api_client import ask, call, get, post
 from tests.support import NOW, answer, column, dump, make_agent, make_chat, put, row, take, wire
 
@@ -110,7 +110,7 @@ def test_a_message_with_its_answers_and_all_that_happened_to_it(serving, conn):
         turns.fail(conn, first, Failure("no"), RetryPolicy(5, 1, 1, 0.0), now_ms=NOW + 1)
     claim = take(conn, now_ms=NOW + 5000)
     with transaction(conn):
-        turns.settle(conn, claim, [Said("said", claim.asked[0])], None, now_ms=NOW + 6000)
+        turns.settle(conn, claim, [TurnReply("said", claim.asked[0])], None, now_ms=NOW + 6000)
     body = get(serving, "/api/messages/api_1").json()
     assert (body["id"], body["message"], body["status"], body["retryCount"]) == (row_id, "question", "completed", 1)
     assert [each["message"] for each in body["responses"]] == ["said"]
@@ -195,7 +195,7 @@ def test_what_runs_is_taken_from_its_turn(serving, conn):
     assert replies[1].json() == {"error": "processing message not found"}
     assert column(conn, "SELECT status FROM messages") == ["cancelled"]
     with pytest.raises(ClaimLost), transaction(conn):
-        turns.settle(conn, claim, [Said("late", claim.asked[0])], None, now_ms=NOW)
+        turns.settle(conn, claim, [TurnReply("late", claim.asked[0])], None, now_ms=NOW)
 
 
 def _die(conn, **fields):
@@ -260,7 +260,7 @@ def test_what_a_program_fetches_is_not_what_our_adapter_sends(serving, conn):
     for chat in ("7", "8"):
         claim = take(conn, chat=chat)
         with transaction(conn):
-            turns.settle(conn, claim, [Said(f"to {chat}", claim.asked[0])], None, now_ms=NOW)
+            turns.settle(conn, claim, [TurnReply(f"to {chat}", claim.asked[0])], None, now_ms=NOW)
     fetched = get(serving, "/api/responses/pending?channel=telegram").json()
     assert [each["message"] for each in fetched] == ["to 8"]
     heads = responses.heads(conn, "telegram", now_ms=NOW)

@@ -18,7 +18,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, conversations, events, responses, schedule_runs
 from shared.inbound import pairing
 from shared.queue import turns
-from shared.queue.turns import Said
+from shared.queue.turns import TurnReply
 from shared.runtime.kick import Listener
 from tests.approval_requests import LATE, POLICY, person
 from tests.support import LEASE, NOW, TICK, answer, column, dump, make_session, put, row, take
@@ -82,7 +82,9 @@ def test_a_renewed_lease_survives_and_an_expired_one_is_rescued_once_and_counts_
     assert column(conn, "SELECT count(*) FROM events WHERE type = 'message_retry'") == [1]
     before = dump(conn)
     verbs = {
-        "settle": lambda: turns.settle(conn, silent, [Said("late", silent.asked[0])], None, now_ms=NOW + 2 * LEASE),
+        "settle": lambda: turns.settle(
+            conn, silent, [TurnReply("late", silent.asked[0])], None, now_ms=NOW + 2 * LEASE
+        ),
         "renew": lambda: claims.renew(conn, silent, lease_until=NOW + 3 * LEASE),
     }
     for verb in verbs.values():
@@ -98,9 +100,9 @@ def test_whoever_was_rescued_is_fenced_also_when_somebody_else_has_the_message_n
     again = take(conn, token="turn_b", now_ms=NOW + LEASE + 10_000)
     assert again is not None
     with pytest.raises(ClaimLost), transaction(conn):
-        turns.settle(conn, late, [Said("late", late.asked[0])], None, now_ms=NOW + LEASE + 10_001)
+        turns.settle(conn, late, [TurnReply("late", late.asked[0])], None, now_ms=NOW + LEASE + 10_001)
     with transaction(conn):
-        turns.settle(conn, again, [Said("in time", again.asked[0])], None, now_ms=NOW + LEASE + 10_002)
+        turns.settle(conn, again, [TurnReply("in time", again.asked[0])], None, now_ms=NOW + LEASE + 10_002)
     assert column(conn, "SELECT message FROM responses") == ["in time"]
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import apsw
 
 
-class Line(NamedTuple):
+class AgentMessage(NamedTuple):
     """One line of an agent's history; *role* is ``user`` or ``assistant``."""
 
     agent: str
@@ -18,7 +18,7 @@ class Line(NamedTuple):
     created_at: int
 
 
-def append(conn: apsw.Connection, lines: Iterable[Line]) -> None:
+def append(conn: apsw.Connection, lines: Iterable[AgentMessage]) -> None:
     """Add the lines, in order."""
     conn.executemany(
         """

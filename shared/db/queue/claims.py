@@ -16,7 +16,7 @@ from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events, schedule_runs
 from shared.db.queue.events import EventData
 from shared.db.queue.message_row import COLUMNS, WIDTH, Message, message_of
-from shared.db.queue.ready import FIRSTS, OPEN_AGENTS
+from shared.db.queue.ready_sessions import FIRSTS, OPEN_AGENTS
 
 # Those that wait for a later instant are passed over, but not those that wait for another try.
 DUE = f"""

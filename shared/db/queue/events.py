@@ -91,7 +91,7 @@ class EventData(_RoomAuthor, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class RecordedEvent:
     """A row of ``events``."""
 
     id: int
@@ -132,7 +132,7 @@ def append_many(conn: apsw.Connection, happened: Iterable[Row]) -> None:
     conn.executemany(_INSERT, happened)
 
 
-def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[Event]:
+def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[RecordedEvent]:
     """Up to *limit* events that came after *last_id*, oldest first."""
     found = rows(
         conn,
@@ -146,7 +146,7 @@ def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[Event]:
         {"last": last_id, "limit": limit},
     )
     return [
-        Event(id_, type_, message_id, response_id, agent, channel, json.loads(data), created_at)
+        RecordedEvent(id_, type_, message_id, response_id, agent, channel, json.loads(data), created_at)
         for id_, type_, message_id, response_id, agent, channel, data, created_at in found
     ]
 

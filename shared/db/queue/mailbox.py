@@ -9,11 +9,11 @@ import apsw
 
 from shared.db.engine.connection import rows
 from shared.db.queue import agent_messages, events
-from shared.db.queue.agent_messages import Line
+from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.message_row import COLUMNS, WIDTH, Message, message_of
 
 
-class Letter(NamedTuple):
+class MailboxMessage(NamedTuple):
     """A message as it lies in a mailbox: the row, and what no turn needs of it.
 
     *thread_root* is None where the message begins a thread itself; *updated_at* of a completed one is the instant of
@@ -37,11 +37,11 @@ class Letter(NamedTuple):
 _LETTER = f"{COLUMNS}, msg_type, urgency, reply_to, thread_root, status, updated_at"  # in the order of Letter
 
 
-def _letter(row: tuple[Any, ...]) -> Letter:
-    return Letter(message_of(row), *row[WIDTH:])
+def _letter(row: tuple[Any, ...]) -> MailboxMessage:
+    return MailboxMessage(message_of(row), *row[WIDTH:])
 
 
-def get(conn: apsw.Connection, row_id: int) -> Letter | None:
+def get(conn: apsw.Connection, row_id: int) -> MailboxMessage | None:
     """The message in this row, or None."""
     found = rows(
         conn,
@@ -80,13 +80,13 @@ WAITING = f"""
 """
 
 
-def waiting(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[Letter]:
+def waiting(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[MailboxMessage]:
     """What ``consume`` would take out of the agent's mailbox, which stays there, oldest first."""
     found = rows(conn, WAITING, {"agent": agent, "now": now_ms, "limit": limit})
     return [_letter(row) for row in found]
 
 
-def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[Letter]:
+def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[MailboxMessage]:
     """Take the agent's waiting mail out of its mailbox, oldest first: it is read, and no turn will ever have it.
 
     What a turn holds stays with that turn, and what is planned for later is not there yet. Reading and marking are one
@@ -108,11 +108,11 @@ def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOS
     return found
 
 
-def _line(read: Message, now_ms: int) -> Line:
-    return Line(read.agent, "user", read.channel, read.sender, read.message_id, read.message, now_ms)
+def _line(read: Message, now_ms: int) -> AgentMessage:
+    return AgentMessage(read.agent, "user", read.channel, read.sender, read.message_id, read.message, now_ms)
 
 
-class Urgent(NamedTuple):
+class UrgentMessage(NamedTuple):
     """An urgent message that waits."""
 
     id: int
@@ -129,9 +129,9 @@ POLL_URGENT = """
 """
 
 
-def poll_urgent(conn: apsw.Connection, *, limit: int = _MOST) -> list[Urgent]:
+def poll_urgent(conn: apsw.Connection, *, limit: int = _MOST) -> list[UrgentMessage]:
     """What is urgent and was not delivered, oldest first."""
-    return [Urgent._make(row) for row in rows(conn, POLL_URGENT, {"limit": limit})]
+    return [UrgentMessage._make(row) for row in rows(conn, POLL_URGENT, {"limit": limit})]
 
 
 THREAD = f"""
@@ -143,6 +143,6 @@ THREAD = f"""
 """
 
 
-def thread(conn: apsw.Connection, root: int, *, limit: int = _MOST) -> list[Letter]:
+def thread(conn: apsw.Connection, root: int, *, limit: int = _MOST) -> list[MailboxMessage]:
     """The message *root* and what was said to it, in order."""
     return [_letter(row) for row in rows(conn, THREAD, {"root": root, "limit": limit})]

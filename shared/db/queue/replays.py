@@ -103,7 +103,7 @@ _SAID = """
 """
 
 
-def said(conn: apsw.Connection, session: int, *, before: int, look_at: int) -> tuple[list[int], int]:
+def find_messages(conn: apsw.Connection, session: int, *, before: int, look_at: int) -> tuple[list[int], int]:
     """Look at *look_at* rows before the row *before*, newest first, for what was said in the session.
 
     Messages are not indexed by their session: that would cost every one of them, and this is rarely asked. So it is

@@ -49,7 +49,7 @@ class Session:
     closed_at: int | None
 
 
-class Counts(NamedTuple):
+class SessionCounts(NamedTuple):
     """What is open in a session; *context* waits too, and asks for no turn."""
 
     pending: int
@@ -210,6 +210,6 @@ COUNTS = """
 """
 
 
-def counts(conn: apsw.Connection, session: Session) -> Counts:
+def counts(conn: apsw.Connection, session: Session) -> SessionCounts:
     """How many of its messages wait, run, or are context that waits or runs; from the indexes of what is open."""
-    return Counts(*rows(conn, COUNTS, {"id": session.id, "agent": session.agent})[0])
+    return SessionCounts(*rows(conn, COUNTS, {"id": session.id, "agent": session.agent})[0])

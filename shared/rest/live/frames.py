@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from shared.db.queue import chat_messages
-from shared.db.queue.events import Event
+from shared.db.queue.events import RecordedEvent
 from shared.db.views import stream
 from shared.queue import rooms
 
@@ -38,7 +38,7 @@ class EventFrames:
         return b"".join(chosen[:-1]) + b"id: %d\n%s" % (self.id, chosen[-1])
 
 
-def render(conn: apsw.Connection, found: Sequence[Event]) -> list[EventFrames]:
+def render(conn: apsw.Connection, found: Sequence[RecordedEvent]) -> list[EventFrames]:
     """The frames of these events; one query of each kind looks up the rows that all of them name."""
     named = _NamedRows(conn, found)
     return [
@@ -47,7 +47,7 @@ def render(conn: apsw.Connection, found: Sequence[Event]) -> list[EventFrames]:
     ]
 
 
-def _frame(event: Event, name: str, data: dict[str, Any]) -> Frame:
+def _frame(event: RecordedEvent, name: str, data: dict[str, Any]) -> Frame:
     text = json.dumps({"type": name, "timestamp": event.created_at, **data})
     return name, f"event: {name}\ndata: {text}\n\n".encode()
 
@@ -55,7 +55,7 @@ def _frame(event: Event, name: str, data: dict[str, Any]) -> Frame:
 class _NamedRows:
     """The rows that a batch of events names."""
 
-    def __init__(self, conn: apsw.Connection, found: Sequence[Event]) -> None:
+    def __init__(self, conn: apsw.Connection, found: Sequence[RecordedEvent]) -> None:
         done = [event for event in found if event.type == "chain_step_done"]
         asked = {event.message_id for event in found if event.type in _OF_MESSAGES and event.message_id}
         asked.update(message_id for event in done for message_id in event.data.get("batch", ()))
@@ -76,14 +76,14 @@ class _NamedRows:
         """The agent's id and name."""
         return {"agentId": agent, "agentName": self.engine(agent)["agentName"]}
 
-    def _answer(self, conn: apsw.Connection, event: Event) -> tuple[str, int]:
+    def _answer(self, conn: apsw.Connection, event: RecordedEvent) -> tuple[str, int]:
         """The beginning of what the turn said, and the length of the whole."""
         batch = [self.messages[each]["row"] for each in event.data.get("batch", ()) if each in self.messages]
         said = stream.answers(conn, batch, at_ms=event.created_at, characters=_SHOWN_CHARACTERS)
         return "\n\n".join(text for text, _ in said)[:_SHOWN_CHARACTERS], sum(length for _, length in said)
 
 
-def _names_and_data(event: Event, named: _NamedRows) -> Iterator[tuple[str, dict[str, Any]]]:
+def _names_and_data(event: RecordedEvent, named: _NamedRows) -> Iterator[tuple[str, dict[str, Any]]]:
     """Name and data of each frame of the event, Postroom's own last."""
     agent = named.agent(event.agent)
     message: dict[str, Any] = {**named.messages.get(event.message_id or "", {})}
@@ -130,7 +130,7 @@ def _names_and_data(event: Event, named: _NamedRows) -> Iterator[tuple[str, dict
 
 
 def _said(
-    event: Event, agent: dict[str, Any], text: str, *, sender: str, is_of_team: bool
+    event: RecordedEvent, agent: dict[str, Any], text: str, *, sender: str, is_of_team: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The frames of what an agent said; none for an empty text."""
     if text:
@@ -147,7 +147,7 @@ def _said(
         yield "agent:response", said
 
 
-def _own(event: Event, more: dict[str, Any]) -> dict[str, Any]:
+def _own(event: RecordedEvent, more: dict[str, Any]) -> dict[str, Any]:
     facts = {
         "messageId": event.message_id,
         "responseId": event.response_id,

@@ -13,7 +13,7 @@ import apsw
 
 from shared.channels import registry
 from shared.core import clock
-from shared.db.queue.events import Event
+from shared.db.queue.events import RecordedEvent
 from shared.db.views import responses
 from shared.rest.live import frames
 from shared.rest.live.feed import EventFeed
@@ -62,7 +62,7 @@ class UnfetchedResponses:
         )
         for each in found:
             about = (each["messageId"], each["id"], each["agent"], channel)
-            event = Event(0, "response_ready", *about, data={}, created_at=each["timestamp"])
+            event = RecordedEvent(0, "response_ready", *about, data={}, created_at=each["timestamp"])
             for row in frames.render(self._conn, [event]):
                 self._feed.send_unstored([(name, text) for name, text in row.named if name == _EVENT])
             self._look_in(channel, then_s, then_s=min(2 * then_s, _SELDOM_S))

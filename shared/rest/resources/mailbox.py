@@ -13,7 +13,7 @@ from shared.core import clock
 from shared.core.errors import NotFound, WrongState
 from shared.db.queue import mailbox as letters
 from shared.db.queue import messages
-from shared.db.queue.mailbox import Letter as Row
+from shared.db.queue.mailbox import MailboxMessage as Row
 from shared.queue import mailbox
 from shared.rest.http.common import LimitQuery
 from shared.rest.http.endpoint import Body, endpoint

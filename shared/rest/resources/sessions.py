@@ -165,7 +165,7 @@ async def _said(conn: apsw.Connection, session: int, *, before: int = named_rows
     """The rows of what was said in the session, newest first; others are served between the steps."""
     found: list[int] = []
     while before and len(found) < limit:
-        step, before = replays.said(conn, session, before=before, look_at=_LOOK_AT)
+        step, before = replays.find_messages(conn, session, before=before, look_at=_LOOK_AT)
         found += step
         await asyncio.sleep(0)
     return found[:limit]

@@ -10,12 +10,11 @@ import pytest
 from shared.core import hops
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, conversations, messages
-from shared.db.queue import ready as waiting
+from shared.db.queue import claims, conversations, messages, ready_sessions
 from shared.db.roster import agents, teams
 from shared.db.roster.teams import Team
 from shared.queue import mailbox, rooms, turns
-from shared.queue.turns import Failure, RetryPolicy, Said
+from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.support import LEASE, NOW, column, dump, make_agent, plan, put, row
 
 POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
@@ -45,7 +44,7 @@ def consume(conn, agent, now_ms=NOW):
 
 def begin(conn, agent, now_ms=NOW):
     """The agent's next turn, or None."""
-    for each in waiting.ready(conn, now_ms=now_ms):
+    for each in ready_sessions.find(conn, now_ms=now_ms):
         if each.agent == agent:
             with transaction(conn):
                 return claims.claim(
@@ -56,7 +55,7 @@ def begin(conn, agent, now_ms=NOW):
 
 def end(conn, claim, text, now_ms=NOW):
     with transaction(conn):
-        turns.settle(conn, claim, [Said(text, claim.asked[0])], None, now_ms=now_ms)
+        turns.settle(conn, claim, [TurnReply(text, claim.asked[0])], None, now_ms=now_ms)
 
 
 def say(conn, agent, text, now_ms=NOW):
@@ -225,7 +224,7 @@ def test_through_any_number_of_agents(conn):
     assert column(conn, "SELECT message FROM responses ORDER BY id") == [
         *("I ask bob", "bob asks carol", "carol knows, says bob")
     ]
-    assert not waiting.ready(conn, now_ms=NOW)
+    assert not ready_sessions.find(conn, now_ms=NOW)
     counts = column(conn, "SELECT content ->> '$.hops' FROM messages WHERE channel = 'internal' ORDER BY id")
     assert counts == [1, 2, 2, 3, 2]
 
@@ -296,7 +295,7 @@ def test_the_answer_to_a_room_is_a_line_of_it_and_so_is_what_was_asked_for_it(co
         *(("bob", "who knows?"), ("alice", "I ask carol"), ("alice", "nobody"))
     ]
     assert column(conn, "SELECT id FROM responses") == []
-    assert not waiting.ready(conn, now_ms=NOW)
+    assert not ready_sessions.find(conn, now_ms=NOW)
 
 
 def test_what_is_replied_to_a_person_in_a_room_is_a_line_of_it(conn):
@@ -382,7 +381,7 @@ def test_whatever_agents_do_they_come_to_rest_and_nobody_is_left_waiting(conn, s
     put(conn, "begin", agent="alice")
     put(conn, "begin", agent="bob", chat="2")
     steps, now_ms = 0, NOW
-    while found := waiting.ready(conn, now_ms=now_ms):
+    while found := ready_sessions.find(conn, now_ms=now_ms):
         steps, now_ms = steps + 1, now_ms + 1
         agent = dice.choice(found).agent
         claim = begin(conn, agent, now_ms)

@@ -22,12 +22,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from shared.core import ids
 from shared.core.errors import ClaimLost, OutcomeUnknown, PermanentError, RateLimited, RetryableError, WrongState
 from shared.db.engine.connection import open_connection, rows, transaction
-from shared.db.queue import claims, messages, responses, sessions
-from shared.db.queue import ready as waiting
+from shared.db.queue import claims, messages, ready_sessions, responses, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import deliveries, turns
 from shared.queue.deliveries import DeliveryPolicy
-from shared.queue.turns import Failure, RetryPolicy, Said
+from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.shared.queue import model
 from tests.shared.queue.model import CRON, GRID, Model
 from tests.support import NOW, answer, column, dump, make_agent, make_chat, make_session
@@ -251,7 +250,7 @@ class Store(RuleBasedStateMachine):
     def a_worker_takes_a_turn(self, which, still):
         """*still*: turns that have not ended in this process, whatever has become of their leases."""
         held = {turn.session_id: turn.agent for turn in (self.turns[n % len(self.turns)] for n in still if self.turns)}
-        ready = waiting.ready(self.conn, now_ms=self.now, held=held)
+        ready = ready_sessions.find(self.conn, now_ms=self.now, held=held)
         assert [each.session_id for each in ready] == self.model.ready(self.now, held)
         if not ready:
             return
@@ -275,7 +274,9 @@ class Store(RuleBasedStateMachine):
                     assert older.process_after > self.now
 
     def a_worker_takes_a_turn_that_is_not_there(self):
-        assert [each.session_id for each in waiting.ready(self.conn, now_ms=self.now)] == self.model.ready(self.now, {})
+        assert [each.session_id for each in ready_sessions.find(self.conn, now_ms=self.now)] == self.model.ready(
+            self.now, {}
+        )
         idle = [place for place in self.places if not self.model.due(place[1], self.now, LIMIT)]
         before = dump(self.conn)
         for agent, session, *_ in idle:
@@ -324,7 +325,7 @@ class Store(RuleBasedStateMachine):
         if deed == "renews":
             claims.renew(self.conn, turn, lease_until=self.now + LEASE)
         elif deed == "settles":
-            said = [Said("answer", turn.asked[0])] * answers
+            said = [TurnReply("answer", turn.asked[0])] * answers
             turns.settle(self.conn, turn, said, None, now_ms=self.now)
         elif deed == "gives back":
             turns.release(self.conn, turn, now_ms=self.now)
@@ -606,9 +607,9 @@ class Store(RuleBasedStateMachine):
         later = [
             each.process_after for each in known.values() if each.status == "pending" and model.is_later(each, self.now)
         ]
-        assert waiting.next_due(self.conn, now_ms=self.now) == min(later, default=None)
+        assert ready_sessions.next_due(self.conn, now_ms=self.now) == min(later, default=None)
         urgent = {session for _, session, *_ in self.places if self.model.has_urgent(session, self.now)}
-        assert waiting.urgent_sessions(self.conn, now_ms=self.now).keys() == urgent
+        assert ready_sessions.urgent_sessions(self.conn, now_ms=self.now).keys() == urgent
         counts = messages.counts(self.conn)
         for status in ("pending", "processing", "dead"):
             told = sum(1 for each in known.values() if each.status == status and (each.trigger or status == "dead"))

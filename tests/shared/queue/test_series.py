@@ -16,7 +16,7 @@ from shared.db.queue.series import ALREADY_LIVE, Next
 from shared.queue import deliveries, series, turns
 from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.series import Change, When
-from shared.queue.turns import Failure, RetryPolicy, Said
+from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.support import LEASE, NOW, answer, column, dump, make_session, plan, put, row, take
 
 HOUR = 3_600_000
@@ -51,7 +51,7 @@ class Messages:
 
     def finish(self, begun, now_ms):
         with transaction(self.conn):
-            turns.settle(self.conn, begun, [Said("done", begun.asked[0])], None, now_ms=now_ms)
+            turns.settle(self.conn, begun, [TurnReply("done", begun.asked[0])], None, now_ms=now_ms)
 
     def fail(self, begun, now_ms, *, for_good=False):
         policy = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
@@ -543,7 +543,7 @@ def test_a_series_that_was_begun_anew_before_it_was_handed_on_hinders_no_settlem
     put(conn, "hello", chat="2")
     claim = take(conn, chat="2")
     with transaction(conn):
-        turns.settle(conn, claim, [Said("answer", claim.asked[0])], None, now_ms=NOW)
+        turns.settle(conn, claim, [TurnReply("answer", claim.asked[0])], None, now_ms=NOW)
     assert column(conn, "SELECT id FROM messages WHERE recurrence IS NOT NULL") == [live]
     assert rows(conn, "SELECT message_id, data ->> 'reason' FROM events WHERE type = 'series_ended'") == [
         (row(conn, "messages", ended)["message_id"], ALREADY_LIVE)

@@ -8,12 +8,11 @@ import pytest
 from shared.core import ids
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import open_connection, transaction
-from shared.db.queue import claims, messages, replays, sessions
-from shared.db.queue import ready as waiting
+from shared.db.queue import claims, messages, ready_sessions, replays, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import mailbox, session_reset, turns
 from shared.queue import replies as answers
-from shared.queue.turns import Said
+from shared.queue.turns import TurnReply
 from tests.support import NOW, column, make_agent, make_chat, make_session, plan, put, row, take, texts
 
 HOUR = 3_600_000
@@ -34,7 +33,7 @@ def reset(conn, session, now_ms=NOW + 1):
 
 def replay(conn, session, now_ms=NOW + 1):
     """All that was said in the session, once more."""
-    said, _ = replays.said(conn, session, before=2**62, look_at=2000)
+    said, _ = replays.find_messages(conn, session, before=2**62, look_at=2000)
     with transaction(conn):
         return session_reset.replay(conn, session, said, now_ms=now_ms)
 
@@ -42,7 +41,7 @@ def replay(conn, session, now_ms=NOW + 1):
 def settle(conn, claim, *texts_, continuation="1", now_ms=NOW):
     """Each message that asked is answered with the text in its place."""
     with transaction(conn):
-        said = [Said(text, asked) for text, asked in zip(texts_, claim.asked, strict=True)]
+        said = [TurnReply(text, asked) for text, asked in zip(texts_, claim.asked, strict=True)]
         turns.settle(conn, claim, said, continuation, now_ms=now_ms)
 
 
@@ -122,7 +121,7 @@ def test_what_waits_in_a_closed_session_still_runs_there(conn, session):
     reset(conn, session)
 
     with transaction(conn):
-        (ready,) = waiting.ready(conn, now_ms=NOW)
+        (ready,) = ready_sessions.find(conn, now_ms=NOW)
         claim = claims.claim(conn, ready.agent, ready.session_id, token="turn_a", now_ms=NOW, lease_ms=1000, limit=10)
 
     assert ready.session_id == session
@@ -320,7 +319,7 @@ def test_what_is_planned_was_not_said_though_it_is_due(conn, session):
     put(conn, "due", process_after=NOW, series_id="task_due00000")
     said = put(conn, "said")
 
-    assert replays.said(conn, session, before=2**62, look_at=10) == ([said], 0)
+    assert replays.find_messages(conn, session, before=2**62, look_at=10) == ([said], 0)
 
 
 def test_no_replayed_message_has_the_id_that_a_caller_gave_another(conn, session):
@@ -387,9 +386,9 @@ def test_the_answer_to_a_replayed_command_does_not_overwrite_the_first_one(conn,
 def test_what_was_said_is_found_step_by_step(conn, session):
     mine = [put(conn, str(number), chat=("100", "200")[number % 2]) for number in range(6)]
 
-    found, before = replays.said(conn, session, before=2**62, look_at=4)
+    found, before = replays.find_messages(conn, session, before=2**62, look_at=4)
     assert (found, before) == ([mine[4], mine[2]], mine[2])
-    found, before = replays.said(conn, session, before=before, look_at=4)
+    found, before = replays.find_messages(conn, session, before=before, look_at=4)
     assert (found, before) == ([mine[0]], 0)
 
 
@@ -397,8 +396,8 @@ def test_a_story_tells_what_was_said_and_answered(conn, session):
     put(conn, "one")
     settle(conn, take(conn), "answer")
     new, _ = replay(conn, session)
-    said, _ = replays.said(conn, session, before=2**62, look_at=10)
-    again, _ = replays.said(conn, new, before=2**62, look_at=10)
+    said, _ = replays.find_messages(conn, session, before=2**62, look_at=10)
+    again, _ = replays.find_messages(conn, new, before=2**62, look_at=10)
 
     ((first,), (second,)) = replays.story(conn, said), replays.story(conn, again)
 

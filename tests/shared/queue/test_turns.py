@@ -5,10 +5,10 @@ import pytest
 
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, messages, ready, sessions
+from shared.db.queue import claims, messages, ready_sessions, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import turns
-from shared.queue.turns import Failure, RetryPolicy, Said
+from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.support import LEASE, NOW, column, dump, make_agent, make_session, put, row, take
 
 POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
@@ -18,7 +18,7 @@ BROKEN = Failure("it broke")
 
 def settle(conn, claim, *said, now_ms=NOW):
     with transaction(conn):
-        turns.settle(conn, claim, said or [Said("answer", claim.asked[0])], "go on", now_ms=now_ms)
+        turns.settle(conn, claim, said or [TurnReply("answer", claim.asked[0])], "go on", now_ms=now_ms)
 
 
 def fail(conn, claim, failure=BROKEN, policy=POLICY, now_ms=NOW):
@@ -30,7 +30,7 @@ def test_a_turn_is_settled_whole(conn):
     put(conn, "context", trigger=False)
     put(conn, "question", platform_message_id="m7", content={"is_group": True, "context": {"token": "sealed"}})
     claim = take(conn)
-    settle(conn, claim, Said("one", claim.asked[0]), Said("two", claim.asked[0]), now_ms=NOW + 9)
+    settle(conn, claim, TurnReply("one", claim.asked[0]), TurnReply("two", claim.asked[0]), now_ms=NOW + 9)
     assert column(conn, "SELECT status FROM messages") == ["completed"] * 2
     assert rows(conn, "SELECT role, sender, content, created_at FROM agent_messages ORDER BY id") == [
         ("user", "Ana", "context", NOW),
@@ -157,7 +157,7 @@ def test_a_failure_that_does_not_say_why_keeps_its_place_too(conn, failure):
     put(conn, "first")
     fail(conn, take(conn), failure)
     put(conn, "second")
-    assert ready.ready(conn, now_ms=NOW) == []
+    assert ready_sessions.find(conn, now_ms=NOW) == []
     assert row(conn, "messages", 1)["last_error"] == turns.NO_REASON
     assert column(conn, "SELECT type FROM events WHERE type <> 'chain_step_start'") == ["message_retry"]
 
@@ -186,7 +186,7 @@ def kill_twice(conn, *chats):
 
 
 def suspects(conn, now_ms):
-    return [each.session_id for each in ready.ready(conn, now_ms=now_ms) if each.is_suspect]
+    return [each.session_id for each in ready_sessions.find(conn, now_ms=now_ms) if each.is_suspect]
 
 
 def test_a_message_whose_process_died_twice_stays_a_suspect_when_a_stop_or_an_urgent_message_ends_its_turn(conn):
@@ -201,7 +201,7 @@ def test_a_message_whose_process_died_twice_stays_a_suspect_when_a_stop_or_an_ur
     with transaction(conn):
         turns.release(conn, claim, now_ms=NOW + 2 * DAY)
     assert suspects(conn, NOW + 2 * DAY) == [first]
-    assert len(ready.ready(conn, now_ms=NOW + 2 * DAY)) == 1
+    assert len(ready_sessions.find(conn, now_ms=NOW + 2 * DAY)) == 1
     put(conn, "urgent", chat="100", urgency="urgent")
     assert suspects(conn, NOW + 2 * DAY) == [first]
 
@@ -298,7 +298,7 @@ def test_the_session_of_a_settled_turn_is_free_again(conn):
     put(conn)
     put(conn)
     settle(conn, take(conn, limit=1))
-    assert [each.session_id for each in ready.ready(conn, now_ms=NOW)] == [make_session(conn)[1]]
+    assert [each.session_id for each in ready_sessions.find(conn, now_ms=NOW)] == [make_session(conn)[1]]
 
 
 def test_a_large_turn_leaves_prepared_what_the_next_one_needs(conn):
@@ -312,7 +312,7 @@ def test_a_large_turn_leaves_prepared_what_the_next_one_needs(conn):
         with transaction(conn):
             claim = claims.claim(conn, "assistant", session, token="t", now_ms=NOW, lease_ms=LEASE, limit=20)
         with transaction(conn):
-            turns.settle(conn, claim, [Said("hi", each) for each in claim.asked], None, now_ms=NOW)
+            turns.settle(conn, claim, [TurnReply("hi", each) for each in claim.asked], None, now_ms=NOW)
         assert len(claim.asked) == 20
 
     turn()

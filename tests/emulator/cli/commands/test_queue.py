@@ -7,7 +7,7 @@ import pytest
 from emulator.cli.client import find
 from shared.db.engine.connection import transaction
 from shared.db.queue import agent_messages
-from shared.db.queue.agent_messages import Line
+from shared.db.queue.agent_messages import AgentMessage
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy
 from tests.emulator.cli.commands.conftest import Postroom
@@ -156,7 +156,7 @@ def test_what_was_said_is_found(postroom: Postroom) -> None:
     with transaction(postroom.conn):
         said = (("user", "Where are my\nlost keys?"), ("assistant", "Lost keys are in the hall"))
         for role, text in said:
-            agent_messages.append(postroom.conn, [Line("assistant", role, "telegram", "Ana", "m_8", text, NOW)])
+            agent_messages.append(postroom.conn, [AgentMessage("assistant", role, "telegram", "Ana", "m_8", text, NOW)])
     _, answered, asked = postroom.run("search", "LOST").stdout.splitlines()
     assert answered.endswith("assistant  assistant  m_8      Lost keys are in the hall")
     assert asked.endswith("assistant  Ana        m_8      Where are my lost keys?")

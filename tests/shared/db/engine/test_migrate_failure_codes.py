@@ -8,7 +8,7 @@ import pytest
 from shared.db.engine import named_rows
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.engine.migrate import migrate
-from shared.db.queue import claims, dead_responses, ready, responses
+from shared.db.queue import claims, dead_responses, ready_sessions, responses
 from shared.db.views import responses as response_views
 from shared.queue import series
 from tests.support import NOW, column, dump
@@ -135,7 +135,7 @@ def test_everything_goes_on_as_it_was(old):
     response(conn, status="dead", last_error="nobody fetched it in time", channel="api", chat=None)
     response(conn, status="dead", last_error="deleted by hand")
     migrate(path)
-    assert [(each.session_id, each.is_suspect) for each in ready.ready(conn, now_ms=NOW)] == [(1, True)]
+    assert [(each.session_id, each.is_suspect) for each in ready_sessions.find(conn, now_ms=NOW)] == [(1, True)]
     assert [each.status for each in series.every(conn)] == ["paused"]
     assert responses.heads(conn, "telegram", now_ms=NEVER) == []
     assert [each["id"] for each in response_views.dead_responses(conn, before=named_rows.NEWEST, limit=9)] == [2]

@@ -9,8 +9,7 @@ import pytest
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.engine.migrate import migrate
-from shared.db.queue import claims, messages, responses
-from shared.db.queue import ready as waiting
+from shared.db.queue import claims, messages, ready_sessions, responses
 from shared.db.queue.messages import NewMessage
 from shared.queue import turns
 from shared.queue.turns import RetryPolicy
@@ -147,7 +146,7 @@ def test_what_waited_is_taken_and_what_was_to_be_said_is_said(old):
     with transaction(conn):
         turns.rescue(conn, POLICY, now_ms=NOW, everything=True)
     later = NOW + 10**6
-    (ready,) = waiting.ready(conn, now_ms=later)
+    (ready,) = ready_sessions.find(conn, now_ms=later)
     with transaction(conn):
         claim = claims.claim(conn, "assistant", ready.session_id, token="t", now_ms=later, lease_ms=1000, limit=10)
     assert [message.message for message in claim.asked] == ["text 0"]

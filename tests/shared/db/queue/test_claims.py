@@ -5,8 +5,7 @@ import pytest
 
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import open_connection, rows, transaction
-from shared.db.queue import claims, messages
-from shared.db.queue import ready as waiting
+from shared.db.queue import claims, messages, ready_sessions
 from shared.db.queue.claims import MessageVerdict
 from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, make_session, plan, put, row, take, texts
 
@@ -24,7 +23,7 @@ def complete(conn, claim, now_ms=NOW):
 
 
 def ready(conn, now_ms=NOW):
-    return [each.session_id for each in waiting.ready(conn, now_ms=now_ms)]
+    return [each.session_id for each in ready_sessions.find(conn, now_ms=now_ms)]
 
 
 # -- claim: order, and one turn at a time
@@ -186,12 +185,12 @@ def test_a_message_for_later_does_not_hold_its_session(conn):
 
 
 def test_next_due_is_the_earliest_that_still_waits(conn):
-    assert waiting.next_due(conn, now_ms=NOW) is None
+    assert ready_sessions.next_due(conn, now_ms=NOW) is None
     put(conn, process_after=NOW + 9000)
     put(conn, process_after=NOW + 7000, chat="200")
     put(conn, process_after=NOW - 1)
-    assert waiting.next_due(conn, now_ms=NOW) == NOW + 7000
-    assert waiting.next_due(conn, now_ms=NOW + 7000) == NOW + 9000
+    assert ready_sessions.next_due(conn, now_ms=NOW) == NOW + 7000
+    assert ready_sessions.next_due(conn, now_ms=NOW + 7000) == NOW + 9000
 
 
 # -- context
@@ -343,15 +342,15 @@ def test_a_turn_that_loses_its_messages_while_it_is_looked_at_is_none(conn, db):
 # -- plans and growth
 
 PLANS = {
-    "OPEN_AGENTS": (waiting.OPEN_AGENTS, {}),
-    "FIRSTS": (waiting.FIRSTS, {"agent": "assistant", "now": NOW}),
-    "URGENT_SESSIONS": (waiting.URGENT_SESSIONS, {"now": NOW}),
+    "OPEN_AGENTS": (ready_sessions.OPEN_AGENTS, {}),
+    "FIRSTS": (ready_sessions.FIRSTS, {"agent": "assistant", "now": NOW}),
+    "URGENT_SESSIONS": (ready_sessions.URGENT_SESSIONS, {"now": NOW}),
     "RUNNING": (claims.RUNNING, {"agent": "assistant", "session": 1}),
     "DUE": (claims.DUE, {"agent": "assistant", "session": 1, "now": NOW, "limit": 10}),
     "URGENT": (claims.URGENT, {"session": 1, "now": NOW, "limit": 10}),
     "CONTEXT": (claims.CONTEXT, {"session": 1, "limit": 10}),
     "OLDEST_CONTEXT": (claims.OLDEST_CONTEXT, {"session": 1}),
-    "NEXT_DUE": (waiting.NEXT_DUE, {"now": NOW}),
+    "NEXT_DUE": (ready_sessions.NEXT_DUE, {"now": NOW}),
     "claim": (
         "UPDATE messages SET status = 'processing', claimed_by = :token, lease = 1 "
         "WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending' RETURNING id",
@@ -414,7 +413,7 @@ def test_a_turn_costs_the_same_whatever_waits_behind_it(conn):
     """40 000 waiting messages of one agent in ten sessions against 400."""
 
     def turn():
-        (first,) = waiting.ready(conn, now_ms=NOW)
+        (first,) = ready_sessions.find(conn, now_ms=NOW)
         with transaction(conn):
             claim = claims.claim(conn, "assistant", first.session_id, token="t", now_ms=NOW, lease_ms=LEASE, limit=10)
         assert len(claim.batch) == 10

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from shared.core import ids
 from shared.core.errors import ClaimLost, NotFound, WrongState
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, messages, ready
+from shared.db.queue import claims, messages, ready_sessions
 from shared.db.queue.claims import MessageVerdict
 from shared.db.queue.messages import NewMessage
 from shared.queue import series
@@ -228,7 +228,7 @@ def test_cancelling_what_waits(conn):
         *("message_cancelled", cancelled.message_id, "assistant", "telegram", cancelled.session_id),
         *('{"reason": "unwanted"}', NOW + 7),
     ]
-    assert ready.ready(conn, now_ms=NOW + 99) == []
+    assert ready_sessions.find(conn, now_ms=NOW + 99) == []
 
 
 def test_cancelling_one_of_a_batch_frees_the_others_and_nobody_elses(conn):
@@ -396,11 +396,11 @@ NOT_URGENT = {
 def test_only_what_is_due_and_asks_is_urgent(conn, fields):
     _, session = make_session(conn)
     put(conn, **fields)
-    assert session not in ready.urgent_sessions(conn, now_ms=NOW)
+    assert session not in ready_sessions.urgent_sessions(conn, now_ms=NOW)
     put(conn, urgency="urgent")
-    assert session in ready.urgent_sessions(conn, now_ms=NOW)
+    assert session in ready_sessions.urgent_sessions(conn, now_ms=NOW)
     take(conn)
-    assert session not in ready.urgent_sessions(conn, now_ms=NOW)
+    assert session not in ready_sessions.urgent_sessions(conn, now_ms=NOW)
 
 
 def test_urgent_messages_take_the_places_of_older_ones_in_a_batch(conn):

@@ -12,7 +12,7 @@ import pytest
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages
 from shared.queue import turns
-from shared.queue.turns import Said
+from shared.queue.turns import TurnReply
 from tests.support import LEASE, NOW, make_session
 
 MESSAGES = 200
@@ -86,7 +86,7 @@ def claim(conn, limit):
 
 def settle(conn, claimed, *, now_ms):
     with transaction(conn):
-        said = [Said(f"You said: {message.message}", message) for message in claimed.asked]
+        said = [TurnReply(f"You said: {message.message}", message) for message in claimed.asked]
         turns.settle(conn, claimed, said, str(now_ms), now_ms=now_ms)
 
 

@@ -10,7 +10,7 @@ import pytest
 from shared.core import ids
 from shared.db.engine import named_rows
 from shared.db.engine.connection import open_connection, rows, transaction
-from shared.db.queue import claims, messages, ready, responses
+from shared.db.queue import claims, messages, ready_sessions, responses
 from shared.db.queue.claims import MessageVerdict
 from shared.db.views import history
 from shared.db.views import messages as message_views
@@ -137,7 +137,7 @@ VERBS = {
     "find nothing": lambda conn: messages.find(conn, "order-8"),
     "announce": announced,
     "is_unannounced": messages.is_unannounced,
-    "ready": lambda conn: ready.ready(conn, now_ms=NOW),
+    "ready": lambda conn: ready_sessions.find(conn, now_ms=NOW),
     "claim": taken,
     "renew": renewed,
     "complete": completed,
@@ -145,7 +145,7 @@ VERBS = {
     "fail and retry": lambda conn: change(conn, "retry", failed(conn)),
     "fail and delete": lambda conn: change(conn, "delete", failed(conn)),
     "is_held": lambda conn: claims.is_held(conn, taken(conn)),
-    "next_due": lambda conn: ready.next_due(conn, now_ms=NOW),
+    "next_due": lambda conn: ready_sessions.next_due(conn, now_ms=NOW),
     "running": lambda conn: (taken(conn), claims.running(conn)),
     "prune": lambda conn: messages.prune(conn, after_id=0, older_than_ms=NOW, limit=20),
     "answer": answer,

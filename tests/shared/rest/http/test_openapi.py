@@ -11,7 +11,7 @@ from shared.db.access import dropped, pairings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
 from shared.queue import turns
-from shared.queue.turns import Failure, RetryPolicy, Said
+from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from shared.rest.endpoints import ENDPOINTS
 from tests.api_client import ask, call, get
 from tests.approval_requests import ask_sender, event, person
@@ -77,7 +77,7 @@ def lived_in(conn):
     put(conn, "answered", given_id="done_1")
     claim = take(conn)
     with transaction(conn):
-        turns.settle(conn, claim, [Said("answer", claim.asked[0])], None, now_ms=NOW)
+        turns.settle(conn, claim, [TurnReply("answer", claim.asked[0])], None, now_ms=NOW)
         messages.announce(conn)
     for name in ("dead_1", "dead_2"):
         put(conn, "given up", given_id=name)

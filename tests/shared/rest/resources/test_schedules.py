@@ -2,7 +2,7 @@ import pytest
 
 from shared.db.engine.connection import rows, transaction
 from shared.queue import turns
-from shared.queue.turns import Said
+from shared.queue.turns import TurnReply
 from tests.api_client import ask, call, get, post
 from tests.support import NOW, column, dump, make_agent, take
 
@@ -131,6 +131,6 @@ def test_a_schedule_goes_on_from_run_to_run_under_one_id(serving, coder):
     rows(coder, "UPDATE chats SET channel = 'telegram'")
     claim = take(coder, agent="coder", chat="100", now_ms=due)
     with transaction(coder):
-        turns.settle(coder, claim, [Said("done", claim.asked[0])], None, now_ms=max(due, NOW))
+        turns.settle(coder, claim, [TurnReply("done", claim.asked[0])], None, now_ms=max(due, NOW))
     (following,) = get(serving, "/api/schedules").json()
     assert (following["id"], following["nextAt"] > due) == (schedule["id"], True)

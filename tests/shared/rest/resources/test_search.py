@@ -7,7 +7,7 @@ import pytest
 
 from shared.db.engine.connection import transaction
 from shared.db.queue import agent_messages
-from shared.db.queue.agent_messages import Line
+from shared.db.queue.agent_messages import AgentMessage
 from shared.db.views import history
 from shared.rest.resources import search
 from tests.api_client import get
@@ -21,7 +21,7 @@ def said(conn):
     """What was said, one line after the other."""
 
     def say(*texts, agent="coder", role="user", channel="telegram"):
-        lines = [Line(agent, role, channel, "Ana", "telegram_1", text, NOW) for text in texts]
+        lines = [AgentMessage(agent, role, channel, "Ana", "telegram_1", text, NOW) for text in texts]
         with transaction(conn):
             agent_messages.append(conn, lines)
 

@@ -5,7 +5,7 @@ import pytest
 from shared.db.engine.connection import transaction
 from shared.db.queue import sessions
 from shared.queue import turns
-from shared.queue.turns import Said
+from shared.queue.turns import TurnReply
 from tests.api_client import ask, get, post
 from tests.support import NOW, column, dump, make_agent, put, take, texts
 
@@ -17,7 +17,7 @@ def session(conn):
     put(conn, "two")
     claim = take(conn)
     with transaction(conn):
-        said = [Said(f"answer {asked.message}", asked) for asked in claim.asked]
+        said = [TurnReply(f"answer {asked.message}", asked) for asked in claim.asked]
         turns.settle(conn, claim, said, "7", now_ms=NOW + 5)
     put(conn, "waits")
     put(conn, "context", trigger=False)

@@ -9,7 +9,7 @@ from shared.db.queue import events, messages
 from shared.db.roster import teams
 from shared.db.roster.teams import Team
 from shared.queue import mailbox, rooms, turns
-from shared.queue.turns import Said
+from shared.queue.turns import TurnReply
 from shared.rest.http.event_stream import EventStream
 from shared.rest.live.feed import EventBatch, EventFeed
 from shared.rest.live.frames import EventFrames
@@ -43,7 +43,7 @@ def turn(conn):
             messages.announce(conn)
         claim = take(conn, **{name: fields[name] for name in ("agent", "chat") if name in fields})
         with transaction(conn):
-            turns.settle(conn, claim, [Said(text, claim.asked[0]) for text in texts], None, now_ms=NOW + 7)
+            turns.settle(conn, claim, [TurnReply(text, claim.asked[0]) for text in texts], None, now_ms=NOW + 7)
         return claim.asked[0].message_id
 
     return settle

@@ -87,7 +87,7 @@ NEXT_DUE = """
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadySession:
     """A session with a due message and no turn. *is_suspect*: its process went away with it, more than once.
 
     *batch_size*: the agent's own, if it has one.
@@ -100,9 +100,9 @@ class Ready:
     batch_size: int | None = None
 
 
-def ready(
+def find(
     conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None, has_suspect: bool = False
-) -> list[Ready]:
+) -> list[ReadySession]:
     """The sessions whose turn it is: those with something urgent, then the oldest message first.
 
     No more of an agent than its free concurrency.
@@ -118,10 +118,10 @@ def ready(
     running = Counter(held.values())
     urgent = urgent_sessions(conn, now_ms=now_ms)
 
-    def rank(each: Ready) -> tuple[bool, int]:
+    def rank(each: ReadySession) -> tuple[bool, int]:
         return each.session_id not in urgent, each.head
 
-    chosen: list[Ready] = []
+    chosen: list[ReadySession] = []
     for agent, concurrency, batch_size in rows(conn, OPEN_AGENTS):
         room = concurrency - running[agent]
         if room <= 0:
@@ -136,17 +136,19 @@ def ready(
     return sorted(chosen, key=rank)
 
 
-def _firsts(conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int, str]) -> tuple[int, list[Ready]]:
+def _firsts(
+    conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int, str]
+) -> tuple[int, list[ReadySession]]:
     """How many of the agent's sessions are busy beside those that are held, and those whose turn it is."""
     busy = 0
-    waiting: list[Ready] = []
+    waiting: list[ReadySession] = []
     for session_id, head, is_busy, is_later, is_suspect in rows(conn, FIRSTS, {"agent": agent, "now": now_ms}):
         if session_id in held:
             continue
         if is_busy:
             busy += 1
         elif not is_later:  # else it waits for another try, and holds its session
-            waiting.append(Ready(session_id, agent, head, bool(is_suspect)))
+            waiting.append(ReadySession(session_id, agent, head, bool(is_suspect)))
     return busy, waiting
 
 
