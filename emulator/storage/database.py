@@ -10,10 +10,7 @@ from emulator.base.hints import command_line, relative
 from emulator.base.state import StateFolder
 from emulator.processes.fork_client import ForkClient
 from emulator.storage import replica
-from infra.litestream import prepare as litestream
-from infra.litestream.lease import Lease
-from infra.litestream.prepare import Ready, Step
-from infra.litestream.restore_command import FileRefused
+from infra.litestream import FileRefused, Lease, Ready, Step, prepare_replication
 from shared.core.errors import InUse, PostroomError
 
 _LIMIT_S = 30.0
@@ -27,7 +24,7 @@ async def claim(state: StateFolder, replica_url: str, lease: Lease, aws: Mapping
     """
     database = state.database
     try:
-        return await litestream.prepare(database, replica_url, lease, aws, limit_s=replica.RESTORE_LIMIT_S)
+        return await prepare_replication(database, replica_url, lease, aws, limit_s=replica.RESTORE_LIMIT_S)
     except InUse as error:
         raise AlreadyInUse(str(error)) from None
     except FileRefused as error:

@@ -1,4 +1,4 @@
-"""Litestream in the emulator: the keeper of production (``infra/litestream/supervisor.py``), quick, and heard."""
+"""Litestream in the emulator: the supervisor of production (``infra/litestream/supervisor.py``), quick, and heard."""
 
 import asyncio
 import contextlib
@@ -9,10 +9,8 @@ from typing import Any
 
 from emulator.base.errors import NotReady
 from emulator.storage.s3_process import BUCKET
-from infra.litestream.lease import TTL_MS, Lease, owner_of
-from infra.litestream.restore_command import program
-from infra.litestream.supervisor import Keeper
-from shared.replica.object_store import open_store
+from infra.litestream import Lease, LitestreamSupervisor
+from shared.replica.litestream_program import program
 
 PREFIX = "db"
 RESTORE_LIMIT_S = 120.0
@@ -38,14 +36,7 @@ def url(port: int) -> str:
     return f"s3://{BUCKET}/{PREFIX}?endpoint=http://127.0.0.1:{port}"
 
 
-def make_lease(
-    replica: str, owner_file: Path, database: Path, environment: Mapping[str, str], ttl_ms: int = TTL_MS
-) -> Lease:
-    """The lease of *replica* for the owner in *owner_file*; not taken yet."""
-    return Lease(open_store(replica, environment), owner_of(owner_file, database), ttl_ms)
-
-
-class EmulatorLitestream(Keeper):
+class EmulatorLitestream(LitestreamSupervisor):
     """The replicating process. *on_line* gets what it says, *on_trouble* what happened to it."""
 
     def __init__(
@@ -58,7 +49,7 @@ class EmulatorLitestream(Keeper):
         environment: Mapping[str, str],
         on_line: Callable[[str], None],
         on_trouble: Callable[[str], None],
-        kept_ms: int = 0,
+        retention_ms: int = 0,
     ) -> None:
         self._config = run / "litestream.yml"
         self._hear = on_line
@@ -70,10 +61,10 @@ class EmulatorLitestream(Keeper):
             database=database,
             control=socket_in(run),
             lease=lease,
-            tell=self._tell_trouble,
+            report=self._tell_trouble,
             on_line=self._said,
             stop_limit_s=STOP_LIMIT_S,
-            kept_ms=kept_ms,
+            retention_ms=retention_ms,
         )
 
     async def start_ready(self, limit_s: float = 10.0) -> None:
@@ -88,12 +79,12 @@ class EmulatorLitestream(Keeper):
             async with asyncio.timeout(limit_s):
                 while self.pid is not None:
                     problem = await self.sync(limit_s)
-                    if problem is None and self.lease.pointer.is_begun:
+                    if problem is None and self.lease.record.has_full_copy:
                         return
                     problem = problem or "the lease could not be written"
                     await asyncio.sleep(0.01)
                 problem = "it ended"
-        raise NotReady(f"litestream does not replicate to {self.place}: {problem}")
+        raise NotReady(f"litestream does not replicate to {self.current_url}: {problem}")
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         self._config.write_text(json.dumps(self._configuration(), indent=2))  # JSON is YAML too
@@ -111,7 +102,7 @@ class EmulatorLitestream(Keeper):
                     "path": str(self._database),
                     "monitor-interval": "100ms",
                     "truncate-page-n": 1_000_000_000,
-                    "replica": {"url": self.place, "sync-interval": "200ms", "auto-recover": False},
+                    "replica": {"url": self.current_url, "sync-interval": "200ms", "auto-recover": False},
                 }
             ],
         }

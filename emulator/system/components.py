@@ -15,8 +15,7 @@ from emulator.storage import replica
 from emulator.storage.s3_process import S3Process
 from emulator.system.functions import Function, Functions
 from emulator.system.gateway import Gateway
-from infra.litestream.lease import ttl_from
-from infra.litestream.retention import retention_from
+from infra.litestream import lease_ms_from, lease_on, retention_ms_from
 from infra.template import deployment
 from infra.template.cloudformation import TemplateInvalid
 from infra.template.specs import Deployment
@@ -143,11 +142,11 @@ class Components:
             database=state.database,
             replica=self.replica_url,
             run=state.run,
-            lease=replica.make_lease(self.replica_url, state.owner, state.database, self.aws, ttl_from(self._environ)),
+            lease=lease_on(self.replica_url, state.owner, state.database, self.aws, lease_ms_from(self._environ)),
             environment=self.aws,
             on_line=lambda text: console.line("replica", text),
             on_trouble=lambda text: console.happened("replica", text, level="warning"),
-            kept_ms=retention_from(self._environ),
+            retention_ms=retention_ms_from(self._environ),
         )
 
 

@@ -91,7 +91,7 @@ class EmulatorStatus:
             "replica": {
                 "pid": components.litestream.pid,
                 "url": components.replica_url,
-                "place": components.litestream.place,
+                "place": components.litestream.current_url,
                 "behind": components.litestream.is_behind,
             },
         }

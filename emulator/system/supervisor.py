@@ -28,7 +28,7 @@ from emulator.processes.fork_client import ForkClient
 from emulator.storage import database
 from emulator.storage.s3_process import BUCKET, S3Process
 from emulator.system.functions import Function
-from infra.litestream.supervisor import Fenced
+from infra.litestream import Fenced
 
 if TYPE_CHECKING:
     from emulator.system.ticks import Ticks

@@ -1,0 +1,27 @@
+"""Replication: Litestream under supervision, the lease on a replica, and restores. docs/replication.md explains it.
+
+The emulator and the programs of ``infra`` import from here. What the functions need is ``shared/replica/sync.py``.
+"""
+
+from infra.litestream.lease import Lease, lease_on
+from infra.litestream.prepare import Ready, Step, prepare_replication
+from infra.litestream.replica_settings import lease_ms_from, retention_ms_from
+from infra.litestream.restored_files import FileRefused
+from infra.litestream.supervisor import Fenced, LitestreamSupervisor
+from infra.litestream.verify import Comparison, compare_with_restore, comparison_facts
+
+__all__ = [
+    "Comparison",
+    "Fenced",
+    "FileRefused",
+    "Lease",
+    "LitestreamSupervisor",
+    "Ready",
+    "Step",
+    "compare_with_restore",
+    "comparison_facts",
+    "lease_ms_from",
+    "lease_on",
+    "prepare_replication",
+    "retention_ms_from",
+]

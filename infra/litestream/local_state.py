@@ -1,10 +1,11 @@
-"""What Litestream keeps beside the database: its notes of what it has sent.
+"""Litestream's local state: the folder beside the database in which it notes what it has sent.
 
-It goes on from them when it is started again, and after an end in mid-work they may speak of pages that were never
-sent. Nor does it notice when the log (the WAL) began anew while it was away: what was written at the log's end before
-that is missing then, without a word. So the notes are believed only with a mark, which stands in the same folder and
-goes with it. It is made when Litestream has ended in good order and the log is gone (the functions end first, and the
-last to close the database removes it): Litestream then begins with a whole copy by itself. It is taken away before
+Litestream goes on from it at its next start. After an end in mid-work it may name pages that were never sent. Nor does
+Litestream notice when the log (the WAL) began again while it was away: what was at the end of the old log is then
+missing, without a word. So the local state is trusted only with a mark, a file in the same folder.
+
+The mark is made when Litestream has ended in good order and the log is gone. (The functions end first, and the last to
+close the database removes the log; Litestream then begins with a full copy by itself.) The mark is removed before
 Litestream starts.
 """
 
@@ -20,12 +21,12 @@ _MARK = "ended-well"
 
 
 def folder(database: Path) -> Path:
-    """Where Litestream 0.5 keeps them."""
+    """Where Litestream 0.5 keeps its local state."""
     return database.with_name(f".{database.name}-litestream")
 
 
-def position(database: Path) -> str | None:
-    """The newest commit that was taken from the database: sixteen hexadecimal digits; None where there are no notes."""
+def newest_txid(database: Path) -> str | None:
+    """The newest commit that Litestream took from the database: sixteen hexadecimal digits; None if unknown."""
     try:
         return max(
             (path.stem.partition("-")[2] for path in (folder(database) / "ltx" / "0").glob("*.ltx")), default=None
@@ -34,24 +35,24 @@ def position(database: Path) -> str | None:
         return None
 
 
-def forget(database: Path) -> None:
-    """Of a place that is left, or of a file that is."""
+def remove(database: Path) -> None:
+    """Remove it: the prefix that it is about was left, or the database file is another one."""
     shutil.rmtree(folder(database), ignore_errors=True)
 
 
-def vouch(database: Path) -> None:
-    """Litestream ended in good order."""
+def mark_good_end(database: Path) -> None:
+    """Litestream has ended in good order: make the mark, if the log is gone."""
     if folder(database).is_dir() and _is_log_gone(database):
         (folder(database) / _MARK).touch()
 
 
-def are_good(database: Path) -> bool:
-    """Whether Litestream may go on where it was; so it may where it never was."""
+def is_trusted(database: Path) -> bool:
+    """Whether Litestream may go on where it was; true as well where it never was."""
     return not folder(database).exists() or (folder(database) / _MARK).exists()
 
 
-def open_again(database: Path) -> None:
-    """Litestream is about to start: whatever happens from now on, the notes are not good until they are vouched for."""
+def remove_mark(database: Path) -> None:
+    """Litestream is about to start: from now on its local state is not trusted until it has ended in good order."""
     here = folder(database)
     here.mkdir(mode=0o700, exist_ok=True)
     (here / _MARK).unlink(missing_ok=True)
@@ -63,7 +64,7 @@ def open_again(database: Path) -> None:
 
 
 def _is_log_gone(database: Path) -> bool:
-    """Close the database, as the last one if we are that."""
+    """Open and close the database; the last process to close it removes the log."""
     if not database.exists():
         return False
     try:

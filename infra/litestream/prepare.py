@@ -1,6 +1,6 @@
 """Makes the database file and its replica agree, before anything opens the file.
 
-``infra/litestream/restore.py`` says how.
+``infra/litestream/restore.py`` explains the rules.
 """
 
 import contextlib
@@ -12,20 +12,20 @@ from pathlib import Path
 
 from infra.litestream import local_state
 from infra.litestream.lease import Lease
-from infra.litestream.restore_command import (
-    Facts,
+from infra.litestream.restored_files import (
     FileRefused,
+    HistoryFacts,
     ReplicaRefused,
-    facts_of,
-    fetch,
     is_missing,
+    read_facts,
     remove,
-    stamp,
+    restore,
+    write_epoch,
 )
 from shared.core import clock, ids
 from shared.core.errors import PostroomError
 from shared.replica import lease_record
-from shared.replica.lease_record import Place, Pointer
+from shared.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
 from shared.replica.object_store import ObjectStore
 
 RESTORE_LIMIT_S = 3600.0
@@ -34,12 +34,12 @@ RESTORE_LIMIT_S = 3600.0
 class Step(Enum):
     """How a start goes on."""
 
-    FIRST = auto()
+    FIRST = auto()  # no file, nothing replicated
     RESTORE = auto()
     CONTINUE = auto()
-    AGAIN = auto()  # the same history, with a whole copy in a new place
+    AGAIN = auto()  # the same history, with a full copy under a new prefix
     COMPARE = auto()
-    BEGIN = auto()
+    BEGIN = auto()  # a new epoch, from the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,44 +57,52 @@ class Ready:
     is_anew: bool = False
 
 
-def check_file(file: Facts, there: Pointer, *, us: str) -> None:
+def check_file(file: HistoryFacts, there: LeaseRecord, *, us: str) -> None:
     """Refuse a file that is certainly not the newest state of the replica.
 
     Raises:
         FileRefused
     """
-    # We may have named its first place, and ended before the file was marked: what may be there is compared.
-    is_unmarked = there.place.writer == us and not there.is_begun and not there.earlier
-    before = there.earlier[-1].epoch if there.earlier and not there.is_begun else there.place.epoch
-    is_known = is_unmarked or there.place.epoch is None or before is None
-    if not is_known and file.epoch not in (there.place.epoch, before):
-        began = datetime.fromtimestamp(there.place.began_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    # This machine may have named its first prefix and died before it wrote the epoch into the file: a comparison tells.
+    is_unnamed = there.current.writer == us and not there.has_full_copy and not there.old_prefixes
+    before = there.old_prefixes[-1].epoch if there.old_prefixes and not there.has_full_copy else there.current.epoch
+    is_known = is_unnamed or there.current.epoch is None or before is None
+    if not is_known and file.epoch not in (there.current.epoch, before):
+        began = datetime.fromtimestamp(there.current.began_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         raise FileRefused(
-            f"the database file is of epoch {file.epoch}, and the replica went on with epoch {there.place.epoch}: "
+            f"the database file is of epoch {file.epoch}, and the replica went on with epoch {there.current.epoch}: "
             f"begun {began}, last written by {there.host} ({there.database}). The file is an older copy, or was left "
-            f"behind when another machine took over. What only one of the two has would be lost with it, so nothing "
+            f"behind when another machine took over. Going on from one would lose what only the other has, so nothing "
             f"was changed"
         )
-    if file.epoch == there.place.epoch and file.mark < there.mark:
+    if file.epoch == there.current.epoch and file.newest_event_id < there.newest_event_id:
         raise FileRefused(
-            f"the database file is an older copy of what was replicated: its newest event is {file.mark}, and "
-            f"{there.host} ({there.database}) had already replicated event {there.mark}. Nothing was changed"
+            f"the database file is an older copy of what was replicated: its newest event is {file.newest_event_id}, "
+            f"and {there.host} ({there.database}) had already replicated event {there.newest_event_id}. Nothing was "
+            f"changed"
         )
 
 
-def decide(file: Facts | None, there: Pointer, current: Place | None, *, us: str, is_certain: bool) -> Step:
-    """How to go on; *current* is where the newest state is, *is_certain* that nothing there goes beyond the file."""
+def decide(
+    file: HistoryFacts | None, there: LeaseRecord, newest: ReplicaPrefix | None, *, us: str, is_certain: bool
+) -> Step:
+    """How to go on.
+
+    Args:
+        newest: the prefix with the newest state.
+        is_certain: nothing under that prefix goes beyond the file.
+    """
     if file is None:
-        return Step.RESTORE if current else Step.FIRST
-    is_ours = there.place.writer == us and there.place.epoch in (file.epoch, None)
-    if current is None:  # nothing to lose or to mix with
-        return Step.CONTINUE if is_ours and not there.is_begun else Step.BEGIN
-    if current != there.place:  # a place was named, and nothing came there yet
+        return Step.RESTORE if newest else Step.FIRST
+    is_ours = there.current.writer == us and there.current.epoch in (file.epoch, None)
+    if newest is None:  # nothing to lose or to mix with
+        return Step.CONTINUE if is_ours and not there.has_full_copy else Step.BEGIN
+    if newest != there.current:  # a prefix was named, and has no files yet
         return Step.CONTINUE if is_ours else Step.COMPARE
     return Step.CONTINUE if is_ours and is_certain else Step.COMPARE
 
 
-async def prepare(
+async def prepare_replication(
     database: Path,
     url: str,
     lease: Lease,
@@ -104,23 +112,23 @@ async def prepare(
     may_restore: bool = True,
     keep_file: bool = False,
 ) -> Ready:
-    """Take the lease, and make the file and the place to replicate it to agree. A failure gives the lease back.
+    """Take the lease, and bring the file and the prefix to replicate it to into agreement. A failure gives it back.
 
     Raises:
         LeaseHeld, FileRefused, ReplicaRefused, StoreUnreachable
     """
-    file = None if is_missing(database) else facts_of(database)
+    file = None if is_missing(database) else read_facts(database)
     us = lease.owner.id
     there = await lease.take(lambda there: check_file(file, there, us=us) if file and not keep_file else None)
     try:
-        return await _Preparing(database, url, lease, environment, limit_s).go(file, there, may_restore, keep_file)
+        return await _Start(database, url, lease, environment, limit_s).go(file, there, may_restore, keep_file)
     except BaseException:
         with contextlib.suppress(PostroomError):
             await lease.release()
         raise
 
 
-class _Preparing:
+class _Start:
     """One start, with the lease in hand."""
 
     def __init__(self, database: Path, url: str, lease: Lease, environment: Mapping[str, str], limit_s: float) -> None:
@@ -130,105 +138,102 @@ class _Preparing:
         self._environment = environment
         self._limit_s = limit_s
 
-    async def go(self, file: Facts | None, there: Pointer, may_restore: bool, keep_file: bool) -> Ready:
-        position = local_state.position(self._database)
-        current, is_certain, is_empty = await self._lease.look(lambda store: _survey(store, there, position))
+    async def go(self, file: HistoryFacts | None, there: LeaseRecord, may_restore: bool, keep_file: bool) -> Ready:
+        sent = local_state.newest_txid(self._database)
+        newest, is_certain, is_emptied = await self._lease.ask_store(lambda store: _survey(store, there, sent))
         us = self._lease.owner.id
-        step = decide(file, there, current, us=us, is_certain=is_certain)
+        step = decide(file, there, newest, us=us, is_certain=is_certain)
         if file is not None and keep_file:
             step = Step.BEGIN
-        elif step is Step.COMPARE and is_empty and there.place.writer == us:
-            step, current = Step.BEGIN, None  # the bucket was emptied; the file is all there is
-        if step is Step.COMPARE and current is not None and file is not None:
-            await self._compare(file, current)
+        elif step is Step.COMPARE and is_emptied and there.current.writer == us:
+            step, newest = Step.BEGIN, None  # the bucket was emptied; the file is all there is
+        if step is Step.COMPARE and newest is not None and file is not None:
+            await self._compare(file, newest)
             step = Step.BEGIN
-        if step is Step.CONTINUE and not local_state.are_good(self._database):
+        if step is Step.CONTINUE and not local_state.is_trusted(self._database):
             return await self._again()
         if step is Step.CONTINUE:
-            if current != there.place:
-                local_state.forget(self._database)
-            return Ready(lease_record.at(self._url, there.place.prefix), step)
-        if step is Step.RESTORE and current is not None:
+            if newest != there.current:
+                local_state.remove(self._database)
+            return Ready(prefix_url(self._url, there.current.path), step)
+        if step is Step.RESTORE and newest is not None:
             if not may_restore:
                 raise FileRefused(f"{self._database} is missing: run `python -m infra.restore` before anything else")
-            return await self._restore(current)
-        ready = await self._begin(step, there, current)
-        return replace(ready, is_anew=step is Step.BEGIN and current is None and position is not None)
+            return await self._restore(newest)
+        ready = await self._begin(step, there, newest)
+        return replace(ready, is_anew=step is Step.BEGIN and newest is None and sent is not None)
 
-    async def _restore(self, current: Place) -> Ready:
+    async def _restore(self, newest: ReplicaPrefix) -> Ready:
         fresh = _beside(self._database, ".restoring")
-        txid = await fetch(lease_record.at(self._url, current.prefix), fresh, self._environment, self._limit_s)
+        source = prefix_url(self._url, newest.path)
+        txid = await restore(source, fresh, self._environment, self._limit_s)
         if txid is None:
             raise ReplicaRefused(
-                f"{self._database.name} is missing and can't be restored from "
-                f"{lease_record.at(self._url, current.prefix)}: "
-                f"there is something, but its beginning is missing. Nothing was changed, and nothing was started empty"
+                f"{self._database.name} is missing and can't be restored from {source}: there are files, but the "
+                f"first ones are missing. Nothing was changed, and nothing was started empty"
             )
-        place = self._new_place()
-        stamp(fresh, place.prefix)
-        await self._lease.begin(place, current)
+        prefix = self._new_prefix()
+        write_epoch(fresh, prefix.path)
+        await self._lease.begin_prefix(prefix, newest)
         # Leftovers of the lost file would be applied to the restored one, which has another history.
         remove(self._database)
         fresh.replace(self._database)
-        return Ready(lease_record.at(self._url, place.prefix), Step.RESTORE, txid)
+        return Ready(prefix_url(self._url, prefix.path), Step.RESTORE, txid)
 
-    async def _compare(self, file: Facts, current: Place) -> None:
-        """Restore beside the file, and see that nothing in the replica is missing in it."""
+    async def _compare(self, file: HistoryFacts, newest: ReplicaPrefix) -> None:
+        """Restore beside the file, and refuse the file if the replica has something that it lacks."""
         beside = _beside(self._database, ".comparing")
         try:
-            source = lease_record.at(self._url, current.prefix)
-            if await fetch(source, beside, self._environment, self._limit_s) is None:
+            source = prefix_url(self._url, newest.path)
+            if await restore(source, beside, self._environment, self._limit_s) is None:
                 raise ReplicaRefused(
-                    f"{source} holds something, but its beginning is missing, so nobody "
-                    f"can tell whether {self._database} is newer. Nothing was changed"
+                    f"{source} has files, but the first ones are missing. So it can't be told whether "
+                    f"{self._database} is newer. Nothing was changed"
                 )
-            replicated = facts_of(beside)
+            replicated = read_facts(beside)
         finally:
             remove(beside)
-        if replicated.epoch != file.epoch or replicated.mark > file.mark:
+        if replicated.epoch != file.epoch or replicated.newest_event_id > file.newest_event_id:
             raise FileRefused(
-                f"{self._database} is not the newest state: it is of epoch {file.epoch} up to event {file.mark}, the "
-                f"replica of epoch {replicated.epoch} up to event {replicated.mark}. Nothing was changed"
+                f"{self._database} is not the newest state: it is of epoch {file.epoch} up to event "
+                f"{file.newest_event_id}, the replica of epoch {replicated.epoch} up to event "
+                f"{replicated.newest_event_id}. Nothing was changed"
             )
 
     async def _again(self) -> Ready:
-        await self._lease.begin_again()
-        local_state.forget(self._database)  # not before: without them nobody would know that the file is the newest
-        return Ready(lease_record.at(self._url, self._lease.pointer.place.prefix), Step.AGAIN)
+        await self._lease.begin_prefix_of_same_epoch()
+        local_state.remove(self._database)  # not before: it is the proof that the file is the newest
+        return Ready(prefix_url(self._url, self._lease.record.current.path), Step.AGAIN)
 
-    async def _begin(self, step: Step, there: Pointer, current: Place | None) -> Ready:
-        """A new place: for a database that is still to be made, or for the file that is there."""
-        place = self._new_place()
+    async def _begin(self, step: Step, there: LeaseRecord, newest: ReplicaPrefix | None) -> Ready:
+        """A new prefix: for a database that is still to be made, or for the file that is there."""
+        prefix = self._new_prefix()
         if step is Step.FIRST:
             remove(self._database)
-            place = Place(place.prefix, None, place.writer, place.began_at)  # the database will name its epoch
-            if there.place.writer == place.writer and not there.is_begun:
-                return Ready(lease_record.at(self._url, there.place.prefix), step)
+            prefix = replace(prefix, epoch=None)  # the database will name its epoch
+            if there.current.writer == prefix.writer and not there.has_full_copy:
+                return Ready(prefix_url(self._url, there.current.path), step)
         else:
-            local_state.forget(self._database)
-        await self._lease.begin(place, current)
+            local_state.remove(self._database)
+        await self._lease.begin_prefix(prefix, newest)
         if step is Step.BEGIN:
-            stamp(self._database, place.prefix)
-        return Ready(lease_record.at(self._url, place.prefix), step)
+            write_epoch(self._database, prefix.path)
+        return Ready(prefix_url(self._url, prefix.path), step)
 
-    def _new_place(self) -> Place:
+    def _new_prefix(self) -> ReplicaPrefix:
         epoch = ids.new("epoch")
-        return Place(epoch, epoch, self._lease.owner.id, clock.now_ms())
+        return ReplicaPrefix(epoch, epoch, self._lease.owner.id, clock.now_ms())
 
 
-def _survey(store: ObjectStore, there: Pointer, position: str | None) -> tuple[Place | None, bool, bool]:
-    """Where the newest state is; whether nothing there goes beyond *position*; whether what should be there is gone."""
-    current = lease_record.locate(store, there)
-    if current is None:
+def _survey(store: ObjectStore, there: LeaseRecord, sent: str | None) -> tuple[ReplicaPrefix | None, bool, bool]:
+    """The prefix with the newest state; whether nothing there goes beyond *sent*; whether its files are gone."""
+    newest = lease_record.newest_prefix(store, there)
+    if newest is None:
         return None, False, False
-    is_empty = not lease_record.holds(store, current)
-    newest = current.within(store.newest_ltx_files)
-    is_certain = (
-        position is not None
-        and not is_empty
-        and store.first(newest, after=f"{newest}{position}-{position}.ltx") is None
-    )
-    return current, is_certain, is_empty
+    is_emptied = not lease_record.has_files(store, newest)
+    files = newest.key(store.newest_ltx_files)
+    is_certain = sent is not None and not is_emptied and store.first(files, after=f"{files}{sent}-{sent}.ltx") is None
+    return newest, is_certain, is_emptied
 
 
 def _beside(database: Path, suffix: str) -> Path:

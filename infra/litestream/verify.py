@@ -1,14 +1,14 @@
-"""Proves that a restore would be the live database: ``python -m infra.verify``, beside a running ``infra.replicate``.
+"""Proves that a restore gives the live database: ``python -m infra.verify``, beside a running ``infra.replicate``.
 
-With the environment of ``infra/litestream.yml``. Writers are kept for one sync, a moment; from then the position that
-Litestream calls replicated, and the state that a reader of the live file sees, are the same. That position is restored
-to a folder beside the database, which needs the room, and is compared with it row by row, in every table.
+With the environment of ``infra/litestream.yml``. Writers wait at the write gate for one sync, a moment. At that moment
+the position that Litestream calls replicated and the state that a reader of the live file sees are the same. That
+position is restored to a folder beside the database, which needs the room. Every table is compared with it row by row.
 
-Whoever writes in a shell does not wait with the others, and a bucket may stumble: a difference is said only if a second
-comparison finds one too.
+A shell that writes to the file does not wait at the gate, and a bucket may stumble. So a difference is reported only if
+a second comparison finds one too.
 
-Says one line, and ends with 0, they are equal; 65, they differ, or the replica does not restore; 69, nothing could be
-compared, and nothing is known to be wrong with the replica; 78 the environment is wrong.
+Prints one line and ends with 0, they are equal; 65, they differ, or the replica does not restore; 69, nothing could be
+compared, which says nothing of the replica; 78, the environment is wrong.
 """
 
 import asyncio
@@ -28,26 +28,25 @@ import apsw
 
 from infra.litestream import table_digests
 from infra.litestream.prepare import RESTORE_LIMIT_S
-from infra.litestream.restore import AWAY, exit_code, setting
-from infra.litestream.restore_command import ReplicaRefused, RestoreUnfinished, fetch, is_missing
-from infra.litestream.table_digests import Difference, Table
+from infra.litestream.replica_settings import POSITION_KEPT_MS
+from infra.litestream.restore import STORE_AWAY, exit_code, setting
+from infra.litestream.restored_files import ReplicaRefused, RestoreUnfinished, is_missing, restore
+from infra.litestream.table_digests import TableDifference, TableDigest
 from infra.processes import kill_group, spawn
 from shared.core import logs
-from shared.core.durations import parse_ms
-from shared.core.errors import ConfigInvalid, NotReplicated, PostroomError
-from shared.db.engine.connection import no_writers, open_connection, scalar
+from shared.core.errors import NotReplicated, PostroomError
+from shared.db.engine.connection import open_connection, scalar, writers_held
 from shared.db.engine.lock import WorkerLock
 from shared.replica import lease_record, sync_permit
-from shared.replica.lease_record import Place
+from shared.replica.lease_record import ReplicaPrefix, prefix_url
 from shared.replica.object_store import ObjectStore, open_store
 from shared.replica.sync import sync
 
 EQUAL, DIFFERS, NOT_VERIFIED = "verify.equal", "verify.differs", "verify.not_verified"
-EVERY_MS = 24 * 3_600_000
-_PATIENCE_S, _SYNC_LIMIT_S = 30.0, 5.0  # with Litestream, while nobody waits, and while writers do
-_POSITION_KEPT_S = 3000.0  # l0-retention in infra/litestream.yml is an hour; a position older than that may be gone
+_PATIENCE_S, _SYNC_LIMIT_S = 30.0, 5.0  # with Litestream: before writers wait, and while they do
+_SURELY_KEPT_S = POSITION_KEPT_MS / 1000 * 5 / 6
 _SPARE = 256 * 1024 * 1024  # bytes that stay free: the log grows meanwhile
-_NO_ROOM = "no space left"  # in Litestream's words
+_NO_ROOM = "no space left"  # Litestream's words
 _LOWEST_PRIORITY = 19
 _LONGEST_REASON = 1000
 _OF_EVERY_LINE = ("event", "function", "level", "timestamp")
@@ -56,17 +55,17 @@ log = logs.get()
 
 
 class NotVerified(PostroomError):
-    """Nothing could be compared; the message says why. That says nothing of the replica."""
+    """Nothing could be compared; the message says why. It says nothing of the replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was compared, and what was found.
+    """A comparison of the live database with what the replica restores to.
 
     Args:
         position: of the replica, sixteen hexadecimal digits.
         rows, bytes: of the live database.
-        kept_s: for how long writers were kept.
+        kept_s: how long writers waited.
         damage: why the replica does not restore, if it does not.
     """
 
@@ -77,7 +76,7 @@ class Comparison:
     bytes: int
     kept_s: float
     seconds: float
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[TableDifference, ...] = ()
     damage: str | None = None
 
     @property
@@ -90,28 +89,13 @@ class _Live:
     """The live database, at a position that Litestream calls replicated since *at_s*."""
 
     position: str
-    tables: dict[str, Table]
+    tables: dict[str, TableDigest]
     bytes: int
     at_s: float
     kept_s: float
 
 
-def every_ms_from(environ: Mapping[str, str]) -> int:
-    """``POSTROOM_REPLICA_VERIFY`` in ms; 0: never.
-
-    Raises:
-        ConfigInvalid
-    """
-    text = environ.get("POSTROOM_REPLICA_VERIFY") or "24h"
-    try:
-        return 0 if text == "0" else parse_ms(text)
-    except ValueError:
-        raise ConfigInvalid(
-            f"POSTROOM_REPLICA_VERIFY: {text!r} is neither 0 (never) nor a duration such as 24h or 30m"
-        ) from None
-
-
-def verify(
+def compare_with_restore(
     database: Path,
     url: str,
     control: Path,
@@ -126,21 +110,21 @@ def verify(
         database: absolute, as Litestream calls it.
         control: Litestream's control socket.
         free: the bytes that are free in a folder.
-        patience_s: how long Litestream may take to bring out what has been written so far.
+        patience_s: how long Litestream may take to send what was written so far.
 
     Raises:
         NotVerified, ConfigInvalid
     """
     if is_missing(database):
         raise NotVerified(f"there is no database {database}")
-    comparing = _Comparing(database, url, control, environ, free, patience_s)
+    verification = _Verification(database, url, control, environ, free, patience_s)
     try:
         with _alone(database) as is_alone:
             if not is_alone:
-                raise NotVerified("another comparison is at work")
-            found = comparing.compare()
-            return found if found.is_equal else comparing.compare()
-    except (*AWAY, lease_record.PointerUnreadable, NotReplicated) as error:
+                raise NotVerified(f"another comparison of {database} is running: wait for its end")
+            found = verification.compare()
+            return found if found.is_equal else verification.compare()
+    except (*STORE_AWAY, lease_record.LeaseRecordUnreadable, NotReplicated) as error:
         raise NotVerified(str(error)) from None
     except apsw.Error as error:  # the live one: a full disk, say
         raise NotVerified(f"{database}: {error}") from None
@@ -148,29 +132,31 @@ def verify(
         raise NotVerified(_why(error)) from None
 
 
-async def apart(database: Path, url: str, control: Path, environment: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """Do it in a process of its own, which ends with us: the event that it tells, one of three, and the facts."""
-    told = {
+async def verify_in_subprocess(
+    database: Path, url: str, control: Path, environment: Mapping[str, str]
+) -> tuple[str, dict[str, Any]]:
+    """Verify in a process of its own, which ends with us; one of the three events, and its facts."""
+    settings = {
         "POSTROOM_DB": str(database),
         "POSTROOM_REPLICA_URL": url,
         "POSTROOM_LITESTREAM_SOCKET": str(control),
     }
     try:
-        process = await spawn([sys.executable, "-m", "infra.verify"], environment={**environment, **told})
+        process = await spawn([sys.executable, "-m", "infra.verify"], environment={**environment, **settings})
     except OSError as error:  # no memory, say
         return NOT_VERIFIED, {"reason": _why(error)}
     try:
         output, _ = await process.communicate()
     finally:
-        if process.returncode is None:  # we are called off
+        if process.returncode is None:  # we are cancelled
             kill_group(process.pid)
             await process.wait()
-        clear(database)  # it may have been killed
-    return said_in(output.decode("utf-8", "replace"))
+        remove_leftovers(database)  # it may have been killed
+    return parse_output(output.decode("utf-8", "replace"))
 
 
-def clear(database: Path) -> None:
-    """Remove what a comparison that was killed has left."""
+def remove_leftovers(database: Path) -> None:
+    """Remove what a killed comparison left behind."""
     with contextlib.suppress(OSError), _alone(database):
         pass
 
@@ -181,9 +167,9 @@ def _why(error: OSError) -> str:
 
 @contextlib.contextmanager
 def _alone(database: Path) -> Iterator[bool]:
-    """The right to compare, if nobody has it; what is restored meanwhile does not stay."""
-    right = WorkerLock(database, "verify")
-    if not right.try_acquire():
+    """Hold the lock on comparing, if no other process has it; remove what is restored meanwhile."""
+    lock = WorkerLock(database, "verify")
+    if not lock.try_acquire():
         yield False
         return
     try:
@@ -191,7 +177,7 @@ def _alone(database: Path) -> Iterator[bool]:
         yield True
     finally:
         shutil.rmtree(_folder(database), ignore_errors=True)
-        right.release()
+        lock.release()
 
 
 def _folder(database: Path) -> Path:
@@ -199,7 +185,7 @@ def _folder(database: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparing:
+class _Verification:
     """One live database and its replica."""
 
     database: Path
@@ -212,14 +198,14 @@ class _Comparing:
     def compare(self) -> Comparison:
         begun_s = time.monotonic()
         store = open_store(self.url, self.environ)
-        place = _present(store)
+        prefix = _current_prefix(store)
         live = self._live()
-        os.nice(_LOWEST_PRIORITY)  # not before: a slow reader makes the log grow
-        damage, restored = self._restored(place, live)
-        if _present(store) != place:
-            raise NotVerified("Litestream began a new place meanwhile: try again")
+        os.nice(_LOWEST_PRIORITY)  # only now: a slow reader of the live file makes the log grow
+        damage, restored = self._restored(prefix, live)
+        if _current_prefix(store) != prefix:
+            raise NotVerified("Litestream began a new prefix meanwhile: try again")
         return Comparison(
-            replica=lease_record.at(self.url, place.prefix),
+            replica=prefix_url(self.url, prefix.path),
             position=live.position,
             tables=len(live.tables),
             rows=sum(table.rows for table in live.tables.values()),
@@ -233,20 +219,22 @@ class _Comparing:
     def _live(self) -> _Live:
         conn = open_connection(self.database, readonly=True)
         try:
-            self._sync(self.patience_s)  # most of it, while nobody waits
-            with no_writers(conn):
+            self._sync(self.patience_s)  # most of it, before writers wait
+            with writers_held(conn):
                 kept_s = time.monotonic()
                 position = self._sync(_SYNC_LIMIT_S)
-                if not sync_permit.is_given(self.control):
-                    raise NotVerified("the replica has no whole copy yet, or its lease has run out")
+                if not sync_permit.is_valid(self.control):
+                    raise NotVerified(
+                        "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
+                    )
                 conn.execute("BEGIN")
-                scalar(conn, "SELECT count(*) FROM sqlite_schema")  # now it looks at the state of this moment
+                scalar(conn, "SELECT count(*) FROM sqlite_schema")  # from here it sees the state of this moment
                 at_s = time.monotonic()
             size = scalar(conn, "PRAGMA page_count") * scalar(conn, "PRAGMA page_size")
             self._need_room(size)
             return _Live(f"{position:016x}", table_digests.read(conn), size, at_s, at_s - kept_s)
         finally:
-            conn.close()  # and with it the transaction
+            conn.close()  # this ends the transaction too
 
     def _sync(self, limit_s: float) -> int:
         return asyncio.run(sync(self.control, self.database, limit_s))
@@ -259,15 +247,13 @@ class _Comparing:
                 f"{folder} has no room for a second copy of the database: {-(-missing // 1_000_000)} MB are missing"
             )
 
-    def _restored(self, place: Place, live: _Live) -> tuple[str | None, dict[str, Table]]:
-        """Why it does not restore, or what is in it when it does."""
+    def _restored(self, prefix: ReplicaPrefix, live: _Live) -> tuple[str | None, dict[str, TableDigest]]:
+        """Why the position does not restore, or the digests of what it restores to."""
         folder = _folder(self.database)
         folder.mkdir(mode=0o700, exist_ok=True)
         target = folder / "restored.db"
-        work = fetch(
-            lease_record.at(self.url, place.prefix), target, self.environ, RESTORE_LIMIT_S, "-txid", live.position,
-            check="full",
-        )  # fmt: skip
+        source = prefix_url(self.url, prefix.path)
+        work = restore(source, target, self.environ, RESTORE_LIMIT_S, "-txid", live.position, check="full")
         try:
             if asyncio.run(work) is not None:
                 return None, _read(target)
@@ -278,19 +264,19 @@ class _Comparing:
             damage = str(error)
         if _NO_ROOM in damage:
             raise NotVerified(damage)
-        if time.monotonic() - live.at_s > _POSITION_KEPT_S:
-            raise NotVerified(f"it took so long that position {live.position} may not be kept any more: try again")
+        if time.monotonic() - live.at_s > _SURELY_KEPT_S:
+            raise NotVerified(f"the restore took so long that position {live.position} may be gone by now: try again")
         return damage, {}
 
 
-def _present(store: ObjectStore) -> Place:
+def _current_prefix(store: ObjectStore) -> ReplicaPrefix:
     there = lease_record.read(store)
-    if there is None or not there.is_begun:
-        raise NotVerified("the replica has no whole copy yet")
-    return there.place
+    if there is None or not there.has_full_copy:
+        raise NotVerified("the replica has no full copy yet: is infra.replicate well?")
+    return there.current
 
 
-def _read(database: Path) -> dict[str, Table]:
+def _read(database: Path) -> dict[str, TableDigest]:
     conn = open_connection(database, readonly=True)
     try:
         return table_digests.read(conn)
@@ -298,8 +284,8 @@ def _read(database: Path) -> dict[str, Table]:
         conn.close()
 
 
-def facts(found: Comparison) -> dict[str, Any]:
-    """For a line of the log."""
+def comparison_facts(found: Comparison) -> dict[str, Any]:
+    """The comparison as the facts of a log line."""
     told = asdict(found)
     if found.is_equal or found.damage is not None:
         del told["differences"]
@@ -308,18 +294,18 @@ def facts(found: Comparison) -> dict[str, Any]:
     return told
 
 
-def said_in(output: str) -> tuple[str, dict[str, Any]]:
-    """What a run of this program said."""
+def parse_output(output: str) -> tuple[str, dict[str, Any]]:
+    """The event and the facts in the output of this program."""
     for line in reversed(output.splitlines()):
         with contextlib.suppress(ValueError, AttributeError):
             said = json.loads(line)
             told = {name: fact for name, fact in said.items() if name not in _OF_EVERY_LINE}
             return (said["event"] if said.get("event") in (EQUAL, DIFFERS) else NOT_VERIFIED), told
-    return NOT_VERIFIED, {"reason": f"it ended before it had compared: {output[-_LONGEST_REASON:].strip()}"}
+    return NOT_VERIFIED, {"reason": f"the comparison ended before its time: {output[-_LONGEST_REASON:].strip()}"}
 
 
 def _terminated(*_: object) -> NoReturn:
-    sys.exit(128 + signal.SIGTERM)  # by way of all that is to be tidied
+    sys.exit(128 + signal.SIGTERM)  # so that every finally runs
 
 
 def main() -> int:
@@ -330,7 +316,7 @@ def main() -> int:
     try:
         database = Path(setting("POSTROOM_DB")).absolute()
         url, control = setting("POSTROOM_REPLICA_URL"), Path(setting("POSTROOM_LITESTREAM_SOCKET"))
-        found = verify(database, url, control, os.environ)
+        found = compare_with_restore(database, url, control, os.environ)
     except NotVerified as error:
         log.warning(NOT_VERIFIED, reason=str(error))
         return os.EX_UNAVAILABLE
@@ -338,7 +324,7 @@ def main() -> int:
         log.error("verify.refused", reason=str(error))
         return exit_code(error)
     if found.is_equal:
-        log.info(EQUAL, **facts(found))
+        log.info(EQUAL, **comparison_facts(found))
         return 0
-    log.error(DIFFERS, **facts(found))
+    log.error(DIFFERS, **comparison_facts(found))
     return os.EX_DATAERR

@@ -1,16 +1,17 @@
-"""Who may replicate to a replica's URL, and under which prefix the present history is: one object, ``lease.json``.
+"""The lease record of a replica: who may replicate to its URL, and which prefix holds the present history.
 
-A history (an *epoch*) has a prefix of its own below the URL, and whoever begins one writes into it alone; so two
-writers can't overwrite each other's files, whatever either believes. The object is only ever replaced conditionally, so
-that of two who take over, or begin a prefix, one does. Readers need only :func:`locate`.
+It is one object, ``lease.json``. Each history (an *epoch*) has its own prefix below the URL, and only the machine that
+began a prefix writes there. So two writers can't overwrite each other's files, whatever either believes. Every change
+of the object is a conditional write: of two machines that take over, or begin a prefix, one succeeds. Readers need only
+:func:`newest_prefix`.
 
-A prefix that was just begun is empty until the first copy of the database is in it (``is_begun``): until then the state
-to restore is the one before it. An URL without the object is a replica from before there were epochs, or a prefix
-itself: its files lie directly there, which is the prefix ``""``.
+A new prefix is empty until the first full copy of the database is in it (``has_full_copy``). Until then a restore takes
+the prefix before it. A URL without the object is a replica from before there were epochs, or a prefix itself. Its files
+lie directly there, which is the prefix with the path ``""``.
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,49 +20,56 @@ from shared.replica.object_store import ObjectStore
 
 NAME = "lease.json"
 _VERSION = 1
-_REMEMBERED = 1000  # earlier places; each restore adds one, and each bad end of Litestream
+_OLD_PREFIXES_KEPT = 1000  # each restore adds one, and each bad end of Litestream
 
 
-class PointerUnreadable(PermanentError):
-    """The object is there, and is not what we wrote."""
+class LeaseRecordUnreadable(PermanentError):
+    """The object is there, and it is not what this program writes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A prefix and the history in it.
+class ReplicaPrefix:
+    """A prefix below a replica's URL, and the history in it.
 
     Args:
-        prefix: below the URL; ``""`` is the URL itself.
-        epoch: ``meta.epoch`` of the database there; None when it is not known (yet).
-        writer: the id of the owner who began it, and who alone writes there; ``""`` for one from before.
+        path: below the URL; ``""`` is the URL itself.
+        epoch: ``meta.epoch`` of the database there; None while it is not known.
+        writer: the id of the lease owner that began the prefix and alone writes there; ``""`` if from before epochs.
         began_at: ms UTC.
     """
 
-    prefix: str
+    path: str
     epoch: str | None
     writer: str
     began_at: int
 
-    def within(self, name: str) -> str:
-        """The name of an object of this place, relative to the URL."""
-        return f"{self.prefix}/{name}" if self.prefix else name
+    def key(self, name: str) -> str:
+        """The name of an object under this prefix, relative to the URL."""
+        return f"{self.path}/{name}" if self.path else name
+
+    def to_json(self) -> dict[str, Any]:
+        return {"prefix": self.path, "epoch": self.epoch, "writer": self.writer, "began_at": self.began_at}
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> Self:
+        return cls(facts["prefix"], facts["epoch"], facts["writer"], facts["began_at"])
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
-    """The object's content.
+class LeaseRecord:
+    """The content of the object.
 
     Args:
-        owner: who holds the lease, over all its restarts.
-        token: of this one time of taking it; whoever finds another has lost it.
+        owner: the machine's file that holds the lease, over all its restarts.
+        token: names this one taking of the lease; an owner that finds another token has lost it.
         host, database: where the owner is; for people.
         acquired_at, renewed_at: ms UTC by the owner's clock; for people. Expiry goes by the store's clock.
-        ttl_ms: how long it lasts without renewal.
-        is_released: given back; anybody may take it at once.
-        place: where the owner writes.
-        is_begun: the place has a whole copy of the database.
-        mark: the newest event's id at the last renewal: a file of this epoch with less is an older copy.
-        earlier: places that hold whole histories, the newest last.
+        ttl_ms: how long the lease lasts without renewal.
+        is_released: the owner gave it back; any machine may take it at once.
+        current: the prefix that the owner writes to.
+        has_full_copy: the current prefix has a full copy of the database.
+        newest_event_id: of the database at the last renewal; a file of this epoch with a lower one is an older copy.
+        old_prefixes: those that hold full histories, the newest last.
     """
 
     owner: str
@@ -72,70 +80,102 @@ class Pointer:
     renewed_at: int
     ttl_ms: int
     is_released: bool
-    place: Place
-    is_begun: bool
-    mark: int
-    earlier: tuple[Place, ...]
+    current: ReplicaPrefix
+    has_full_copy: bool
+    newest_event_id: int
+    old_prefixes: tuple[ReplicaPrefix, ...]
 
     def dump(self) -> bytes:
-        return (json.dumps({"version": _VERSION} | asdict(self), indent=1) + "\n").encode()
+        """The object's bytes. The names in it are those of its first version: other releases read it."""
+        facts = {
+            "version": _VERSION,
+            "owner": self.owner,
+            "token": self.token,
+            "host": self.host,
+            "database": self.database,
+            "acquired_at": self.acquired_at,
+            "renewed_at": self.renewed_at,
+            "ttl_ms": self.ttl_ms,
+            "is_released": self.is_released,
+            "place": self.current.to_json(),
+            "is_begun": self.has_full_copy,
+            "mark": self.newest_event_id,
+            "earlier": [prefix.to_json() for prefix in self.old_prefixes],
+        }
+        return (json.dumps(facts, indent=1) + "\n").encode()
 
     @classmethod
     def load(cls, body: bytes) -> Self:
-        """Raises: PointerUnreadable."""
+        """The record in the object's bytes.
+
+        Raises:
+            LeaseRecordUnreadable
+        """
         try:
             facts: dict[str, Any] = json.loads(body)
             if facts.pop("version") != _VERSION:
-                raise PointerUnreadable(f"{NAME} was written by another release: read it with that, or a later one")
-            facts["place"] = Place(**facts["place"])
-            facts["earlier"] = tuple(Place(**place) for place in facts["earlier"])
-            return cls(**facts)
+                raise LeaseRecordUnreadable(f"{NAME} was written by another release: use that release, or a later one")
+            return cls(
+                current=ReplicaPrefix.from_json(facts.pop("place")),
+                has_full_copy=facts.pop("is_begun"),
+                newest_event_id=facts.pop("mark"),
+                old_prefixes=tuple(ReplicaPrefix.from_json(each) for each in facts.pop("earlier")),
+                **facts,
+            )
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise PointerUnreadable(f"{NAME} in the replica is damaged: restore an earlier version of it") from None
+            raise LeaseRecordUnreadable(
+                f"{NAME} in the replica is damaged: restore an earlier version of that object"
+            ) from None
 
-    def moved(self, place: Place, *, keeping: Place | None) -> Self:
-        """At a new, still empty place; *keeping* is where the state is until that has a copy."""
-        kept = [*self.earlier] if keeping is None or keeping in self.earlier else [*self.earlier, keeping]
-        mark = self.mark if place.epoch == self.place.epoch else 0
-        return replace(self, place=place, is_begun=False, mark=mark, earlier=tuple(kept[-_REMEMBERED:]))
+    def with_new_prefix(self, prefix: ReplicaPrefix, *, keeping: ReplicaPrefix | None) -> Self:
+        """At a new, still empty prefix; *keeping* holds the newest state until the new one has a full copy."""
+        old = [*self.old_prefixes] if keeping is None or keeping in self.old_prefixes else [*self.old_prefixes, keeping]
+        newest_event_id = self.newest_event_id if prefix.epoch == self.current.epoch else 0
+        return replace(
+            self,
+            current=prefix,
+            has_full_copy=False,
+            newest_event_id=newest_event_id,
+            old_prefixes=tuple(old[-_OLD_PREFIXES_KEPT:]),
+        )
 
-    def without(self, place: Place) -> Self:
-        """An earlier place is gone."""
-        return replace(self, earlier=tuple(each for each in self.earlier if each != place))
+    def without_old_prefix(self, prefix: ReplicaPrefix) -> Self:
+        """Without an old prefix whose files are gone."""
+        return replace(self, old_prefixes=tuple(each for each in self.old_prefixes if each != prefix))
 
-    def begun(self, place: Place, epoch: str | None) -> Self:
-        """*place* has a whole copy, of *epoch* if it was not named; nothing, if it is not ours any more."""
-        if self.place != place:
+    def with_full_copy(self, prefix: ReplicaPrefix, epoch: str | None) -> Self:
+        """*prefix* has a full copy, of *epoch* if it had no name. Unchanged where another prefix is the current one."""
+        if self.current != prefix:
             return self
-        return replace(self, is_begun=True, place=replace(place, epoch=place.epoch or epoch))
+        return replace(self, has_full_copy=True, current=replace(prefix, epoch=prefix.epoch or epoch))
 
 
-def read(store: ObjectStore) -> Pointer | None:
-    """The pointer of a replica; None when it has none."""
+def read(store: ObjectStore) -> LeaseRecord | None:
+    """The lease record of a replica; None when it has none."""
     found = store.get(NAME)
-    return Pointer.load(found.body) if found else None
+    return LeaseRecord.load(found.body) if found else None
 
 
-def places(store: ObjectStore, pointer: Pointer | None) -> list[Place]:
-    """Those that hold whole histories, the newest last."""
-    newest = pointer.place if pointer else Place("", None, "", 0)
-    earlier = list(pointer.earlier) if pointer else []
-    is_whole = (pointer is not None and pointer.is_begun) or holds(store, newest)
-    return [*earlier, newest] if is_whole else earlier
+def full_prefixes(store: ObjectStore, record: LeaseRecord | None) -> list[ReplicaPrefix]:
+    """The prefixes that hold full histories, the newest last."""
+    current = record.current if record else ReplicaPrefix("", None, "", 0)
+    old = list(record.old_prefixes) if record else []
+    is_full = (record is not None and record.has_full_copy) or has_files(store, current)
+    return [*old, current] if is_full else old
 
 
-def locate(store: ObjectStore, pointer: Pointer | None) -> Place | None:
-    """Where to restore from; None when nothing was replicated yet."""
-    found = places(store, pointer)
+def newest_prefix(store: ObjectStore, record: LeaseRecord | None) -> ReplicaPrefix | None:
+    """The prefix to restore from; None when nothing was replicated yet."""
+    found = full_prefixes(store, record)
     return found[-1] if found else None
 
 
-def holds(store: ObjectStore, place: Place) -> bool:
-    """Whether Litestream has put anything there."""
-    return store.first(place.within(store.ltx_files)) is not None
+def has_files(store: ObjectStore, prefix: ReplicaPrefix) -> bool:
+    """Whether Litestream has written anything there."""
+    return store.first(prefix.key(store.ltx_files)) is not None
 
 
-def at(url: str, prefix: str) -> str:
-    """The URL of a prefix below the replica's *url*: what Litestream is told."""
+def prefix_url(url: str, path: str) -> str:
+    """The URL of a prefix below the replica's *url*; Litestream is given this one."""
     parts = urlsplit(url)
-    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{prefix}")) if prefix else url
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}")) if path else url

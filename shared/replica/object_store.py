@@ -183,7 +183,7 @@ class S3ObjectStore:
         if self._store is None:
             from obstore.store import S3Store  # not above: a process without a bucket needs none of its 5 MB
 
-            if bundle := self._environ.get("AWS_CA_BUNDLE"):
+            if bundle := self._environ.get("AWS_CA_BUNDLE") or self._environ.get("SSL_CERT_FILE"):
                 os.environ.setdefault("SSL_CERT_FILE", bundle)  # the name that obstore's TLS reads
             config: Any = obstore_config(self._environ) | {
                 "region": self._region,

@@ -126,7 +126,7 @@ class Replication:
             return str(error)
         if write_gate.is_torn(self._database):
             return _TORN
-        return None if sync_permit.is_given(self._socket) else _NOT_OURS
+        return None if sync_permit.is_valid(self._socket) else _NOT_OURS
 
 
 class _Synced(msgspec.Struct):

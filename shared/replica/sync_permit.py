@@ -1,12 +1,12 @@
-"""Whether what Litestream calls replicated may be acknowledged: a permit that runs out, in a file beside its socket.
+"""The sync permit: a file that says until when Litestream's "replicated" may be acknowledged to people.
 
-The keeper (``infra/litestream/supervisor.py``) gives it when ``lease.json`` says that the replica is ours and its place
-begun, each time until that lease runs out, and withdraws it before another Litestream starts. Whoever waits for the
-replica looks at it *after* Litestream has answered. It holds at that moment: then the row was in the bucket while
-nobody else could have taken the lease, and whoever takes it later restores the row. A keeper that is frozen or dead
-renews nothing.
+The supervisor (``infra/litestream/supervisor.py``) grants it when ``lease.json`` says that the replica is ours and its
+prefix has a full copy. It grants it each time until the lease runs out, and revokes it before another Litestream
+starts. A function that waits for the replica reads it *after* Litestream has answered. If it is valid then, the row was
+in the bucket while no other machine could have taken the lease, and a machine that takes it later restores the row. A
+supervisor that is frozen or dead renews nothing.
 
-The time is this machine's since it was started: the same for all its processes, and nobody sets it.
+The time is this machine's since it was started: all its processes see the same, and no one sets it.
 """
 
 import time
@@ -20,24 +20,25 @@ def now_s() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-def give(socket: Path, until_s: float) -> None:
-    """Let what the Litestream at *socket* says be relied on until then; in place of an earlier permit."""
-    fresh = _beside(socket).with_suffix(".tmp")
+def grant(socket: Path, until_s: float) -> None:
+    """Let callers rely on the Litestream at *socket* until then; replaces an earlier permit."""
+    fresh = _permit_of(socket).with_suffix(".tmp")
     fresh.write_text(repr(until_s))
-    fresh.replace(_beside(socket))
+    fresh.replace(_permit_of(socket))
 
 
-def withdraw(socket: Path) -> None:
-    _beside(socket).unlink(missing_ok=True)
+def revoke(socket: Path) -> None:
+    """Remove the permit; without one nothing is acknowledged."""
+    _permit_of(socket).unlink(missing_ok=True)
 
 
-def is_given(socket: Path) -> bool:
-    """Whether there is one, and it has not run out."""
+def is_valid(socket: Path) -> bool:
+    """Whether there is a permit, and it has not run out."""
     try:
-        return now_s() < float(_beside(socket).read_text())
+        return now_s() < float(_permit_of(socket).read_text())
     except (OSError, ValueError):
         return False
 
 
-def _beside(socket: Path) -> Path:
+def _permit_of(socket: Path) -> Path:
     return socket.with_name(f"{socket.name}.permit")

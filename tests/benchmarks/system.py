@@ -102,7 +102,7 @@ class System:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"Litestream did not start; its log ends with: {log.read_text()[-500:]}")
             time.sleep(0.02)
-        sync_permit.give(self.control, math.inf)  # as its supervisor does, which is not measured here
+        sync_permit.grant(self.control, math.inf)  # as its supervisor does, which is not measured here
         return log
 
     def s3(self) -> tuple[str, dict[str, str]]:

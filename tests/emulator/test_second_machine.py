@@ -21,7 +21,7 @@ def taken_by_another(store: ObjectStore) -> None:
     """Somebody else writes himself into the lease."""
     found = store.get(lease_record.NAME)
     assert found is not None
-    there = lease_record.Pointer.load(found.body)
+    there = lease_record.LeaseRecord.load(found.body)
     other = replace(there, owner="owner_x", token="x", host="elsewhere", is_released=False)
     store.put(lease_record.NAME, other.dump(), replacing=found.tag)
 

@@ -320,7 +320,7 @@ def replicated(serving, environment, monkeypatch, conn):
     monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
     monkeypatch.setenv("POSTROOM_REPLICATION_TIMEOUT_MS", "60000")
     monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(environment / "l.sock"))
-    sync_permit.give(environment / "l.sock", math.inf)
+    sync_permit.grant(environment / "l.sock", math.inf)
 
     @contextlib.asynccontextmanager
     async def run():

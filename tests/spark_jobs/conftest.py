@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
+from shared.replica.litestream_program import program
 from spark_jobs import replicas
 
 MIGRATIONS = Path(__file__).parents[2] / "shared" / "db" / "migrations"
@@ -51,7 +52,7 @@ class Primary:
 
     def replicate(self) -> None:
         done = subprocess.run(
-            [replicas.program(), "replicate", "-once", str(self.path), self.url],
+            [program(), "replicate", "-once", str(self.path), self.url],
             env=replicas._environment(self.url),
             capture_output=True,
             text=True,

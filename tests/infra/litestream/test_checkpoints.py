@@ -45,7 +45,7 @@ def state(conn):
 
 
 class Running:
-    """The keeper and its Litestream, which has checkpointed in a request over its socket, and can be stopped."""
+    """The supervisor and its Litestream, which has checkpointed in a request over its socket, and can be stopped."""
 
     def __init__(self, folder, db):
         self._db = db
@@ -54,12 +54,12 @@ class Running:
             "POSTROOM_REPLICA_URL": f"file://{folder}/replica",
             "POSTROOM_LITESTREAM_SOCKET": str(folder / "litestream.sock"),
         }
-        self.keeper = Process(sys.executable, *command("litestream")[1:], environment=self.environment)
+        self.supervisor = Process(sys.executable, *command("litestream")[1:], environment=self.environment)
 
     def begin(self, conn):
         """Until it has checkpointed as part of our request, not of its own round, and read some pages since."""
-        self.keeper.wait_for("replicate.begun")
-        (self.pid,) = descendants(self.keeper.pid)[1:]
+        self.supervisor.wait_for("replicate.begun")
+        (self.pid,) = descendants(self.supervisor.pid)[1:]
         snapshots = Path(self.environment["POSTROOM_REPLICA_URL"].removeprefix("file://"))
         until(lambda: [*snapshots.glob("**/ltx/9/*.ltx")], "Litestream makes no snapshot")  # it would mend what is lost
         grow(conn, MORE_THAN_LITESTREAM_LEAVES)
@@ -99,11 +99,11 @@ class Running:
         return target
 
     def lose(self):
-        """kill -9 of the keeper and of its Litestream."""
-        pids = descendants(self.keeper.pid)
+        """kill -9 of the supervisor and of its Litestream."""
+        pids = descendants(self.supervisor.pid)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        until(lambda: not any(map(is_alive, pids[1:])), "Litestream goes on without its keeper")
+        until(lambda: not any(map(is_alive, pids[1:])), "Litestream goes on without its supervisor")
 
     def freeze(self):
         os.kill(self.pid, signal.SIGSTOP)
@@ -119,7 +119,7 @@ def running(conn, db, tmp_path):
         found.begin(conn)
         yield found
     finally:
-        found.keeper.close()
+        found.supervisor.close()
 
 
 def relieve(conn):
@@ -141,7 +141,7 @@ def test_what_litestream_had_not_read_is_restored(running, conn, db, tmp_path, c
         meta.put(conn, "heartbeat_at", "1")
     running.go_on()
     running.sync()
-    assert running.keeper.stop(signal.SIGTERM)[0] == 0
+    assert running.supervisor.stop(signal.SIGTERM)[0] == 0
 
     other = open_connection(running.restored(tmp_path / "back.db"))
     assert scalar(other, "SELECT count(*) FROM agents WHERE id = 'kept'") == 1
@@ -186,12 +186,12 @@ def test_while_it_runs_the_log_is_left_to_it_and_when_it_has_ended_it_is_ours(ru
 def test_while_another_litestream_runs_none_is_started(conn, db, tmp_path):
     right = checkpoints.lock(db)
     assert right.try_acquire()
-    keeper = Running(tmp_path, db).keeper
+    supervisor = Running(tmp_path, db).supervisor
     try:
-        assert keeper.end() == 73
-        refused = json.loads(keeper.out[-1])
+        assert supervisor.end() == 73
+        refused = json.loads(supervisor.out[-1])
     finally:
-        keeper.close()
+        supervisor.close()
     assert (refused["event"], "another Litestream runs on" in refused["reason"]) == ("replicate.refused", True)
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from infra.litestream.lease import Lease, LeaseHeld, LeaseLost, Owner, ttl_from
+from infra.litestream.lease import Lease, LeaseHeld, LeaseLost, LeaseOwner
+from infra.litestream.replica_settings import lease_ms_from
 from shared.core.errors import ConfigInvalid
-from shared.replica.lease_record import NAME, Place
+from shared.replica.lease_record import NAME, ReplicaPrefix
 from shared.replica.object_store import FolderStore, ObjectChanged, ObjectStore, ReplicaObject, open_store
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import ROOT
 
-PLACE = Place("epoch_x", "epoch_x", "owner_one", 1)
+PLACE = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
 
 
 class Aged(FolderStore):
@@ -32,7 +33,7 @@ class Aged(FolderStore):
 
 
 def lease(store: ObjectStore, name: str, ttl_ms: int = 60_000) -> Lease:
-    return Lease(store, Owner(f"owner_{name}", f"host-{name}", f"/data/{name}/postroom.db"), ttl_ms)
+    return Lease(store, LeaseOwner(f"owner_{name}", f"host-{name}", f"/data/{name}/postroom.db"), ttl_ms)
 
 
 @pytest.fixture
@@ -73,18 +74,18 @@ def test_the_same_owner_takes_it_at_once_and_its_earlier_self_has_lost_it(store:
     take(again)
 
     with pytest.raises(LeaseLost, match="host-one"):
-        asyncio.run(first.renew(mark=7))
-    asyncio.run(again.renew(mark=8))
-    assert again.pointer.mark == 8
+        asyncio.run(first.renew(newest_event_id=7))
+    asyncio.run(again.renew(newest_event_id=8))
+    assert again.record.newest_event_id == 8
 
 
 def test_one_that_was_given_back_or_has_run_out_is_free_and_the_place_stays(store: Aged) -> None:
     one, two, three = (lease(store, name) for name in ("one", "two", "three"))
     take(one)
-    asyncio.run(one.begin(PLACE, None))
-    asyncio.run(one.release(mark=5))
+    asyncio.run(one.begin_prefix(PLACE, None))
+    asyncio.run(one.release(newest_event_id=5))
     take(two)
-    assert (two.pointer.place, two.pointer.mark, two.pointer.is_released) == (PLACE, 5, False)
+    assert (two.record.current, two.record.newest_event_id, two.record.is_released) == (PLACE, 5, False)
     store.older_s = 60.5
     with pytest.raises(LeaseHeld):
         take(three)  # a store that tells times in whole seconds may be one off
@@ -92,13 +93,13 @@ def test_one_that_was_given_back_or_has_run_out_is_free_and_the_place_stays(stor
 
     take(three)
 
-    assert three.pointer.place == PLACE
+    assert three.record.current == PLACE
     for loser in (one, two):
         with pytest.raises(LeaseLost):
-            asyncio.run(loser.renew())
+            asyncio.run(loser.renew(newest_event_id=0))
         with pytest.raises(LeaseLost):
-            asyncio.run(loser.begin(Place("mine", "mine", "owner_two", 2), None))
-    assert three.store.get(NAME).body == three.pointer.dump()
+            asyncio.run(loser.begin_prefix(ReplicaPrefix("mine", "mine", "owner_two", 2), None))
+    assert three.store.get(NAME).body == three.record.dump()
 
 
 class Slow(Aged):
@@ -112,14 +113,14 @@ class Slow(Aged):
 def test_a_store_that_is_so_slow_that_it_is_asked_twice_is_no_other_machine(tmp_path: Path) -> None:
     one = lease(Slow(tmp_path / "replica"), "one")
     take(one)
-    asyncio.run(one.begin(PLACE, None))
+    asyncio.run(one.begin_prefix(PLACE, None))
 
-    asyncio.run(one.renew(mark=5))
+    asyncio.run(one.renew(newest_event_id=5))
 
     there = one.store.get(NAME)
     assert there is not None
-    assert there.body == one.pointer.dump()
-    assert one.pointer.mark == 5
+    assert there.body == one.record.dump()
+    assert one.record.newest_event_id == 5
 
 
 def test_one_that_has_run_out_but_that_nobody_took_is_renewed(store: Aged) -> None:
@@ -128,17 +129,17 @@ def test_one_that_has_run_out_but_that_nobody_took_is_renewed(store: Aged) -> No
     take(one)
     store.older_s = 3600
 
-    asyncio.run(one.renew(mark=3))
+    asyncio.run(one.renew(newest_event_id=3))
 
-    assert one.pointer.mark == 3
+    assert one.record.newest_event_id == 3
 
 
 def test_a_deleted_one_is_lost(store: Aged, tmp_path: Path) -> None:
     one = lease(store, "one")
     take(one)
     (tmp_path / "replica" / NAME).unlink()
-    with pytest.raises(LeaseLost, match="somebody deleted it"):
-        asyncio.run(one.renew())
+    with pytest.raises(LeaseLost, match=r"lease\.json was deleted"):
+        asyncio.run(one.renew(newest_event_id=0))
 
 
 def test_a_write_whose_answer_did_not_arrive_is_no_loss(store: Aged) -> None:
@@ -156,9 +157,9 @@ def test_a_write_whose_answer_did_not_arrive_is_no_loss(store: Aged) -> None:
     one = lease(deaf, "one")
     take(one)
     deaf.deaf = True
-    asyncio.run(one.renew(mark=4))
-    assert one.pointer.mark == 4
-    asyncio.run(one.renew(mark=5))
+    asyncio.run(one.renew(newest_event_id=4))
+    assert one.record.newest_event_id == 4
+    asyncio.run(one.renew(newest_event_id=5))
 
 
 def test_a_check_refuses_before_anything_is_written(store: Aged) -> None:
@@ -213,19 +214,19 @@ def test_of_many_that_take_it_at_once_exactly_one_succeeds(
 
 
 def test_how_long_it_lasts_is_a_setting() -> None:
-    assert ttl_from({}) == 60_000
-    assert ttl_from({"POSTROOM_REPLICA_LEASE": "5s"}) == 5000
+    assert lease_ms_from({}) == 60_000
+    assert lease_ms_from({"POSTROOM_REPLICA_LEASE": "5s"}) == 5000
     for wrong in ("500ms", "soon"):
         with pytest.raises(ConfigInvalid, match="POSTROOM_REPLICA_LEASE"):
-            ttl_from({"POSTROOM_REPLICA_LEASE": wrong})
+            lease_ms_from({"POSTROOM_REPLICA_LEASE": wrong})
 
 
 def test_people_can_see_who_has_it_and_where_the_state_is(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/replica"
     one = lease(open_store(url, {}), "one")
     take(one)
-    asyncio.run(one.begin(PLACE, None))
-    asyncio.run(one.renew(is_begun=True))
+    asyncio.run(one.begin_prefix(PLACE, None))
+    asyncio.run(one.note_full_copy(one.record.current, None))
     shown = subprocess.run(
         [sys.executable, "-m", "infra.lease"],
         cwd=ROOT, env={"POSTROOM_REPLICA_URL": url}, capture_output=True, text=True, timeout=120, check=False,
@@ -238,29 +239,29 @@ def test_people_can_see_who_has_it_and_where_the_state_is(tmp_path: Path) -> Non
 def test_a_new_place_of_the_same_history_keeps_what_is_known_of_the_file(store: Aged) -> None:
     one = lease(store, "one")
     take(one)
-    asyncio.run(one.begin(PLACE, None))
-    asyncio.run(one.begun(PLACE, "epoch_x"))
-    asyncio.run(one.renew(mark=7))
+    asyncio.run(one.begin_prefix(PLACE, None))
+    asyncio.run(one.note_full_copy(PLACE, "epoch_x"))
+    asyncio.run(one.renew(newest_event_id=7))
 
-    asyncio.run(one.begin_again())
+    asyncio.run(one.begin_prefix_of_same_epoch())
 
-    there = one.pointer
-    assert there.place.prefix != PLACE.prefix
-    assert (there.place.epoch, there.place.writer, there.mark) == ("epoch_x", "owner_one", 7)
-    assert (there.is_begun, there.earlier) == (False, (PLACE,))
+    there = one.record
+    assert there.current.path != PLACE.path
+    assert (there.current.epoch, there.current.writer, there.newest_event_id) == ("epoch_x", "owner_one", 7)
+    assert (there.has_full_copy, there.old_prefixes) == (False, (PLACE,))
 
-    asyncio.run(one.begun(PLACE, "epoch_x"))
-    assert not one.pointer.is_begun, "that was of the place before"
-    asyncio.run(one.begin_again())
-    assert one.pointer.earlier == (PLACE,), "a place that nothing came to is not remembered"
+    asyncio.run(one.note_full_copy(PLACE, "epoch_x"))
+    assert not one.record.has_full_copy, "that was of the place before"
+    asyncio.run(one.begin_prefix_of_same_epoch())
+    assert one.record.old_prefixes == (PLACE,), "a place that nothing came to is not remembered"
 
 
 def test_a_history_that_got_its_name_late_is_named_with_its_first_copy(store: Aged) -> None:
     one = lease(store, "one")
     take(one)
-    first = Place("epoch_p", None, "owner_one", 1)
-    asyncio.run(one.begin(first, None))
+    first = ReplicaPrefix("epoch_p", None, "owner_one", 1)
+    asyncio.run(one.begin_prefix(first, None))
 
-    asyncio.run(one.begun(first, "epoch_of_the_file"))
+    asyncio.run(one.note_full_copy(first, "epoch_of_the_file"))
 
-    assert (one.pointer.place.epoch, one.pointer.is_begun) == ("epoch_of_the_file", True)
+    assert (one.record.current.epoch, one.record.has_full_copy) == ("epoch_of_the_file", True)

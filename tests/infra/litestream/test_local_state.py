@@ -15,45 +15,45 @@ def database(tmp_path: Path) -> Path:
     """One that Litestream has replicated."""
     path = tmp_path / "postroom.db"
     prepare_database(path)
-    local_state.open_again(path)
+    local_state.remove_mark(path)
     return path
 
 
 def test_where_litestream_never_was_it_may_begin(tmp_path: Path) -> None:
-    assert local_state.are_good(tmp_path / "postroom.db")
-    local_state.vouch(tmp_path / "postroom.db")
+    assert local_state.is_trusted(tmp_path / "postroom.db")
+    local_state.mark_good_end(tmp_path / "postroom.db")
     assert [*tmp_path.iterdir()] == []
 
 
 def test_they_are_good_once_vouched_for_until_the_next_start(database: Path) -> None:
-    assert not local_state.are_good(database)
-    local_state.vouch(database)
-    assert local_state.are_good(database)
-    local_state.open_again(database)
-    assert not local_state.are_good(database)
+    assert not local_state.is_trusted(database)
+    local_state.mark_good_end(database)
+    assert local_state.is_trusted(database)
+    local_state.remove_mark(database)
+    assert not local_state.is_trusted(database)
 
 
 def test_they_are_good_when_forgotten(database: Path) -> None:
-    local_state.forget(database)
-    assert local_state.are_good(database)
+    local_state.remove(database)
+    assert local_state.is_trusted(database)
 
 
 def test_they_are_not_good_while_somebody_may_still_write_into_the_log_of_that_time(database: Path) -> None:
     writer = open_connection(database)
     with transaction(writer):
         meta.put(writer, "key", "value")
-    local_state.vouch(database)
-    assert not local_state.are_good(database)
+    local_state.mark_good_end(database)
+    assert not local_state.is_trusted(database)
     writer.close()
-    local_state.vouch(database)
-    assert local_state.are_good(database)
+    local_state.mark_good_end(database)
+    assert local_state.is_trusted(database)
 
 
 def test_nobody_vouches_for_the_notes_of_a_file_that_is_gone_or_broken(database: Path) -> None:
     database.write_bytes(b"no database" * 1000)
-    local_state.vouch(database)
-    assert not local_state.are_good(database)
+    local_state.mark_good_end(database)
+    assert not local_state.is_trusted(database)
     database.unlink()
-    local_state.vouch(database)
-    assert not local_state.are_good(database)
+    local_state.mark_good_end(database)
+    assert not local_state.is_trusted(database)
     assert not database.exists()

@@ -18,7 +18,7 @@ import pytest
 
 from infra.litestream import local_state
 from infra.litestream.lease import Lease, owner_of
-from infra.litestream.supervisor import Keeper
+from infra.litestream.supervisor import LitestreamSupervisor
 from infra.processes import spawn
 from shared.core.errors import NotReplicated
 from shared.db.engine import meta
@@ -68,7 +68,7 @@ def pages_in_file(path: Path) -> int:
 
 
 class Scripted:
-    """A keeper of a Litestream whose answers are written down; what it told."""
+    """A supervisor of a Litestream whose answers are written down; what it told."""
 
     def __init__(self, database: Path, socket: Path) -> None:
         self.told: list[str] = []
@@ -86,20 +86,20 @@ class Scripted:
 
         async def look() -> list[str | None]:
             heard = asyncio.Event()
-            keeper = Keeper(
+            supervisor = LitestreamSupervisor(
                 argv, replica=f"file://{self._database.parent}/replica", environment=ENVIRONMENT,
                 database=self._database, control=self._socket, lease=lease_of(self._database),
-                tell=self._tell, on_line=lambda _: heard.set(),
+                report=self._tell, on_line=lambda _: heard.set(),
             )  # fmt: skip
-            keeper._process = await spawn(argv, environment=ENVIRONMENT)
-            keeping = asyncio.create_task(keeper._keep(keeper._process))
+            supervisor._process = await spawn(argv, environment=ENVIRONMENT)
+            keeping = asyncio.create_task(supervisor._keep_running(supervisor._process))
             await asyncio.wait_for(heard.wait(), 60)
-            found = [await keeper.look() for _ in range(times)]
+            found = [await supervisor.look() for _ in range(times)]
             if {"replicate.mending", "replicate.doubtful"} & {*self.told}:
                 await asyncio.wait_for(self._again.wait(), 60)
             keeping.cancel()
-            keeper._process.kill()
-            await keeper._process.wait()
+            supervisor._process.kill()
+            await supervisor._process.wait()
             return found
 
         return asyncio.run(look())
@@ -132,12 +132,13 @@ def test_a_stop_while_another_litestream_is_started_ends_that_one_too(tmp_path: 
 
     async def stopped() -> int:
         stopping: asyncio.Future[asyncio.Task[int]] = asyncio.get_running_loop().create_future()
-        keeper = Keeper(
+        supervisor = LitestreamSupervisor(
             argv, replica=f"file://{tmp_path}/replica",
-            environment=CalledOff(lambda: stopping.set_result(asyncio.create_task(keeper.stop()))), database=database,
-            control=tmp_path / "litestream.sock", lease=lease_of(database), tell=lambda *_, **__: None,
+            environment=CalledOff(lambda: stopping.set_result(asyncio.create_task(supervisor.stop()))),
+            database=database,
+            control=tmp_path / "litestream.sock", lease=lease_of(database), report=lambda *_, **__: None,
         )  # fmt: skip
-        await keeper.start()
+        await supervisor.start()
         return await asyncio.wait_for(await asyncio.wait_for(stopping, 60), 60)
 
     assert asyncio.run(stopped()) == -signal.SIGKILL
@@ -151,15 +152,15 @@ def test_what_it_cannot_read_is_brought_into_the_file_at_the_second_look(tmp_pat
         for number in range(300):
             meta.put(writer, f"key {number}", "x" * 1000)
     before = pages_in_file(database)
-    keeper = Scripted(database, tmp_path / "litestream.sock")
+    supervisor = Scripted(database, tmp_path / "litestream.sock")
 
     answers += [(500, json.dumps({"error": CANT_READ}))] * 3
-    assert CANT_READ in (keeper.look(1)[0] or "")
+    assert CANT_READ in (supervisor.look(1)[0] or "")
     assert pages_in_file(database) == before  # once may be chance
-    keeper.look(2)
+    supervisor.look(2)
 
     assert pages_in_file(database) > before + 50
-    assert keeper.told == [
+    assert supervisor.told == [
         "replicate.behind", "replicate.behind", "replicate.mending", "replicate.litestream_ended",
         "replicate.litestream_started",
     ]  # fmt: skip
@@ -173,13 +174,13 @@ def test_a_replica_that_is_away_is_nothing_to_mend(tmp_path: Path, answers: list
     with transaction(writer):
         meta.put(writer, "key", "x" * 100_000)
     before = pages_in_file(database)
-    keeper = Scripted(database, tmp_path / "litestream.sock")
+    supervisor = Scripted(database, tmp_path / "litestream.sock")
 
     answers += [(500, '{"error": "replica sync: dial tcp: connection refused"}')] * 3
-    keeper.look(4)
+    supervisor.look(4)
 
     assert pages_in_file(database) == before
-    assert keeper.told == ["replicate.behind", "replicate.caught_up"]
+    assert supervisor.told == ["replicate.behind", "replicate.caught_up"]
     writer.close()
 
 
@@ -187,14 +188,14 @@ def test_a_replica_that_is_away_is_nothing_to_mend(tmp_path: Path, answers: list
 def test_with_trouble_of_its_own_it_is_killed_and_another_begins_with_a_whole_copy(tmp_path: Path, says: str) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
-    keeper, note = Scripted(database, tmp_path / "litestream.sock"), local_state.folder(database) / "note"
+    supervisor, note = Scripted(database, tmp_path / "litestream.sock"), local_state.folder(database) / "note"
     note.parent.mkdir()
     note.touch()
 
-    keeper.look(0, f'{{"level":"ERROR","msg":"{says}","error":"no space left on device"}}')
+    supervisor.look(0, f'{{"level":"ERROR","msg":"{says}","error":"no space left on device"}}')
 
     assert not note.exists()
-    assert keeper.told[:3] == [
+    assert supervisor.told[:3] == [
         "replicate.doubtful", "replicate.litestream_ended", "replicate.litestream_started",
     ]  # fmt: skip
 
@@ -209,11 +210,11 @@ def test_with_trouble_of_its_own_it_is_killed_and_another_begins_with_a_whole_co
 def test_trouble_with_the_replica_is_no_reason_for_a_whole_copy(tmp_path: Path, answers: list, says: str) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
-    keeper = Scripted(database, tmp_path / "litestream.sock")
+    supervisor = Scripted(database, tmp_path / "litestream.sock")
 
-    assert keeper.look(1, f'{{"level":"ERROR",{says}}}') == [None]
+    assert supervisor.look(1, f'{{"level":"ERROR",{says}}}') == [None]
 
-    assert keeper.told == []
+    assert supervisor.told == []
 
 
 class Replicating:
@@ -244,7 +245,7 @@ class Replicating:
         return children(self.process.pid)
 
     @property
-    def place(self) -> str:
+    def prefix(self) -> str:
         return json.loads((self.database.parent / "replica" / "lease.json").read_text())["place"]["prefix"]
 
     def write(self, key: str) -> None:
@@ -292,19 +293,19 @@ def replicating(tmp_path: Path) -> Iterator[Replicating]:
 
 def test_litestream_killed_is_followed_by_another_in_a_place_of_its_own(replicating: Replicating) -> None:
     replicating.make_the_log_long()
-    first, (child,) = replicating.place, replicating.litestream()
+    first, (child,) = replicating.prefix, replicating.litestream()
     os.kill(child, signal.SIGKILL)
     replicating.process.wait_for("replicate.litestream_ended")
     replicating.begin_the_log_anew()
     until(lambda: [pid for pid in replicating.litestream() if pid != child], "another Litestream")
 
     assert replicating.restored() == replicating.live()
-    assert replicating.place != first
+    assert replicating.prefix != first
 
 
 def test_all_killed_at_once_is_followed_by_a_whole_copy_too(replicating: Replicating) -> None:
     replicating.make_the_log_long()
-    first = replicating.place
+    first = replicating.prefix
     for pid in (*replicating.litestream(), replicating.process.pid):
         os.kill(pid, signal.SIGKILL)
     replicating.process.end()
@@ -312,18 +313,18 @@ def test_all_killed_at_once_is_followed_by_a_whole_copy_too(replicating: Replica
     replicating.start()
 
     assert replicating.restored() == replicating.live()
-    assert replicating.place != first
+    assert replicating.prefix != first
 
 
 def test_a_stop_in_good_order_beside_a_writer_is_followed_by_a_whole_copy(replicating: Replicating) -> None:
     replicating.make_the_log_long()
-    first = replicating.place
+    first = replicating.prefix
     assert replicating.process.stop(signal.SIGTERM)[0] == 0
     replicating.begin_the_log_anew()
     replicating.start()
 
     assert replicating.restored() == replicating.live()
-    assert replicating.place != first
+    assert replicating.prefix != first
 
 
 def test_another_is_started_when_the_bucket_is_back(replicating: Replicating, tmp_path: Path) -> None:
@@ -346,7 +347,7 @@ def test_after_a_stop_of_everything_in_good_order_it_goes_on_in_the_same_place(
     replicating: Replicating, kilobytes: int
 ) -> None:
     replicating.make_the_log_long()
-    first = replicating.place
+    first = replicating.prefix
     replicating.writer.close()
     assert replicating.process.stop(signal.SIGTERM)[0] == 0
     replicating.writer = open_connection(replicating.database)
@@ -356,7 +357,7 @@ def test_after_a_stop_of_everything_in_good_order_it_goes_on_in_the_same_place(
     replicating.start()
 
     assert replicating.restored() == replicating.live()
-    assert replicating.place == first
+    assert replicating.prefix == first
 
 
 def synced(socket: Path, database: Path) -> bool:

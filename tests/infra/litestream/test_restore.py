@@ -12,20 +12,21 @@ from pathlib import Path
 import pytest
 
 from infra.litestream import local_state
-from infra.litestream.lease import Lease, LeaseHeld, Owner, owner_of
-from infra.litestream.prepare import Ready, Step, check_file, decide, prepare
-from infra.litestream.restore_command import Facts, FileRefused, ReplicaRefused, facts_of, program
+from infra.litestream.lease import Lease, LeaseHeld, LeaseOwner, owner_of
+from infra.litestream.prepare import Ready, Step, check_file, decide, prepare_replication
+from infra.litestream.restored_files import FileRefused, HistoryFacts, ReplicaRefused, read_facts
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import events
 from shared.replica import lease_record
-from shared.replica.lease_record import Place, Pointer
+from shared.replica.lease_record import LeaseRecord, ReplicaPrefix
+from shared.replica.litestream_program import program
 from shared.replica.object_store import FolderStore, StoreUnreachable, open_store
 from shared.roster.new_database import prepare_database
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import ROOT
 
 NOW = 1_700_000_000_000
-LEGACY = Place("", None, "", 0)
+LEGACY = ReplicaPrefix("", None, "", 0)
 
 
 class Machine:
@@ -43,7 +44,7 @@ class Machine:
     def start(self, **options: object) -> Ready:
         """As a process does that starts: with a lease that was not taken yet."""
         self.lease = self.new_lease()
-        return asyncio.run(prepare(self.database, self.url, self.lease, ENVIRONMENT, limit_s=30, **options))
+        return asyncio.run(prepare_replication(self.database, self.url, self.lease, ENVIRONMENT, limit_s=30, **options))
 
     def work(self, ready: Ready, count: int) -> None:
         """Make the database if there is none, add events, replicate them, and note that."""
@@ -55,13 +56,13 @@ class Machine:
         conn.close()
         command = [program(), "replicate", "-once", str(self.database), ready.url]
         subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True)
-        facts, place = facts_of(self.database), self.lease.pointer.place
-        named = Place(place.prefix, place.epoch or facts.epoch, place.writer, place.began_at)
-        asyncio.run(self.lease.renew(mark=facts.mark, is_begun=True, place=named))
+        facts = read_facts(self.database)
+        asyncio.run(self.lease.note_full_copy(self.lease.record.current, facts.epoch))
+        asyncio.run(self.lease.renew(newest_event_id=facts.newest_event_id))
 
     def stop(self) -> None:
         """In good order."""
-        local_state.vouch(self.database)
+        local_state.mark_good_end(self.database)
         self.crash()
 
     def crash(self) -> None:
@@ -70,8 +71,8 @@ class Machine:
 
     @property
     def facts(self) -> tuple[str | None, int]:
-        found = facts_of(self.database)
-        return found.epoch, found.mark
+        found = read_facts(self.database)
+        return found.epoch, found.newest_event_id
 
     def lose_file(self) -> None:
         for path in self.database.parent.glob("postroom.db*"):
@@ -98,7 +99,7 @@ def test_a_first_start_has_nothing_to_restore_and_a_prefix_of_its_own(tmp_path: 
     ready = machine.start()
 
     assert ready.step is Step.FIRST
-    assert ready.url == f"{url}/{machine.lease.pointer.place.prefix}"
+    assert ready.url == f"{url}/{machine.lease.record.current.path}"
     assert not machine.database.exists()
     assert machine.start().url == ready.url, "a second look before the database is there changes nothing"
     prepare_database(machine.database)
@@ -106,37 +107,37 @@ def test_a_first_start_has_nothing_to_restore_and_a_prefix_of_its_own(tmp_path: 
 
 
 def test_a_restart_goes_on_in_the_same_place(one: Machine) -> None:
-    place = one.lease.pointer.place
+    place = one.lease.record.current
 
     ready = one.start()
 
-    assert (ready.step, one.lease.pointer.place) == (Step.CONTINUE, place)
+    assert (ready.step, one.lease.record.current) == (Step.CONTINUE, place)
     assert place.epoch == one.facts[0]
 
 
 def test_after_an_end_in_mid_work_the_same_history_goes_on_in_a_new_place(one: Machine) -> None:
     one.work(one.start(), 1)
-    before = one.lease.pointer.place
-    local_state.open_again(one.database)
+    before = one.lease.record.current
+    local_state.remove_mark(one.database)
     one.crash()
 
     ready = one.start()
 
-    after = one.lease.pointer
-    assert (ready.step, ready.url) == (Step.AGAIN, f"{one.url}/{after.place.prefix}")
-    assert (after.place.epoch, after.mark) == (before.epoch, 4) == one.facts
-    assert (after.earlier, after.is_begun) == ((before,), False)
-    assert local_state.position(one.database) is None, "Litestream begins with a whole copy"
-    assert (one.start().step, one.lease.pointer.place) == (Step.CONTINUE, after.place), "nothing came there yet"
-    local_state.open_again(one.database)
+    after = one.lease.record
+    assert (ready.step, ready.url) == (Step.AGAIN, f"{one.url}/{after.current.path}")
+    assert (after.current.epoch, after.newest_event_id) == (before.epoch, 4) == one.facts
+    assert (after.old_prefixes, after.has_full_copy) == ((before,), False)
+    assert local_state.newest_txid(one.database) is None, "Litestream begins with a whole copy"
+    assert (one.start().step, one.lease.record.current) == (Step.CONTINUE, after.current), "nothing came there yet"
+    local_state.remove_mark(one.database)
     assert one.start().step is Step.AGAIN, "now something may have"
-    assert one.lease.pointer.earlier == (before,)
+    assert one.lease.record.old_prefixes == (before,)
 
 
 def test_an_older_copy_is_refused_also_after_a_move_within_its_epoch(one: Machine, tmp_path: Path) -> None:
     shutil.copy(one.database, tmp_path / "old.db")
     one.work(one.start(), 1)
-    local_state.open_again(one.database)
+    local_state.remove_mark(one.database)
     assert one.start().step is Step.AGAIN
     one.crash()
     shutil.copy(tmp_path / "old.db", one.database)
@@ -146,27 +147,27 @@ def test_an_older_copy_is_refused_also_after_a_move_within_its_epoch(one: Machin
 
 
 def test_a_lost_file_comes_back_and_what_follows_is_a_new_epoch(one: Machine) -> None:
-    before = one.lease.pointer.place
+    before = one.lease.record.current
     one.lose_file()
     (one.database.parent / "postroom.db-wal").write_bytes(b"committed in another history")
 
     ready = one.start()
 
-    after = one.lease.pointer.place
+    after = one.lease.record.current
     assert ready.step is Step.RESTORE
     assert ready.txid
     assert one.facts == (after.epoch, 3)
-    assert after.prefix == after.epoch != before.epoch
-    assert one.lease.pointer.earlier == (before,)
-    assert lease_record.locate(one.lease.store, one.lease.pointer) == before, "until the new one has a copy"
+    assert after.path == after.epoch != before.epoch
+    assert one.lease.record.old_prefixes == (before,)
+    assert lease_record.newest_prefix(one.lease.store, one.lease.record) == before, "until the new one has a copy"
     one.work(ready, 1)
-    assert lease_record.locate(one.lease.store, one.lease.pointer) == one.lease.pointer.place
+    assert lease_record.newest_prefix(one.lease.store, one.lease.record) == one.lease.record.current
     one.stop()
     assert one.start().step is Step.CONTINUE
 
 
 def test_a_start_that_ended_in_the_middle_of_a_restore_is_made_good_by_the_next(one: Machine) -> None:
-    before = one.lease.pointer.place
+    before = one.lease.record.current
     one.lose_file()
     one.start()
     one.lose_file()  # as if it had ended before the file was in its place
@@ -174,8 +175,8 @@ def test_a_start_that_ended_in_the_middle_of_a_restore_is_made_good_by_the_next(
     ready = one.start()
 
     assert ready.step is Step.RESTORE
-    assert one.facts == (one.lease.pointer.place.epoch, 3)
-    assert one.lease.pointer.earlier == (before,), "the place that nothing came to is forgotten"
+    assert one.facts == (one.lease.record.current.epoch, 3)
+    assert one.lease.record.old_prefixes == (before,), "the place that nothing came to is forgotten"
 
 
 def test_a_file_without_a_byte_is_no_database(one: Machine) -> None:
@@ -192,7 +193,7 @@ def test_another_machine_restores_and_the_first_one_s_file_is_refused_afterwards
     two = Machine(tmp_path / "two", url)
     two.work(two.start(), 2)
     two.stop()
-    there, before = two.lease.pointer, one.database.read_bytes()
+    there, before = two.lease.record, one.database.read_bytes()
 
     with pytest.raises(FileRefused, match="another machine took over"):
         one.start()
@@ -222,11 +223,11 @@ def test_an_older_copy_of_the_file_is_noticed(one: Machine, tmp_path: Path, leav
 
 
 def test_an_older_folder_is_compared_where_the_lease_does_not_tell(one: Machine, tmp_path: Path) -> None:
-    """Events that came after the last renewal: Litestream's files tell what the mark does not."""
+    """Events that came after the last renewal: Litestream's files tell what the lease record does not."""
     shutil.copytree(one.database.parent, tmp_path / "older")
-    mark = one.lease.pointer.mark
+    mark = one.lease.record.newest_event_id
     one.work(one.start(), 2)
-    asyncio.run(one.lease.renew(mark=mark, is_released=True))
+    asyncio.run(one.lease.release(mark))
     shutil.rmtree(one.database.parent)
     shutil.copytree(tmp_path / "older", one.database.parent)
 
@@ -242,8 +243,10 @@ def test_the_file_can_be_declared_right(one: Machine, tmp_path: Path, url: str) 
     ready = one.start(keep_file=True)
 
     assert ready.step is Step.BEGIN
-    assert one.facts == (one.lease.pointer.place.epoch, 3)
-    assert one.lease.pointer.earlier[-1] == two.lease.pointer.place, "what only the replica has stays in its prefix"
+    assert one.facts == (one.lease.record.current.epoch, 3)
+    assert one.lease.record.old_prefixes[-1] == two.lease.record.current, (
+        "what only the replica has stays in its prefix"
+    )
 
 
 def test_a_file_that_was_moved_to_another_machine_goes_on_in_a_new_epoch(one: Machine, tmp_path: Path) -> None:
@@ -255,8 +258,8 @@ def test_a_file_that_was_moved_to_another_machine_goes_on_in_a_new_epoch(one: Ma
 
     assert copied.lease.owner.id != one.lease.owner.id, "a copy of the owner's file is another owner"
     assert ready.step is Step.BEGIN
-    assert copied.facts == (copied.lease.pointer.place.epoch, 3)
-    assert local_state.position(copied.database) is None, "Litestream begins with a whole copy"
+    assert copied.facts == (copied.lease.record.current.epoch, 3)
+    assert local_state.newest_txid(copied.database) is None, "Litestream begins with a whole copy"
 
 
 def test_a_replica_from_before_there_were_epochs_moves_to_one(tmp_path: Path, url: str) -> None:
@@ -284,7 +287,7 @@ def test_with_its_file_an_old_replica_is_compared_and_moves_too(tmp_path: Path, 
     ready = old.start()
 
     assert ready.step is Step.BEGIN
-    assert old.lease.pointer.earlier == (LEGACY,)
+    assert old.lease.record.old_prefixes == (LEGACY,)
     assert ready.url == f"{url}/{old.facts[0]}"
 
 
@@ -294,7 +297,7 @@ def test_an_emptied_bucket_begins_anew_from_the_file(one: Machine, tmp_path: Pat
     assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
     one.work(ready, 1)
     one.stop()
-    shutil.rmtree(tmp_path / "replica" / one.lease.pointer.place.prefix)  # but not the lease
+    shutil.rmtree(tmp_path / "replica" / one.lease.record.current.path)  # but not the lease
     ready = one.start()
     assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
 
@@ -315,12 +318,23 @@ def test_a_replica_without_its_beginning_starts_nothing_empty(one: Machine, tmp_
 
 
 def test_an_older_copy_of_the_file_is_refused_also_where_its_own_place_never_began() -> None:
-    there = Pointer(
-        "us", "tag", "host", "/data/postroom.db", 0, 0, 0, False, Place("epoch_2", "epoch_1", "us", 1), False, 900, ()
+    there = LeaseRecord(
+        "us",
+        "tag",
+        "host",
+        "/data/postroom.db",
+        0,
+        0,
+        0,
+        False,
+        ReplicaPrefix("epoch_2", "epoch_1", "us", 1),
+        False,
+        900,
+        (),
     )
-    check_file(Facts("epoch_1", 900), there, us="us")
+    check_file(HistoryFacts("epoch_1", 900), there, us="us")
     with pytest.raises(FileRefused, match="its newest event is 5"):
-        check_file(Facts("epoch_1", 5), there, us="us")
+        check_file(HistoryFacts("epoch_1", 5), there, us="us")
 
 
 class CutOff(FolderStore):
@@ -343,9 +357,9 @@ def test_a_first_place_that_was_named_without_an_answer_does_not_refuse_its_own_
         prepare_database(each.database)
     lease = Lease(CutOff(tmp_path / "replica"), owner_of(tmp_path / "one" / "owner", machine.database), ttl_ms=1)
     with pytest.raises(StoreUnreachable):
-        asyncio.run(prepare(machine.database, url, lease, ENVIRONMENT, limit_s=30))
+        asyncio.run(prepare_replication(machine.database, url, lease, ENVIRONMENT, limit_s=30))
     named = lease_record.read(lease.store)
-    assert named.place.epoch not in (None, machine.facts[0])
+    assert named.current.epoch not in (None, machine.facts[0])
 
     os.utime(tmp_path / "replica" / lease_record.NAME, (0, 0))
     with pytest.raises(FileRefused, match="went on with epoch"):
@@ -353,7 +367,7 @@ def test_a_first_place_that_was_named_without_an_answer_does_not_refuse_its_own_
     ready = machine.start()
 
     assert ready.step is Step.BEGIN
-    assert machine.lease.pointer.place.epoch == machine.facts[0] != named.place.epoch
+    assert machine.lease.record.current.epoch == machine.facts[0] != named.current.epoch
     machine.work(ready, 1)
     machine.stop()
     assert machine.start().step is Step.CONTINUE
@@ -388,8 +402,8 @@ def test_in_a_bucket_it_is_the_same(tmp_path: Path) -> None:
         assert machine.start().step is Step.CONTINUE
 
 
-HERE = Place("epoch_2", "epoch_2", "us", 2)
-BEFORE = Place("epoch_1", "epoch_1", "them", 1)
+HERE = ReplicaPrefix("epoch_2", "epoch_2", "us", 2)
+BEFORE = ReplicaPrefix("epoch_1", "epoch_1", "them", 1)
 
 
 @pytest.mark.parametrize(
@@ -406,10 +420,10 @@ BEFORE = Place("epoch_1", "epoch_1", "them", 1)
     ],
 )
 def test_how_a_file_goes_on(
-    epoch: str, current: Place | None, place: Place, is_begun: bool, is_certain: bool, step: Step
+    epoch: str, current: ReplicaPrefix | None, place: ReplicaPrefix, is_begun: bool, is_certain: bool, step: Step
 ) -> None:
-    there = Pointer("us", "t", "h", "d", 0, 0, 0, False, place, is_begun, 0, (BEFORE,))
-    assert decide(Facts(epoch, 5), there, current, us="us", is_certain=is_certain) is step
+    there = LeaseRecord("us", "t", "h", "d", 0, 0, 0, False, place, is_begun, 0, (BEFORE,))
+    assert decide(HistoryFacts(epoch, 5), there, current, us="us", is_certain=is_certain) is step
 
 
 def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, tmp_path: Path) -> None:
@@ -433,7 +447,7 @@ def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, 
     assert not Path(new).exists()
     code, said = run("--output", str(tmp_path / "copy.db"))
     assert (code, said["event"]) == (0, "restore.copied")
-    assert facts_of(tmp_path / "copy.db").mark == 3
+    assert read_facts(tmp_path / "copy.db").newest_event_id == 3
     one.ttl_ms = 1500
     held_at = time.monotonic()
     one.start()
@@ -447,6 +461,6 @@ def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, 
 def test_an_owner_is_one_over_restarts(tmp_path: Path) -> None:
     first = owner_of(tmp_path / "owner", tmp_path / "x.db")
     assert owner_of(tmp_path / "owner", tmp_path / "x.db") == first
-    assert isinstance(first, Owner)
+    assert isinstance(first, LeaseOwner)
     (tmp_path / "owner").write_text("{}")
     assert owner_of(tmp_path / "owner", tmp_path / "x.db").id != first.id

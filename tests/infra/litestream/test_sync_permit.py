@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.litestream.lease import Lease, LeaseLost, Owner
-from infra.litestream.restore_command import facts_of
-from infra.litestream.supervisor import Keeper
+from infra.litestream.lease import Lease, LeaseLost, LeaseOwner
+from infra.litestream.restored_files import read_facts
+from infra.litestream.supervisor import LitestreamSupervisor
 from shared.core.errors import NotReplicated
 from shared.core.settings import Settings
 from shared.replica import sync_permit
-from shared.replica.lease_record import Place
+from shared.replica.lease_record import ReplicaPrefix
 from shared.replica.object_store import FolderStore, StoreUnreachable, open_store
 from shared.replica.sync import Replication
 from shared.roster.new_database import prepare_database
@@ -26,7 +26,7 @@ from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.litestream.test_replicate import synced
 from tests.infra.litestream.test_two_machines import Machine, began, machines, until  # noqa: F401 - one is a fixture
 
-PLACE = Place("epoch_x", "epoch_x", "owner_one", 1)
+PLACE = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
 
 
 class Holding(Faulty):
@@ -139,21 +139,21 @@ def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_entry_o
 ) -> None:
     one, two = machines
     acknowledge(one, 3)
-    first = began(open_store(url, ENVIRONMENT)).place
+    first = began(open_store(url, ENVIRONMENT)).current
 
-    proxy.holds = lambda there: there["is_begun"] is True and there["place"]["prefix"] != first.prefix
+    proxy.holds = lambda there: there["is_begun"] is True and there["place"]["prefix"] != first.path
     os.kill(one.litestream(), signal.SIGKILL)
-    one.keeper.wait_for("replicate.litestream_started")
+    one.supervisor.wait_for("replicate.litestream_started")
     assert proxy.held.wait(20)
     one.write(2)
     until("Litestream's yes", lambda: litestream_says_yes(one))
     assert not is_acknowledged(one)
 
-    one.keeper.close()
+    one.supervisor.close()
     proxy.holds = lambda there: False
     proxy.goes_on.set()
     assert two.restore("--wait", "15s")[0] == 0
-    assert facts_of(two.database).mark == 5, "a restore in that moment looks in the new place"
+    assert read_facts(two.database).newest_event_id == 5, "a restore in that moment looks in the new place"
 
 
 @pytest.mark.e2e
@@ -164,15 +164,15 @@ def test_a_keeper_that_is_frozen_until_another_machine_takes_over_lets_nothing_b
     one, two = machines
     acknowledge(one, 3)
 
-    os.kill(one.keeper.pid, signal.SIGSTOP)
+    os.kill(one.supervisor.pid, signal.SIGSTOP)
     assert two.restore("--wait", "15s")[0] == 0
     one.write(2)
     until("Litestream's yes", lambda: litestream_says_yes(one))
-    assert facts_of(two.database).mark == 3
+    assert read_facts(two.database).newest_event_id == 3
 
     assert not is_acknowledged(one)
-    os.kill(one.keeper.pid, signal.SIGCONT)
-    assert one.keeper.end() == 73
+    os.kill(one.supervisor.pid, signal.SIGCONT)
+    assert one.supervisor.end() == 73
     assert not is_acknowledged(one)
 
 
@@ -190,9 +190,9 @@ def test_while_the_lease_can_not_be_renewed_and_has_run_out_nothing_is_acknowled
 
     proxy.refuses = False
     until("the acknowledgement", lambda: is_acknowledged(one))
-    assert one.keeper.events("replicate.litestream_ended") == []
-    assert one.keeper.stop(signal.SIGTERM)[0] == 0
-    assert not sync_permit.is_given(socket_of(one)), "the lease was given back"
+    assert one.supervisor.events("replicate.litestream_ended") == []
+    assert one.supervisor.stop(signal.SIGTERM)[0] == 0
+    assert not sync_permit.is_valid(socket_of(one)), "the lease was given back"
 
 
 class Away(FolderStore):
@@ -209,7 +209,7 @@ class Away(FolderStore):
 
 def test_the_lease_is_ours_for_its_time_from_before_it_was_written(tmp_path: Path) -> None:
     store = Away(tmp_path / "replica")
-    one, other = (Lease(store, Owner("owner_one", "host", "/data/postroom.db"), 60_000) for _ in range(2))
+    one, other = (Lease(store, LeaseOwner("owner_one", "host", "/data/postroom.db"), 60_000) for _ in range(2))
 
     before = sync_permit.now_s()
     asyncio.run(one.take())
@@ -218,16 +218,16 @@ def test_the_lease_is_ours_for_its_time_from_before_it_was_written(tmp_path: Pat
     store.is_away = True
     renewed = one.until_s
     with pytest.raises(StoreUnreachable):
-        asyncio.run(one.renew())
+        asyncio.run(one.renew(newest_event_id=0))
     assert one.until_s == renewed
     store.is_away = False
-    asyncio.run(one.renew())
+    asyncio.run(one.renew(newest_event_id=0))
     assert one.until_s > renewed + 0.04
 
     renewed = one.until_s
     asyncio.run(other.take())
     with pytest.raises(LeaseLost):
-        asyncio.run(one.renew())
+        asyncio.run(one.renew(newest_event_id=0))
     assert one.until_s == renewed
     asyncio.run(other.release())
     assert other.until_s == 0
@@ -252,46 +252,46 @@ def test_the_permit_ends_with_doubt_or_at_the_latest_before_another_litestream_a
     found: list[tuple[str, bool]] = []
 
     async def go() -> None:
-        lease = Lease(FolderStore(tmp_path / "replica"), Owner("owner_one", "host", str(database)), 60_000)
+        lease = Lease(FolderStore(tmp_path / "replica"), LeaseOwner("owner_one", "host", str(database)), 60_000)
         await lease.take()
-        await lease.begin(PLACE, None)
+        await lease.begin_prefix(PLACE, None)
         again = asyncio.Event()
 
         def tell(event: str, **_: object) -> None:
             if event == "replicate.litestream_ended":
-                keeper._permit()  # the lease is renewed at any moment
-            found.append((event, sync_permit.is_given(control)))
+                supervisor._grant_permit()  # the lease is renewed at any moment
+            found.append((event, sync_permit.is_valid(control)))
             if event == "replicate.litestream_started":
                 again.set()
 
-        keeper = Keeper(
+        supervisor = LitestreamSupervisor(
             ["sh", "-c", SCRIPT, str(pipe)],
             replica=f"file://{tmp_path}/replica",
             environment={"PATH": os.environ["PATH"]},
             database=database,
             control=control,
             lease=lease,
-            tell=tell,
+            report=tell,
             on_line=lambda _: None,
         )
-        await keeper.start()
-        assert not sync_permit.is_given(control), "it has no whole copy yet"
-        await lease.begun(PLACE, "epoch_x")
-        assert await keeper._renew() is None
-        assert sync_permit.is_given(control)
+        await supervisor.start()
+        assert not sync_permit.is_valid(control), "it has no whole copy yet"
+        await lease.note_full_copy(PLACE, "epoch_x")
+        assert await supervisor._renew() is None
+        assert sync_permit.is_valid(control)
         (tmp_path / "l.sock.tmp").mkdir()
-        assert "nobody here can be told that it is ours" in (await keeper._renew() or "")
+        assert "the sync permit can't be written" in (await supervisor._renew() or "")
         (tmp_path / "l.sock.tmp").rmdir()
         saying = asyncio.create_task(asyncio.to_thread(pipe.write_text, f"{said}\n"))
         await asyncio.wait_for(again.wait(), 20)
         await saying
-        assert await keeper._renew() is None
-        assert not sync_permit.is_given(control), "the new place has no whole copy yet"
-        await lease.begun(lease.pointer.place, "epoch_x")
-        assert await keeper._renew() is None
-        assert sync_permit.is_given(control)
-        await keeper.stop()
-        assert not sync_permit.is_given(control)
+        assert await supervisor._renew() is None
+        assert not sync_permit.is_valid(control), "the new place has no whole copy yet"
+        await lease.note_full_copy(lease.record.current, "epoch_x")
+        assert await supervisor._renew() is None
+        assert sync_permit.is_valid(control)
+        await supervisor.stop()
+        assert not sync_permit.is_valid(control)
 
     asyncio.run(go())
     assert found == [*told, ("replicate.litestream_started", False)]

@@ -4,7 +4,7 @@ import apsw
 import pytest
 
 from infra.litestream import table_digests
-from infra.litestream.table_digests import Difference
+from infra.litestream.table_digests import TableDifference
 from shared.db.engine import meta
 from shared.db.engine.connection import transaction
 from tests.support import make_agent, make_chat, put
@@ -17,7 +17,7 @@ def database(*statements: str) -> apsw.Connection:
     return conn
 
 
-def differences(one: apsw.Connection, two: apsw.Connection) -> list[Difference]:
+def differences(one: apsw.Connection, two: apsw.Connection) -> list[TableDifference]:
     return table_digests.differences(table_digests.read(one), table_digests.read(two))
 
 
@@ -55,13 +55,13 @@ def test_a_row_that_is_not_the_same_is_seen(here: str, there: str) -> None:
     one = database(PLAIN, f"INSERT INTO t VALUES {here}")
     two = database(PLAIN, f"INSERT INTO t VALUES {there}")
     count = table_digests.read(one)["t"].rows
-    assert differences(one, two) == [Difference("t", count, count)]
+    assert differences(one, two) == [TableDifference("t", count, count)]
 
 
 def test_a_row_under_another_rowid_is_another() -> None:
     one = database(PLAIN, "INSERT INTO t VALUES (1, 2)")
     two = database(PLAIN, "INSERT INTO t (rowid, a, b) VALUES (7, 1, 2)")
-    assert differences(one, two) == [Difference("t", 1, 1)]
+    assert differences(one, two) == [TableDifference("t", 1, 1)]
 
 
 def test_text_that_is_none_is_read_all_the_same() -> None:
@@ -80,9 +80,9 @@ def test_rows_and_tables_that_one_lacks_are_counted_on_both_sides() -> None:
     one = database(PLAIN, KEYED, "INSERT INTO k VALUES (1, 2)", "INSERT INTO t VALUES (1, 2), (3, 4)")
     two = database(PLAIN, "INSERT INTO t VALUES (1, 2)")
     assert differences(one, two) == [
-        Difference("k", 1, None),
-        Difference("sqlite_schema", 2, 1),
-        Difference("t", 2, 1),
+        TableDifference("k", 1, None),
+        TableDifference("sqlite_schema", 2, 1),
+        TableDifference("t", 2, 1),
     ]
 
 
@@ -91,12 +91,12 @@ def test_a_table_of_more_rows_than_are_read_at_once_is_read_to_its_end() -> None
     many = f"{numbers} INSERT INTO t SELECT i, i FROM n"
     one, two = database(PLAIN, many), database(PLAIN, many, "UPDATE t SET b = 0 WHERE a = 1234")
     assert table_digests.read(one)["t"].rows == 1234
-    assert differences(one, two) == [Difference("t", 1234, 1234)]
+    assert differences(one, two) == [TableDifference("t", 1234, 1234)]
 
 
 def test_another_index_is_another_schema() -> None:
     one, two = database(PLAIN, "CREATE INDEX i ON t (a)"), database(PLAIN, "CREATE INDEX i ON t (b)")
-    assert differences(one, two) == [Difference("sqlite_schema", 2, 2)]
+    assert differences(one, two) == [TableDifference("sqlite_schema", 2, 2)]
 
 
 def test_what_litestream_keeps_for_itself_is_left_away() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from infra.litestream.restore_command import facts_of
+from infra.litestream.restored_files import read_facts
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import events
 from shared.replica import lease_record
@@ -54,7 +54,7 @@ class Machine:
             "POSTROOM_LITESTREAM_SOCKET": str(folder / "litestream.sock"),
             "POSTROOM_REPLICA_LEASE": f"{LEASE_S}s",
         }
-        self.keeper: Process | None = None
+        self.supervisor: Process | None = None
 
     def restore(self, *options: str) -> tuple[int, dict[str, Any]]:
         """The exit code, and the last thing it said."""
@@ -66,11 +66,11 @@ class Machine:
 
     def replicate(self) -> Process:
         prepare_database(self.database)
-        if self.keeper is not None:
-            self.keeper.close()
-        self.keeper = Process(sys.executable, "-m", "infra.replicate", environment=self.environment)
-        self.keeper.wait_for("replicate.started")
-        return self.keeper
+        if self.supervisor is not None:
+            self.supervisor.close()
+        self.supervisor = Process(sys.executable, "-m", "infra.replicate", environment=self.environment)
+        self.supervisor.wait_for("replicate.started")
+        return self.supervisor
 
     def write(self, count: int) -> None:
         conn = open_connection(self.database)
@@ -81,11 +81,11 @@ class Machine:
 
     @property
     def epoch(self) -> str | None:
-        return facts_of(self.database).epoch
+        return read_facts(self.database).epoch
 
     def litestream(self) -> int:
-        assert self.keeper is not None
-        (child,) = Path(f"/proc/{self.keeper.pid}/task/{self.keeper.pid}/children").read_text().split()
+        assert self.supervisor is not None
+        (child,) = Path(f"/proc/{self.supervisor.pid}/task/{self.supervisor.pid}/children").read_text().split()
         return int(child)
 
 
@@ -100,8 +100,8 @@ def machines(tmp_path: Path, url: str) -> Iterator[tuple[Machine, Machine]]:
     one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
     yield one, two
     for machine in (one, two):
-        if machine.keeper is not None:
-            machine.keeper.close()
+        if machine.supervisor is not None:
+            machine.supervisor.close()
 
 
 def marks(url: str, store: ObjectStore, cache: Path) -> tuple[str, int]:
@@ -120,14 +120,14 @@ def facts_of_copy(path: Path) -> int:
     return int(newest or 0)
 
 
-def began(store: ObjectStore) -> lease_record.Pointer:
+def began(store: ObjectStore) -> lease_record.LeaseRecord:
     """The pointer, when its place has a copy."""
 
-    def look() -> lease_record.Pointer | None:
+    def look() -> lease_record.LeaseRecord | None:
         there = lease_record.read(store)
-        return there if there and there.is_begun else None
+        return there if there and there.has_full_copy else None
 
-    found: lease_record.Pointer = until("the place to have a copy", look)
+    found: lease_record.LeaseRecord = until("the place to have a copy", look)
     return found
 
 
@@ -139,8 +139,8 @@ def test_a_second_machine_is_refused_takes_over_when_the_lease_has_run_out_and_t
     assert one.restore()[1]["step"] == "first"
     one.replicate()
     one.write(3)
-    first = began(store).place
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (first.prefix, 3))
+    first = began(store).current
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (first.path, 3))
 
     code, said = two.restore()
     assert code == 73
@@ -148,38 +148,38 @@ def test_a_second_machine_is_refused_takes_over_when_the_lease_has_run_out_and_t
     assert not two.database.exists()
     assert lease_record.read(store).owner == first.writer
 
-    os.kill(one.keeper.pid, signal.SIGSTOP)  # it can't renew, and Litestream goes on below it
+    os.kill(one.supervisor.pid, signal.SIGSTOP)  # it can't renew, and Litestream goes on below it
     code, said = two.restore("--wait", "60s")
     assert (code, said["step"]) == (0, "restore")
-    assert marks(url, store, cache) == (first.prefix, 3), "the state is the old one until the new has a copy"
+    assert marks(url, store, cache) == (first.path, 3), "the state is the old one until the new has a copy"
     one.write(5)
     two.replicate()
     two.write(1)
-    second = began(store).place
-    assert second.prefix == second.epoch == two.epoch != first.epoch
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.prefix, 4))
+    second = began(store).current
+    assert second.path == second.epoch == two.epoch != first.epoch
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.path, 4))
 
     child = one.litestream()
-    os.kill(one.keeper.pid, signal.SIGCONT)
-    (fenced,) = one.keeper.wait_for("replicate.fenced")
+    os.kill(one.supervisor.pid, signal.SIGCONT)
+    (fenced,) = one.supervisor.wait_for("replicate.fenced")
     assert f"{two.database}" in fenced["reason"]
-    assert one.keeper.end() == 73
+    assert one.supervisor.end() == 73
     assert not Path(f"/proc/{child}").exists(), "Litestream is gone with it"
     two.write(1)
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.prefix, 5))
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.path, 5))
 
     # The first one's file is another history now, also when the second one has stopped.
     assert one.restore()[0] == 73
-    assert two.keeper.stop(signal.SIGTERM)[0] == 0
+    assert two.supervisor.stop(signal.SIGTERM)[0] == 0
     code, said = one.restore()
     assert code == 65
     assert "another machine took over" in said["reason"]
     assert "--keep-file" in said["to_go_on_from_the_file"]
-    assert marks(url, store, cache) == (second.prefix, 5)
+    assert marks(url, store, cache) == (second.path, 5)
     shutil.rmtree(one.database.parent)
     one.database.parent.mkdir()
     assert one.restore()[1]["step"] == "restore"
-    assert facts_of(one.database).mark == 5
+    assert read_facts(one.database).newest_event_id == 5
 
 
 def test_after_kill_9_of_everything_the_same_machine_waits_for_nothing(
@@ -190,17 +190,17 @@ def test_after_kill_9_of_everything_the_same_machine_waits_for_nothing(
     one.restore()
     one.replicate()
     one.write(2)
-    place = began(open_store(url, ENVIRONMENT)).place
+    place = began(open_store(url, ENVIRONMENT)).current
     child = one.litestream()
-    one.keeper.close()
+    one.supervisor.close()
     until("the end of Litestream", lambda: not Path(f"/proc/{child}").exists())
 
     assert one.restore()[1]["step"] == "again"
     one.replicate()
 
     there = began(open_store(url, ENVIRONMENT))
-    assert there.place.prefix != place.prefix, "a whole copy, for what was sent last may lack something"
-    assert (there.place.epoch, there.earlier) == (place.epoch, (place,)), "of the same history"
+    assert there.current.path != place.path, "a whole copy, for what was sent last may lack something"
+    assert (there.current.epoch, there.old_prefixes) == (place.epoch, (place,)), "of the same history"
 
 
 def test_a_second_keeper_on_one_machine_is_refused(machines: tuple[Machine, Machine], url: str) -> None:
@@ -215,7 +215,7 @@ def test_a_second_keeper_on_one_machine_is_refused(machines: tuple[Machine, Mach
         assert second.end() == 73
     finally:
         second.close()
-    assert one.keeper.stop(signal.SIGTERM)[0] == 0
+    assert one.supervisor.stop(signal.SIGTERM)[0] == 0
 
 
 @pytest.mark.long
@@ -227,10 +227,10 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     one.restore()
     one.replicate()
     one.write(3)
-    first = began(store).place
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (first.prefix, 3))
+    first = began(store).current
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (first.path, 3))
     old = replicas.resolve(url)
-    assert one.keeper.stop(signal.SIGTERM)[0] == 0
+    assert one.supervisor.stop(signal.SIGTERM)[0] == 0
     last = datetime.fromisoformat(old.timestamp)
     until(
         "two epochs that lie seconds apart, for stores tell times in whole ones",
@@ -239,24 +239,24 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     assert two.restore()[1]["step"] == "restore"
     two.replicate()
     two.write(1)
-    second = began(store).place
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.prefix, 4))
+    second = began(store).current
+    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.path, 4))
 
     pin = replicas.resolve(url, timestamp="2999-01-01")
-    assert pin.epoch == second.prefix
+    assert pin.epoch == second.path
     assert replicas.Pin.at(url, pin.position) == pin
-    assert pin.source.startswith(f"s3://postroom-replica/db/{second.prefix}?")
+    assert pin.source.startswith(f"s3://postroom-replica/db/{second.path}?")
     assert facts_of_copy(replicas.ensure_local(old, cache)) == 3, "a pin stays, whoever went on"
     assert replicas.resolve(old.source).txid == old.txid, "a prefix is an URL too"
     between = datetime.fromtimestamp((second.began_at - 1) / 1000, UTC)
-    assert replicas.resolve(url, timestamp=between).epoch == first.prefix
+    assert replicas.resolve(url, timestamp=between).epoch == first.path
     early = replace(second, began_at=second.began_at - 2000)  # its first copy took two seconds
-    assert two.keeper.stop(signal.SIGTERM)[0] == 0
+    assert two.supervisor.stop(signal.SIGTERM)[0] == 0
     written = store.get(lease_record.NAME)
     assert written is not None
-    store.put(lease_record.NAME, replace(began(store), place=early).dump(), replacing=written.tag)
+    store.put(lease_record.NAME, replace(began(store), current=early).dump(), replacing=written.tag)
     at_once = datetime.fromtimestamp((early.began_at + 1) / 1000, UTC)
-    assert replicas.resolve(url, timestamp=at_once).epoch == first.prefix, "the new one had nothing yet"
+    assert replicas.resolve(url, timestamp=at_once).epoch == first.path, "the new one had nothing yet"
 
 
 @pytest.mark.long
@@ -267,9 +267,9 @@ def test_an_earlier_moment_can_be_gone_on_from(machines: tuple[Machine, Machine]
     one.restore()
     one.replicate()
     one.write(3)
-    first = began(store).place
-    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.prefix, 3))
-    assert one.keeper.stop(signal.SIGTERM)[0] == 0
+    first = began(store).current
+    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.path, 3))
+    assert one.supervisor.stop(signal.SIGTERM)[0] == 0
     instant = datetime.now(UTC) + timedelta(seconds=1)
     until(
         "two epochs that lie seconds apart, for stores tell times in whole ones",
@@ -278,21 +278,21 @@ def test_an_earlier_moment_can_be_gone_on_from(machines: tuple[Machine, Machine]
     one.restore()
     one.replicate()
     one.write(2)
-    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.prefix, 5))
-    one.keeper.stop(signal.SIGTERM)
+    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.path, 5))
+    one.supervisor.stop(signal.SIGTERM)
 
     before = tmp_path / "two" / "postroom.db"
     code, said = two.restore("--timestamp", instant.isoformat(), "--output", str(before))
     assert code == 0, said
-    assert facts_of(before).mark == 3
+    assert read_facts(before).newest_event_id == 3
     assert two.restore()[0] == 65, "an older copy"
     assert two.restore("--keep-file")[1]["step"] == "begin"
     two.replicate().wait_for("replicate.begun")
-    assert two.keeper.stop(signal.SIGINT)[0] == 0
+    assert two.supervisor.stop(signal.SIGINT)[0] == 0
     shutil.rmtree(one.database.parent)
     one.database.parent.mkdir()
     assert one.restore()[1]["step"] == "restore"
-    assert facts_of(one.database).mark == 3
+    assert read_facts(one.database).newest_event_id == 3
     there = lease_record.read(store)
-    assert there.place.prefix == one.epoch
-    assert there.earlier[0] == first, "the history that was left stays"
+    assert there.current.path == one.epoch
+    assert there.old_prefixes[0] == first, "the history that was left stays"

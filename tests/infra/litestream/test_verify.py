@@ -12,17 +12,18 @@ from typing import Any
 import apsw
 import pytest
 
-from infra.litestream.prepare import prepare
+from infra.litestream.prepare import prepare_replication
+from infra.litestream.replica_settings import verify_every_ms_from
 from infra.litestream.replicate import CONFIG_FILE
 from infra.litestream.restore import own_lease
-from infra.litestream.restore_command import environment_for, program
-from infra.litestream.supervisor import Keeper
-from infra.litestream.verify import NotVerified, clear, every_ms_from, said_in, verify
+from infra.litestream.supervisor import LitestreamSupervisor
+from infra.litestream.verify import NotVerified, compare_with_restore, parse_output, remove_leftovers
 from shared.core.errors import ConfigInvalid
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, scalar, transaction
 from shared.db.engine.lock import WorkerLock
 from shared.replica import sync_permit
+from shared.replica.litestream_program import environment_for, program
 from shared.replica.sync import sync
 from tests.emulator.harness import descendants, wait_gone, wait_until
 from tests.infra.litestream.test_checkpoints import MORE_THAN_LITESTREAM_LEAVES, Running, grow
@@ -56,10 +57,10 @@ def running(conn: apsw.Connection, db: Path, tmp_path: Path) -> Iterator[Running
     try:
         found.begin(conn)
         # One that is made later would have in it what is lost before that.
-        wait_until(lambda: any(SNAPSHOT in line for line in found.keeper.out), what="its first snapshot")
+        wait_until(lambda: any(SNAPSHOT in line for line in found.supervisor.out), what="its first snapshot")
         yield found
     finally:
-        found.keeper.close()
+        found.supervisor.close()
 
 
 def settings_of(folder: Path, db: Path) -> dict[str, str]:
@@ -133,7 +134,7 @@ def test_beside_a_writer_at_full_speed_they_are_equal_and_nothing_is_left(runnin
     told = found[0][1]
     tables = scalar(conn, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB '_litestream*'")
     assert told["tables"] == tables + 1
-    assert told["replica"] == running.keeper.events("replicate.started")[0]["replica"]
+    assert told["replica"] == running.supervisor.events("replicate.started")[0]["replica"]
     assert told["rows"] >= before
     assert told["bytes"] >= db.stat().st_size // 2
     assert leftovers(tmp_path) == []
@@ -183,7 +184,7 @@ def refused(running: Running, **more: Any) -> str:
     """Why nothing was compared."""
     told = running.environment
     with pytest.raises(NotVerified) as error:
-        verify(
+        compare_with_restore(
             Path(told["POSTROOM_DB"]), told["POSTROOM_REPLICA_URL"], Path(told["POSTROOM_LITESTREAM_SOCKET"]),
             ENVIRONMENT, **more,
         )  # fmt: skip
@@ -219,15 +220,15 @@ def test_litestream_that_does_not_answer_is_no_difference(running):
 
 
 def test_a_place_that_nobody_vouches_for_is_not_compared(running):
-    running.keeper.signal(signal.SIGSTOP)
-    sync_permit.withdraw(Path(running.environment["POSTROOM_LITESTREAM_SOCKET"]))
+    running.supervisor.signal(signal.SIGSTOP)
+    sync_permit.revoke(Path(running.environment["POSTROOM_LITESTREAM_SOCKET"]))
     assert refused(running) == "the replica has no whole copy yet, or its lease has run out"
 
 
 def test_a_place_that_is_left_meanwhile_is_no_difference(running, tmp_path):
     def move(_: Path) -> int:
         os.kill(running.pid, signal.SIGKILL)
-        running.keeper.wait_for("replicate.begun", 2)
+        running.supervisor.wait_for("replicate.begun", 2)
         return 1 << 50
 
     assert refused(running, free=move) == "Litestream began a new place meanwhile: try again"
@@ -246,7 +247,7 @@ def test_a_difference_that_a_second_comparison_does_not_find_is_none(running, co
         return 1 << 50
 
     told = running.environment
-    found = verify(
+    found = compare_with_restore(
         Path(told["POSTROOM_DB"]), told["POSTROOM_REPLICA_URL"], Path(told["POSTROOM_LITESTREAM_SOCKET"]),
         ENVIRONMENT, free=stumble,
     )  # fmt: skip
@@ -272,21 +273,21 @@ def test_without_its_settings_it_says_which_is_missing(db):
     assert "POSTROOM_REPLICA_URL is not set" in said["reason"]
 
 
-# -- by the keeper
+# -- by the supervisor
 
 
 def keeper_of(
     folder: Path, db: Path, tell: Callable[..., None], on_line: Callable[[str], None] = lambda _: None
-) -> Keeper:
+) -> LitestreamSupervisor:
     told = settings_of(folder, db)
-    return Keeper(
+    return LitestreamSupervisor(
         [program(), "replicate", "-config", CONFIG_FILE],
         replica=told["POSTROOM_REPLICA_URL"],
         environment=environment_for(ENVIRONMENT | told),
         database=db,
         control=Path(told["POSTROOM_LITESTREAM_SOCKET"]),
         lease=own_lease(db, told["POSTROOM_REPLICA_URL"]),
-        tell=tell,
+        report=tell,
         on_line=on_line,
     )
 
@@ -297,11 +298,11 @@ def test_where_they_differ_the_keeper_has_another_begin_with_a_whole_copy(conn, 
     def events(name: str) -> list[dict[str, Any]]:
         return [facts for event, facts in told if event == name]
 
-    async def settled(keeper: Keeper) -> bool:
+    async def settled(supervisor: LitestreamSupervisor) -> bool:
         """As soon as a busy Litestream answers in time."""
         before = len(events("replicate.differs"))
         for _ in range(10):
-            if await keeper.verify() or len(events("replicate.differs")) > before:
+            if await supervisor.verify() or len(events("replicate.differs")) > before:
                 break
         return len(events("replicate.differs")) == before
 
@@ -309,28 +310,28 @@ def test_where_they_differ_the_keeper_has_another_begin_with_a_whole_copy(conn, 
         wait_until(lambda: len(events(name)) >= times, what=name)
 
     async def scenario() -> None:
-        keeper = keeper_of(
+        supervisor = keeper_of(
             tmp_path, db, lambda event, **facts: told.append((event, facts)), lambda line: told.append((line, {}))
         )
-        await prepare(db, f"file://{tmp_path}/replica", keeper.lease, ENVIRONMENT)
-        await keeper.start()
+        await prepare_replication(db, f"file://{tmp_path}/replica", supervisor.lease, ENVIRONMENT)
+        await supervisor.start()
         try:
             await asyncio.to_thread(wait_for, "replicate.begun", 1)
             await asyncio.to_thread(wait_until, lambda: any(SNAPSHOT in event for event, _ in told), what="a snapshot")
-            first = keeper.place
-            await asyncio.to_thread(lose_a_row, conn, keeper.pid, keeper.control)
+            first = supervisor.current_url
+            await asyncio.to_thread(lose_a_row, conn, supervisor.pid, supervisor.control)
 
-            assert not await settled(keeper)
-            assert not sync_permit.is_given(keeper.control)
+            assert not await settled(supervisor)
+            assert not sync_permit.is_valid(supervisor.control)
             (differs,) = events("replicate.differs")
             assert "agents" in [each["table"] for each in differs["differences"]]
 
             await asyncio.to_thread(wait_for, "replicate.begun", 2)
-            assert keeper.place != first
-            assert await settled(keeper)
-            assert [facts["replica"] for facts in events("replicate.verified")] == [keeper.place]
+            assert supervisor.current_url != first
+            assert await settled(supervisor)
+            assert [facts["replica"] for facts in events("replicate.verified")] == [supervisor.current_url]
         finally:
-            await keeper.stop()
+            await supervisor.stop()
 
     asyncio.run(scenario())
 
@@ -338,16 +339,16 @@ def test_where_they_differ_the_keeper_has_another_begin_with_a_whole_copy(conn, 
 def test_the_keeper_compares_by_itself_and_a_stop_in_the_midst_leaves_nothing(conn, db, tmp_path):
     grow(conn, 30_000_000)  # so that a restore takes a moment
     environment = settings_of(tmp_path, db) | {"POSTROOM_REPLICA_VERIFY": "1ms"}
-    keeper = Process(sys.executable, *command("litestream")[1:], environment=environment)
+    supervisor = Process(sys.executable, *command("litestream")[1:], environment=environment)
     try:
-        keeper.wait_for("replicate.verified", 2)
+        supervisor.wait_for("replicate.verified", 2)
         wait_until(lambda: leftovers(tmp_path), what="a restore")
-        pids = descendants(keeper.pid)
-        assert keeper.stop(signal.SIGTERM)[0] == 0
+        pids = descendants(supervisor.pid)
+        assert supervisor.stop(signal.SIGTERM)[0] == 0
         wait_gone(pids)
-        assert {line["event"] for line in map(json.loads, keeper.out) if line.get("level") == "error"} == set()
+        assert {line["event"] for line in map(json.loads, supervisor.out) if line.get("level") == "error"} == set()
     finally:
-        keeper.close()
+        supervisor.close()
     assert leftovers(tmp_path) == []
 
 
@@ -355,11 +356,11 @@ def test_that_nothing_could_be_compared_is_told_once_until_the_reason_is_another
     told: list[dict[str, Any]] = []
 
     async def scenario() -> None:
-        keeper = keeper_of(tmp_path, db, lambda event, **facts: told.append({"event": event, **facts}))
-        assert not await keeper.verify()
-        assert not await keeper.verify()
+        supervisor = keeper_of(tmp_path, db, lambda event, **facts: told.append({"event": event, **facts}))
+        assert not await supervisor.verify()
+        assert not await supervisor.verify()
         db.unlink()
-        assert not await keeper.verify()
+        assert not await supervisor.verify()
 
     asyncio.run(scenario())
     assert {line["event"] for line in told} == {"replicate.not_verified"}
@@ -367,27 +368,27 @@ def test_that_nothing_could_be_compared_is_told_once_until_the_reason_is_another
 
 
 def test_where_nothing_can_be_removed_nobody_is_brought_down(tmp_path):
-    clear(tmp_path / "none" / "p.db")
+    remove_leftovers(tmp_path / "none" / "p.db")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_line_of_ours_is_a_reason():
     line = json.dumps({"event": "verify.differs", "level": "error", "rows": 1})
-    assert said_in(f"a warning\n{line}\n") == ("verify.differs", {"rows": 1})
-    assert said_in('{"event": "verify.refused", "reason": "why"}') == ("verify.not_verified", {"reason": "why"})
+    assert parse_output(f"a warning\n{line}\n") == ("verify.differs", {"rows": 1})
+    assert parse_output('{"event": "verify.refused", "reason": "why"}') == ("verify.not_verified", {"reason": "why"})
     killed = {"reason": "it ended before it had compared: Traceback\n  7"}
-    assert said_in("Traceback\n  7") == ("verify.not_verified", killed)
-    assert said_in("")[0] == "verify.not_verified"
+    assert parse_output("Traceback\n  7") == ("verify.not_verified", killed)
+    assert parse_output("")[0] == "verify.not_verified"
 
 
 @pytest.mark.parametrize(
     ("text", "ms"), [(None, 86_400_000), ("", 86_400_000), ("0", 0), ("48h", 172_800_000), ("30m", 1_800_000)]
 )
 def test_how_often_is_a_duration(text, ms):
-    assert every_ms_from({} if text is None else {"POSTROOM_REPLICA_VERIFY": text}) == ms
+    assert verify_every_ms_from({} if text is None else {"POSTROOM_REPLICA_VERIFY": text}) == ms
 
 
 @pytest.mark.parametrize("text", ["daily", "h", "0h", "-1h", "1.5h", "24"])
 def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(ConfigInvalid, match=r"POSTROOM_REPLICA_VERIFY: .* is neither 0"):
-        every_ms_from({"POSTROOM_REPLICA_VERIFY": text})
+    with pytest.raises(ConfigInvalid, match=r"POSTROOM_REPLICA_VERIFY is .*: write 0 .never. or a whole number"):
+        verify_every_ms_from({"POSTROOM_REPLICA_VERIFY": text})

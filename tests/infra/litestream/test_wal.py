@@ -41,7 +41,7 @@ def _read(path, over):
 
 def write_while_others_read(path, *, writers, transactions, pause_s):
     """How many bytes were written, and how large the log has become: it never shrinks while a connection is open."""
-    keeper = open_connection(path)
+    supervisor = open_connection(path)
     fork = multiprocessing.get_context("spawn")
     over = fork.Event()
     readers = [fork.Process(target=_read, args=(path, over)) for _ in range(2)]
@@ -54,7 +54,7 @@ def write_while_others_read(path, *, writers, transactions, pause_s):
     for process in readers:
         process.join(60)
     size = Path(f"{path}-wal").stat().st_size
-    keeper.close()
+    supervisor.close()
     assert [process.exitcode for process in (*running, *readers)] == [0] * (writers + 2)
     return writers * transactions * BODY, size
 

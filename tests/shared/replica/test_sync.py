@@ -61,7 +61,7 @@ class Stranger:
 @pytest.fixture
 def folder():
     with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as name:
-        sync_permit.give(Path(name) / "l.sock", math.inf)
+        sync_permit.grant(Path(name) / "l.sock", math.inf)
         yield Path(name)
 
 
@@ -186,12 +186,12 @@ def test_a_yes_without_a_permit_is_a_no(folder):
 
     async def scenario(waits, stranger):
         for until_s in (sync_permit.now_s() - 0.001, math.nan):
-            sync_permit.give(stranger.path, until_s)
+            sync_permit.grant(stranger.path, until_s)
             with pytest.raises(NotReplicated, match="lease has run out"):
                 await waits.confirm("telegram")
-        sync_permit.give(stranger.path, sync_permit.now_s() + 60)
+        sync_permit.grant(stranger.path, sync_permit.now_s() + 60)
         await waits.confirm("telegram")
-        sync_permit.withdraw(stranger.path)
+        sync_permit.revoke(stranger.path)
         with pytest.raises(NotReplicated, match="no whole copy"):
             await waits.confirm("telegram")
 
@@ -202,7 +202,7 @@ def test_the_permit_is_looked_at_when_litestream_has_answered(folder):
     async def scenario(waits, stranger):
         waiting = asyncio.create_task(waits.confirm("telegram"))
         await stranger.until_asked(1)
-        sync_permit.withdraw(stranger.path)
+        sync_permit.revoke(stranger.path)
         stranger.may_answer.set()
         with pytest.raises(NotReplicated):
             await waiting

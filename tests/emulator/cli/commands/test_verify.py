@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from emulator.cli.commands.verify import _said
 from emulator.cli.main import app
 from emulator.cli.output import write
-from infra.litestream.table_digests import Difference
-from infra.litestream.verify import Comparison, facts
+from infra.litestream.table_digests import TableDifference
+from infra.litestream.verify import Comparison, comparison_facts
 from shared.db.engine.connection import open_connection
 from shared.replica import lease_record
 from shared.replica.object_store import open_store
@@ -44,12 +44,12 @@ def test_the_bucket_of_a_running_emulator_restores_to_its_database(running: Emul
 @pytest.mark.e2e
 def test_a_bucket_that_lacks_what_was_sent_does_not_restore(running: Emulator) -> None:
     store = open_store(running.instance["urls"]["replica"], running.instance["environment"])
-    place = lease_record.locate(store, lease_record.read(store))
+    place = lease_record.newest_prefix(store, lease_record.read(store))
     assert place is not None
     for number in range(10):  # Litestream may mend it meanwhile, when a round of its own makes fewer files of many
         add(running, f"lost-{number}")
         assert command(running.project, "verify").returncode == 0
-        for name in store.names(place.within(""), limit=1000):
+        for name in store.names(place.key(""), limit=1000):
             store.delete(name)
         done = command(running.project, "verify")
         if done.returncode != 0:
@@ -65,8 +65,8 @@ def test_where_none_runs_it_says_how_to_start_one(tmp_path: Path) -> None:
 
 
 def test_tables_that_differ_are_shown_with_their_rows_on_both_sides() -> None:
-    lacking = replace(FOUND, differences=(Difference("agents", 3, 2), Difference("new", 1, None)))
-    said = _said(lacking, facts(lacking))
+    lacking = replace(FOUND, differences=(TableDifference("agents", 3, 2), TableDifference("new", 1, None)))
+    said = _said(lacking, comparison_facts(lacking))
     shown = io.StringIO()
     write(said, as_json=False, stream=shown)
 

