@@ -13,11 +13,11 @@ from typing import Any
 from aiohttp import web
 
 from emulator.platforms.bus import EventBus, LiveEvent
-from emulator.platforms.control import find_chat, optional, platform_of, read_json, text
+from emulator.platforms.control import EITHER, find_chat, optional, platform_of, read_json, text
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
 from emulator.platforms.page_data import PageData
-from emulator.platforms.store import PlatformStore
+from emulator.platforms.store import PLATFORMS, PlatformStore
 from emulator.platforms.telegram.people import TelegramPeople
 
 PAGE = Path(__file__).with_name("chat.html")
@@ -46,7 +46,7 @@ class ChatPage:
     def routes(self) -> list[web.AbstractRouteDef]:
         routes: list[web.AbstractRouteDef] = []
         for base in ("/chat", "/_emulator/chat"):
-            either = base + "/{platform:telegram|discord}"
+            either = f"{base}/{EITHER}"
             routes += [
                 web.get(base, self._page),
                 web.get(base + "/", self._page),
@@ -61,12 +61,12 @@ class ChatPage:
     async def _page(self, request: web.Request) -> web.Response:
         """The page, with its first data embedded."""
         boot: dict[str, Any] = {"state": self._view.state(), "transcript": None}
-        platform, chat_id = request.query.get("platform", "telegram"), request.query.get("chat")
-        if platform in ("telegram", "discord"):
-            chats = self._store.chats("telegram" if platform == "telegram" else "discord")
-            chat = next((chat for chat in chats if chat_id in (None, chat.id)), None)
-            if chat is not None:
-                boot["transcript"] = {"platform": platform, **self._view.transcript(chat)}
+        wanted, chat_id = request.query.get("platform", "telegram"), request.query.get("chat")
+        platform = next((each for each in PLATFORMS if each == wanted), None)
+        chats = self._store.chats(platform) if platform else []
+        chat = next((chat for chat in chats if chat_id in (None, chat.id)), None)
+        if chat is not None:
+            boot["transcript"] = {"platform": platform, **self._view.transcript(chat)}
         data = json.dumps(boot, ensure_ascii=False).replace("<", "\\u003c")
         headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}
         return web.Response(text=_template().replace("{{BOOT}}", data), content_type="text/html", headers=headers)

@@ -44,11 +44,12 @@ from emulator.platforms.discord.people import DiscordPeople
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.faults import Fault, Faults
 from emulator.platforms.page_data import PageData
-from emulator.platforms.store import FakeChat, Platform, PlatformStore
+from emulator.platforms.store import PLATFORMS, FakeChat, Platform, PlatformStore
 from emulator.platforms.telegram.api import FakeTelegram
 from emulator.platforms.telegram.people import TelegramPeople
 from shared.core.errors import ConfigInvalid
 
+EITHER = f"{{platform:{'|'.join(PLATFORMS)}}}"  # a part of a route
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -72,7 +73,7 @@ class ControlApi:
         self._view, self._register_all = view, register
 
     def routes(self) -> list[web.AbstractRouteDef]:
-        either, telegram, discord = "/control/{platform:telegram|discord}", "/control/telegram", "/control/discord"
+        either, telegram, discord = f"/control/{EITHER}", "/control/telegram", "/control/discord"
         message = telegram + "/chats/{chat}/messages/{message}"
         return [
             web.post("/control/register", self._register),
@@ -101,7 +102,7 @@ class ControlApi:
 
     async def _register(self, request: web.Request) -> web.Response:
         await self._register_all()
-        return web.json_response({"registered": ["telegram", "discord"]})
+        return web.json_response({"registered": PLATFORMS})
 
     async def _list_calls(self, request: web.Request) -> web.Response:
         query = request.query

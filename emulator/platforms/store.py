@@ -8,11 +8,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import apsw
 
 Platform = Literal["telegram", "discord"]
+PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 KEEP_CALLS = 5000
 
 SCHEMA = """

@@ -45,6 +45,8 @@ class Event:
         reply_to: the message that it replies to, with all keys, or None.
         command: the command's name without a slash, when this is a command to this bot; as the platform gives it.
         context: JSON that the adapter needs later to answer, and facts of this platform alone. Secrets only sealed.
+            Shared keys by kind: ``callback`` has the ``message_id`` of the message with the button, ``migrate`` has
+            ``old_platform_id`` and ``new_platform_id``, ``membership`` has ``status``, ``message`` may have ``quote``.
         reason: why the event is ignored, as one word or ``word:detail``, never a person's text; else None.
     """
 

@@ -1,4 +1,4 @@
-"""A world for the fakes: a loopback port, a scripted endpoint that plays our functions, a clock moved by hand."""
+"""A test world for the fakes: a loopback port, a scripted endpoint in place of our functions, a manual clock."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ AGENT = {"User-Agent": "DiscordBot (https://example.com, 1)"}
 
 
 class ManualClock:
-    """Stands still until it is moved. With *runs* it jumps over every sleep, and notes how long that was."""
+    """Stands still until a test advances it. With *runs*, it skips every sleep and records its length."""
 
     def __init__(self, now_ms: int = NOW, *, runs: bool = False) -> None:
         self.now, self.runs = now_ms, runs
@@ -46,7 +46,7 @@ class ManualClock:
         await future
 
     async def asleep(self) -> int:
-        """Wait until somebody sleeps; for how long yet."""
+        """Wait until a coroutine sleeps; the remaining time in ms."""
         await self._asleep.wait()
         return min(due for due, _ in self._sleepers) - self.now
 
@@ -62,7 +62,7 @@ class ManualClock:
 
 @dataclass
 class Got:
-    """A request that the endpoint got."""
+    """A request that the endpoint received."""
 
     body: Any
     raw: bytes
@@ -74,7 +74,7 @@ Answer = Callable[[Got], Awaitable[web.StreamResponse] | web.StreamResponse]
 
 @dataclass
 class Endpoint:
-    """Plays our functions: every request is kept, and answered as the script says."""
+    """Plays our functions: records every request, and answers with the script."""
 
     app_key: str = ""
     telegram: Answer = field(default=lambda got: web.Response())
@@ -108,14 +108,14 @@ class Endpoint:
         return answer if isinstance(answer, web.StreamResponse) else await answer
 
     async def wait(self, count: int) -> list[Got]:
-        """Until *count* requests came."""
+        """Wait for *count* requests."""
         async with self._news:
             await self._news.wait_for(lambda: len(self.got) >= count)
         return self.got
 
 
 class World:
-    """Everything that a scenario touches."""
+    """The fakes, the endpoint and the clock of one scenario."""
 
     def __init__(self, state: Path, clock: ManualClock, options: dict[str, Any]) -> None:
         self.clock, self.endpoint = clock, Endpoint()
@@ -160,7 +160,7 @@ class World:
         await self.session.close()
 
     async def bot(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call Telegram's API with JSON; the envelope."""
+        """Call Telegram's API with JSON; returns the envelope."""
         url = f"{self.env['TELEGRAM_API_BASE']}/bot{self.env['TELEGRAM_BOT_TOKEN']}/{method}"
         async with self.session.post(url, json=params) as response:
             envelope = await response.json()
@@ -168,7 +168,7 @@ class World:
             return {**envelope, "headers": response.headers}
 
     async def discord(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Call Discord's API without the bot's token; status and body."""
+        """Call Discord's API without the bot's token; returns status and body."""
         async with self.session.request(
             method, self.env["DISCORD_API_BASE"] + path, json=body, headers={**AGENT, **headers}
         ) as response:
@@ -205,18 +205,18 @@ class World:
     async def texts(self, platform: str = "telegram", chat: str = ANA) -> list[str]:
         return [m["text"] for m in (await self.see(f"/control/{platform}/chats/{chat}"))["messages"]]
 
-    async def news(self) -> "News":
-        return News(await self.session.get(self.platforms.url + "/chat/events"))
+    async def live_events(self) -> "LiveEvents":
+        return LiveEvents(await self.session.get(self.platforms.url + "/chat/events"))
 
 
-class News:
+class LiveEvents:
     """The chat page's stream."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
 
     async def until(self, name: str, **facts: Any) -> dict[str, Any]:
-        """The next piece of news called *name* with these *facts*."""
+        """The next event called *name* with these *facts*."""
         seen = ""
         async for raw in self._response.content:
             line = raw.decode().strip()
@@ -244,7 +244,7 @@ Scenario = Callable[[World], Awaitable[None]]
 
 @pytest.fixture
 def play(tmp_path):
-    """Play a scenario in a fresh world; it has 90 s before the test counts as stuck."""
+    """Run a scenario in a new world, with a limit of 90 s."""
 
     def run(scenario: Scenario, *, runs: bool = False, **options: Any) -> None:
         async def main() -> None:

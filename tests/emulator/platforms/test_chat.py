@@ -1,4 +1,4 @@
-"""The chat page's server side, and the terminal chat over it."""
+"""The server side of the chat page, and the terminal chat that uses it."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ ANA, DM, CHANNEL = "5000000001", "1290000000000000400", "1290000000000000200"
 
 
 def replying(world, text):
-    """The endpoint answers every update by sending *text* to the chat that it came from."""
+    """The endpoint answers every update with *text* to its chat."""
 
     def answer(got):
         body = {"method": "sendMessage", "chat_id": got.body["message"]["chat"]["id"], "text": text}
@@ -25,7 +25,7 @@ def replying(world, text):
 
 
 @pytest.mark.parametrize("path", ["/chat", "/chat/", "/_emulator/chat", "/_emulator/chat/"])
-def test_the_page_comes_with_its_first_conversation_and_no_markup_of_people(play, path):
+def test_the_page_embeds_the_first_conversation_with_escaped_markup(play, path):
     async def scenario(world):
         await world.say("</script><script>alert(1)</script>")
         async with world.session.get(world.platforms.url + path) as response:
@@ -34,16 +34,16 @@ def test_the_page_comes_with_its_first_conversation_and_no_markup_of_people(play
         shown = json.loads(boot)["transcript"]["messages"]
         assert [message["text"] for message in shown] == ["</script><script>alert(1)</script>"]
         assert policy.startswith("default-src 'none'")
-        assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", page)  # one file, nothing from elsewhere
+        assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", page)  # one file without external resources
 
     play(scenario)
 
 
-def test_the_stream_tells_message_delivery_call_and_typing(play):
+def test_the_stream_has_messages_deliveries_calls_and_typing(play):
     async def scenario(world):
         replying(world, "pong")
         await world.platforms.register()
-        news = await world.news()
+        news = await world.live_events()
         await world.do("/_emulator/chat/telegram/say", {"person": ANA, "chat": ANA, "text": "ping"})
         assert (await news.until("message"))["text"] == "ping"
         assert (await news.until("delivery", state="delivered"))["message"] == "1"
@@ -54,9 +54,9 @@ def test_the_stream_tells_message_delivery_call_and_typing(play):
     play(scenario)
 
 
-def test_stopping_ends_open_streams(play):
+def test_stop_ends_open_streams(play):
     async def scenario(world):
-        news = await world.news()
+        news = await world.live_events()
         await world.platforms.stop()
         await news.end()
         await world.start()
@@ -64,7 +64,7 @@ def test_stopping_ends_open_streams(play):
     play(scenario)
 
 
-def test_pages_of_other_sites_may_not_steer(play):
+def test_requests_of_other_sites_are_refused(play):
     async def scenario(world):
         said = {"person": ANA, "text": "x"}
         for origin, status in (("https://evil.example", 403), ("null", 403), ("http://127.0.0.1:8081", 201)):
@@ -91,7 +91,7 @@ def test_pages_of_other_sites_may_not_steer(play):
         ("/control/nowhere", {}, 404, "Not Found"),
     ],
 )
-def test_what_cannot_be_done_is_said(play, path, body, status, why):
+def test_a_refused_request_says_why(play, path, body, status, why):
     async def scenario(world):
         async with world.session.post(world.platforms.url + path, json=body) as response:
             answer = await response.json()
@@ -118,14 +118,14 @@ def test_once_prints_the_reply(play, capsys, monkeypatch):
     play(scenario)
 
 
-def test_once_prints_a_deferred_answer_when_it_is_there(play, capsys, monkeypatch):
+def test_once_prints_a_deferred_answer_when_it_arrives(play, capsys, monkeypatch):
     monkeypatch.setattr(chat, "QUIET_S", 0.05)
 
     async def scenario(world):
         await world.platforms.register()
         talk = asyncio.create_task(terminal(world, "discord"))
         (got,) = await world.endpoint.wait(1)
-        news = await world.news()
+        news = await world.live_events()
         if not (await world.see(f"/control/discord/chats/{DM}"))["messages"][1:]:
             await news.until("message", state="thinking")
         path = f"/webhooks/{got.body['application_id']}/{got.body['token']}/messages/@original"
@@ -136,7 +136,7 @@ def test_once_prints_a_deferred_answer_when_it_is_there(play, capsys, monkeypatc
     play(scenario)
 
 
-def test_a_message_that_changed_before_its_news_were_read_is_printed_once():
+def test_a_message_that_changed_before_its_event_was_read_is_printed_once():
     speaker = chat.Speaker("", "discord", "1", "Ana", DM)
     message = {"platform": "discord", "chat": DM, "id": "7", "author": {"name": "Postroom", "is_bot": True}}
     news = [message | {"text": "pong"}, message | {"text": "pong"}, message | {"text": "pong, and more"}]
@@ -154,7 +154,7 @@ def test_a_message_that_changed_before_its_news_were_read_is_printed_once():
     assert asyncio.run(scenario()) == [chat.ChatEvent("reply", "pong"), chat.ChatEvent("reply", "pong, and more"), None]
 
 
-def test_once_without_a_reply_says_why_and_ends_with_75(play, capsys):
+def test_once_without_a_reply_says_why_and_exits_with_75(play, capsys):
     async def scenario(world):
         await world.platforms.register()
         assert await terminal(world, timeout_s=0.1) == 75
@@ -175,7 +175,7 @@ def test_once_without_a_reply_says_why_and_ends_with_75(play, capsys):
     play(scenario)
 
 
-def test_who_is_not_there_and_what_does_not_answer_is_said(play, capsys):
+def test_an_error_of_the_terminal_chat_says_what_is_wrong(play, capsys):
     async def scenario(world):
         for code, said, how in (
             (66, "there is nobody called 'Zoe' on telegram; there are Ana, Ben\n", {"person": "Zoe"}),
@@ -194,7 +194,7 @@ def test_who_is_not_there_and_what_does_not_answer_is_said(play, capsys):
     play(scenario)
 
 
-def test_an_emulator_that_ends_in_the_middle_is_said(play, capsys):
+def test_an_emulator_that_stops_during_a_chat_is_reported(play, capsys):
     async def scenario(world):
         await world.platforms.register()
         talk = asyncio.create_task(terminal(world))
@@ -214,7 +214,7 @@ NOBODY = "http://127.0.0.1:9"
 GROUP, BEN = "-4001002003", "5000000002"
 
 
-def test_buttons_are_numbered_and_pressed_by_their_number(play, capsys, monkeypatch):
+def test_buttons_are_numbered_and_pressed_by_number(play, capsys, monkeypatch):
     monkeypatch.setattr(chat, "QUIET_S", 0.05)
 
     def answer(got):
@@ -246,7 +246,7 @@ def test_buttons_are_numbered_and_pressed_by_their_number(play, capsys, monkeypa
     play(scenario)
 
 
-def test_buttons_under_an_older_message_are_pressed_by_counting_back(play, capsys, monkeypatch):
+def test_buttons_under_an_older_message_are_pressed_by_a_number_counted_back(play, capsys, monkeypatch):
     monkeypatch.setattr(chat, "QUIET_S", 0.05)
 
     async def scenario(world):
@@ -272,7 +272,7 @@ def test_buttons_under_an_older_message_are_pressed_by_counting_back(play, capsy
     play(scenario)
 
 
-def test_a_notice_reaches_who_pressed_and_nobody_else(play, capsys, monkeypatch):
+def test_a_notice_reaches_only_the_person_who_pressed(play, capsys, monkeypatch):
     monkeypatch.setattr(chat, "QUIET_S", 0.05)
 
     def answer(got):
@@ -290,7 +290,7 @@ def test_a_notice_reaches_who_pressed_and_nobody_else(play, capsys, monkeypatch)
         world.endpoint.telegram = answer
         await world.platforms.register()
         await world.bot("sendMessage", chat_id=int(GROUP), text="Shall I?", reply_markup=KEYS)
-        news = await world.news()
+        news = await world.live_events()
         assert await terminal(world, person="ben", once="/press 1", chat="lunch group") == 0
         assert capsys.readouterr().out == "Not yours.\n"
         told = await news.until("notice")
@@ -300,7 +300,7 @@ def test_a_notice_reaches_who_pressed_and_nobody_else(play, capsys, monkeypatch)
     play(scenario)
 
 
-def test_a_press_on_discord_goes_the_same_way(play, capsys, monkeypatch):
+def test_buttons_on_discord_are_pressed_the_same_way(play, capsys, monkeypatch):
     monkeypatch.setattr(chat, "QUIET_S", 0.05)
 
     async def scenario(world):
@@ -316,7 +316,7 @@ def test_a_press_on_discord_goes_the_same_way(play, capsys, monkeypatch):
     play(scenario)
 
 
-def test_what_only_another_person_sees_is_not_printed_and_not_pressed(play, capsys):
+def test_a_message_for_another_person_is_not_printed_and_not_pressed(play, capsys):
     async def scenario(world):
         row = {"type": 1, "components": [{"type": 2, "style": 2, "label": "Yes", "custom_id": "7.0"}]}
         data = {"content": "Only for Ben.", "flags": 64, "components": [row]}

@@ -1,4 +1,4 @@
-"""People, groups and channels that tests make, and what the bot hears of it."""
+"""People, groups and channels that tests create, and the updates that the bot gets."""
 
 import pytest
 
@@ -12,13 +12,13 @@ def refused(answer, status, why):
 
 
 async def post(world, path, body):
-    """Status and JSON, whatever they are."""
+    """POST; returns status and JSON."""
     async with world.session.post(world.platforms.url + path, json=body) as response:
         return response.status, await response.json()
 
 
-def test_somebody_new_speaks_and_only_then_can_be_written_to(play):
-    """As on the real platform: a bot can't begin."""
+def test_the_bot_can_write_to_a_new_person_only_after_their_first_message(play):
+    """As on the real platform: a bot can't write first."""
 
     async def scenario(world):
         await world.platforms.register()
@@ -35,7 +35,7 @@ def test_somebody_new_speaks_and_only_then_can_be_written_to(play):
     play(scenario)
 
 
-def test_a_group_is_founded_with_the_bot_and_people_come_into_it(play):
+def test_a_group_is_created_with_the_bot_and_people_join_it(play):
     async def scenario(world):
         await world.platforms.register()
         zoe = (await world.do("/control/telegram/people", {"name": "Zoe"}))["id"]
@@ -56,7 +56,7 @@ def test_a_group_is_founded_with_the_bot_and_people_come_into_it(play):
     play(scenario)
 
 
-def test_a_group_becomes_a_supergroup_and_both_say_so(play):
+def test_a_group_becomes_a_supergroup_and_both_push_updates(play):
     async def scenario(world):
         await world.platforms.register()
         group = (await world.do("/control/telegram/chats", {"title": "Plans", "members": [ANA]}))["chat"]
@@ -80,7 +80,7 @@ def test_a_group_becomes_a_supergroup_and_both_say_so(play):
     play(scenario)
 
 
-def test_only_who_is_there_presses_a_button(play):
+def test_only_a_member_presses_a_button(play):
     async def scenario(world):
         await world.say("hello")
         keys = {"inline_keyboard": [[{"text": "Yes", "callback_data": "7.0"}]]}
@@ -93,7 +93,7 @@ def test_only_who_is_there_presses_a_button(play):
     play(scenario)
 
 
-def test_on_discord_direct_messages_are_opened_by_the_bot_or_by_the_first_command(play):
+def test_on_discord_the_bot_or_the_first_command_opens_a_direct_channel(play):
     async def scenario(world):
         await world.platforms.register()
         zoe = (await world.do("/control/discord/people", {"name": "Zoe"}))["id"]
@@ -131,7 +131,7 @@ def test_a_server_gets_another_channel(play):
 
 
 @pytest.mark.parametrize("platform", ["telegram", "discord"])
-def test_who_and_what_was_made_is_there_after_a_restart(play, platform):
+def test_people_and_chats_survive_a_restart(play, platform):
     async def scenario(world):
         first = await world.do(f"/control/{platform}/people", {"name": "Zoe"})
         await world.restart()

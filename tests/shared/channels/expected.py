@@ -1,4 +1,4 @@
-"""The tables of expectations beside the recorded events speak of an event in words of their own."""
+"""Translates events into the terms of the expectation tables beside the recorded events."""
 
 from collections.abc import Collection
 from typing import Any
@@ -7,7 +7,7 @@ from shared.channels.base import Event
 
 
 def seen(event: Event, channel: str, in_context: Collection[str]) -> dict[str, Any]:
-    """*event* in the words of the tables; of its context what *in_context* names."""
+    """*event* in the terms of the tables, with the keys *in_context* of its context."""
     return {
         "kind": event.kind,
         "channel": channel,

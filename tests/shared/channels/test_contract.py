@@ -1,4 +1,4 @@
-"""What every channel keeps, run over each that is registered."""
+"""The contract of every channel, run over each registered adapter."""
 
 import asyncio
 import inspect
@@ -22,7 +22,7 @@ HEADERS = st.dictionaries(
 
 
 @every_channel
-def test_is_kept_for_the_process_and_knows_its_name(name):
+def test_an_adapter_is_loaded_once_and_knows_its_name(name):
     adapter = registry.get(name)
     assert adapter.name == name
     assert registry.get(name) is adapter
@@ -33,7 +33,7 @@ def test_is_kept_for_the_process_and_knows_its_name(name):
 @every_channel
 @settings(max_examples=100, deadline=None)
 @given(headers=HEADERS, body=st.binary(max_size=200), method=st.sampled_from(["GET", "POST"]))
-def test_refuses_what_its_platform_did_not_sign_whatever_it_is(name, headers, body, method):
+def test_an_unsigned_request_is_refused(name, headers, body, method):
     with pytest.raises(SignatureInvalid):
         registry.get(name).receive(WebhookRequest(method, {}, headers, body), now_ms=NOW)
 
@@ -41,7 +41,7 @@ def test_refuses_what_its_platform_did_not_sign_whatever_it_is(name, headers, bo
 @every_channel
 @settings(max_examples=50, deadline=None)
 @given(text=st.text())
-def test_renders_any_text_the_same_every_time(name, text):
+def test_any_text_renders_the_same_every_time(name, text):
     adapter = registry.get(name)
     parts = adapter.render(text)
     assert parts == adapter.render(text)
@@ -50,7 +50,7 @@ def test_renders_any_text_the_same_every_time(name, text):
 
 @every_channel
 @pytest.mark.parametrize("text", ["", "  \n"])
-def test_has_no_part_for_nothing(name, text):
+def test_an_empty_text_has_no_part(name, text):
     assert registry.get(name).render(text) == ()
 
 
@@ -58,7 +58,7 @@ def test_has_no_part_for_nothing(name, text):
 @pytest.mark.parametrize(
     "status", [200, 201, 204, 301, 302, 400, 401, 403, 404, 408, 409, 413, 418, 429, 500, 502, 503, 504, 529]
 )
-def test_any_status_with_any_body_is_an_id_or_an_error_of_ours(name, status):
+def test_any_answer_to_a_send_gives_an_id_or_a_postroom_error(name, status):
     adapter = registry.get(name)
     to = Outgoing(1, 0, "5", None, None, {}, NOW, is_first=True)
 
@@ -77,14 +77,14 @@ def test_any_status_with_any_body_is_an_id_or_an_error_of_ours(name, status):
 
 
 @every_channel
-def test_sending_is_the_only_thing_that_waits(name):
+def test_only_send_is_asynchronous(name):
     adapter = registry.get(name)
     assert inspect.iscoroutinefunction(adapter.send)
     assert not inspect.iscoroutinefunction(adapter.receive)
     assert not inspect.iscoroutinefunction(adapter.render)
 
 
-def test_traits_are_known_of_every_channel_without_its_settings_and_of_no_other(monkeypatch):
+def test_traits_of_a_channel_need_no_settings(monkeypatch):
     for name in registry.NAMES:
         for variable in ("BOT_TOKEN", "WEBHOOK_SECRET", "PUBLIC_KEY", "APPLICATION_ID"):
             monkeypatch.delenv(f"{name.upper()}_{variable}", raising=False)
@@ -96,7 +96,7 @@ def test_traits_are_known_of_every_channel_without_its_settings_and_of_no_other(
 
 @every_channel
 @pytest.mark.parametrize("status", [400, 403, 404, 429, 500, 503])
-def test_a_direct_chat_is_an_id_or_an_error_of_ours(name, status):
+def test_open_direct_gives_an_id_or_a_postroom_error(name, status):
     adapter = registry.get(name)
 
     async def go():
@@ -118,7 +118,7 @@ def test_a_name_from_a_url_selects_only_from_the_list(name):
 
 
 @every_channel
-def test_a_channel_without_settings_says_which(name, monkeypatch):
+def test_a_channel_without_settings_names_the_missing_ones(name, monkeypatch):
     prefix = name.upper()
     for variable in ("BOT_TOKEN", "WEBHOOK_SECRET", "PUBLIC_KEY", "APPLICATION_ID"):
         monkeypatch.delenv(f"{prefix}_{variable}", raising=False)

@@ -14,7 +14,7 @@ def test_text_loses_c0_controls_and_lone_surrogates_only(value, clean):
 
 
 @given(st.text(st.characters()))
-def test_what_is_clean_can_be_stored_and_stays_as_it_is(value):
+def test_sanitized_text_can_be_stored_and_is_stable(value):
     for clean in (sanitize.text, sanitize.name, sanitize.file_name):
         once = clean(value)
         assert once.encode().decode() == once
@@ -33,7 +33,7 @@ def test_what_is_clean_can_be_stored_and_stays_as_it_is(value):
         ("a\r\nSet-Cookie: x", "aSet-Cookie: x"),
     ],
 )
-def test_a_file_name_is_one_component(value, name):
+def test_a_file_name_is_one_path_component(value, name):
     assert sanitize.file_name(value) == name
 
 
@@ -47,5 +47,5 @@ def test_a_file_name_is_one_component(value, name):
         ("/", None),
     ],
 )
-def test_a_mime_type_is_its_two_words(value, mime):
+def test_a_mime_type_is_type_and_subtype(value, mime):
     assert sanitize.mime(value) == mime

@@ -1,4 +1,4 @@
-"""The fake Discord: registration, the life of an interaction's token, messages, limits."""
+"""The fake Discord: registration, interaction tokens, messages, rate limits."""
 
 import asyncio
 import json
@@ -30,12 +30,12 @@ def follow_up(got):
 def test_an_endpoint_that_verifies_is_registered(play):
     async def scenario(world):
         await world.platforms.register()
-        assert world.endpoint.got == []  # a PING is no interaction
+        assert world.endpoint.got == []  # a PING does not count as an interaction
 
     play(scenario)
 
 
-def test_an_endpoint_that_takes_bad_signatures_is_refused(play):
+def test_an_endpoint_that_accepts_bad_signatures_is_refused(play):
     async def scenario(world):
         world.endpoint.checks_signatures = False
         with pytest.raises(ConfigInvalid, match="answered 200 to a request with a bad signature, instead of 401"):
@@ -46,7 +46,7 @@ def test_an_endpoint_that_takes_bad_signatures_is_refused(play):
     play(scenario, runs=True)
 
 
-def test_an_endpoint_that_believes_nobody_or_is_away_is_refused(play):
+def test_an_endpoint_that_refuses_all_signatures_or_is_down_is_refused(play):
     async def scenario(world):
         key, world.endpoint.app_key = world.endpoint.app_key, "00" * 31 + "01"
         with pytest.raises(ConfigInvalid, match=r"answered 401 .* to a PING with a valid signature"):
@@ -62,9 +62,9 @@ def test_an_endpoint_that_believes_nobody_or_is_away_is_refused(play):
 # an interaction and its token
 
 
-def test_a_deferred_answer_is_filled_in_and_followed_up(play):
+def test_a_deferred_answer_is_edited_and_followed_up(play):
     async def scenario(world):
-        news = await world.news()
+        news = await world.live_events()
         asked = await world.ask("what now?")
         assert (asked["state"], asked["phase"], asked["status"]) == ("delivered", "deferred", 200)
         (got,) = world.endpoint.got
@@ -94,7 +94,7 @@ def test_a_server_interaction_names_the_member(play):
     play(scenario)
 
 
-def test_an_answer_at_once_is_shown(play):
+def test_an_immediate_answer_is_shown(play):
     async def scenario(world):
         world.endpoint.discord = lambda got: web.json_response({"type": 4, "data": {"content": "at once"}})
         assert (await world.ask("hello"))["phase"] == "answered"
@@ -103,8 +103,8 @@ def test_an_answer_at_once_is_shown(play):
     play(scenario)
 
 
-def test_before_the_answer_the_token_opens_nothing(play):
-    """The worker may be faster than the answer to the webhook: it has to try again."""
+def test_the_token_does_not_work_before_the_first_answer(play):
+    """A worker that is faster than the answer to the webhook has to retry."""
     seen = []
 
     async def scenario(world):
@@ -120,7 +120,7 @@ def test_before_the_answer_the_token_opens_nothing(play):
     play(scenario)
 
 
-def test_three_seconds_without_an_answer_kill_the_token(play):
+def test_the_token_dies_after_three_seconds_without_an_answer(play):
     async def scenario(world):
         never = asyncio.Event()
 
@@ -153,7 +153,7 @@ def test_three_seconds_without_an_answer_kill_the_token(play):
         (lambda: web.json_response({"type": 4, "data": {"content": "\ud83d"}}), "the answer is not JSON"),
     ],
 )
-def test_an_answer_that_discord_would_not_take_is_no_answer(play, answer, why):
+def test_an_invalid_answer_counts_as_none(play, answer, why):
     async def scenario(world):
         world.endpoint.discord = lambda got: answer()
         asked = await world.ask("hello")
@@ -163,7 +163,7 @@ def test_an_answer_that_discord_would_not_take_is_no_answer(play, answer, why):
     play(scenario)
 
 
-def test_the_answer_may_come_by_callback_and_only_once(play):
+def test_the_answer_may_be_a_callback_but_only_once(play):
     async def scenario(world):
         codes = []
 
@@ -181,7 +181,7 @@ def test_the_answer_may_come_by_callback_and_only_once(play):
     play(scenario)
 
 
-def test_a_token_dies_after_15_minutes_and_the_bot_token_goes_on(play):
+def test_a_token_expires_after_15_minutes_and_the_bot_token_does_not(play):
     async def scenario(world):
         await world.ask("hello")
         got = world.endpoint.got[0]
@@ -202,7 +202,7 @@ def test_a_token_dies_after_15_minutes_and_the_bot_token_goes_on(play):
     play(scenario)
 
 
-def test_a_restart_keeps_tokens_and_buries_what_waited(play):
+def test_a_restart_keeps_tokens_and_ends_interactions_without_an_answer(play):
     async def scenario(world):
         await world.ask("first")
         never = asyncio.Event()
@@ -241,7 +241,7 @@ def test_an_interaction_can_be_replayed(play):
 # messages
 
 
-def test_a_nonce_makes_a_send_happen_once(play):
+def test_a_nonce_is_sent_once(play):
     async def scenario(world):
         send = lambda **more: world.as_bot("POST", f"/channels/{DM}/messages", {"content": "x", **more})  # noqa: E731
         ids = [(await send(nonce="n1", enforce_nonce=True))[1]["id"] for _ in range(2)]
@@ -255,7 +255,7 @@ def test_a_nonce_makes_a_send_happen_once(play):
     play(scenario)
 
 
-def test_what_discord_refuses_it_refuses_in_its_shape(play):
+def test_refusals_have_discords_form(play):
     async def scenario(world):
         path = f"/channels/{DM}/messages"
         assert await world.as_bot("POST", path, {"content": "a" * 2001}) == (
@@ -294,7 +294,7 @@ def test_what_discord_refuses_it_refuses_in_its_shape(play):
     play(scenario)
 
 
-def test_multipart_carries_its_json_beside_the_files(play):
+def test_a_multipart_body_carries_json_beside_files(play):
     async def scenario(world):
         form = aiohttp.FormData()
         form.add_field("payload_json", json.dumps({"content": "with a file"}), content_type="application/json")
@@ -317,7 +317,7 @@ def test_multipart_carries_its_json_beside_the_files(play):
         ({"parse": ["roles"], "users": ["2"]}, ("users",), ["user:2", "role:3"]),
     ],
 )
-def test_pings_are_counted_as_discord_counts_them(allowed, default, expected):
+def test_pings_follow_discords_rules(allowed, default, expected):
     pings, would_ping = pings_of("@here <@1> <@!2> <@&3> <@1>", allowed, default=default)
     assert pings == expected
     assert would_ping == pings_of("@here <@1> <@!2> <@&3> <@1>", None, default=default)[0]
@@ -328,7 +328,7 @@ def test_a_contradiction_in_allowed_mentions_is_refused():
         pings_of("x", {"parse": ["roles"], "roles": ["3"]}, default=())
 
 
-def test_the_transcript_tells_who_was_pinged(play):
+def test_the_transcript_lists_pings(play):
     async def scenario(world):
         content = f"@everyone <@{BEN}>"
         await world.as_bot("POST", f"/channels/{CHANNEL}/messages", {"content": content, "allowed_mentions": QUIET})
@@ -340,7 +340,7 @@ def test_the_transcript_tells_who_was_pinged(play):
     play(scenario)
 
 
-def test_limits_are_told_in_headers_and_enforced_when_asked_for(play):
+def test_rate_limits_are_in_headers_and_enforced_if_set(play):
     async def scenario(world):
         headers = {"Authorization": f"Bot {world.env['DISCORD_BOT_TOKEN']}", "User-Agent": "DiscordBot (x, 1)"}
         address = f"{world.env['DISCORD_API_BASE']}/channels/{DM}/messages"
@@ -383,9 +383,9 @@ def test_faults_and_the_log_of_calls_without_tokens(play):
     play(scenario)
 
 
-def test_typing_dms_reactions_and_commands(play):
+def test_typing_direct_messages_reactions_and_commands(play):
     async def scenario(world):
-        news = await world.news()
+        news = await world.live_events()
         assert (await world.as_bot("POST", f"/channels/{DM}/typing"))[0] == 204
         assert (await news.until("typing"))["for_ms"] == 10_000
         assert (await world.as_bot("POST", "/users/@me/channels", {"recipient_id": ANA}))[1]["id"] == DM

@@ -1,4 +1,4 @@
-"""The fake Discord: buttons under messages, and what a press opens."""
+"""The fake Discord: buttons under messages, and presses."""
 
 import json
 from pathlib import Path
@@ -44,7 +44,7 @@ def hook(got, path=""):
 
 
 async def shown(world, channel=DM):
-    """Text, labels of the buttons, and for whom it is, of every message."""
+    """Text, button labels and recipient of every message."""
     messages = (await world.see(f"/control/discord/chats/{channel}"))["messages"]
     return [(m["text"], [key["text"] for keys in m["keyboard"] or () for key in keys], m["only_for"]) for m in messages]
 
@@ -93,7 +93,7 @@ def test_a_follow_up_to_a_press_can_be_for_one_person_only(play):
         chats = (await world.see("/control/discord/chats"))["chats"]
         assert next(chat for chat in chats if chat["id"] == CHANNEL)["preview"] == "Shall I?"
         path = f"/channels/{CHANNEL}/messages/{said['id']}"
-        assert (await world.as_bot("PATCH", path, {"content": "x"}))[1]["code"] == 10008  # it is not the bot's to see
+        assert (await world.as_bot("PATCH", path, {"content": "x"}))[1]["code"] == 10008  # the bot does not see it
 
     play(scenario)
 
@@ -106,7 +106,7 @@ def test_a_follow_up_to_a_press_can_be_for_one_person_only(play):
         ({"type": 4, "data": {"content": "Hm", "flags": 64}}, [("Shall I?", ["Yes", "No"], None), ("Hm", [], ANA)]),
     ],
 )
-def test_a_press_can_be_answered_at_once(play, answer, expected):
+def test_a_press_can_get_an_immediate_answer(play, answer, expected):
     async def scenario(world):
         world.endpoint.discord = lambda got: web.json_response(answer)
         assert (await press(world, await card(world)))["phase"] == "answered"
@@ -115,7 +115,7 @@ def test_a_press_can_be_answered_at_once(play, answer, expected):
     play(scenario)
 
 
-def test_a_command_can_not_be_answered_as_a_press(play):
+def test_a_command_cannot_be_answered_as_a_press(play):
     async def scenario(world):
         world.endpoint.discord = lambda got: web.json_response({"type": 6})
         asked = await world.ask("hello")
@@ -124,7 +124,7 @@ def test_a_command_can_not_be_answered_as_a_press(play):
     play(scenario)
 
 
-def test_what_is_not_there_can_not_be_pressed(play):
+def test_a_missing_button_cannot_be_pressed(play):
     async def scenario(world):
         message = await card(world)
         path = f"/control/discord/chats/{DM}/messages"
@@ -139,7 +139,7 @@ def test_what_is_not_there_can_not_be_pressed(play):
     play(scenario)
 
 
-def test_an_edit_keeps_what_it_does_not_name(play):
+def test_an_edit_keeps_fields_that_it_does_not_name(play):
     async def scenario(world):
         path = f"/channels/{DM}/messages/{await card(world)}"
         await world.as_bot("PATCH", path, {"content": "Well?"})
@@ -177,20 +177,20 @@ def test_a_press_can_be_replayed(play):
         "rows",
     ],
 )
-def test_rows_that_discord_would_not_take_are_refused(rows):
+def test_invalid_rows_of_buttons_are_refused(rows):
     with pytest.raises(DiscordError) as caught:
         components({"components": rows})
     assert caught.value.body["code"] == 50035
 
 
-def test_rows_that_discord_takes_are_taken():
+def test_valid_rows_of_buttons_are_accepted():
     link = {"type": 2, "style": 5, "label": "Look", "url": "https://example.com"}
     rows = [row(*(button("x" * 80, f"{line}.{number}" + "y" * 90) for number in range(5))) for line in range(4)]
     assert components({"components": [*rows, row(link)]}) == [*rows, row(link)]
     assert components({}) == components({"components": None}) == []
 
 
-def test_a_press_has_what_a_recorded_one_has(play):
+def test_a_press_has_the_fields_of_a_recorded_one(play):
     recorded = json.loads(RECORDED.read_text())
 
     async def scenario(world):
@@ -205,7 +205,7 @@ def test_a_press_has_what_a_recorded_one_has(play):
     play(scenario)
 
 
-def test_a_file_of_the_first_release_learns_of_presses(tmp_path):
+def test_a_file_from_the_first_release_is_upgraded_for_presses(tmp_path):
     path = tmp_path / "platforms.db"
     PlatformStore(path).close()
     with apsw.Connection(str(path)) as conn:

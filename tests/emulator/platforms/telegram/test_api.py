@@ -1,4 +1,4 @@
-"""The fake Bot API: its rules, limits and words."""
+"""The fake Bot API: its rules, limits and error texts."""
 
 import asyncio
 import io
@@ -32,13 +32,13 @@ def test_the_envelope_the_token_and_the_path(play):
                 assert response.status == status
                 assert (await response.json())["error_code"] == status
         quoted = URL(f"{base}/bot{world.env['TELEGRAM_BOT_TOKEN'].replace(':', '%3A')}/getMe", encoded=True)
-        async with world.session.get(quoted) as response:  # as some clients write it
+        async with world.session.get(quoted) as response:  # the form of some clients
             assert response.status == 200
 
     play(scenario)
 
 
-def test_json_forms_multipart_and_the_query_string_are_all_read(play):
+def test_parameters_come_from_json_forms_multipart_and_the_query_string(play):
     async def scenario(world):
         await world.say("hello")
         reply = '{"message_id": 1}'
@@ -57,7 +57,7 @@ def test_json_forms_multipart_and_the_query_string_are_all_read(play):
     play(scenario)
 
 
-def test_bodies_that_cannot_be_read_are_refused(play):
+def test_unreadable_bodies_are_refused(play):
     async def scenario(world):
         headers = {"Content-Type": "application/json"}
         for body, status in (
@@ -81,7 +81,7 @@ def test_bodies_that_cannot_be_read_are_refused(play):
         ("setMessageReaction", {"chat_id": GROUP, "message_id": 1, "reaction": [{"type": "emoji", "emoji": ["👀"]}]}),
     ],
 )
-def test_values_that_make_no_sense_are_refused_and_not_an_error_of_the_fake(play, method, params):
+def test_invalid_values_are_refused_and_do_not_break_the_fake(play, method, params):
     async def scenario(world):
         await world.say("hello", chat=str(GROUP))
         assert (await world.bot(method, **params))["error_code"] == 400
@@ -156,7 +156,7 @@ def test_a_bot_cannot_write_first(play):
     play(scenario)
 
 
-def test_topics_and_the_general_one_that_has_no_id(play):
+def test_topics_and_the_general_topic_without_an_id(play):
     async def scenario(world):
         await world.platforms.register()
         await world.say("in topic", chat=str(GROUP), thread=17)
@@ -206,8 +206,8 @@ def test_edits_and_reactions(play):
     play(scenario)
 
 
-def test_a_bot_deletes_what_people_said_in_a_private_chat_only(play):
-    """Source: https://core.telegram.org/bots/api#deletemessage; in a group it would have to be an administrator."""
+def test_a_bot_deletes_messages_of_people_in_a_private_chat_only(play):
+    """Source: https://core.telegram.org/bots/api#deletemessage; in a group, the bot needs to be an administrator."""
 
     async def scenario(world):
         await world.say("oops")
@@ -222,10 +222,10 @@ def test_a_bot_deletes_what_people_said_in_a_private_chat_only(play):
     play(scenario)
 
 
-def test_typing_is_seen_and_an_unknown_action_refused(play):
+def test_typing_is_published_and_an_unknown_action_refused(play):
     async def scenario(world):
         await world.say("hello")
-        news = await world.news()
+        news = await world.live_events()
         assert (await world.bot("sendChatAction", chat_id=ANA, action="typing"))["ok"]
         assert (await news.until("typing"))["for_ms"] == 5000
         answer = await world.bot("sendChatAction", chat_id=ANA, action="dancing")
@@ -234,7 +234,7 @@ def test_typing_is_seen_and_an_unknown_action_refused(play):
     play(scenario)
 
 
-def test_a_flood_is_answered_with_the_wait_in_body_and_header(play):
+def test_the_rate_limit_answers_the_wait_in_body_and_header(play):
     async def scenario(world):
         await world.say("hello")
         send = lambda: world.bot("sendMessage", chat_id=ANA, text="x")  # noqa: E731
@@ -248,7 +248,7 @@ def test_a_flood_is_answered_with_the_wait_in_body_and_header(play):
     play(scenario, telegram_rate_limit=RateLimit(2, 3000))
 
 
-def test_set_webhook_has_rules(play):
+def test_set_webhook_checks_its_parameters(play):
     async def scenario(world):
         hook = world.config.telegram_webhook_url
         assert refusal(await world.bot("setWebhook", url="ftp://x")) == (
@@ -278,7 +278,7 @@ def test_set_webhook_has_rules(play):
     play(scenario)
 
 
-def test_faults_on_order(play):
+def test_injected_faults(play):
     async def scenario(world):
         await world.say("hello")
         send = lambda: world.bot("sendMessage", chat_id=ANA, text="x")  # noqa: E731

@@ -18,7 +18,7 @@ def texts(world):
     return [got.body["message"]["text"] for got in world.endpoint.got]
 
 
-def test_an_update_carries_the_secret_and_a_message_as_telegram_writes_it(play):
+def test_an_update_carries_the_secret_and_a_message_object(play):
     async def scenario(world):
         await world.platforms.register()
         said = await world.say("/start abc @postroom_bot")
@@ -36,7 +36,7 @@ def test_an_update_carries_the_secret_and_a_message_as_telegram_writes_it(play):
     play(scenario)
 
 
-def test_a_chat_is_served_in_order_and_its_failing_head_holds_back_nobody_else(play):
+def test_a_chat_is_delivered_in_order_and_a_failing_update_holds_back_no_other_chat(play):
     async def scenario(world):
         is_broken = True
 
@@ -47,7 +47,7 @@ def test_a_chat_is_served_in_order_and_its_failing_head_holds_back_nobody_else(p
         world.endpoint.telegram = answer
         await world.platforms.register()
         await world.say("first")
-        assert await world.clock.asleep() == 2000  # failed, failed again at once, and now waits
+        assert await world.clock.asleep() == 2000  # it failed, failed in the immediate retry, and waits now
         await world.say("second")
         await world.say("other chat", BEN)
         await world.endpoint.wait(3)
@@ -61,9 +61,9 @@ def test_a_chat_is_served_in_order_and_its_failing_head_holds_back_nobody_else(p
     play(scenario)
 
 
-def test_retries_follow_telegrams_schedule_until_a_day_is_over(play):
+def test_retries_follow_telegrams_schedule_for_a_day(play):
     async def scenario(world):
-        news = await world.news()
+        news = await world.live_events()
         world.endpoint.telegram = lambda got: web.Response(status=500)
         await world.platforms.register()
         start = world.clock.now
@@ -80,7 +80,7 @@ def test_retries_follow_telegrams_schedule_until_a_day_is_over(play):
     play(scenario, runs=True)
 
 
-def test_an_integer_retry_after_is_obeyed_instead_of_the_schedule(play):
+def test_an_integer_retry_after_replaces_the_schedule(play):
     async def scenario(world):
         world.endpoint.telegram = lambda got: web.Response(status=503, headers={"Retry-After": "5"})
         await world.platforms.register()
@@ -90,7 +90,7 @@ def test_an_integer_retry_after_is_obeyed_instead_of_the_schedule(play):
     play(scenario)
 
 
-def test_the_waits_can_be_shrunk(play):
+def test_the_waits_can_be_scaled(play):
     async def scenario(world):
         world.endpoint.telegram = lambda got: web.Response(status=503)
         await world.platforms.register()
@@ -112,7 +112,7 @@ def test_a_redirect_is_a_failure_and_not_followed(play):
     play(scenario)
 
 
-def test_an_answer_that_never_comes_times_out(play):
+def test_a_missing_answer_times_out(play):
     async def scenario(world):
         never = asyncio.Event()
 
@@ -132,7 +132,7 @@ def test_an_answer_that_never_comes_times_out(play):
 
 def test_410_for_more_than_23_hours_removes_the_webhook(play):
     async def scenario(world):
-        news = await world.news()
+        news = await world.live_events()
         world.endpoint.telegram = lambda got: web.Response(status=410)
         await world.platforms.register()
         start = world.clock.now
@@ -147,7 +147,7 @@ def test_410_for_more_than_23_hours_removes_the_webhook(play):
 
 def test_a_method_in_the_answer_is_called_but_not_one_that_changes_the_webhook(play):
     async def scenario(world):
-        news = await world.news()
+        news = await world.live_events()
         answers = iter(
             [
                 {"method": "setWebhook", "url": ""},
@@ -165,12 +165,12 @@ def test_a_method_in_the_answer_is_called_but_not_one_that_changes_the_webhook(p
     play(scenario)
 
 
-def test_an_answer_that_is_no_text_is_not_carried_out(play, caplog):
+def test_an_answer_that_is_no_text_calls_no_method(play, caplog):
     gc.collect()
     caplog.clear()
 
     async def scenario(world):
-        news = await world.news()
+        news = await world.live_events()
         bodies = iter([b'{"method": "sendMessage", "chat_id": 5000000001, "text": "\\ud83d"}', b""])
         world.endpoint.telegram = lambda got: web.Response(body=next(bodies), content_type="application/json")
         await world.platforms.register()
@@ -184,7 +184,7 @@ def test_an_answer_that_is_no_text_is_not_carried_out(play, caplog):
     assert "exception was never retrieved" not in caplog.text
 
 
-def test_what_expired_while_the_emulator_was_off_is_not_delivered_any_more(play):
+def test_updates_that_expired_while_the_emulator_was_off_are_not_delivered(play):
     async def scenario(world):
         old = await world.say("yesterday")
         await world.platforms.stop()
@@ -200,7 +200,7 @@ def test_what_expired_while_the_emulator_was_off_is_not_delivered_any_more(play)
     play(scenario)
 
 
-def test_a_restart_keeps_the_conversation_and_what_was_not_delivered(play):
+def test_a_restart_keeps_the_conversation_and_undelivered_updates(play):
     async def scenario(world):
         world.endpoint.telegram = lambda got: web.Response(status=503)
         await world.platforms.register()
@@ -239,7 +239,7 @@ def test_a_delivered_update_can_be_delivered_again_with_its_id(play):
         await world.platforms.register()
         said = await world.say("once")
         await world.endpoint.wait(1)
-        news = await world.news()
+        news = await world.live_events()
         if (await world.delivery(said["update_id"]))["state"] == "pending":
             await news.until("delivery", state="delivered")
         await world.do(f"/control/telegram/updates/{said['update_id']}/redeliver")
@@ -249,7 +249,7 @@ def test_a_delivered_update_can_be_delivered_again_with_its_id(play):
     play(scenario)
 
 
-def test_a_recorded_update_is_delivered_as_it_stands(play):
+def test_a_recorded_update_is_delivered_unchanged(play):
     async def scenario(world):
         await world.platforms.register()
         update = {"update_id": 42, "message": {"message_id": 7, "chat": {"id": 9}, "strange": [1, None]}}
@@ -269,9 +269,9 @@ def test_a_recorded_press_belongs_to_the_chat_of_its_message(play):
     play(scenario)
 
 
-def test_a_recorded_update_with_a_high_number_makes_nobody_forget_the_others(play):
+def test_a_recorded_update_with_a_high_id_prunes_no_others(play):
     async def scenario(world):
-        news = await world.news()
+        news = await world.live_events()
         await world.platforms.register()
         said = await world.say("hello")
         await news.until("delivery", update_id=said["update_id"], state="delivered")
@@ -282,7 +282,7 @@ def test_a_recorded_update_with_a_high_number_makes_nobody_forget_the_others(pla
     play(scenario)
 
 
-def test_the_last_updates_are_kept_and_those_of_long_ago_forgotten(tmp_path):
+def test_the_last_updates_are_kept_and_old_ones_pruned(tmp_path):
     store = PlatformStore(tmp_path / "platforms.db")
     queue = UpdateQueue(store, EventBus(), SystemClock())
     for number in range(1, KEEP_UPDATES + 500):
@@ -307,7 +307,7 @@ def test_kinds_that_the_bot_did_not_ask_for_are_not_queued(play):
     play(scenario)
 
 
-def test_a_button_press_does_not_wait_for_the_chats_messages(play):
+def test_a_button_press_does_not_wait_for_messages_of_the_chat(play):
     async def scenario(world):
         world.endpoint.telegram = lambda got: web.Response(status=503 if "message" in got.body else 200)
         await world.say("start")
@@ -327,7 +327,7 @@ def test_a_button_press_does_not_wait_for_the_chats_messages(play):
     play(scenario)
 
 
-def test_blocking_the_bot_is_told_and_ends_its_sends(play):
+def test_a_block_is_an_update_and_ends_sends(play):
     async def scenario(world):
         await world.platforms.register()
         await world.say("hello")
@@ -340,7 +340,7 @@ def test_blocking_the_bot_is_told_and_ends_its_sends(play):
     play(scenario)
 
 
-def test_privacy_mode_hides_what_a_group_says_among_itself(play):
+def test_privacy_mode_hides_messages_that_do_not_address_the_bot(play):
     async def scenario(world):
         await world.platforms.register()
         assert (await world.say("lunch?", chat=GROUP))["update_id"] is None

@@ -1,4 +1,4 @@
-"""Recorded interactions and webhook events, read as the table of expectations beside them says."""
+"""``receive`` of the Discord adapter: recorded interactions and webhook events against their expectations."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ KEY = SigningKey(bytes.fromhex(SIGNATURES["test_private_seed"]))
 NOW = 1_795_168_000_000
 IN_CONTEXT = ("options", "target_user_id", "focused", "value", "values", "fields", "custom_id", "status", "guild_id")
 
-# Frames of the Gateway reach a webhook only through a relay process, which is not part of this release.
+# Gateway frames reach a webhook only through a relay process, which is not part of this release.
 OUT_OF_SCOPE = (
     "080_relay_mention.json", "081_relay_dm.json", "083_relay_no_content_intent.json", "084_relay_thread.json",
     "086_relay_voice_message.json", "087_relay_from_bot.json", "089_relay_webhook.json", "090_relay_update.json",
@@ -29,8 +29,8 @@ OUT_OF_SCOPE = (
     "096_relay_thread_created.json", "098_relay_role_mention.json", "099_relay_reply_deleted.json",
     "101_relay_unknown_event.json", "102_relay_malformed.json",
 )  # fmt: skip
-# The table has "thinking" (5) for every command and form. Nothing would ever follow it where no agent is asked, so
-# these are told at once, to the one who asked alone (4), what to do instead; what 027 says in words.
+# The table expects "thinking" (5) for every command and form. Nothing follows "thinking" where no agent is asked. So
+# these get an immediate answer (4) that only the sender sees, as the text of 027 says.
 TOLD_AT_ONCE = (
     "014_slash_subcommand_group.json", "015_slash_all_option_types.json", "023_slash_no_options.json",
     "027_slash_unknown_command.json", "031_message_command_attachment.json", "032_user_command.json",
@@ -45,7 +45,7 @@ def signed(body, timestamp="1795168000", key=KEY):
 
 
 def recorded(name):
-    """As it came, with the signature from the vectors."""
+    """The recorded request, with the signature from the vectors."""
     vector = VECTORS[name]
     headers = {"x-signature-ed25519": vector["signature"], "x-signature-timestamp": vector["timestamp"]}
     return WebhookRequest("POST", {}, headers, (EVENTS / name).read_bytes())
@@ -65,12 +65,12 @@ READ = ("command", "callback", "autocomplete", "modal", "membership", "ignore")
     [
         ("015_slash_all_option_types.json", "general"),
         ("012_slash_user_install_group_dm.json", "trio"),
-        ("017_slash_in_thread.json", ""),  # the thread's name is not that of the channel which it is in
+        ("017_slash_in_thread.json", ""),  # the thread's name is not the channel's name
         ("024_slash_minimal_legacy.json", ""),
         ("011_slash_dm.json", ""),
     ],
 )
-def test_a_group_has_the_name_that_its_people_gave_it(discord, file, name):
+def test_a_group_event_carries_the_group_name(discord, file, name):
     (event,) = discord.receive(recorded(file), now_ms=NOW).events
     assert event.chat_name == name
 
@@ -95,7 +95,7 @@ def test_reads_a_recorded_interaction(discord, case):
     assert event.asks_for_a_turn == (event.command == "ask" and event.kind == "command")
     assert event.asks_for_a_turn or event.kind == "membership" or event.reason
     assert (received.not_taken is not None) == event.asks_for_a_turn
-    if event.asks_for_a_turn:  # the "thinking" would stay for ever where routing finds nobody to ask
+    if event.asks_for_a_turn:  # "thinking" would stay forever where routing finds no agent
         refusal = json.loads(received.not_taken.body)
         assert (refusal["type"], refusal["data"]["flags"]) == (4, 64)
     if told_at_once:
@@ -116,19 +116,19 @@ def test_answers_a_ping(discord, case):
 
 
 @cases("reject")
-def test_says_why_a_signed_body_cannot_be_read(discord, case):
+def test_an_unreadable_signed_body_is_refused_with_a_reason(discord, case):
     with pytest.raises(PayloadInvalid, match=r"."):
         discord.receive(recorded(case["file"]), now_ms=NOW)
 
 
 @cases("any")
-def test_reads_or_refuses_what_may_be_either(discord, case):
+def test_an_ambiguous_body_is_parsed_or_refused(discord, case):
     with pytest.raises(PayloadInvalid, match=r"."):
         discord.receive(recorded(case["file"]), now_ms=NOW)
 
 
 @pytest.mark.parametrize("name", OUT_OF_SCOPE)
-def test_a_relayed_frame_is_kept_as_ignored(discord, name):
+def test_a_relayed_gateway_frame_is_ignored(discord, name):
     (event,) = discord.receive(recorded(name), now_ms=NOW).events
     assert (event.kind, event.reason) == ("ignore", "relay")
 
@@ -149,8 +149,8 @@ def test_a_redelivery_has_the_same_key(discord):
     assert keys == {"1573273367614586945"}
 
 
-def test_the_interaction_token_is_sealed(discord, monkeypatch):
-    """A token lets its holder speak as the bot for 15 minutes, so a copy of the database must not hold one."""
+def test_the_interaction_token_is_stored_encrypted(discord, monkeypatch):
+    """A token lets its holder write as the bot for 15 minutes, so a copy of the database must not hold one."""
     body = (EVENTS / "011_slash_dm.json").read_bytes()
     token = json.loads(body)["token"]
     (event,) = discord.receive(signed(body), now_ms=NOW).events
@@ -163,7 +163,7 @@ def test_the_interaction_token_is_sealed(discord, monkeypatch):
 
 
 @pytest.mark.parametrize("sealed", [None, "", "!", "AAAA", "é", 7, ["x"]])
-def test_a_seal_that_is_none_opens_to_nothing(discord, sealed):
+def test_an_invalid_sealed_token_is_no_token(discord, sealed):
     assert discord.unseal(sealed) is None
 
 
@@ -260,7 +260,7 @@ JSON = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(body=st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
-def test_signed_nonsense_is_refused_or_ignored_and_nothing_else(body):
+def test_a_signed_random_body_is_refused_or_ignored(body):
     try:
         DiscordChannel(DiscordSettings.load()).receive(signed(body), now_ms=NOW)
     except PayloadInvalid as error:
@@ -269,7 +269,7 @@ def test_signed_nonsense_is_refused_or_ignored_and_nothing_else(body):
 
 @settings(max_examples=300, deadline=None)
 @given(case=st.sampled_from([case for case in CASES if case["file"].endswith(".json")]), data=st.data())
-def test_a_recorded_body_with_one_value_replaced_never_breaks_anything(case, data):
+def test_a_recorded_body_with_one_value_replaced_raises_no_unexpected_error(case, data):
     body = json.loads((EVENTS / case["file"]).read_bytes())
     path = data.draw(st.sampled_from(list(_paths(body))))
     surprise = data.draw(
@@ -297,7 +297,7 @@ def _paths(node, prefix=()):
 
 @pytest.mark.parametrize("name", ["DISCORD_PUBLIC_KEY", "DISCORD_APPLICATION_ID", "DISCORD_BOT_TOKEN"])
 @pytest.mark.parametrize("value", [None, "", "not it!"])
-def test_a_missing_setting_is_named_and_never_a_skipped_check(monkeypatch, name, value):
+def test_a_missing_setting_is_an_error_that_names_it(monkeypatch, name, value):
     monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
     with pytest.raises(ConfigInvalid, match=name) as caught:
         DiscordSettings.load()
@@ -305,7 +305,7 @@ def test_a_missing_setting_is_named_and_never_a_skipped_check(monkeypatch, name,
 
 
 @pytest.mark.parametrize("name", ["040_button.json", "042_button_thread.json", "043_button_on_ephemeral.json"])
-def test_a_press_names_the_message_with_the_button_and_the_way_back(discord, name):
+def test_a_press_carries_the_message_with_the_button_and_the_context_to_answer_it(discord, name):
     pressed = json.loads((EVENTS / name).read_bytes())
     (event,) = discord.receive(recorded(name), now_ms=NOW).events
     assert event.context["message_id"] == pressed["message"]["id"]

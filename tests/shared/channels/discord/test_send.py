@@ -1,4 +1,4 @@
-"""``send`` against a function that plays Discord, and what is sent."""
+"""``send`` and ``render`` of the Discord adapter, against a function that plays Discord."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ def refusal(status, code, message="no"):
 
 
 class Platform:
-    """Answers in turn; the last answer stays."""
+    """Gives the answers in turn, then repeats the last one."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -70,21 +70,21 @@ def send(adapter, platform, *, age_ms=3000, context=None, **changes):
     return asyncio.run(go())
 
 
-def test_the_first_part_replaces_the_thinking(discord):
+def test_the_first_part_replaces_the_thinking_message(discord):
     platform = Platform(ok())
     assert send(discord, platform) == "4242"
     assert platform.calls == [f"PATCH {WEBHOOK}/messages/@original"]
     assert "authorization" not in platform.requests[0].headers
 
 
-def test_later_parts_follow_up(discord):
+def test_later_parts_are_follow_up_messages(discord):
     platform = Platform(ok())
     assert send(discord, platform, part_index=1, is_first=False) == "4242"
     assert platform.calls == [f"POST {WEBHOOK}"]
 
 
 @pytest.mark.parametrize(("age_ms", "is_bot"), [(869_999, False), (870_000, True), (86_400_000, True)])
-def test_the_bot_takes_over_before_the_token_dies(discord, age_ms, is_bot):
+def test_the_bot_sends_by_itself_before_the_token_expires(discord, age_ms, is_bot):
     platform = Platform(ok())
     assert send(discord, platform, age_ms=age_ms, thread_id="300") == "4242"
     (call,) = platform.calls
@@ -92,7 +92,7 @@ def test_the_bot_takes_over_before_the_token_dies(discord, age_ms, is_bot):
 
 
 def test_the_bot_sends_a_nonce_that_is_the_same_on_every_retry(discord):
-    """With ``enforce_nonce`` Discord answers a repeated send with the message that is already there."""
+    """With ``enforce_nonce``, Discord answers a repeated send with the existing message."""
     platform = Platform(ok())
     for changes in ({}, {}, {"part_index": 1}, {"response_id": 2}, {"age_ms": 900_001}):
         send(discord, platform, **{"age_ms": 900_000, **changes})
@@ -106,7 +106,7 @@ def test_the_bot_sends_a_nonce_that_is_the_same_on_every_retry(discord):
 
 
 @pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"age_ms": 900_000}])
-def test_no_call_can_ping_anybody(discord, changes):
+def test_no_call_allows_a_ping(discord, changes):
     platform = Platform(ok())
     send(discord, platform, **changes)
     assert platform.bodies[0]["content"] == "hi @everyone"
@@ -115,13 +115,13 @@ def test_no_call_can_ping_anybody(discord, changes):
 
 
 @pytest.mark.parametrize("code", [10015, 10062, 50027])
-def test_a_dead_token_makes_the_bot_take_over_in_the_same_call(discord, code):
+def test_after_an_expired_token_the_bot_sends_by_itself_in_the_same_attempt(discord, code):
     platform = Platform(refusal(404, code), ok())
     assert send(discord, platform) == "4242"
     assert platform.calls[1] == f"POST {BASE}/channels/200/messages"
 
 
-def test_where_the_bot_is_not_a_late_answer_is_lost_and_says_so(discord):
+def test_a_late_answer_fails_with_a_reason_where_the_bot_is_no_member(discord):
     context = {"sealed_token": discord.seal(TOKEN), "bot_is_there": False}
     platform = Platform(refusal(404, 10015))
     with pytest.raises(PermanentError, match="15 minutes"):
@@ -131,7 +131,7 @@ def test_where_the_bot_is_not_a_late_answer_is_lost_and_says_so(discord):
     assert len(platform.calls) == 1
 
 
-def test_a_proactive_message_goes_as_the_bot(discord):
+def test_the_bot_sends_a_proactive_message_by_itself(discord):
     platform = Platform(ok())
     send(discord, platform, context={})
     assert platform.calls == [f"POST {BASE}/channels/200/messages"]
@@ -139,27 +139,27 @@ def test_a_proactive_message_goes_as_the_bot(discord):
 
 @pytest.mark.parametrize(("age_ms", "wait_ms"), [(0, 250), (240, 250), (300, 500), (999, 500), (1500, 1000)])
 @pytest.mark.parametrize("code", [10015, 10062, 10008])
-def test_discord_may_not_know_yet_of_what_we_just_answered(discord, age_ms, wait_ms, code):
+def test_an_unknown_webhook_right_after_the_answer_is_retried(discord, age_ms, wait_ms, code):
     with pytest.raises(RetryableError) as caught:
         send(discord, Platform(refusal(404, code)), age_ms=age_ms)
     assert caught.value.retry_after_ms == wait_ms
 
 
-def test_the_waits_of_the_race_stay_below_five_attempts():
-    """Five failures make a response dead; the race must be over before."""
+def test_the_waits_of_the_race_end_before_five_attempts():
+    """Five failures make a response dead; the race must end before that."""
     age, failures = 0, 0
     while age < RACE_MS:
         failures, age = failures + 1, age + race_wait_ms(age)
     assert failures < 5
 
 
-def test_an_original_that_is_gone_is_followed_up(discord):
+def test_a_deleted_original_gets_a_follow_up_instead(discord):
     platform = Platform(refusal(404, 10008), ok())
     assert send(discord, platform) == "4242"
     assert platform.calls[1] == f"POST {WEBHOOK}"
 
 
-def test_an_archived_thread_is_answered_in_its_channel(discord):
+def test_an_answer_to_an_archived_thread_goes_to_its_channel(discord):
     platform = Platform(refusal(400, 50083), ok())
     assert send(discord, platform, age_ms=900_000, thread_id="300") == "4242"
     assert platform.calls == [f"POST {BASE}/channels/300/messages", f"POST {BASE}/channels/200/messages"]
@@ -171,8 +171,8 @@ def test_an_archived_thread_is_answered_in_its_channel(discord):
     [({}, RetryableError), ({"age_ms": 900_000}, RetryableError), ({"is_first": False}, OutcomeUnknown)],
     ids=["edit", "bot with nonce", "follow-up"],
 )
-def test_only_a_follow_up_can_be_said_twice(discord, answer, changes, error):
-    """An edit and a nonce make a second send the same message; a follow-up has no such thing."""
+def test_only_a_follow_up_has_an_unknown_outcome(discord, answer, changes, error):
+    """An edit or a nonce makes a repeated send the same message; a follow-up has neither."""
     with pytest.raises(error) as caught:
         send(discord, Platform(answer), **changes)
     assert type(caught.value) is error
@@ -194,7 +194,7 @@ def test_only_a_follow_up_can_be_said_twice(discord, answer, changes, error):
     ],
 )
 @pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"age_ms": 900_000}])
-def test_failures_are_told_apart_and_never_tell_a_token(discord, answer, error, wait_ms, changes):
+def test_each_failure_has_its_error_and_no_error_holds_a_token(discord, answer, error, wait_ms, changes):
     platform = Platform(answer)
     with pytest.raises(error) as caught:
         send(discord, platform, **changes)
@@ -242,19 +242,19 @@ def press(discord, **changes):
 
 
 @pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"context": {}}])
-def test_buttons_stand_under_the_message(discord, changes):
+def test_buttons_are_sent_with_the_message(discord, changes):
     platform = Platform(ok())
     send(discord, platform, buttons=(YES, NO), **changes)
     assert platform.bodies[0]["components"] == ROWS
 
 
-def test_five_buttons_stand_in_a_row(discord):
+def test_a_row_holds_five_buttons(discord):
     platform = Platform(ok())
     send(discord, platform, buttons=tuple(Button(str(number), f"1.{number}") for number in range(7)))
     assert [len(row["components"]) for row in platform.bodies[0]["components"]] == [5, 2]
 
 
-def test_an_edit_changes_the_message_and_takes_its_buttons_away(discord):
+def test_an_edit_changes_the_message_and_removes_its_buttons(discord):
     platform = Platform(httpx.Response(200, json={"id": "55"}))
     assert send(discord, platform, context={}, edits="55") == "55"
     assert platform.calls == [f"PATCH {BASE}/channels/200/messages/55"]
@@ -264,20 +264,20 @@ def test_an_edit_changes_the_message_and_takes_its_buttons_away(discord):
 
 
 @pytest.mark.parametrize("code", [10008, 30046, 50005])
-def test_what_cannot_be_edited_any_more_is_sent_anew(discord, code):
+def test_a_message_that_cannot_be_edited_is_sent_as_a_new_one(discord, code):
     platform = Platform(refusal(404, code), ok())
     assert send(discord, platform, context={}, edits="55") == "4242"
     assert platform.calls[1] == f"POST {BASE}/channels/200/messages"
     assert platform.bodies[1]["enforce_nonce"] is True
 
 
-def test_an_edit_without_an_answer_is_made_again(discord):
+def test_an_edit_without_an_answer_is_retried(discord):
     with pytest.raises(RetryableError) as caught:
         send(discord, Platform(NoAnswer("slow")), context={}, edits="55")
     assert type(caught.value) is RetryableError
 
 
-def test_a_pressed_message_is_changed_by_the_press(discord):
+def test_the_token_of_a_press_edits_the_message_with_the_button(discord):
     platform = Platform(httpx.Response(200, json={"id": "55"}))
     assert send(discord, platform, context={}, edits="55", click=press(discord)) == "55"
     assert platform.calls == [f"PATCH {WEBHOOK}/messages/@original"]
@@ -286,34 +286,34 @@ def test_a_pressed_message_is_changed_by_the_press(discord):
 
 
 @pytest.mark.parametrize(("age_ms", "code"), [(3000, 10062), (3000, 50027), (900_000, None)])
-def test_after_a_press_has_died_the_bot_changes_the_message(discord, age_ms, code):
+def test_after_the_token_of_a_press_expires_the_bot_edits_the_message(discord, age_ms, code):
     platform = Platform(*([refusal(404, code)] if code else []), httpx.Response(200, json={"id": "55"}))
     assert send(discord, platform, context={}, edits="55", click=press(discord), age_ms=age_ms) == "55"
     assert platform.calls[-1] == f"PATCH {BASE}/channels/200/messages/55"
 
 
 def test_a_press_of_one_message_can_change_another(discord):
-    """@original is the message that has the button, and no other."""
+    """@original is the message with the button, and no other."""
     platform = Platform(httpx.Response(200, json={"id": "54"}))
     assert send(discord, platform, context={}, edits="54", click=press(discord)) == "54"
     assert platform.calls == [f"PATCH {BASE}/channels/200/messages/54"]
 
 
-def test_a_message_that_the_bot_finds_gone_is_not_waited_for(discord):
-    """Only what goes by the press itself can be too early for Discord."""
+def test_a_message_that_is_gone_for_the_bot_is_not_retried(discord):
+    """Only a call with the token of the press can be too early for Discord."""
     platform = Platform(refusal(404, 10008), ok())
     assert send(discord, platform, context={}, edits="54", click=press(discord), age_ms=100) == "4242"
     assert platform.calls[1] == f"POST {WEBHOOK}"
 
 
-def test_an_answer_to_a_press_is_seen_by_who_pressed_only(discord):
+def test_only_the_person_who_pressed_sees_the_answer_to_a_press(discord):
     platform = Platform(ok())
     assert send(discord, platform, context={}, click=press(discord)) == "4242"
     assert platform.calls == [f"POST {WEBHOOK}"]
     assert platform.bodies[0]["flags"] == 64
 
 
-def test_a_press_that_discord_does_not_know_yet_is_answered_a_little_later(discord):
+def test_an_answer_to_a_press_that_discord_does_not_know_yet_is_retried(discord):
     with pytest.raises(RetryableError) as caught:
         send(discord, Platform(refusal(404, 10015)), context={}, click=press(discord), age_ms=100)
     assert caught.value.retry_after_ms == 250
@@ -326,7 +326,7 @@ def open_direct(discord, platform):
     return asyncio.run(go())
 
 
-def test_a_direct_chat_is_opened_as_the_bot(discord):
+def test_the_bot_opens_a_direct_chat(discord):
     platform = Platform(httpx.Response(200, json={"id": "400", "type": 1}))
     assert open_direct(discord, platform) == "400"
     assert platform.calls == [f"POST {BASE}/users/@me/channels"]
@@ -345,8 +345,8 @@ def test_a_direct_chat_is_opened_as_the_bot(discord):
         (httpx.Response(200, json={}), RetryableError),
     ],
 )
-def test_a_direct_chat_that_cannot_be_opened_says_whether_to_try_again(discord, answer, error):
-    """Never an unknown outcome: to open it twice opens one."""
+def test_a_failure_to_open_a_direct_chat_is_retryable_or_permanent(discord, answer, error):
+    """The outcome is never unknown: two calls open one channel."""
     with pytest.raises(error) as caught:
         open_direct(discord, Platform(answer))
     assert type(caught.value) is error
@@ -356,7 +356,7 @@ def test_a_direct_chat_that_cannot_be_opened_says_whether_to_try_again(discord, 
 
 
 def units(text):
-    """UTF-16 code units, counted apart from the code under test."""
+    """UTF-16 code units, counted independently of the code under test."""
     return len(text.encode("utf-16-le")) // 2
 
 
@@ -365,7 +365,7 @@ def render(text):
 
 
 def words_of(pieces):
-    """Every character that shows, without the fences that cutting adds."""
+    """Every visible character, without the fences that a cut adds."""
     lines = [line for piece in pieces for line in piece.split("\n") if not re.match(r"^\s*(>\s*)*(`{3,}|~{3,})", line)]
     return "".join("".join(lines).split())
 
@@ -383,13 +383,13 @@ TEXTS = st.lists(
 @example("~" * 20000)
 @example("`" * 20000)
 @example("```py\n" + "x" * 9000)
-def test_every_piece_fits_and_nothing_that_shows_is_lost(text):
+def test_every_part_fits_and_no_visible_character_is_lost(text):
     pieces = render(text)
     assert all(1 <= len(piece) <= units(piece) <= 2000 and piece.strip() for piece in pieces)
     assert words_of(pieces) == words_of([text])
 
 
-def test_markdown_stays_as_it_is():
+def test_markdown_is_sent_unchanged():
     text = "# Title\n\n**b** _i_ [l](https://e.org) <t:1>\n\n- a\n- b\n\n```py\nx\n```"
     assert render(text) == [text]
 
@@ -408,11 +408,11 @@ def test_a_table_becomes_a_code_block():
     ]
 
 
-def test_cuts_between_paragraphs_where_it_can():
+def test_a_cut_falls_between_paragraphs_where_possible():
     pieces = render("\n\n".join(["word " * 120] * 6))
     assert all(piece.count("word") % 120 == 0 for piece in pieces)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00"])
-def test_nothing_to_show_is_no_part(text):
+def test_a_text_without_visible_content_has_no_part(text):
     assert render(text) == []

@@ -1,4 +1,4 @@
-"""Recorded updates, read as the table of expectations beside them says."""
+"""``receive`` of the Telegram adapter: recorded updates against their expectations."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def of_kind(*kinds):
     return pytest.mark.parametrize("case", chosen, ids=lambda case: case["file"])
 
 
-def test_a_group_has_the_name_that_its_people_gave_it(telegram):
+def test_a_group_event_carries_the_group_name(telegram):
     chat = {"id": -7, "type": "supergroup", "title": "Lunch\n group"}
     update = {"update_id": 1, "message": {"message_id": 2, "date": 0, "chat": chat, "text": "hi"}}
     update["message"]["from"] = {"id": 5, "is_bot": False, "first_name": "Ana"}
@@ -58,7 +58,7 @@ def test_reads_a_recorded_update(telegram, case):
     body = (EVENTS / case["file"]).read_bytes()
     expected = {name: value for name, value in case["expect"].items() if name != "duplicate_of"}
     if "update_id" not in json.loads(body) or not isinstance(json.loads(body)["update_id"], int):
-        with pytest.raises(PayloadInvalid, match="update_id"):  # nothing to tell a redelivery by
+        with pytest.raises(PayloadInvalid, match="update_id"):  # a redelivery could not be recognised
             receive(telegram, body)
         return
 
@@ -74,13 +74,13 @@ def test_reads_a_recorded_update(telegram, case):
 
 
 @of_kind("reject")
-def test_says_why_a_body_cannot_be_read(telegram, case):
+def test_an_unreadable_body_is_refused_with_a_reason(telegram, case):
     with pytest.raises(PayloadInvalid):
         receive(telegram, (EVENTS / case["file"]).read_bytes())
 
 
 @of_kind("any", "ignore_or_reject")
-def test_reads_or_refuses_what_may_be_either(telegram, case):
+def test_an_ambiguous_body_is_parsed_or_refused(telegram, case):
     try:
         receive(telegram, (EVENTS / case["file"]).read_bytes())
     except PayloadInvalid as error:
@@ -101,19 +101,19 @@ def test_a_redelivery_has_the_same_key(telegram):
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", SECRET + "x", SECRET[:-1], SECRET.upper(), "ünïcode", "\udcff"])
-def test_refuses_another_secret_before_looking_at_the_body(telegram, secret):
+def test_a_wrong_secret_is_refused_before_the_body_is_parsed(telegram, secret):
     with pytest.raises(SignatureInvalid):
         telegram.receive(request(b"not even JSON", secret), now_ms=NOW)
 
 
-def test_refuses_a_missing_secret(telegram):
+def test_a_request_without_the_secret_is_refused(telegram):
     with pytest.raises(SignatureInvalid):
         telegram.receive(WebhookRequest("POST", {}, {}, b"{}"), now_ms=NOW)
 
 
 @pytest.mark.parametrize("name", ["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"])
 @pytest.mark.parametrize("value", [None, "", "spaces are wrong"])
-def test_a_missing_secret_is_never_a_skipped_check(monkeypatch, name, value):
+def test_a_missing_secret_is_an_error_that_names_it(monkeypatch, name, value):
     monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
     with pytest.raises(ConfigInvalid, match=name) as caught:
         TelegramSettings.load()
@@ -126,7 +126,7 @@ def test_a_missing_secret_is_never_a_skipped_check(monkeypatch, name, value):
     lambda inner: st.lists(inner) | st.dictionaries(
         st.sampled_from(["update_id", "message", "chat", "id", "from", "text", "photo", "poll", "x"]), inner),
 ).map(lambda value: json.dumps(value).encode()))  # fmt: skip
-def test_signed_nonsense_is_refused_or_ignored_and_nothing_else(body):
+def test_a_signed_random_body_is_refused_or_ignored(body):
     adapter = TelegramChannel(TelegramSettings.load())
     try:
         event = receive(adapter, body)
@@ -137,8 +137,8 @@ def test_signed_nonsense_is_refused_or_ignored_and_nothing_else(body):
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=st.sampled_from([case for case in CASES if case["file"].endswith(".json")]), data=st.data())
-def test_a_recorded_update_with_one_value_replaced_never_breaks_anything(case, data):
-    """Telegram's types change; a surprise may cost one event, never an error that is redelivered for a day."""
+def test_a_recorded_update_with_one_value_replaced_raises_no_unexpected_error(case, data):
+    """Telegram's types change. An unexpected object may cost one event, never an error with a day of redeliveries."""
     update = json.loads((EVENTS / case["file"]).read_bytes())
     paths = list(_paths(update))
     path = data.draw(st.sampled_from(paths))
@@ -175,13 +175,13 @@ def update(**message):
         ("/start@another_bot CODE", None, None, False),
     ],
 )
-def test_a_command_is_ours_when_it_names_us_or_nobody(telegram, message, command, args, is_mention):
+def test_a_command_is_for_the_bot_if_it_names_the_bot_or_no_bot(telegram, message, command, args, is_mention):
     entity = {"type": "bot_command", "offset": 0, "length": len(message.split(" ")[0])}
     event = receive(telegram, update(text=message, entities=[entity]))
     assert (event.command, event.command_args, event.is_mention) == (command, args, is_mention)
 
 
-def test_the_loop_guard_drops_bots_but_not_anonymous_admins(telegram):
+def test_messages_of_bots_are_ignored_but_not_those_of_anonymous_admins(telegram):
     bot = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
     assert receive(telegram, update(text="x", **{"from": bot})).reason == "from_bot"
     anonymous = receive(
@@ -194,12 +194,12 @@ def test_an_empty_service_object_is_still_a_service_message(telegram):
     assert receive(telegram, update(forum_topic_closed={})).reason == "service:forum_topic_closed"
 
 
-def test_migration_seen_in_the_old_group_says_both_ids(telegram):
+def test_a_migration_seen_in_the_old_group_has_both_ids(telegram):
     event = receive(telegram, update(migrate_to_chat_id=-200))
     assert (event.kind, event.context) == ("migrate", {"old_platform_id": "-100", "new_platform_id": "-200"})
 
 
-def test_a_badly_shaped_attachment_costs_only_itself(telegram):
+def test_a_malformed_attachment_is_unsupported_and_the_others_are_parsed(telegram):
     event = receive(telegram, update(caption="look", document={"file_name": 7}, voice={"file_id": "v", "duration": 3}))
     assert event.text == "look"
     assert event.attachments == (
@@ -208,8 +208,8 @@ def test_a_badly_shaped_attachment_costs_only_itself(telegram):
     )
 
 
-def test_the_words_of_a_rich_message_are_all_read(telegram):
-    """A caption is rich text under a table, and an object with a text and a credit elsewhere."""
+def test_all_text_of_a_rich_message_is_parsed(telegram):
+    """A table's caption is rich text; other captions are objects with a text and a credit."""
     bold = {"type": "bold", "text": "bold"}
     blocks = [
         {"type": "table", "cells": [[{"text": "a"}, {"text": ["b", bold]}]], "caption": "Prices"},
@@ -231,16 +231,16 @@ def test_the_words_of_a_rich_message_are_all_read(telegram):
         ({"type": "code", "text": "@aurora_helper_bot"}, False),
     ],
 )
-def test_a_rich_message_names_us_in_its_own_way(telegram, part, is_mention):
-    """It has no entities: who is named stands in the text, however deep."""
+def test_a_rich_message_mentions_the_bot(telegram, part, is_mention):
+    """A rich message has no entities: mentions are parts of its nested text."""
     items = [{"blocks": [{"type": "paragraph", "text": ["look ", {"type": "bold", "text": [part]}]}]}]
     event = receive(telegram, update(rich_message={"blocks": [{"type": "list", "items": items}]}))
     assert event.is_mention == is_mention
 
 
 @pytest.mark.parametrize("name", ["101_callback_query_topic.json", "102_callback_inaccessible_message.json"])
-def test_a_press_names_the_message_with_the_button(telegram, name):
-    """What answers it may have to change that message, long after anybody remembers having sent it."""
+def test_a_press_carries_the_message_with_the_button(telegram, name):
+    """The answer may have to edit that message, long after we sent it."""
     body = (EVENTS / name).read_bytes()
     pressed = json.loads(body)["callback_query"]["message"]["message_id"]
     assert receive(telegram, body).context["message_id"] == str(pressed)

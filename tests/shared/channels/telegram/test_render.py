@@ -1,4 +1,4 @@
-"""Rendered parts, judged by Telegram's own parser (the one that the Bot API server uses)."""
+"""``render`` of the Telegram adapter, checked with Telegram's own parser (the one of the Bot API server)."""
 
 import json
 
@@ -11,7 +11,7 @@ from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 
 
 def execute(**request):
-    """Only ever static requests: they need neither a client nor the network."""
+    """Run a synchronous request, which needs neither a client nor the network."""
     return json.loads(tdjson.td_execute(json.dumps(request).encode()))
 
 
@@ -19,7 +19,7 @@ execute(**{"@type": "setLogVerbosityLevel", "new_verbosity_level": 0})
 
 
 def telegram_reads(html):
-    """``(text, entities)`` as a reader would get them; fails as ``sendMessage`` would."""
+    """``(text, entities)`` as the person sees them; fails where ``sendMessage`` would."""
     mode = {"@type": "textParseModeHTML"}
     result = execute(**{"@type": "parseTextEntities", "text": html, "parse_mode": mode})
     assert result["@type"] == "formattedText", (result, html)
@@ -28,7 +28,7 @@ def telegram_reads(html):
 
 
 def units(text):
-    """UTF-16 code units, counted apart from the code under test."""
+    """UTF-16 code units, counted independently of the code under test."""
     return len(text.encode("utf-16-le")) // 2
 
 
@@ -165,7 +165,7 @@ def test_an_oversized_code_block_is_reopened_with_its_language():
     assert all(line in ("print('x')", "intro", "end", "") for part in parts for line in part.text.split("\n"))
 
 
-def test_paragraphs_stay_whole_where_they_can():
+def test_paragraphs_stay_whole_where_possible():
     paragraph = "word " * 300
     parts = accepted("\n\n".join([paragraph.strip()] * 5))
     assert [part.text.count("\n\n") for part in parts] == [1, 1, 0]
@@ -178,13 +178,13 @@ def test_a_long_paragraph_is_cut_at_a_sentence():
 
 @pytest.mark.parametrize("character", ["👩‍👩‍👧‍👦", "🏳️‍🌈", "👍🏽", "🇩🇪", "é̂"])
 @pytest.mark.parametrize("offset", range(5))
-def test_a_cut_does_not_fall_inside_what_looks_like_one_character(character, offset):
+def test_a_cut_does_not_fall_inside_a_visible_character(character, offset):
     parts = accepted("x" * offset + character * 1500)
     for part in parts:
         assert not part.text.lstrip("x").replace(character, "")
 
 
-def test_the_weight_of_the_markup_is_limited_too():
+def test_the_size_of_the_markup_is_limited_too():
     text = "[a](https://example.org/" + "p" * 1500 + ") "
     parts = accepted(text * 60)
     assert len(parts) > 1
@@ -192,11 +192,11 @@ def test_the_weight_of_the_markup_is_limited_too():
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00", "\t\n "])
-def test_nothing_to_show_is_no_part(text):
+def test_a_text_without_visible_content_has_no_part(text):
     assert render(text) == ()
 
 
-def test_depth_and_length_are_survived():
+def test_deep_nesting_and_long_texts_render():
     accepted(">" * 400 + " deep")
     accepted("- " * 3000 + "x")
     accepted("[" * 20000)

@@ -1,4 +1,4 @@
-"""``send`` against a function that plays Telegram."""
+"""``send`` of the Telegram adapter, against a function that plays Telegram."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ def refusal(code, description, **parameters):
 
 
 class Platform:
-    """Answers in turn; the last answer stays."""
+    """Gives the answers in turn, then repeats the last one."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -94,7 +94,7 @@ def test_sends_html_without_previews_and_returns_the_id(telegram, run):
         ),
     ],
 )
-def test_where_a_part_goes(telegram, run, changes, expected):
+def test_the_destination_of_a_part(telegram, run, changes, expected):
     platform = Platform(httpx.Response(200, json=SENT))
     run(send(telegram, platform, outgoing(**changes)))
     (body,) = platform.bodies
@@ -113,7 +113,7 @@ def test_refused_markup_is_sent_as_plain_text(telegram, run, description):
     assert "parse_mode" not in platform.bodies[1]
 
 
-def test_gives_up_thread_reply_and_markup_one_by_one(telegram, run):
+def test_a_refused_message_is_retried_without_thread_reply_and_markup(telegram, run):
     platform = Platform(
         refusal(400, "Bad Request: TOPIC_CLOSED"),
         refusal(400, "Bad Request: message to be replied not found"),
@@ -124,14 +124,14 @@ def test_gives_up_thread_reply_and_markup_one_by_one(telegram, run):
     assert set(platform.bodies[3]) == {"chat_id", "text", "link_preview_options"}
 
 
-def test_what_is_refused_again_is_not_sent_again(telegram, run):
+def test_a_message_that_is_refused_in_its_simpler_form_fails(telegram, run):
     platform = Platform(refusal(400, "Bad Request: can't parse entities"))
     with pytest.raises(PermanentError, match="can't parse entities"):
         run(send(telegram, platform))
     assert len(platform.bodies) == 2
 
 
-def test_a_migrated_group_is_followed(telegram, run):
+def test_a_message_to_a_migrated_group_goes_to_its_new_id(telegram, run):
     moved = refusal(400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=-200)
     platform = Platform(moved, httpx.Response(200, json=SENT))
     assert run(send(telegram, platform, outgoing(platform_id="-100"))) == "77"
@@ -156,7 +156,7 @@ def test_a_migrated_group_is_followed(telegram, run):
         (NoAnswer("slow"), OutcomeUnknown),
     ],
 )
-def test_failures_are_told_apart_and_never_tell_the_token(telegram, run, answer, error):
+def test_each_failure_has_its_error_and_no_error_holds_the_token(telegram, run, answer, error):
     platform = Platform(answer)
     with pytest.raises(error) as caught:
         run(send(telegram, platform))
@@ -176,7 +176,7 @@ def test_a_refused_token_names_the_setting(telegram, run):
 @pytest.mark.parametrize(
     ("parameters", "wait_ms"), [({"retry_after": 7}, 7000), ({"retry_after": 0}, 1000), ({}, 5000)]
 )
-def test_waits_as_long_as_it_is_asked_to(telegram, run, parameters, wait_ms):
+def test_the_wait_is_as_long_as_telegram_asks(telegram, run, parameters, wait_ms):
     with pytest.raises(RateLimited) as caught:
         run(send(telegram, Platform(refusal(429, "Too Many Requests", **parameters))))
     assert caught.value.retry_after_ms == wait_ms
@@ -218,13 +218,13 @@ def methods(platform):
     return [url.rpartition("/")[2] for url in platform.urls]
 
 
-def test_buttons_stand_under_the_message(telegram, run):
+def test_buttons_are_sent_with_the_message(telegram, run):
     platform = Platform(httpx.Response(200, json=SENT))
     run(send(telegram, platform, outgoing(buttons=(YES, NO))))
     assert platform.bodies[0]["reply_markup"] == KEYS
 
 
-def test_long_labels_stand_below_each_other_and_are_cut():
+def test_long_labels_have_their_own_rows_and_are_cut():
     buttons = (Button("the research assistant", "1.0"), Button("😀" * 60, "1.1"), Button(" \n", "1.2"))
     first, second, third = (row for row in keyboard(buttons))
     assert first == [{"text": "the research assistant", "callback_data": "1.0"}]
@@ -232,7 +232,7 @@ def test_long_labels_stand_below_each_other_and_are_cut():
     assert third[0]["text"] == "…"
 
 
-def test_an_edit_changes_the_message_and_takes_its_buttons_away(telegram, run):
+def test_an_edit_changes_the_message_and_removes_its_buttons(telegram, run):
     platform = Platform(httpx.Response(200, json={"ok": True, "result": {"message_id": 55}}))
     assert run(send(telegram, platform, outgoing(edits="55", thread_id="17"))) == "55"
     assert methods(platform) == ["editMessageText"]
@@ -247,13 +247,13 @@ def test_an_edit_changes_the_message_and_takes_its_buttons_away(telegram, run):
     ]
 
 
-def test_what_says_that_already_is_edited(telegram, run):
+def test_an_edit_that_changes_nothing_succeeds(telegram, run):
     platform = Platform(refusal(400, "Bad Request: message is not modified: specified new message content"))
     assert run(send(telegram, platform, outgoing(edits="55"))) == "55"
 
 
 @pytest.mark.parametrize("why", ["message to edit not found", "message can't be edited", "MESSAGE_ID_INVALID"])
-def test_what_cannot_be_edited_any_more_is_sent_anew(telegram, run, why):
+def test_a_message_that_cannot_be_edited_is_sent_as_a_new_one(telegram, run, why):
     platform = Platform(refusal(400, f"Bad Request: {why}"), httpx.Response(200, json=SENT))
     assert run(send(telegram, platform, outgoing(edits="55", buttons=(YES, NO)))) == "77"
     assert methods(platform) == ["editMessageText", "sendMessage"]
@@ -261,8 +261,8 @@ def test_what_cannot_be_edited_any_more_is_sent_anew(telegram, run, why):
     assert platform.bodies[1]["reply_markup"] == KEYS
 
 
-def test_an_edit_without_an_answer_is_made_again(telegram, run):
-    """Unlike a message, it can't be said twice."""
+def test_an_edit_without_an_answer_is_retried(telegram, run):
+    """A repeated edit makes no second message."""
     with pytest.raises(RetryableError) as caught:
         run(send(telegram, Platform(NoAnswer("slow")), outgoing(edits="55")))
     assert type(caught.value) is RetryableError
@@ -275,7 +275,7 @@ def test_a_press_is_acknowledged_before_its_message_changes(telegram, run):
     assert platform.bodies[0] == {"callback_query_id": "4711"}
 
 
-def test_an_answer_to_a_press_is_shown_to_who_pressed_only(telegram, run):
+def test_only_the_person_who_pressed_sees_the_answer_to_a_press(telegram, run):
     platform = Platform(httpx.Response(200, json={"ok": True, "result": True}))
     assert run(send(telegram, platform, outgoing(click=PRESS))) is None
     assert methods(platform) == ["answerCallbackQuery"]
@@ -283,13 +283,13 @@ def test_an_answer_to_a_press_is_shown_to_who_pressed_only(telegram, run):
 
 
 @pytest.mark.parametrize("answer", [refusal(400, OLD), NoAnswer("slow"), RequestNotSent("no route")])
-def test_a_press_that_cannot_be_answered_any_more_is_answered_with_a_message(telegram, run, answer):
+def test_an_expired_press_is_answered_with_a_message(telegram, run, answer):
     platform = Platform(answer, httpx.Response(200, json=SENT))
     assert run(send(telegram, platform, outgoing(click=PRESS))) == "77"
     assert methods(platform) == ["answerCallbackQuery", "sendMessage"]
 
 
-def test_what_is_too_long_for_an_answer_to_a_press_is_a_message(telegram, run):
+def test_an_answer_too_long_for_an_alert_is_a_message(telegram, run):
     platform = Platform(httpx.Response(200, json={"ok": True, "result": True}), httpx.Response(200, json=SENT))
     long = Part("😀" * 101)
     assert run(send(telegram, platform, outgoing(click=PRESS), long)) == "77"

@@ -15,5 +15,5 @@ PAGES = {
 
 
 @pytest.mark.parametrize(("headers", "is_own"), PAGES.values(), ids=PAGES)
-def test_only_pages_of_this_machine_may_use_the_fakes(headers, is_own):
+def test_a_page_of_another_site_may_not_use_the_fakes(headers, is_own):
     assert _is_own_page(make_mocked_request("GET", "/chat/telegram", headers=headers)) is is_own
