@@ -1,1 +1,1 @@
-"""What ``api`` answers, by subject: each module is a table of endpoints."""
+"""The REST API. ``resources`` has one module a subject, each with a table of endpoints."""

@@ -1,4 +1,4 @@
-"""All endpoints, and the document that says what they are."""
+"""All endpoints, and the OpenAPI document that describes them."""
 
 from functools import cache
 from typing import Any
@@ -31,7 +31,7 @@ from shared.rest.resources import (
 
 @endpoint("GET", "/api/openapi.json")
 async def get_document(service: Service) -> dict[str, Any]:
-    """This document."""
+    """Read this OpenAPI document."""
     return _document()
 
 
@@ -41,22 +41,24 @@ def _document() -> dict[str, Any]:
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    *(*messages.ENDPOINTS, *queue.ENDPOINTS, *responses.ENDPOINTS, *agents.ENDPOINTS, *teams.ENDPOINTS),
-    *(
-        *roster_file.ENDPOINTS,
-        *schedules.ENDPOINTS,
-        *chats.ENDPOINTS,
-        *users.ENDPOINTS,
-        *destinations.ENDPOINTS,
-        *approvals.ENDPOINTS,
-        *pairings.ENDPOINTS,
-        *sessions.ENDPOINTS,
-        *mailbox.ENDPOINTS,
-        *dropped_and_events.ENDPOINTS,
-        *search.ENDPOINTS,
-        *status.ENDPOINTS,
-        *stream.ENDPOINTS,
-        *unsupported.ENDPOINTS,
-    ),
+    *messages.ENDPOINTS,
+    *queue.ENDPOINTS,
+    *responses.ENDPOINTS,
+    *agents.ENDPOINTS,
+    *teams.ENDPOINTS,
+    *roster_file.ENDPOINTS,
+    *schedules.ENDPOINTS,
+    *chats.ENDPOINTS,
+    *users.ENDPOINTS,
+    *destinations.ENDPOINTS,
+    *approvals.ENDPOINTS,
+    *pairings.ENDPOINTS,
+    *sessions.ENDPOINTS,
+    *mailbox.ENDPOINTS,
+    *dropped_and_events.ENDPOINTS,
+    *search.ENDPOINTS,
+    *status.ENDPOINTS,
+    *stream.ENDPOINTS,
+    *unsupported.ENDPOINTS,
     get_document,
 )

@@ -425,7 +425,7 @@ AGENTS = {
     "a program that is no list": ("a", {"provider": "command", "config": {"command": "python3 x"}}, "valid list"),
     "a folder elsewhere": ("a", {"folder": "/etc"}, "does not lie below the folder of the agents"),
     "somebody's folder": ("a", {"folder": "assistant"}, "of agent 'assistant' are not apart"),
-    "two folders": ("a", {"folder": "a", "working_directory": "b"}, "working_directory and folder are the same thing"),
+    "two folders": ("a", {"folder": "a", "working_directory": "b"}, "working_directory and folder are the same field"),
     "an id in capitals": ("A", {}, "an agent's id is"),
     "an id with a dot": ("a.b", {}, "an agent's id is"),
 }

@@ -148,7 +148,7 @@ def _copied(conn: apsw.Connection, key: dict[str, int]) -> int:
 
 
 class SessionMessage(TypedDict):
-    """A message of the session and what was answered, as far as answers are kept; *replayOf*: the first one's id."""
+    """A message of a session and the answers that are still kept; *replayOf*: the id of the original message."""
 
     id: int
     messageId: str

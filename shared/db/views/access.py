@@ -23,8 +23,8 @@ from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderSco
 class ChatView(TypedDict):
     """One conversation place on one platform, and the agents that answer there.
 
-    *senderPolicy*: what becomes of people whom no agent there knows. *refusedAt*: since when nobody is asked whether an
-    agent should answer there. *opensFor*: whose direct chat it will be, as soon as somebody is written to there.
+    *senderPolicy*: what happens to messages of unknown senders. *refusedAt*: since when no approver is asked whether an
+    agent should answer there. *opensFor*: the user whose direct chat this will be after the first message to it.
     """
 
     id: int
@@ -91,8 +91,8 @@ def has_wired_chat(conn: apsw.Connection, channel: str) -> bool:
 class WiringView(TypedDict):
     """An agent that answers in a chat.
 
-    *engageMode*: when; *senderScope*: to whom; *ignoredMessagePolicy*: what becomes of the rest; *sessionMode*: what it
-    goes on from. The higher *priority* comes first.
+    *engageMode*: when it answers; *senderScope*: to whom; *ignoredMessagePolicy*: what happens to the other messages;
+    *sessionMode*: the context in which it continues. The highest *priority* comes first.
     """
 
     id: int
@@ -130,18 +130,18 @@ WIRINGS_OF_CHAT = """
 
 
 def wirings(conn: apsw.Connection, *, agent: str | None, before: int, limit: int) -> list[WiringView]:
-    """Which agent answers where, and when, in any chat."""
+    """The wirings of all chats."""
     return named(WiringView, rows(conn, WIRINGS, {"agent": agent, "before": before, "limit": limit}))
 
 
 def wirings_of_chat(conn: apsw.Connection, chat_id: int, *, agent: str | None = None) -> list[WiringView]:
-    """Which agents answer in the chat, the most important first; with *agent*, that one alone if it does."""
+    """The wirings of the chat, the highest priority first; with *agent*, only its own."""
     found = named(WiringView, rows(conn, WIRINGS_OF_CHAT, {"chat": chat_id, "agent": agent}))
     return sorted(found, key=lambda wiring: (-wiring["priority"], wiring["id"]))
 
 
 class DestinationView(TypedDict):
-    """A name that the agent has for a chat or for another agent; it may send to nothing else."""
+    """A name that the agent uses for a chat or another agent. It may send to its destinations only."""
 
     agent: str
     name: str
@@ -168,7 +168,7 @@ def destinations(conn: apsw.Connection, *, agent: str | None, limit: int) -> lis
 
 
 class RoleView(TypedDict):
-    """``owner``, or ``admin`` of an agent or, without one, of everything."""
+    """``owner``, or ``admin``: of one agent or, without *agent*, of everything."""
 
     role: RoleName
     agent: str | None
@@ -177,7 +177,7 @@ class RoleView(TypedDict):
 
 
 class MembershipView(TypedDict):
-    """That they may talk to an agent or, refused, that they may not."""
+    """The user may talk to the agent or, if *isRefused*, may not."""
 
     agent: str
     isRefused: bool
@@ -186,7 +186,7 @@ class MembershipView(TypedDict):
 
 
 class UserView(TypedDict):
-    """One person or program on one platform; *directChat*: the chat in which they are written to alone."""
+    """One person or program on one platform; *directChat*: the id of the direct chat with the user."""
 
     id: int
     channel: str
@@ -255,10 +255,10 @@ def user(conn: apsw.Connection, user_id: int) -> UserView | None:
 
 
 class ApprovalView(TypedDict):
-    """What somebody is asked to decide, with all that the card leaves out.
+    """A request for approval, with the details that the card leaves out.
 
-    *options*: what may be chosen, the last of them is the no; *choice*: which was; *held*: how many messages wait for
-    it; *approver*: the user who was shown it.
+    *options*: the labels of the options, the last of which is the refusal; *choice*: the number of the chosen one;
+    *held*: how many messages wait for the decision; *approver*: the user who got the card.
     """
 
     id: int
@@ -317,7 +317,7 @@ def _approvals(found: list[tuple[Any, ...]]) -> list[ApprovalView]:
 
 
 class PairingView(TypedDict):
-    """A code that was made; the code itself is known to nobody but whom it was shown. *usedBy*: the user."""
+    """A pairing code, without the code itself, of which only a hash is stored. *usedBy*: the user who used it."""
 
     id: int
     pairingId: str

@@ -1,4 +1,4 @@
-"""What the API shows of what was said, what happened, and what was refused."""
+"""What the API shows of the histories, the rooms, the events and the dropped messages."""
 
 import json
 from typing import Any, Literal
@@ -58,9 +58,9 @@ HISTORY_OF_ALL_AFTER = """
 def history(
     conn: apsw.Connection, *, agent: str | None = None, channel: str | None = None, after: int = 0, limit: int
 ) -> list[HistoryLine]:
-    """The newest lines of one agent's history, or of all, newest first; those after the line *after*: oldest first.
+    """The newest lines of one agent's history, or of all, newest first; with *after*, the later lines, oldest first.
 
-    *channel*: only its lines of the agent's.
+    *channel*: only the agent's lines on that channel.
     """
     choice = {(False, False): HISTORY_OF_ALL, (False, True): HISTORY_OF_ALL_AFTER, (True, False): HISTORY}
     sql = choice.get((agent is not None, after > 0), HISTORY_AFTER)
@@ -95,7 +95,7 @@ def history_before(conn: apsw.Connection, *, agent: str | None, before: int, lim
 
 
 class RoomLine(TypedDict):
-    """What somebody said in the room; ``from_agent`` is ``user`` where that is a person."""
+    """A line of a team's room; ``from_agent`` is ``user`` if a person wrote it."""
 
     id: int
     team_id: str
@@ -122,7 +122,7 @@ ROOM_AFTER = """
 
 
 def room(conn: apsw.Connection, team: str, *, after: int = 0, limit: int) -> list[RoomLine]:
-    """The newest of a team's room, newest first; what came after the line *after*: oldest first."""
+    """The newest lines of a team's room, newest first; with *after*, the lines after that line, oldest first."""
     if after:
         found = rows(conn, ROOM_AFTER, {"team": team, "after": after, "limit": limit})
     else:
@@ -130,7 +130,7 @@ def room(conn: apsw.Connection, team: str, *, after: int = 0, limit: int) -> lis
     return named(RoomLine, found)
 
 
-# -- what happened, and what was refused
+# -- events and dropped messages
 
 
 class EventView(TypedDict):
@@ -156,12 +156,12 @@ EVENTS = """
 
 
 def events(conn: apsw.Connection, *, before: int, limit: int) -> list[EventView]:
-    """What happened."""
+    """The events, newest first."""
     return named(EventView, rows(conn, EVENTS, {"before": before, "limit": limit}), data=json.loads)
 
 
 class DroppedView(TypedDict):
-    """What was refused, and why; never a person's text."""
+    """A message that was dropped, and why; never its text."""
 
     id: int
     channel: str
@@ -214,7 +214,7 @@ def dropped(
     after: int = 0,
     limit: int,
 ) -> list[DroppedView]:
-    """What was refused, and why: before a row newest first, or after one oldest first."""
+    """The dropped messages: those before a row, newest first, or those after a row, oldest first."""
     choice = {
         (False, False): DROPPED,
         (False, True): DROPPED_AFTER,

@@ -11,7 +11,7 @@ from shared.db.engine.named_rows import named
 
 
 class AgentQueue(TypedDict):
-    """What is open for one agent."""
+    """How many messages of one agent are pending and processing."""
 
     agent: str
     pending: int
@@ -20,7 +20,7 @@ class AgentQueue(TypedDict):
 
 
 class OpenMessage(TypedDict):
-    """A message, and who asked which agent."""
+    """A message, its sender and its agent."""
 
     id: int
     messageId: str
@@ -31,7 +31,7 @@ class OpenMessage(TypedDict):
 
 
 class PendingMessage(OpenMessage):
-    """A message that waits for its turn: since when, not before when, and what went wrong, if it was tried."""
+    """A message that waits for its turn. *processAfter*: not before this instant; *lastError*: of the last attempt."""
 
     retryCount: int
     lastError: str | None
@@ -40,7 +40,7 @@ class PendingMessage(OpenMessage):
 
 
 class ProcessingMessage(OpenMessage):
-    """A message that a turn has; its process is taken to be alive while the turn's lease runs. *duration* in ms."""
+    """A message that a turn is processing. *processAlive*: the turn's lease has not run out. *duration*: in ms."""
 
     status: Literal["processing"]
     processAlive: bool
@@ -49,7 +49,7 @@ class ProcessingMessage(OpenMessage):
 
 
 class DeadMessageData(TypedDict):
-    """What was asked."""
+    """The message itself."""
 
     channel: str
     sender: str
@@ -60,7 +60,7 @@ class DeadMessageData(TypedDict):
 
 
 class DeadMessage(TypedDict):
-    """A message that was given up, and why."""
+    """A dead message, and why it is dead."""
 
     id: int
     data: DeadMessageData
@@ -78,7 +78,7 @@ PROCESSING = """
      LIMIT :limit
 """
 
-# The ids come from the index alone: much may wait, and few are shown.
+# The ids come from the index alone: many messages may be pending, and few are shown.
 PENDING = """
     SELECT id, message_id, channel, sender, message, agent, retry_count, last_error, process_after, created_at
       FROM messages
@@ -116,7 +116,7 @@ DEAD_AFTER = """
 
 
 def open_by_agent(conn: apsw.Connection) -> list[AgentQueue]:
-    """How much waits for each agent that has something open, and how much of it runs."""
+    """Counts of the open messages, for each agent that has any."""
     return named(AgentQueue, rows(conn, OPEN_BY_AGENT))
 
 
@@ -126,12 +126,12 @@ def pending(conn: apsw.Connection, *, agent: str | None, limit: int) -> list[Pen
 
 
 def processing(conn: apsw.Connection, *, now_ms: int, limit: int) -> list[ProcessingMessage]:
-    """The messages that turns hold, oldest first; alive is a turn whose lease runs."""
+    """The messages that turns are processing, oldest first."""
     return named(ProcessingMessage, rows(conn, PROCESSING, {"now": now_ms, "limit": limit}), processAlive=bool)
 
 
 def is_processing(conn: apsw.Connection, row_id: int) -> bool:
-    """Whether a turn has the message."""
+    """Whether a turn is processing the message."""
     return bool(rows(conn, "SELECT 1 FROM messages WHERE id = :row AND status = 'processing'", {"row": row_id}))
 
 
@@ -146,7 +146,7 @@ def dead(conn: apsw.Connection, *, limit: int) -> list[DeadMessage]:
 
 
 def dead_after(conn: apsw.Connection, after: int, *, limit: int) -> list[tuple[int, str]]:
-    """Row and id of the messages that were given up, the oldest beyond the row *after* first."""
+    """Row and id of the dead messages after the row *after*, oldest first."""
     return rows(conn, DEAD_AFTER, {"after": after, "limit": limit})
 
 
@@ -154,7 +154,7 @@ def dead_after(conn: apsw.Connection, after: int, *, limit: int) -> list[tuple[i
 
 
 class MessageAnswer(TypedDict):
-    """What an agent said to the message, and what became of it."""
+    """A response to the message, and the state of its delivery."""
 
     id: int
     message: str
@@ -167,7 +167,7 @@ class MessageAnswer(TypedDict):
 
 
 class MessageEvent(TypedDict):
-    """One thing that happened."""
+    """An event of the message or of one of its responses."""
 
     type: str
     timestamp: int
@@ -176,7 +176,7 @@ class MessageEvent(TypedDict):
 
 
 class MessageView(TypedDict):
-    """A message, as its row says it."""
+    """A message with all that its row says."""
 
     id: int
     messageId: str
@@ -199,7 +199,7 @@ class MessageView(TypedDict):
 
 
 class MessageStory(MessageView):
-    """A message, its answers, and what happened to both."""
+    """A message with its responses, and the events of both, oldest first."""
 
     responses: list[MessageAnswer]
     events: list[MessageEvent]
@@ -237,14 +237,14 @@ NOTES = """
 
 
 def is_open(conn: apsw.Connection, row_id: int) -> bool:
-    """Whether something may still become of the message."""
+    """Whether the message has not ended yet."""
     return bool(rows(conn, OPEN, {"row": row_id}))
 
 
 def story(conn: apsw.Connection, row_id: int) -> MessageStory | None:
-    """One message with its answers and what happened to both, oldest first; None if it is gone.
+    """One message with its responses and the events of both, oldest first; None if it is pruned.
 
-    What always happens stands on the rows; what went wrong, and what was done by hand, is looked up among the events.
+    The rows tell the events that every message has. The table of events tells failures and changes by hand.
     """
     found = rows(conn, MESSAGE, {"row": row_id})
     if not found:

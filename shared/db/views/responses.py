@@ -1,4 +1,4 @@
-"""What the API shows of responses: what waits to be fetched, what was given up, the newest."""
+"""What the API shows of responses: those to fetch, the dead ones, the newest."""
 
 import json
 from typing import Any, Literal, NotRequired, TypeVar
@@ -11,7 +11,7 @@ from shared.db.engine.named_rows import named
 
 
 class ResponseView(TypedDict):
-    """What was said, to whom, in answer to what."""
+    """A response: its text, its recipient, and the message that it answers."""
 
     id: int
     channel: str
@@ -27,13 +27,13 @@ class ResponseView(TypedDict):
 
 
 class RecentResponse(ResponseView):
-    """A response, and what became of it."""
+    """A response, and the state of its delivery."""
 
     status: Literal["pending", "delivering", "acked", "dead", "paused"]
 
 
 class DeadResponse(TypedDict):
-    """What could not be said, to whom, and why; *isPartlySent*: some of it has arrived, and is not said again."""
+    """A dead response. *isPartlySent*: some parts of it have arrived; a retry does not send them again."""
 
     id: int
     channel: str
@@ -107,9 +107,9 @@ def _without_empty(found: list[Shown]) -> list[Shown]:
 def responses_to_fetch(
     conn: apsw.Connection, channel: str, *, has_adapter: bool, now_ms: int, limit: int
 ) -> list[ResponseView]:
-    """The responses of *channel* that wait for a program to fetch them, oldest first.
+    """The responses of *channel* that a client has to fetch, oldest first.
 
-    Where the channel has an adapter of ours, those are the responses without a chat of ours; else all.
+    If the channel has an adapter, those are the responses without a chat; otherwise all.
     """
     sql = PENDING_OF_CHANNEL if has_adapter else PENDING_OF_NO_ADAPTER
     found = rows(conn, sql, {"channel": channel, "now": now_ms, "limit": limit})

@@ -1,4 +1,4 @@
-"""Agents: who there is, what they are told, what they were asked and said."""
+"""Agents: their settings, their instructions, and the history of what they were asked and answered."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from shared.roster.agents_and_teams import known_agent
 class AgentView(TypedDict):
     """An agent's settings; ``system_prompt`` is TinyAGI's name for ``instructions``.
 
-    Without a ``folder`` it works in one of its id; without limits of its own those of the settings hold.
+    Without a ``folder``, the agent works in a folder named by its id. A limit that is null is the one of the settings.
     """
 
     name: str
@@ -42,7 +42,7 @@ class AgentView(TypedDict):
 
 
 class SavedAgent(TypedDict):
-    """The agent as it is now; whether it is new."""
+    """The agent after the change; *provisioned*: it is new."""
 
     ok: Literal[True]
     agent: AgentView
@@ -50,14 +50,14 @@ class SavedAgent(TypedDict):
 
 
 class SystemPrompt(TypedDict):
-    """The agent's instructions; they stand in the database, so there is no path."""
+    """The agent's instructions. They are stored in the database, so the path is empty."""
 
     content: str
     path: Literal[""]
 
 
 class AgentHeartbeat(TypedDict):
-    """Nothing beats: a heartbeat is a schedule here."""
+    """Always off: in Postroom a heartbeat is a schedule."""
 
     content: Literal[""]
     path: Literal[""]
@@ -65,13 +65,13 @@ class AgentHeartbeat(TypedDict):
 
 
 class HeartbeatBody(Body):
-    """TinyAGI's heartbeat, which must not be on."""
+    """TinyAGI's heartbeat, which must be off."""
 
     enabled: Literal[False] = False
 
 
 class AgentBody(agents_and_teams.AgentChange, Body):
-    """What is not named stays. A ``PUT`` with the id of an agent that was let go brings it back."""
+    """Fields that are left out stay as they are. A ``PUT`` to a retired agent brings it back."""
 
     model_config = ConfigDict(
         extra="forbid", strict=False, str_max_length=100_000, json_schema_extra=agents_and_teams.without_defaults
@@ -92,13 +92,13 @@ class SystemPromptBody(Body):
 
 
 class HistoryQuery(LimitQuery):
-    """How many; after a line, the next ones, oldest first."""
+    """*limit*: how many lines. *since_id*: only later lines, oldest first."""
 
     since_id: int = Field(default=0, ge=0, lt=2**63)
 
 
 class AgentHistoryQuery(HistoryQuery):
-    """Of one channel, or of all."""
+    """*channel*: only its lines."""
 
     channel: str | None = Field(default=None, max_length=32)
 
@@ -123,29 +123,29 @@ def shown(agent: agents.Agent, settings: Settings) -> AgentView:
 
 
 def folder_of(agent: agents.Agent, settings: Settings) -> Path:
-    """Where the agent works."""
+    """The folder in which the agent works."""
     return settings.agents_dir.absolute() / (agent.folder or agent.id)
 
 
 @endpoint("GET", "/api/agents")
 async def get_agents(service: Service) -> dict[str, AgentView]:
-    """All agents, by id."""
+    """List all agents, by id."""
     return {agent.id: shown(agent, service.settings) for agent in agents.every(service.reader)}
 
 
 @endpoint("GET", "/api/agents/{id}", {404: "there is no such agent"})
 async def get_agent(service: Service, *, id: str) -> AgentView:
-    """One agent."""
+    """Read one agent."""
     return shown(known_agent(service.reader, id), service.settings)
 
 
 @endpoint(
     "PUT",
     "/api/agents/{id}",
-    {400: "the agent can't be so; the sentence says why", 409: "it is the default, and another is to be that first"},
+    {400: "a value is not allowed; the error says why", 409: "it is the default agent: choose another default first"},
 )
 async def put_agent(service: Service, *, id: str, body: AgentBody) -> SavedAgent:
-    """Make an agent, or change what is named of it."""
+    """Create an agent, or change the given fields of one."""
     change = _translated(id, body.model_dump(exclude_unset=True), service.settings)
     zone = service.settings.timezone
     saved = await service.change(
@@ -155,17 +155,17 @@ async def put_agent(service: Service, *, id: str, body: AgentBody) -> SavedAgent
 
 
 def _translated(agent_id: str, change: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """TinyAGI's names in ours."""
+    """The change, with TinyAGI's names of fields replaced by Postroom's."""
     for name in ("prompt_file", "heartbeat"):
         change.pop(name, None)
     prompt = change.pop("system_prompt", None)
     if prompt is not None and change.setdefault("instructions", prompt) != prompt:
-        raise RequestRefused(400, "system_prompt and instructions are the same thing: send one of them")
+        raise RequestRefused(400, "system_prompt and instructions are the same field: send only one of them")
     if change.get("model") == "":
         change["model"] = None
     if given := change.pop("working_directory", None):
         if "folder" in change:
-            raise RequestRefused(400, "working_directory and folder are the same thing: send one of them")
+            raise RequestRefused(400, "working_directory and folder are the same field: send only one of them")
         root = settings.agents_dir.absolute()
         folder = Path(root, given)
         if ".." in folder.parts or root not in folder.parents:
@@ -174,22 +174,24 @@ def _translated(agent_id: str, change: dict[str, Any], settings: Settings) -> di
     return change
 
 
-@endpoint("DELETE", "/api/agents/{id}", {404: "there is no such agent", 409: "it can't go; the sentence says why"})
+@endpoint(
+    "DELETE", "/api/agents/{id}", {404: "there is no such agent", 409: "it can't be deleted now; the error says why"}
+)
 async def delete_agent(service: Service, *, id: str) -> Removed:
-    """Let an agent go. One that was talked to is retired: hidden and unwired, and its messages say who had them."""
+    """Delete an agent. One that has had messages is retired: hidden and unwired, and its messages keep its name."""
     done = await service.change(lambda conn: retire.delete_agent(conn, id, now_ms=clock.now_ms()), "deliver")
     return {"ok": True, "retired": done == "retired"}
 
 
 @endpoint("GET", "/api/agent-messages")
 async def get_history(service: Service, *, query: HistoryQuery) -> list[HistoryLine]:
-    """What all agents were asked and said, newest first."""
+    """List what all agents were asked and answered, newest first."""
     return history.history(service.reader, after=query.since_id, limit=query.limit)
 
 
 @endpoint("GET", "/api/agents/{id}/messages")
 async def get_history_of(service: Service, *, id: str, query: AgentHistoryQuery) -> list[HistoryLine]:
-    """What one agent was asked and said, newest first; nothing for an agent that does not exist."""
+    """List what one agent was asked and answered, newest first. The list is empty if there is no such agent."""
     return history.history(
         service.reader, agent=id, channel=query.channel or None, after=query.since_id, limit=query.limit
     )
@@ -197,7 +199,7 @@ async def get_history_of(service: Service, *, id: str, query: AgentHistoryQuery)
 
 @endpoint("GET", "/api/agents/{id}/system-prompt", {404: "there is no such agent"})
 async def get_prompt(service: Service, *, id: str) -> SystemPrompt:
-    """The agent's instructions."""
+    """Read the agent's instructions."""
     return {"content": known_agent(service.reader, id).instructions, "path": ""}
 
 
@@ -215,7 +217,7 @@ async def put_prompt(service: Service, *, id: str, body: SystemPromptBody) -> Ok
 
 @endpoint("GET", "/api/agents/{id}/heartbeat", {404: "there is no such agent"})
 async def get_heartbeat(service: Service, *, id: str) -> AgentHeartbeat:
-    """No agent has one."""
+    """Read the agent's heartbeat, which is always off."""
     known_agent(service.reader, id)
     return {"content": "", "path": "", "enabled": False}
 

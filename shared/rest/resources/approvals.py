@@ -1,4 +1,4 @@
-"""Approvals: what waits for somebody's yes or no, and what became of it."""
+"""Approvals: the requests that wait for a yes or no, and the decided ones."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ from shared.rest.http.service import Service
 
 
 class DecidedApproval(TypedDict):
-    """It is decided; *sentence* says what came of it, *problem* why what was approved could not be done."""
+    """The approval is decided. *sentence*: the result. *problem*: why the approved action failed, if it did."""
 
     ok: Literal[True]
     approval: ApprovalView
@@ -28,13 +28,13 @@ class DecidedApproval(TypedDict):
 
 
 class ApprovalsQuery(PageQuery):
-    """In which state; of those before a row, the newest."""
+    """*status*: only these. *before*: only rows with a lower id."""
 
     status: Status | None = None
 
 
 class DecisionBody(Body):
-    """Either which of the options, from 0 on, or simply whether: true takes the first of them, false the last."""
+    """*choice*: the number of an option, from 0. Or *approve*: true takes the first option, false the last."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -51,25 +51,25 @@ def _approval(conn: apsw.Connection, approval_id: str) -> ApprovalView:
 
 @endpoint("GET", "/api/approvals")
 async def get_approvals(service: Service, *, query: ApprovalsQuery) -> list[ApprovalView]:
-    """What somebody is, or was, asked to decide; newest first."""
+    """List the approvals, newest first."""
     return access.approvals(service.reader, status=query.status, before=query.before, limit=query.limit)
 
 
 @endpoint("GET", "/api/approvals/{id}", {404: "there is no such approval"})
 async def get_approval(service: Service, *, id: str) -> ApprovalView:
-    """One approval, with every argument of what is asked for."""
+    """Read one approval, with all arguments of the requested action."""
     return _approval(service.reader, id)
 
 
 @endpoint(
     "POST",
     "/api/approvals/{id}/decide",
-    {404: "there is no such approval", 409: "it is decided or too old, or there is no such choice"},
+    {404: "there is no such approval", 409: "it is decided or expired, or there is no such option"},
 )
 async def decide(service: Service, *, id: str, body: DecisionBody) -> DecidedApproval:
-    """Decide it, as the operator; what follows is done by the time of the answer, and the card says so."""
+    """Decide an approval as the operator. The action is done, and the card updated, before the answer comes."""
     if (body.choice is None) == (body.approve is None):
-        raise RequestRefused(400, "send either choice, the number of an option from 0 on, or approve: true or false")
+        raise RequestRefused(400, "send either choice (the number of an option, from 0) or approve (true or false)")
     policy = AccessPolicy.of(service.settings)
 
     def work(conn: apsw.Connection) -> DecidedApproval:

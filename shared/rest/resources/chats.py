@@ -1,4 +1,4 @@
-"""Chats, and which agents answer in them, when, and to whom."""
+"""Chats and wirings: which agents answer in a chat, when, and to whom."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ from shared.roster import agents_and_teams
 from shared.roster import wirings as wiring
 
 _UNKNOWN = {404: "there is no such chat"}
-_NOT_WIRED = {404: "there is no such chat, or the agent does not answer there"}
+_NOT_WIRED = {404: "there is no such chat, or the agent is not wired to it"}
 _FIELDS = {
     "engageMode": "engage_mode",
     "engagePattern": "engage_pattern",
@@ -34,34 +34,34 @@ _FIELDS = {
 
 
 class SavedChat(TypedDict):
-    """The chat as it is now."""
+    """The chat after the change."""
 
     ok: Literal[True]
     chat: ChatView
 
 
 class SavedWiring(TypedDict):
-    """The wiring as it is now."""
+    """The wiring after the change."""
 
     ok: Literal[True]
     wiring: WiringView
 
 
 class ChatsQuery(PageQuery):
-    """Of which channel, and what the platform calls it; of those before a row, the newest."""
+    """*platformId*: the platform's id of the chat. *before*: only rows with a lower id."""
 
     channel: str | None = Field(default=None, max_length=32)
     platformId: str | None = Field(default=None, max_length=200)
 
 
 class WiringsQuery(PageQuery):
-    """Of which agent; of those before a row, the newest."""
+    """*agent*: only its wirings. *before*: only rows with a lower id."""
 
     agent: str | None = Field(default=None, max_length=64)
 
 
 class NewChatBody(Body):
-    """A chat that is known before anybody wrote in it; *platformId* is what its platform calls it."""
+    """A chat that Postroom has no message from yet; *platformId*: the platform's id of the chat."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -73,7 +73,7 @@ class NewChatBody(Body):
 
 
 class ChatChangeBody(Body):
-    """What is not named stays. *refused*: whether no agent is wanted there, and nobody is asked about it."""
+    """Fields that are left out stay as they are. *refused*: no agent is wanted there, and no approver is asked."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.without_defaults)
 
@@ -84,7 +84,7 @@ class ChatChangeBody(Body):
 
 
 class WiringChangeBody(Body):
-    """What is not named stays, or is what suits the chat if the wiring is new: when it is mentioned, and never more."""
+    """Fields that are left out stay as they are. In a new wiring, the agent answers when mentioned."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.without_defaults)
 
@@ -107,27 +107,27 @@ def _wiring(conn: apsw.Connection, chat_id: int, agent: str) -> WiringView:
     found = access.wirings_of_chat(conn, chat_id, agent=agent)
     if not found:
         chat = _chat(conn, chat_id)
-        answering = ", ".join(chat["agents"]) or "nobody"
-        raise NotFound(f"agent {agent!r} does not answer in chat {chat_id}: {answering} does")
+        answering = ", ".join(chat["agents"]) or "none"
+        raise NotFound(f"agent {agent!r} is not wired to chat {chat_id}; wired agents: {answering}")
     return found[0]
 
 
 @endpoint("GET", "/api/chats")
 async def get_chats(service: Service, *, query: ChatsQuery) -> list[ChatView]:
-    """The conversation places, newest first."""
+    """List the chats, newest first."""
     return access.chats(
         service.reader, channel=query.channel, platform_id=query.platformId, before=query.before, limit=query.limit
     )
 
 
-@endpoint("POST", "/api/chats", {409: "it is there already"})
+@endpoint("POST", "/api/chats", {409: "this chat is known already"})
 async def post_chat(service: Service, *, body: NewChatBody) -> SavedChat:
-    """Make a chat that nobody has written in yet, so that an agent can be wired to it."""
+    """Add a chat before its first message, to wire an agent to it."""
 
     def work(conn: apsw.Connection) -> ChatView:
         known = chats.find(conn, body.channel, body.platformId)
         if known is not None:
-            raise WrongState(f"{body.channel} chat {body.platformId!r} is there already: it is chat {known.id}")
+            raise WrongState(f"{body.channel} chat {body.platformId!r} is known already: it is chat {known.id}")
         made = chats.ensure(
             conn,
             body.channel,
@@ -144,13 +144,13 @@ async def post_chat(service: Service, *, body: NewChatBody) -> SavedChat:
 
 @endpoint("GET", "/api/chats/{id}", _UNKNOWN)
 async def get_chat(service: Service, *, id: int) -> ChatView:
-    """One conversation place."""
+    """Read one chat."""
     return _chat(service.reader, id)
 
 
-@endpoint("PATCH", "/api/chats/{id}", {**_UNKNOWN, 409: "agents answer there: it can't be refused"})
+@endpoint("PATCH", "/api/chats/{id}", {**_UNKNOWN, 409: "agents are wired to the chat: it can't be refused"})
 async def patch_chat(service: Service, *, id: int, body: ChatChangeBody) -> SavedChat:
-    """Change what is named of it. Agents that knew the chat by its number alone call it by its new name."""
+    """Change the given fields of a chat. Destinations that have the chat's number as their name get the new name."""
     sent = body.model_dump(exclude_unset=True)
     names = {"name": "name", "senderPolicy": "sender_policy", "status": "status"}
 
@@ -159,7 +159,9 @@ async def patch_chat(service: Service, *, id: int, body: ChatChangeBody) -> Save
         change: chats.ChatChange = {names[name]: value for name, value in sent.items() if name in names}  # type: ignore[assignment]
         if "refused" in sent:
             if sent["refused"] and before["agents"]:
-                raise RequestRefused(409, f"{', '.join(before['agents'])} answers in chat {id}: unwire it there first")
+                raise RequestRefused(
+                    409, f"chat {id} can't be refused: first delete the wirings of {', '.join(before['agents'])}"
+                )
             change["refused_at"] = (before["refusedAt"] or now_ms) if sent["refused"] else None
         chats.update(conn, id, now_ms=now_ms, **change)
         if sent.get("name"):
@@ -173,11 +175,15 @@ async def patch_chat(service: Service, *, id: int, body: ChatChangeBody) -> Save
 @endpoint(
     "DELETE",
     "/api/chats/{id}",
-    {**_UNKNOWN, 409: "something waits there, and the sentence says how much; or the last owner is asked there"},
+    {
+        **_UNKNOWN,
+        409: "messages or responses wait there; or it is where the last owner gets approvals; the error says more",
+    },
 )
 async def delete_chat(service: Service, *, id: int) -> Removed:
-    """Let the chat go: nobody answers or sends there, or is asked about it. One in which something was said is retired:
-    inactive and refused; what was said stays.
+    """Delete a chat with its wirings, destinations and approvals.
+
+    A chat that has had messages is retired: inactive and refused, and the messages stay.
     """
     done = await service.change(lambda conn: retire.delete_chat(conn, id, now_ms=clock.now_ms()), "deliver")
     return {"ok": True, "retired": done == "retired"}
@@ -185,26 +191,26 @@ async def delete_chat(service: Service, *, id: int) -> Removed:
 
 @endpoint("GET", "/api/wirings")
 async def get_wirings(service: Service, *, query: WiringsQuery) -> list[WiringView]:
-    """Which agents answer where, newest first."""
+    """List the wirings of all chats, newest first."""
     return access.wirings(service.reader, agent=query.agent, before=query.before, limit=query.limit)
 
 
 @endpoint("GET", "/api/chats/{id}/wirings", _UNKNOWN)
 async def get_wirings_of(service: Service, *, id: int) -> list[WiringView]:
-    """Which agents answer in the chat, the most important first."""
+    """List the wirings of one chat, the highest priority first."""
     _chat(service.reader, id)
     return access.wirings_of_chat(service.reader, id)
 
 
 @endpoint("GET", "/api/chats/{id}/wirings/{agent}", _NOT_WIRED)
 async def get_wiring(service: Service, *, id: int, agent: str) -> WiringView:
-    """How one agent answers in the chat."""
+    """Read the wiring of one agent to the chat."""
     return _wiring(service.reader, id, agent)
 
 
 @endpoint("PUT", "/api/chats/{id}/wirings/{agent}", {404: "there is no such chat, or no such agent"})
 async def put_wiring(service: Service, *, id: int, agent: str, body: WiringChangeBody) -> SavedWiring:
-    """Let the agent answer in the chat and send there, or change how it does."""
+    """Wire the agent to the chat, or change the given fields of the wiring. The agent may then send there too."""
     change = {_FIELDS[name]: value for name, value in body.model_dump(exclude_unset=True).items()}
 
     def work(conn: apsw.Connection) -> WiringView:
@@ -216,7 +222,7 @@ async def put_wiring(service: Service, *, id: int, agent: str, body: WiringChang
 
 @endpoint("DELETE", "/api/chats/{id}/wirings/{agent}", _NOT_WIRED)
 async def delete_wiring(service: Service, *, id: int, agent: str) -> Ok:
-    """The agent answers there no more, nor may it send there. Its sessions stay, and what waits in them is answered."""
+    """Delete a wiring: the agent may not answer or send there any more. Pending messages are still answered."""
 
     def work(conn: apsw.Connection) -> None:
         _wiring(conn, id, agent)

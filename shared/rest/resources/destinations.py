@@ -1,4 +1,4 @@
-"""Destinations: where each agent may send, and what it calls that."""
+"""Destinations: the chats and agents that each agent may send to, by the agent's own names."""
 
 from typing import Literal
 
@@ -19,21 +19,21 @@ from shared.roster.agents_and_teams import known_agent
 
 
 class SavedDestination(TypedDict):
-    """The destination as it is now."""
+    """The destination after the change."""
 
     ok: Literal[True]
     destination: DestinationView
 
 
 class DestinationsQuery(Query):
-    """Of which agent, and how many."""
+    """*agent*: only its destinations."""
 
     agent: str | None = Field(default=None, max_length=64)
     limit: int = Field(default=1000, ge=1, le=10_000)
 
 
 class DestinationBody(Body):
-    """A chat or an agent: one of the two."""
+    """*chatId* or *toAgent*: exactly one of the two."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -47,22 +47,22 @@ def _destination(conn: apsw.Connection, agent: str, name: str) -> DestinationVie
         if each["name"] == name:
             return each
     known = ", ".join(each["name"] for each in found) or "none"
-    raise NotFound(f"agent {agent!r} calls no destination {name!r}; known: {known}")
+    raise NotFound(f"agent {agent!r} has no destination {name!r}; it has: {known}")
 
 
 @endpoint("GET", "/api/destinations")
 async def get_destinations(service: Service, *, query: DestinationsQuery) -> list[DestinationView]:
-    """Where agents may send, by agent and name."""
+    """List where agents may send, by agent and name."""
     return access.destinations(service.reader, agent=query.agent, limit=query.limit)
 
 
 @endpoint(
     "PUT",
     "/api/agents/{id}/destinations/{name}",
-    {404: "there is no such agent or chat", 409: "the agent calls something else so"},
+    {404: "there is no such agent or chat", 409: "the agent uses this name for another destination"},
 )
 async def put_destination(service: Service, *, id: str, name: str, body: DestinationBody) -> SavedDestination:
-    """Let the agent send there by this name; what it has another name for is renamed."""
+    """Let the agent send to a chat or an agent under this name. An existing destination is renamed."""
     if (body.chatId is None) == (body.toAgent is None):
         raise RequestRefused(400, "send either chatId or toAgent: a destination is a chat or an agent")
 
@@ -77,10 +77,10 @@ async def put_destination(service: Service, *, id: str, name: str, body: Destina
 @endpoint(
     "DELETE",
     "/api/agents/{id}/destinations/{name}",
-    {404: "there is no such agent, or it calls nothing so", 409: "the agent answers in that chat: unwire it there"},
+    {404: "there is no such agent or destination", 409: "the agent answers in that chat: delete its wiring instead"},
 )
 async def delete_destination(service: Service, *, id: str, name: str) -> Ok:
-    """The agent may send there no more."""
+    """Delete a destination: the agent may not send there any more."""
 
     def work(conn: apsw.Connection) -> None:
         known_agent(conn, id)

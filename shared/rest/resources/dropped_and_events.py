@@ -1,4 +1,4 @@
-"""What was refused, and what happened: lists for people who look after it."""
+"""Dropped messages and events: lists for the operator."""
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from shared.rest.http.service import Service
 
 
 class DroppedQuery(Query):
-    """Why, where and how many; of those before a row, the newest, or those after a row, oldest first."""
+    """*before*: only rows with a lower id, newest first. *since_id*: only rows with a higher id, oldest first."""
 
     reason: str | None = Field(default=None, max_length=100)
     channel: str | None = Field(default=None, max_length=32)
@@ -22,7 +22,7 @@ class DroppedQuery(Query):
 
 @endpoint("GET", "/api/dropped")
 async def get_dropped(service: Service, *, query: DroppedQuery) -> list[DroppedView]:
-    """What was refused, and why; newest first, but for what came after ``since_id``."""
+    """List the dropped messages with the reasons, newest first; after ``since_id``, oldest first."""
     return history.dropped(
         service.reader,
         reason=query.reason,
@@ -35,7 +35,7 @@ async def get_dropped(service: Service, *, query: DroppedQuery) -> list[DroppedV
 
 @endpoint("GET", "/api/events")
 async def get_events(service: Service, *, query: PageQuery) -> list[EventView]:
-    """What happened."""
+    """List the events, newest first."""
     return history.events(service.reader, before=query.before, limit=query.limit)
 
 

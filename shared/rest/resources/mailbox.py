@@ -1,6 +1,6 @@
-"""Mail: what agents, and the operator, write to each other; for whoever looks after them, and programs that are agents.
+"""Mailboxes: messages that agents and the operator write to each other, for the operator and for programs as agents.
 
-The words are the swarm's: *body*, *sender*, *recipient*, *msgType*, *urgency*.
+The field names are those of the swarm's mailbox: *body*, *sender*, *recipient*, *msgType*, *urgency*.
 """
 
 from typing import Any, Literal
@@ -24,7 +24,7 @@ _UNKNOWN = {404: "there is no such agent"}
 
 
 class MailboxMessageView(TypedDict):
-    """One message of the mail; *threadId*: the row that began its thread; *deliveredAt*: when it was read, or run."""
+    """A message between agents; *threadId*: its thread's first row; *deliveredAt*: when it was read or processed."""
 
     id: int
     messageId: str
@@ -42,7 +42,7 @@ class MailboxMessageView(TypedDict):
 
 
 class UrgentMessageView(TypedDict):
-    """An urgent message that was not delivered."""
+    """An urgent message that is not delivered yet."""
 
     id: int
     messageId: str
@@ -50,7 +50,7 @@ class UrgentMessageView(TypedDict):
 
 
 class SentMessage(TypedDict):
-    """It is stored, under this id."""
+    """The message is stored under this id."""
 
     ok: Literal[True]
     id: int
@@ -58,7 +58,7 @@ class SentMessage(TypedDict):
 
 
 class SentReply(TypedDict):
-    """It is stored: as a message to an agent, as a response to a person or to the operator, or as a line of a room."""
+    """The reply is stored as a message to an agent, a response to a person or the operator, or a line of a room."""
 
     ok: Literal[True]
     messageId: str | None
@@ -67,7 +67,7 @@ class SentReply(TypedDict):
 
 
 class ReplyBody(Body):
-    """What is answered."""
+    """The text of the reply, and how it is marked."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -77,10 +77,10 @@ class ReplyBody(Body):
 
 
 class MailboxMessageBody(ReplyBody):
-    """What is written to whom; *sender*: an agent in whose name it is, or the operator.
+    """*sender*: the agent in whose name the message is sent, or the operator.
 
-    *because*: the message to that agent that it writes because of, so that an end is seen to agents that wake each
-    other.
+    *because*: the message to that agent which led to this one. With it, Postroom can end a loop of agents that wake
+    each other.
     """
 
     recipient: str = Field(min_length=1, max_length=64)
@@ -127,7 +127,9 @@ def _cause(conn: apsw.Connection, body: MailboxMessageBody) -> int | None:
     if body.because is None:
         return None
     cause = letters.get(conn, _row(conn, body.because))
-    if cause is None or cause.message.agent != body.sender:  # its answer would go to people who did not ask the sender
+    if (
+        cause is None or cause.message.agent != body.sender
+    ):  # else the answer would go to people who did not ask the sender
         raise WrongState(f"message {body.because!r} was not for {body.sender!r}")
     return cause.message.id
 
@@ -136,12 +138,12 @@ def _cause(conn: apsw.Connection, body: MailboxMessageBody) -> int | None:
     "POST",
     "/api/mail",
     {
-        404: "there is no such agent, or message that it is because of",
-        409: "to itself, because of another's message, or too many messages led to it",
+        404: "there is no such agent, or no message *because*",
+        409: "it is to its sender, *because* was for another agent, or too many messages led to it",
     },
 )
 async def post_mail(service: Service, *, body: MailboxMessageBody) -> SentMessage:
-    """Leave a message for an agent. An urgent one interrupts the turn that runs."""
+    """Send a message to an agent's mailbox. An urgent one interrupts a running turn."""
 
     def work(conn: apsw.Connection) -> SentMessage:
         row = mailbox.send(
@@ -162,7 +164,7 @@ async def post_mail(service: Service, *, body: MailboxMessageBody) -> SentMessag
 
 @endpoint("GET", "/api/mail/urgent")
 async def get_urgent(service: Service) -> list[UrgentMessageView]:
-    """What is urgent and was not delivered, oldest first."""
+    """List the urgent messages that are not delivered yet, oldest first."""
     found = mailbox.poll_urgent(service.reader)
     return [
         {"id": each.id, "messageId": letter.message.message_id, "recipient": each.recipient}
@@ -173,31 +175,31 @@ async def get_urgent(service: Service) -> list[UrgentMessageView]:
 
 @endpoint("GET", "/api/agents/{id}/mail", _UNKNOWN)
 async def get_mail(service: Service, *, id: str, query: LimitQuery) -> list[MailboxMessageView]:
-    """What waits in the agent's mailbox, oldest first; it stays there."""
+    """List the messages in the agent's mailbox, oldest first. They stay there."""
     known_agent(service.reader, id)
     return list(map(_shown, letters.waiting(service.reader, id, now_ms=clock.now_ms(), limit=query.limit)))
 
 
 @endpoint("POST", "/api/agents/{id}/mail/consume", _UNKNOWN)
 async def consume(service: Service, *, id: str) -> list[MailboxMessageView]:
-    """Take all that waits out of the agent's mailbox, oldest first: it is read, and no turn will have it."""
+    """Take all messages out of the agent's mailbox, oldest first. They count as read; no turn processes them."""
     taken = await service.change(lambda conn: mailbox.consume(conn, id, now_ms=clock.now_ms()))
     return list(map(_shown, taken))
 
 
 @endpoint("GET", "/api/messages/{id}/thread", {404: "there is no such message"})
 async def get_thread(service: Service, *, id: str) -> list[MailboxMessageView]:
-    """The whole thread to which a message belongs, in order."""
+    """List the thread of a message, oldest first."""
     return list(map(_shown, mailbox.thread(service.reader, _row(service.reader, id))))
 
 
 @endpoint(
     "POST",
     "/api/messages/{id}/reply",
-    {404: "there is no such message, or nobody any more who wrote it", 409: "too many messages led to it"},
+    {404: "there is no such message, or its writer does not exist any more", 409: "too many messages led to it"},
 )
 async def post_reply(service: Service, *, id: str, body: ReplyBody) -> SentReply:
-    """Answer a message as the agent it was for, in its thread, to whoever wrote it: an agent, operator or person."""
+    """Reply to a message as its recipient, in its thread. The reply goes to its writer: agent, operator or person."""
 
     def work(conn: apsw.Connection) -> SentReply:
         sent = mailbox.reply(

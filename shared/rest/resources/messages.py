@@ -1,4 +1,4 @@
-"""Messages: sending one, its whole story, waiting for its answer, cancelling it."""
+"""Messages: send one, read its story, wait for its answer, cancel it."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ _LONGEST_WAIT_S = 60.0
 
 
 def _lenient(value: object) -> object:
-    """Programs send empty text for what they do not have, and an id as the number that it is."""
+    """Empty text counts as absent, and a number as its text: programs send both for ids."""
     if value == "":
         return None
     return str(value) if type(value) is int else value
@@ -38,7 +38,7 @@ ChannelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 
 
 class NewMessageBody(Body):
-    """TinyAGI's body, and beyond it when and how often. Fields with other names are ignored."""
+    """TinyAGI's body, and beyond it a time and a recurrence. Unknown fields are ignored."""
 
     sentences: ClassVar = {"message": "message is required"}
 
@@ -55,23 +55,23 @@ class NewMessageBody(Body):
 
 
 class Stored(TypedDict):
-    """The message is committed, under this id."""
+    """The message is stored under this id."""
 
     ok: Literal[True]
     messageId: str
 
 
 class WaitQuery(Query):
-    """How long to wait."""
+    """*wait*: how long to wait for the end of the message."""
 
     wait: float = Field(default=0, ge=0, le=_LONGEST_WAIT_S, allow_inf_nan=False, description="seconds")
 
 
 @endpoint("POST", "/api/message", {404: "there is no such agent", 409: "the messageId was used before"})
 async def post_message(service: Service, *, body: NewMessageBody) -> Stored:
-    """Store a message for an agent: the one that is named, or that its text begins with (``@agent …``), or the default.
+    """Send a message to an agent: the named one, the one that its text begins with (``@agent …``), or the default one.
 
-    The answer comes when the message is on the disk.
+    The answer comes when the message is stored.
     """
     zone = body.timezone or service.settings.timezone
     try:
@@ -79,9 +79,9 @@ async def post_message(service: Service, *, body: NewMessageBody) -> Stored:
             lambda conn: _enqueue(conn, body, zone, service.settings.agents_dir, now_ms=clock.now_ms()), "dispatch"
         )
     except apsw.ConstraintError:
-        await service.confirm()  # that one is stored says as much as a 200
+        await service.confirm()  # this answer too says that the message is stored
         raise RequestRefused(409, "duplicate messageId", messageId=body.messageId) from None
-    if flag is not None:  # only now: what is refused, or not committed, has begun nothing afresh
+    if flag is not None:  # only after the commit: a refused message resets no session
         with contextlib.suppress(OSError):
             flag.unlink()
     return {"ok": True, "messageId": message_id}
@@ -90,7 +90,7 @@ async def post_message(service: Service, *, body: NewMessageBody) -> Stored:
 def _enqueue(
     conn: apsw.Connection, body: NewMessageBody, zone: str, agents_dir: Path, *, now_ms: int
 ) -> tuple[str, Path | None]:
-    """The id of what is stored, and the file to be taken away that made it begin afresh."""
+    """The id of the stored message, and the reset file that it obeyed, if there is one."""
     new = address(
         conn,
         messages.NewMessage(
@@ -114,12 +114,12 @@ def _enqueue(
         when = series.When(body.processAfter, body.recurrence, zone, body.misfire)
         return series.plan_message(conn, new, when, now_ms=now_ms).message_id, taken
     row = messages.enqueue(conn, new, now_ms=now_ms)
-    assert row is not None  # noqa: S101 - only a platform's event can be there already
+    assert row is not None  # noqa: S101 - only an event from a platform can be stored already
     return new.message_id(row), taken
 
 
 def _left_at(flag: Path) -> int | None:
-    """When somebody wanted the agent to begin afresh: TinyAGI's ``/reset @agent`` and ``reset`` leave this file."""
+    """When TinyAGI's ``/reset @agent`` or ``reset`` left the reset file, in ms UTC; None if it did not."""
     try:
         return flag.stat().st_mtime_ns // 1_000_000
     except OSError:
@@ -136,11 +136,10 @@ def address(
     sender_id: str | None,
     now_ms: int,
 ) -> messages.NewMessage:
-    """The message with its agent, session and place.
+    """The message with its agent, session and chat.
 
-    Whoever writes over the API has a session of their own with the agent. The answers wait to be fetched, but for a
-    chat that the channel's own adapter serves: it knows such a chat by the webhooks that came from it, and answers
-    there.
+    Each sender over the API has a session of its own with the agent. An answer stays until a client fetches it. In a
+    chat that webhooks made known, the channel's adapter delivers it.
 
     Raises:
         RequestRefused: there is no such agent (404).
@@ -160,7 +159,7 @@ def address(
 
 
 def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
-    """The agent that is asked.
+    """The id of the agent that the message is for.
 
     Raises:
         RequestRefused: there is no such agent (404).
@@ -179,7 +178,7 @@ def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
 
 @endpoint("GET", "/api/messages/{id}", {404: "there is no such message"})
 async def get_message(service: Service, *, id: str, query: WaitQuery) -> MessageStory:
-    """A message with its answers and its history; with ``wait``: as soon as it is done, or after so many seconds."""
+    """Read a message with its answers and events. With ``wait``, first wait so many seconds at most for it to end."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + query.wait
     row = messages.find(service.reader, id)
@@ -194,9 +193,12 @@ async def get_message(service: Service, *, id: str, query: WaitQuery) -> Message
     return story
 
 
-@endpoint("POST", "/api/messages/{id}/cancel", {404: "there is no such message", 409: "it is over already"})
+@endpoint("POST", "/api/messages/{id}/cancel", {404: "there is no such message", 409: "the message has ended already"})
 async def cancel_message(service: Service, *, id: str) -> Ok:
-    """Never run it (again): a turn that has it loses it, and what that turn says is not kept. A series goes on."""
+    """Cancel a message. If a turn is processing it, the turn is stopped and what it says is discarded.
+
+    Of a schedule, only this run is cancelled.
+    """
 
     def work(conn: apsw.Connection) -> None:
         row = messages.find(conn, id)

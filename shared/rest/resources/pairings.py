@@ -1,4 +1,4 @@
-"""Pairings: one-time codes. Whoever sends ``/start CODE`` to the bot first is given what the code was made for."""
+"""Pairings: one-time codes. The first person to send ``/start CODE`` to the bot gets what the code grants."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ from shared.rest.http.service import Service
 
 
 class MadePairing(TypedDict):
-    """The code, which is shown this once, and the text to send to the bot."""
+    """The code, which is shown only this once, and the text to send to the bot."""
 
     ok: Literal[True]
     pairingId: str
@@ -29,7 +29,7 @@ class MadePairing(TypedDict):
 
 
 class NewPairingBody(Body):
-    """What the code gives: an owner's or an admin's role, membership of an agent, or an agent to a chat."""
+    """*grants*: the role of owner or admin, membership of an agent, or the wiring of an agent to the chat."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,13 +39,13 @@ class NewPairingBody(Body):
 
 @endpoint("GET", "/api/pairings")
 async def get_pairings(service: Service, *, query: PageQuery) -> list[PairingView]:
-    """The codes that were made, newest first."""
+    """List the pairings, newest first."""
     return access.pairings(service.reader, before=query.before, limit=query.limit, now_ms=clock.now_ms())
 
 
-@endpoint("POST", "/api/pairings", {400: "no code can give that; the sentence says why", 404: "there is no such agent"})
+@endpoint("POST", "/api/pairings", {400: "a code can't grant this; the error says why", 404: "there is no such agent"})
 async def post_pairing(service: Service, *, body: NewPairingBody) -> MadePairing:
-    """Make a code. It can be used once, and not for long."""
+    """Make a code. It works once, within ``POSTROOM_PAIRING_LIFE_MS``."""
     life_ms = service.settings.pairing_life_ms
     made = await service.change(
         lambda conn: pairing.make(conn, body.grants, body.agent, life_ms=life_ms, now_ms=clock.now_ms())
@@ -59,9 +59,11 @@ async def post_pairing(service: Service, *, body: NewPairingBody) -> MadePairing
     }
 
 
-@endpoint("DELETE", "/api/pairings/{id}", {404: "there is no such pairing", 409: "it is not open any more"})
+@endpoint(
+    "DELETE", "/api/pairings/{id}", {404: "there is no such pairing", 409: "it is used, expired or revoked already"}
+)
 async def delete_pairing(service: Service, *, id: str) -> Ok:
-    """Nobody can use the code any more."""
+    """Revoke a pairing: its code does not work any more."""
 
     def work(conn: apsw.Connection) -> None:
         if pairings.revoke(conn, id, now_ms=clock.now_ms()):
@@ -70,7 +72,7 @@ async def delete_pairing(service: Service, *, id: str) -> Ok:
         if known is None:
             raise NotFound(f"no pairing {id!r}; GET /api/pairings lists them")
         over = "expired" if known.status == "open" else known.status
-        raise WrongState(f"pairing {id} is {over} already: its code gives nothing any more")
+        raise WrongState(f"pairing {id} is {over} already: its code does not work any more")
 
     await service.change(work)
     return OK

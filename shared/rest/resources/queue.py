@@ -1,4 +1,4 @@
-"""The queue: how much there is, what runs, what was given up."""
+"""The queue: counts, and the messages that are pending, processing or dead."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -18,9 +18,10 @@ from shared.rest.http.service import Service
 
 
 class QueueStatus(TypedDict):
-    """How many messages wait and run; completed counts all that ever were; outgoing: responses not delivered yet.
+    """How many messages are in each state.
 
-    *activeConversations*: between agents.
+    *completed* counts all that ever were. *outgoing*: responses that are not delivered yet. *activeConversations*:
+    conversations between agents.
     """
 
     incoming: int
@@ -33,7 +34,7 @@ class QueueStatus(TypedDict):
 
 
 class KilledTurn(TypedDict):
-    """The turn lost the message, and is being stopped."""
+    """The message is cancelled, and its turn is being stopped."""
 
     ok: Literal[True]
     agent: str
@@ -41,7 +42,7 @@ class KilledTurn(TypedDict):
 
 
 class RetriedMessages(TypedDict):
-    """The messages that are tried again, oldest first; *next*: what to say as ``after``, or None: that were all."""
+    """The ids of the retried messages, oldest first; *next*: the ``after`` of the next call, null after the last."""
 
     ok: Literal[True]
     retried: list[str]
@@ -49,20 +50,20 @@ class RetriedMessages(TypedDict):
 
 
 class QueueQuery(Query):
-    """How many at most."""
+    """*limit*: how many messages at most."""
 
     limit: int = Field(default=1000, ge=1, le=1000)
 
 
 class PendingQuery(QueueQuery):
-    """Of which agent."""
+    """*agent*: only the messages of this agent."""
 
     agent: str | None = Field(default=None, max_length=64)
 
 
 @endpoint("GET", "/api/queue/status")
 async def queue_status(service: Service) -> QueueStatus:
-    """The queue in numbers."""
+    """Count the messages and responses by state."""
     found = messages.counts(service.reader)
     return {
         "incoming": found["pending"],
@@ -77,25 +78,25 @@ async def queue_status(service: Service) -> QueueStatus:
 
 @endpoint("GET", "/api/queue/agents")
 async def queue_agents(service: Service) -> list[AgentQueue]:
-    """The agents that have something open."""
+    """Count the pending and processing messages of each agent that has any."""
     return message_views.open_by_agent(service.reader)
 
 
 @endpoint("GET", "/api/queue/pending")
 async def queue_pending(service: Service, *, query: PendingQuery) -> list[PendingMessage]:
-    """What waits, oldest first; what is scheduled too."""
+    """List the pending messages, scheduled ones included, oldest first."""
     return message_views.pending(service.reader, agent=query.agent, limit=query.limit)
 
 
 @endpoint("GET", "/api/queue/processing")
 async def queue_processing(service: Service, *, query: QueueQuery) -> list[ProcessingMessage]:
-    """What runs, oldest first."""
+    """List the messages that turns are processing, oldest first."""
     return message_views.processing(service.reader, now_ms=clock.now_ms(), limit=query.limit)
 
 
-@endpoint("POST", "/api/queue/processing/{id}/kill", {404: "no turn has this message"})
+@endpoint("POST", "/api/queue/processing/{id}/kill", {404: "no turn is processing a message with this id"})
 async def kill(service: Service, *, id: int) -> KilledTurn:
-    """Take the message from its turn, and stop that turn. The message is cancelled: it is not run again by itself."""
+    """Cancel a message that a turn is processing, and stop that turn. The message is not retried by itself."""
 
     def work(conn: apsw.Connection) -> str:
         if not message_views.is_processing(conn, id):
@@ -108,20 +109,20 @@ async def kill(service: Service, *, id: int) -> KilledTurn:
 
 @endpoint("GET", "/api/queue/dead")
 async def queue_dead(service: Service, *, query: QueueQuery) -> list[DeadMessage]:
-    """What was given up, newest first."""
+    """List the dead messages, newest first."""
     return message_views.dead(service.reader, limit=query.limit)
 
 
 @endpoint("POST", "/api/queue/dead/{id}/retry", {404: "no dead message has this id"})
 async def retry(service: Service, *, id: int) -> Ok:
-    """Try it again now, with all its attempts before it."""
+    """Retry a dead message now, with all its attempts."""
     await _of_the_dead(service, lambda conn: messages.retry(conn, id, now_ms=clock.now_ms()))
     return OK
 
 
 @endpoint("POST", "/api/queue/dead/retry")
 async def retry_many(service: Service, *, query: BatchQuery) -> RetriedMessages:
-    """Try the oldest of what was given up again now, with all their attempts before them."""
+    """Retry the oldest dead messages now, with all their attempts."""
 
     def work(conn: apsw.Connection) -> list[tuple[int, str]]:
         found = message_views.dead_after(conn, query.after, limit=query.limit)
@@ -136,7 +137,7 @@ async def retry_many(service: Service, *, query: BatchQuery) -> RetriedMessages:
 
 @endpoint("DELETE", "/api/queue/dead/{id}", {404: "no dead message has this id"})
 async def delete(service: Service, *, id: int) -> Ok:
-    """Forget it."""
+    """Delete a dead message."""
     await _of_the_dead(service, lambda conn: messages.delete(conn, id, now_ms=clock.now_ms()))
     return OK
 

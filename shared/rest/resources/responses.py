@@ -1,4 +1,4 @@
-"""Responses: what agents said, for those who look on and for the programs that fetch and deliver it themselves."""
+"""Responses: what agents said, for readers and for clients that fetch and deliver responses themselves."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -19,11 +19,11 @@ from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName, Name, Stored
 
 _REQUIRED = "channel, sender, and message are required"
-_NO_FILES = "files: they can't be sent over the API yet, leave them out"
+_NO_FILES = "files: they can't be sent over the API yet; leave the field out"
 
 
 class RetriedResponses(TypedDict):
-    """The responses that are sent again, oldest first; *next*: what to say as ``after``, or None: that were all."""
+    """The ids of the retried responses, oldest first; *next*: the ``after`` of the next call, null after the last."""
 
     ok: Literal[True]
     retried: list[int]
@@ -31,7 +31,7 @@ class RetriedResponses(TypedDict):
 
 
 class NewResponseBody(Body):
-    """Something to say that answers nothing."""
+    """A response that answers no message."""
 
     sentences: ClassVar = {**dict.fromkeys(("channel", "sender", "message"), _REQUIRED), "files": _NO_FILES}
 
@@ -46,13 +46,13 @@ class NewResponseBody(Body):
 
 
 class ResponsesQuery(Query):
-    """How many."""
+    """*limit*: how many responses at most."""
 
     limit: int = Field(default=20, ge=1, le=1000)
 
 
 class FetchQuery(Query):
-    """Whose, and how many."""
+    """*channel*: required. *limit*: how many responses at most."""
 
     channel: str | None = Field(default=None, max_length=32)
     limit: int = Field(default=1000, ge=1, le=1000)
@@ -60,15 +60,15 @@ class FetchQuery(Query):
 
 @endpoint("GET", "/api/responses")
 async def get_responses(service: Service, *, query: ResponsesQuery) -> list[RecentResponse]:
-    """The newest responses, newest first."""
+    """List the newest responses, newest first."""
     return response_views.recent_responses(service.reader, limit=query.limit)
 
 
 @endpoint("GET", "/api/responses/pending")
 async def get_pending(service: Service, *, query: FetchQuery) -> list[ResponseView]:
-    """The channel's responses that wait for a program to fetch, deliver and acknowledge them, oldest first.
+    """List the channel's responses that a client has to fetch, deliver and acknowledge, oldest first.
 
-    They stay until they are acknowledged, however often they are fetched. What Postroom sends itself is not here.
+    A response stays in the list until it is acknowledged. Responses that Postroom delivers itself are not in it.
     """
     if not query.channel:
         raise RequestRefused(400, "channel query param required")
@@ -86,9 +86,9 @@ async def get_pending(service: Service, *, query: FetchQuery) -> list[ResponseVi
 
 @endpoint("POST", "/api/responses", {404: "there is no such agent"})
 async def post_response(service: Service, *, body: NewResponseBody) -> Stored:
-    """Say something to a person on a channel, unasked.
+    """Send a text to a person on a channel, without a message to answer.
 
-    It goes through the channel's own adapter if that knows the chat, and else waits to be fetched.
+    The channel's adapter delivers it if it knows the chat. Otherwise it waits until a client fetches it.
     """
     message_id = ids.new("proactive")
     await service.change(lambda conn: _enqueue(conn, body, message_id, now_ms=clock.now_ms()), "deliver")
@@ -118,7 +118,7 @@ def _enqueue(conn: apsw.Connection, body: NewResponseBody, message_id: str, *, n
 
 @endpoint("POST", "/api/responses/{id}/ack", {404: "there is no such response", 409: "Postroom delivers it itself"})
 async def ack(service: Service, *, id: int) -> Ok:
-    """It was delivered. Saying so twice is fine."""
+    """Acknowledge a response that the client has delivered. Doing so twice is fine."""
 
     def work(conn: apsw.Connection) -> str:
         now_ms = clock.now_ms()
@@ -132,13 +132,13 @@ async def ack(service: Service, *, id: int) -> Ok:
 
 @endpoint("GET", "/api/responses/dead")
 async def get_dead(service: Service, *, query: PageQuery) -> list[DeadResponse]:
-    """What was given up: it could not be sent, or nobody fetched it; newest first."""
+    """List the dead responses: sending failed, or no client fetched them; newest first."""
     return response_views.dead_responses(service.reader, before=query.before, limit=query.limit)
 
 
 @endpoint("POST", "/api/responses/dead/retry")
 async def retry_many(service: Service, *, query: BatchQuery) -> RetriedResponses:
-    """Say the oldest of what was given up once more, with all their attempts before them."""
+    """Retry the oldest dead responses, with all their attempts."""
 
     def work(conn: apsw.Connection) -> list[int]:
         return dead_responses.retry_many(conn, after=query.after, limit=query.limit, now_ms=clock.now_ms())
@@ -149,14 +149,14 @@ async def retry_many(service: Service, *, query: BatchQuery) -> RetriedResponses
 
 @endpoint("POST", "/api/responses/{id}/retry", {404: "there is no such response", 409: "it is not dead"})
 async def retry(service: Service, *, id: int) -> Ok:
-    """Say it once more, with all its attempts before it; parts that have arrived are not sent again."""
+    """Retry a dead response, with all its attempts. Parts that have arrived are not sent again."""
     await service.change(lambda conn: dead_responses.retry(conn, id, now_ms=clock.now_ms()), "deliver")
     return OK
 
 
 @endpoint("DELETE", "/api/responses/{id}", {404: "there is no such response", 409: "it is not dead"})
 async def delete(service: Service, *, id: int) -> Ok:
-    """Forget one that was given up."""
+    """Delete a dead response."""
     await service.change(lambda conn: dead_responses.delete(conn, id, now_ms=clock.now_ms()))
     return OK
 

@@ -1,4 +1,4 @@
-"""The operator's file of agents and teams: the database follows all of it at once, or nothing of it."""
+"""The roster file: the operator's agents and teams, applied to the database as a whole or not at all."""
 
 from typing import Literal
 
@@ -14,15 +14,15 @@ from shared.roster.roster_file import Roster, as_stored
 
 
 class RosterAgent(agents_and_teams.AgentChange):
-    """An agent as the file says it; what is not named stays, or is as usual."""
+    """An agent in the file; fields that are left out stay as they are, or get their defaults."""
 
 
 class RosterTeam(agents_and_teams.TeamChange):
-    """A team as the file says it; what is not named stays, or is as usual."""
+    """A team in the file; fields that are left out stay as they are, or get their defaults."""
 
 
 class RosterBody(Body):
-    """What ``postroom.toml`` says: agents and teams by id, and who answers where nobody is named (none: who does)."""
+    """The content of ``postroom.toml``: agents and teams by id. *default*: the default agent; left out, it stays."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,13 +32,13 @@ class RosterBody(Body):
 
 
 class RosterQuery(Query):
-    """Whether who is only in the database is let go."""
+    """*delete*: delete the agents and teams that are not in the file."""
 
     delete: bool = False
 
 
 class AppliedRoster(TypedDict):
-    """What was done, in its order; who is only in the database, and stayed."""
+    """*done*: the changes, in order. *kept*: the agents and teams that are not in the file and stayed."""
 
     ok: Literal[True]
     done: list[str]
@@ -48,10 +48,10 @@ class AppliedRoster(TypedDict):
 @endpoint(
     "PUT",
     "/api/roster",
-    {400: "something of it can't be so; the sentence says what", 409: "somebody can't go; the sentence says why"},
+    {400: "a value is not allowed; the error says which", 409: "an agent can't be deleted now; the error says why"},
 )
 async def put_roster(service: Service, *, body: RosterBody, query: RosterQuery) -> AppliedRoster:
-    """Make or change all agents and teams that are named, in one transaction: all of it, or nothing."""
+    """Create or change all agents and teams of the file, in one transaction."""
     named = body.model_dump(exclude_unset=True)
     agents, teams = named.get("agents", {}), named.get("teams", {})
     if said := [id_ for id_, agent in agents.items() if "default" in agent]:
@@ -59,7 +59,7 @@ async def put_roster(service: Service, *, body: RosterBody, query: RosterQuery) 
             400, f"agents.{said[0]}.default: write default: {said[0]!r} beside agents and teams instead"
         )
     if body.default is not None and body.default not in agents:
-        raise RequestRefused(400, f"default: there is no {body.default!r} among agents")
+        raise RequestRefused(400, f"default: {body.default!r} is not among agents")
     file = Roster({id_: as_stored(id_, agent) for id_, agent in agents.items()}, teams, body.default)
     zone = service.settings.timezone
     done, kept = await service.change(

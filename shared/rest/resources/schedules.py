@@ -1,4 +1,4 @@
-"""Schedules: messages that agents get later, once or again and again. A schedule's id is that of its series."""
+"""Schedules: messages that agents get later, once or repeatedly. The id of a schedule is the id of its series."""
 
 import contextlib
 from datetime import datetime
@@ -26,7 +26,7 @@ _FIXED = ("agentId", "channel", "sender")
 
 
 class ScheduleView(TypedDict):
-    """What is planned; ``cron`` is empty where it runs once, at ``runAt``. ``nextAt`` is the next instant in ms."""
+    """A planned message; ``cron`` is empty if it runs once, at ``runAt``. ``nextAt``: the next instant, in ms UTC."""
 
     id: str
     label: str
@@ -43,14 +43,14 @@ class ScheduleView(TypedDict):
 
 
 class SavedSchedule(TypedDict):
-    """The schedule as it is now."""
+    """The schedule after the change."""
 
     ok: Literal[True]
     schedule: ScheduleView
 
 
 class NewScheduleBody(Body):
-    """``cron`` (five fields, on the wall clock of ``timezone``) or ``runAt`` (ISO 8601; without a zone: in it)."""
+    """``cron`` (five fields) or ``runAt`` (ISO 8601). Both are in ``timezone``, unless ``runAt`` has an offset."""
 
     sentences: ClassVar = dict.fromkeys(("agentId", "message"), "agentId and message are required")
 
@@ -61,14 +61,16 @@ class NewScheduleBody(Body):
     label: Name = None
     channel: ChannelName = _CHANNEL
     sender: str = Field(default=_SENDER, min_length=1, max_length=200)
-    senderId: Name = Field(default=None, description="whose session it is, and to whom the answer goes")
+    senderId: Name = Field(
+        default=None, description="the person whose session gets the message, and who gets the answer"
+    )
     enabled: bool = True
     timezone: str | None = Field(default=None, max_length=100)
     misfire: Literal["coalesce", "catch_up"] = "coalesce"
 
 
 class ScheduleChangeBody(Body):
-    """What is not named stays. The agent, the channel and the sender can't change."""
+    """Fields that are left out stay as they are. The agent, the channel and the sender can't change."""
 
     message: str | None = None
     cron: str | None = Field(default=None, max_length=200)
@@ -83,7 +85,7 @@ class ScheduleChangeBody(Body):
 
 
 class SchedulesQuery(Query):
-    """Whose."""
+    """*agent*: only the schedules of this agent."""
 
     agent: str | None = None
 
@@ -114,7 +116,7 @@ def _every(conn: apsw.Connection, label: str | None = None) -> list[Plan]:
 
 
 def _find(conn: apsw.Connection, name: str) -> Plan:
-    """The plan with this id, or this label."""
+    """The plan with this id or, if there is none, with this label."""
     with contextlib.suppress(NotFound):
         plan = series.get(conn, name)
         if plan.kind == "message":
@@ -136,22 +138,22 @@ def _instant(text: str | None, zone: str, *, now_ms: int) -> int | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise RequestRefused(400, f"runAt {text!r} is no ISO 8601 instant, such as 2027-01-31T09:00:00Z") from None
+        raise RequestRefused(400, f"runAt {text!r} is not an ISO 8601 instant, such as 2027-01-31T09:00:00Z") from None
     at_ms = int((at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000)
     if not now_ms < at_ms <= LATEST_MS:
-        raise RequestRefused(400, f"runAt {text!r} is not in the future that can be planned")
+        raise RequestRefused(400, f"runAt {text!r} is in the past, or after the year 2099")
     return at_ms
 
 
 @endpoint("GET", "/api/schedules")
 async def get_schedules(service: Service, *, query: SchedulesQuery) -> list[ScheduleView]:
-    """What is planned, soonest first; what ran once and is over is not here any more."""
+    """List the schedules, soonest first. A schedule that ran once and has ended is not in the list."""
     return [shown(plan) for plan in _every(service.reader) if query.agent in (None, "", plan.agent)]
 
 
-@endpoint("POST", "/api/schedules", {400: "it could never run; the sentence says why", 404: "there is no such agent"})
+@endpoint("POST", "/api/schedules", {400: "it could never run; the error says why", 404: "there is no such agent"})
 async def post_schedule(service: Service, *, body: NewScheduleBody) -> SavedSchedule:
-    """Plan a message for an agent."""
+    """Schedule a message for an agent."""
     plan = await service.change(lambda conn: _plan(conn, body, service, now_ms=clock.now_ms()), "dispatch")
     return {"ok": True, "schedule": shown(plan)}
 
@@ -185,10 +187,10 @@ def _plan(conn: apsw.Connection, body: NewScheduleBody, service: Service, *, now
 @endpoint(
     "PUT",
     "/api/schedules/{id}",
-    {400: "it could never run so; the sentence says why", 404: "nothing is planned so", 409: "its only run has begun"},
+    {400: "it could never run; the error says why", 404: "there is no such schedule", 409: "its only run has begun"},
 )
 async def put_schedule(service: Service, *, id: str, body: ScheduleChangeBody) -> SavedSchedule:
-    """Change what is named, from the next run that has not begun on; ``enabled`` pauses it, or lets it go on."""
+    """Change the given fields, from the next run that has not begun. ``enabled`` pauses or resumes the schedule."""
     plan = await service.change(lambda conn: _change(conn, id, body, now_ms=clock.now_ms()), "dispatch")
     return {"ok": True, "schedule": shown(plan)}
 
@@ -198,7 +200,7 @@ def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_m
     before = shown(plan)
     for fixed in _FIXED:
         if getattr(body, fixed) not in (None, before[fixed]):  # type: ignore[literal-required]
-            raise RequestRefused(400, f"{fixed} can't change: delete the schedule and make another")
+            raise RequestRefused(400, f"{fixed} can't change: delete the schedule and make a new one")
     zone = body.timezone or plan.timezone or "UTC"
     schedule.validate("* * * * *", zone)
     _check_label(conn, body.label, plan.series_id)
@@ -218,9 +220,9 @@ def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_m
     return plan
 
 
-@endpoint("DELETE", "/api/schedules/{id}", {404: "nothing is planned so", 409: "its only run has begun"})
+@endpoint("DELETE", "/api/schedules/{id}", {404: "there is no such schedule", 409: "its only run has begun"})
 async def delete_schedule(service: Service, *, id: str) -> Ok:
-    """End it, by its id or its label: what has begun goes on, and nothing follows."""
+    """Delete a schedule, by its id or its label. A run that has begun goes on."""
     await service.change(lambda conn: series.cancel(conn, _find(conn, id).series_id, now_ms=clock.now_ms()))
     return OK
 

@@ -1,4 +1,4 @@
-"""Search: where in the agents' histories something was said, by people or by agents."""
+"""Search the agents' histories for what people or agents said."""
 
 import re
 from typing import Literal
@@ -15,14 +15,14 @@ from shared.rest.http.background_reads import IsAbandoned
 from shared.rest.http.endpoint import Query, endpoint
 from shared.rest.http.service import Service
 
-_BATCH = 25  # lines that are read at once
-_MOST = 50_000  # lines that one call looks at
-_MOST_CHARACTERS = 20_000_000  # that one call looks at
-_AROUND = 120  # characters of an excerpt, before and behind what was looked for
+_BATCH = 25  # lines that one query reads
+_MOST = 50_000  # lines that one call searches
+_MOST_CHARACTERS = 20_000_000  # that one call searches
+_AROUND = 120  # characters of an excerpt before the hit, and after it
 
 
 class SearchQuery(Query):
-    """What to look for, in whatever case; of which agent, on which channel; before which line."""
+    """*q*: the text to find; upper and lower case are equal. *before*: only lines with a lower id."""
 
     q: str = Field(min_length=2, max_length=200)
     agent: str | None = Field(default=None, max_length=64)
@@ -32,7 +32,7 @@ class SearchQuery(Query):
 
 
 class SearchHit(TypedDict):
-    """A line of an agent's history in which it stands; *user*: it was asked, *assistant*: it said."""
+    """A line of an agent's history that contains the text; *role*: ``user`` asked, ``assistant`` answered."""
 
     id: int
     agent: str
@@ -45,15 +45,15 @@ class SearchHit(TypedDict):
 
 
 class SearchPage(TypedDict):
-    """The hits, newest first; *next*: there may be more before this line, to be asked for with ``before``."""
+    """The hits, newest first; *next*: the ``before`` of the next call, null if everything was searched."""
 
     found: list[SearchHit]
     next: int | None
 
 
-@endpoint("GET", "/api/search", {503: "as many run as may at once, and none came to an end: try again"})
+@endpoint("GET", "/api/search", {503: "too many searches run at once: try again later"})
 async def get_search(service: Service, *, query: SearchQuery, request: Request) -> SearchPage:
-    """Where something was said, newest first. One call looks at so many lines or characters; then: where to go on."""
+    """Search the histories, newest first. One call searches a limited number of lines, and ``next`` continues."""
 
     def look(conn: apsw.Connection, is_abandoned: IsAbandoned) -> SearchPage:
         return _look(conn, query, is_abandoned)

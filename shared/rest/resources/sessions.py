@@ -1,4 +1,4 @@
-"""Sessions: what each agent goes on from, and the ways to begin afresh."""
+"""Sessions: the context in which each agent continues, and two ways to start over."""
 
 import asyncio
 from typing import Literal
@@ -17,13 +17,13 @@ from shared.rest.http.common import LimitQuery, PageQuery
 from shared.rest.http.endpoint import Query, endpoint
 from shared.rest.http.service import Service
 
-_LOOK_AT = 5000  # rows at once: some milliseconds, in which nobody else is served
+_LOOK_AT = 5000  # rows at once: a few milliseconds in which the event loop serves no other request
 
 _UNKNOWN = {404: "there is no such session"}
 
 
 class SessionsQuery(LimitQuery):
-    """Of which agent, chat (its ``id`` in ``/api/chats``) and status; of those before a row, the newest."""
+    """*agent*, *chatId* (``id`` in ``/api/chats``), *status*: only these. *before*: only rows with a lower id."""
 
     agent: str | None = None
     chatId: int | None = Field(default=None, ge=1, le=named_rows.NEWEST)
@@ -32,7 +32,7 @@ class SessionsQuery(LimitQuery):
 
 
 class ReplayQuery(Query):
-    """How many messages at most; the newest."""
+    """*limit*: how many of the newest messages."""
 
     limit: int = Field(default=session_reset.MOST_REPLAYED, ge=1, le=session_reset.MOST_REPLAYED)
 
@@ -40,8 +40,8 @@ class ReplayQuery(Query):
 class SessionView(TypedDict):
     """One agent's continuing context in one chat or thread.
 
-    *replays*: the session whose messages it was given again. *pending* and *processing* ask for a turn; *context* goes
-    with the next one. *lastActive*: when its last turn ended.
+    *replays*: the session whose messages it was given again. *pending* and *processing*: messages that ask for a turn;
+    *context*: messages that only go with the next turn. *lastActive*: when its last turn ended.
     """
 
     id: int
@@ -60,7 +60,7 @@ class SessionView(TypedDict):
 
 
 class SessionReset(TypedDict):
-    """*sessionId* goes on in the place of *closed*."""
+    """*sessionId*: the new session that replaces *closed*."""
 
     ok: Literal[True]
     sessionId: str
@@ -68,7 +68,7 @@ class SessionReset(TypedDict):
 
 
 class SessionReplay(TypedDict):
-    """*sessionId* goes on, and was given as many *messages* of the session that it *replays*."""
+    """*sessionId*: the new session; it was given *messages* messages of the session that it *replays*."""
 
     ok: Literal[True]
     sessionId: str
@@ -78,7 +78,7 @@ class SessionReplay(TypedDict):
 
 @endpoint("GET", "/api/sessions")
 async def get_sessions(service: Service, *, query: SessionsQuery) -> list[SessionView]:
-    """The agents' sessions, newest first."""
+    """List the agents' sessions, newest first."""
     found = sessions.page(
         service.reader,
         agent=query.agent,
@@ -92,25 +92,24 @@ async def get_sessions(service: Service, *, query: SessionsQuery) -> list[Sessio
 
 @endpoint("GET", "/api/sessions/{id}", _UNKNOWN)
 async def get_session(service: Service, *, id: str) -> SessionView:
-    """One session."""
+    """Read one session."""
     return _shown(service.reader, _known(service.reader, id))
 
 
 @endpoint("GET", "/api/sessions/{id}/messages", _UNKNOWN)
 async def get_said(service: Service, *, id: str, query: PageQuery) -> list[SessionMessage]:
-    """What was said in it, oldest first, with the answers: two sessions over the same messages can be compared.
+    """List the session's messages with their answers, oldest first, for example to compare a replay with the original.
 
-    Finished messages are kept for a day, unless it is set otherwise. Of what is cancelled, paused or only planned
-    nothing is shown.
+    Completed messages are kept for ``POSTROOM_RETENTION_MS`` (a day). Cancelled, paused and planned ones are left out.
     """
     session = _known(service.reader, id)
     found = await _said(service.reader, session.id, before=query.before, limit=query.limit)
     return replays.story(service.reader, found)
 
 
-@endpoint("POST", "/api/sessions/{id}/reset", {**_UNKNOWN, 409: "it is closed already"})
+@endpoint("POST", "/api/sessions/{id}/reset", {**_UNKNOWN, 409: "the session is closed already"})
 async def reset(service: Service, *, id: str) -> SessionReset:
-    """Close it; a fresh one, which knows nothing of what was said, goes on in its place. As ``/clear`` in the chat."""
+    """Replace the session by a new one without its history, like ``/clear`` in the chat."""
 
     def work(conn: apsw.Connection) -> str:
         new = session_reset.reset(conn, _known(conn, id).id, now_ms=clock.now_ms())
@@ -121,9 +120,9 @@ async def reset(service: Service, *, id: str) -> SessionReset:
 
 @endpoint("POST", "/api/sessions/{id}/replay", _UNKNOWN)
 async def replay(service: Service, *, id: str, query: ReplayQuery) -> SessionReplay:
-    """A fresh session is asked the same once more, and goes on; whichever was active in its place is closed.
+    """Replace the active session by a new one that is asked the same messages again.
 
-    The answers go to where the first ones went. What is asked is the newest of what is still kept.
+    The answers go to where the first answers went. Only messages that are still kept are asked, the newest ones.
     """
     said = await _said(service.reader, _known(service.reader, id).id, limit=query.limit)
 
@@ -162,7 +161,7 @@ def _shown(conn: apsw.Connection, session: sessions.Session) -> SessionView:
 
 
 async def _said(conn: apsw.Connection, session: int, *, before: int = named_rows.NEWEST, limit: int) -> list[int]:
-    """The rows of what was said in the session, newest first; others are served between the steps."""
+    """The rows of the session's messages, newest first. Other requests are served between the steps."""
     found: list[int] = []
     while before and len(found) < limit:
         step, before = replays.find_messages(conn, session, before=before, look_at=_LOOK_AT)

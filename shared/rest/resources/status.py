@@ -1,4 +1,4 @@
-"""Whether it runs, what it logs, how it is set: as far as the rows and the sockets beside them tell."""
+"""Status, log and settings of this system, as far as the rows and the sockets of the functions show them."""
 
 from datetime import UTC, datetime
 from typing import Literal
@@ -20,20 +20,20 @@ from shared.rest.resources.agents import AgentView, shown
 
 
 class ServerStatus(TypedDict):
-    """Where this answers."""
+    """The port on which the API answers."""
 
     running: Literal[True]
     port: int
 
 
 class ChannelStatus(TypedDict):
-    """Whether somebody is there who sends its responses."""
+    """*running*: ``deliver`` runs, which sends the channel's responses."""
 
     running: bool
 
 
 class HeartbeatStatus(TypedDict):
-    """Nothing beats: a heartbeat is a schedule here."""
+    """Always off: in Postroom a heartbeat is a schedule."""
 
     running: Literal[False]
     interval: Literal[0]
@@ -41,7 +41,7 @@ class HeartbeatStatus(TypedDict):
 
 
 class SystemStatus(TypedDict):
-    """*uptime*: of ``api``, in seconds."""
+    """*uptime*: of the function ``api``, in seconds."""
 
     ok: Literal[True]
     uptime: int
@@ -57,14 +57,14 @@ class LogLines(TypedDict):
 
 
 class WorkspaceSettings(TypedDict):
-    """Where the agents' folders are."""
+    """The folder that holds the agents' folders."""
 
     path: str
     name: str
 
 
 class ChannelSettings(TypedDict):
-    """The channels that have chats here."""
+    """*enabled*: the channels with an adapter and a wired chat."""
 
     enabled: list[str]
 
@@ -76,13 +76,13 @@ class ModelSettings(TypedDict):
 
 
 class MonitoringSettings(TypedDict):
-    """Nothing beats."""
+    """Always 0: in Postroom a heartbeat is a schedule."""
 
     heartbeat_interval: Literal[0]
 
 
 class SettingsView(TypedDict):
-    """What is set, in TinyAGI's words; no secrets."""
+    """The settings, in TinyAGI's words, without secrets."""
 
     workspace: WorkspaceSettings
     channels: ChannelSettings
@@ -94,7 +94,7 @@ class SettingsView(TypedDict):
 
 @endpoint("GET", "/api/status")
 async def get_status(service: Service, *, request: Request) -> SystemStatus:
-    """Whether it runs."""
+    """Read the status of the system."""
     is_delivering = service.kicker.has_listener("deliver")
     server = request.scope.get("server") or ("", 0)
     return {
@@ -107,13 +107,13 @@ async def get_status(service: Service, *, request: Request) -> SystemStatus:
 
 
 def _channels(service: Service) -> list[str]:
-    """Those with an adapter that chats of ours were heard of through."""
+    """The channels with an adapter and a wired chat."""
     return [name for name in registry.NAMES if access.has_wired_chat(service.reader, name)]
 
 
 @endpoint("GET", "/api/logs")
 async def get_logs(service: Service, *, query: LimitQuery) -> LogLines:
-    """The newest events as lines. The functions' own logs go to their standard output."""
+    """Read the newest events as lines. The functions write their own logs to standard output."""
     found = history.events(service.reader, before=named_rows.NEWEST, limit=query.limit)
     return {"lines": [_line(event) for event in reversed(found)]}
 
@@ -121,13 +121,13 @@ async def get_logs(service: Service, *, query: LimitQuery) -> LogLines:
 def _line(event: EventView) -> str:
     at = datetime.fromtimestamp(event["createdAt"] / 1000, UTC).isoformat(timespec="milliseconds")
     facts = {"message": event["messageId"], "response": event["responseId"], "agent": event["agent"]}
-    told = {**facts, "channel": event["channel"], "reason": event["data"].get("reason")}
-    return " ".join([f"[{at}]", event["type"], *(f"{key}={value}" for key, value in told.items() if value)])
+    facts |= {"channel": event["channel"], "reason": event["data"].get("reason")}
+    return " ".join([f"[{at}]", event["type"], *(f"{key}={value}" for key, value in facts.items() if value)])
 
 
 @endpoint("GET", "/api/settings")
 async def get_settings(service: Service) -> SettingsView:
-    """How it is set. Settings come from the environment; agents, teams and schedules have endpoints of their own."""
+    """Read the settings. They come from the environment; agents, teams and schedules have endpoints of their own."""
     root = service.settings.agents_dir.absolute()
     every = agents.every(service.reader)
     default = next((agent.provider for agent in every if agent.is_default), "")

@@ -1,4 +1,4 @@
-"""``GET /api/events/stream``: what happens, as it happens, from the rows."""
+"""``GET /api/events/stream``: the events, as they are stored."""
 
 import json
 import re
@@ -18,10 +18,14 @@ _EVENT_ID = re.compile("[0-9]{1,18}", re.ASCII)
 
 
 class StreamQuery(Query):
-    """Where to begin, and which names to tell."""
+    """The event to continue after, and the names to send."""
 
-    last_event_id: str | None = Field(default=None, description="as the header Last-Event-ID, which goes before it")
-    types: str | None = Field(default=None, max_length=2000, description="only these, separated by commas")
+    last_event_id: str | None = Field(
+        default=None, description="like the header Last-Event-ID, which wins if both are sent"
+    )
+    types: str | None = Field(
+        default=None, max_length=2000, description="only events of these names, separated by commas"
+    )
 
 
 async def _pieces(service: Service, last: int, names: frozenset[str] | None) -> AsyncGenerator[bytes, None]:
@@ -35,16 +39,16 @@ async def _pieces(service: Service, last: int, names: frozenset[str] | None) -> 
         await reading.aclose()
 
 
-@endpoint("GET", "/api/events/stream", {503: "too many read already"})
+@endpoint("GET", "/api/events/stream", {503: "too many readers are connected"})
 async def stream(service: Service, *, query: StreamQuery, request: Request) -> EventStream:
-    """Server-sent events from the rows: ``Last-Event-ID`` goes on without a gap; without it, from now on."""
+    """Stream the events. With ``Last-Event-ID`` the stream continues without a gap; without it, it begins now."""
     given = request.headers.get("last-event-id") or query.last_event_id
     if given is not None and not _EVENT_ID.fullmatch(given):
         raise RequestRefused(400, "Last-Event-ID must be the id of an event")
     if service.feed.readers >= _MOST_READERS:
-        raise RequestRefused(503, f"{_MOST_READERS} read already: close some, or try again later")
+        raise RequestRefused(503, f"{_MOST_READERS} readers are connected already: close some, or try again later")
     latest = events.latest_id(service.reader)
-    last = latest if given is None else min(int(given), latest)  # after a restore, ids begin again further back
+    last = latest if given is None else min(int(given), latest)  # after a restore, ids continue from a lower number
     names = frozenset(query.types.split(",")) if query.types else None
     return EventStream(_pieces(service, last, names))
 

@@ -1,4 +1,4 @@
-"""Teams of agents, and the rooms in which all of a team hear everything."""
+"""Teams of agents, and their chat rooms: every member gets what is said there."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -20,7 +20,7 @@ from shared.routing.addressing import TeamName
 
 
 class TeamView(TypedDict):
-    """Its members, one of whom is asked when somebody asks the team."""
+    """The members of a team; the leader gets the messages to ``@team``."""
 
     name: str
     agents: list[str]
@@ -28,21 +28,21 @@ class TeamView(TypedDict):
 
 
 class SavedTeam(TypedDict):
-    """The team as it is now."""
+    """The team after the change."""
 
     ok: Literal[True]
     team: TeamView
 
 
 class PostedRoomLine(TypedDict):
-    """The line's id."""
+    """The id of the new line."""
 
     ok: Literal[True]
     id: int
 
 
 class TeamBody(Body):
-    """What is not named stays. A new team needs *agents*, and is led by the first of them."""
+    """Fields that are left out stay as they are. A new team needs *agents*; by default the first of them leads."""
 
     model_config = ConfigDict(extra="ignore", json_schema_extra=agents_and_teams.without_defaults)
 
@@ -52,7 +52,7 @@ class TeamBody(Body):
 
 
 class RoomLineBody(Body):
-    """What a person says."""
+    """What a person says in the room."""
 
     sentences: ClassVar = {"message": "message is required"}
 
@@ -60,7 +60,7 @@ class RoomLineBody(Body):
 
 
 class RoomQuery(LimitQuery):
-    """How many; after a line, the next ones, oldest first."""
+    """*limit*: how many lines. *since*: only later lines, oldest first."""
 
     since: int = Field(default=0, ge=0, lt=2**63)
     since_id: int = Field(default=0, ge=0, lt=2**63, description="the same as since")
@@ -77,25 +77,25 @@ def every(conn: apsw.Connection) -> dict[str, TeamView]:
 
 
 def addressable(conn: apsw.Connection) -> dict[str, TeamName]:
-    """What ``@team`` may name."""
+    """The teams that ``@team`` can address, by id."""
     return {team.id: TeamName(team.name, team.leader) for team in teams.every(conn)}
 
 
 @endpoint("GET", "/api/teams")
 async def get_teams(service: Service) -> dict[str, TeamView]:
-    """All teams, by id."""
+    """List all teams, by id."""
     return every(service.reader)
 
 
 @endpoint("GET", "/api/teams/{id}", {404: "there is no such team"})
 async def get_team(service: Service, *, id: str) -> TeamView:
-    """One team."""
+    """Read one team."""
     return shown(known_team(service.reader, id))
 
 
-@endpoint("PUT", "/api/teams/{id}", {400: "the team can't be so; the sentence says why"})
+@endpoint("PUT", "/api/teams/{id}", {400: "a value is not allowed; the error says why"})
 async def put_team(service: Service, *, id: str, body: TeamBody) -> SavedTeam:
-    """Make a team, or change what is named of it."""
+    """Create a team, or change the given fields of one."""
     change = body.model_dump(exclude_unset=True)
     if "leader_agent" in change:
         change["leader"] = change.pop("leader_agent")
@@ -105,21 +105,21 @@ async def put_team(service: Service, *, id: str, body: TeamBody) -> SavedTeam:
 
 @endpoint("DELETE", "/api/teams/{id}", {404: "there is no such team"})
 async def delete_team(service: Service, *, id: str) -> Ok:
-    """Forget the team. Its agents stay, and what was said in its room."""
+    """Delete a team. Its agents and the lines of its room stay."""
     await service.change(lambda conn: agents_and_teams.delete_team(conn, id))
     return OK
 
 
 @endpoint("GET", "/api/chatroom/{id}", {404: "there is no such team"})
 async def get_room(service: Service, *, id: str, query: RoomQuery) -> list[RoomLine]:
-    """What was said in the team's room, newest first."""
+    """List the lines of the team's room, newest first."""
     known_team(service.reader, id)
     return history.room(service.reader, id, after=query.since or query.since_id, limit=query.limit)
 
 
 @endpoint("POST", "/api/chatroom/{id}", {404: "there is no such team"})
 async def post_room(service: Service, *, id: str, body: RoomLineBody) -> PostedRoomLine:
-    """Say something to all of the team."""
+    """Say something in the team's room."""
     line = await service.change(
         lambda conn: rooms.post(conn, known_team(conn, id), body.message, now_ms=clock.now_ms()), "dispatch"
     )

@@ -1,6 +1,6 @@
-"""What TinyAGI has and we have not: the lists of it are empty, which is true; making any of it is refused.
+"""Features of TinyAGI that Postroom does not have: their lists are empty, and creating anything in them is refused.
 
-Its web office asks for all of these when it shows its pages.
+TinyAGI's web office requests all of these lists to show its pages.
 """
 
 from typing import Literal
@@ -13,14 +13,14 @@ from shared.roster.agents_and_teams import known_agent
 
 
 class TinyagiPairings(TypedDict):
-    """Nobody is paired so: TinyAGI's channel clients pair people themselves, and ours by one-time codes."""
+    """Always empty: Postroom pairs people by one-time codes, see ``/api/pairings``."""
 
     pending: list[str]
     approved: list[str]
 
 
 class AgentMemory(TypedDict):
-    """Agents keep no memory that is known here."""
+    """Always empty: Postroom does not know the memory that an agent keeps."""
 
     index: Literal[""]
     files: list[str]
@@ -28,58 +28,58 @@ class AgentMemory(TypedDict):
 
 
 class SkillSearch(TypedDict):
-    """No registry is asked."""
+    """Always empty: Postroom has no registry of skills."""
 
     results: list[str]
 
 
 @endpoint("GET", "/api/tasks")
 async def tasks(service: Service) -> list[str]:
-    """There are no tasks: a task is a message here, and a repeated one is a schedule."""
+    """Always empty: in Postroom a task is a message, and a repeated one is a schedule."""
     return []
 
 
 @endpoint("GET", "/api/projects")
 async def projects(service: Service) -> list[str]:
-    """There are no projects."""
+    """Always empty: Postroom has no projects."""
     return []
 
 
 @endpoint("GET", "/api/custom-providers")
 async def custom_providers(service: Service) -> dict[str, str]:
-    """There are no custom providers."""
+    """Always empty: Postroom has no custom providers."""
     return {}
 
 
 @endpoint("GET", "/api/pairing")
 async def pairing(service: Service) -> TinyagiPairings:
-    """Nobody is paired."""
+    """Always empty: Postroom pairs people by one-time codes, see ``/api/pairings``."""
     return {"pending": [], "approved": []}
 
 
 @endpoint("GET", "/api/agents/{id}/skills", {404: "there is no such agent"})
 async def skills(service: Service, *, id: str) -> list[str]:
-    """The agent has no skills that are known here."""
+    """Always empty: Postroom does not know the skills of an agent."""
     known_agent(service.reader, id)
     return []
 
 
 @endpoint("GET", "/api/agents/{id}/skills/registry", {404: "there is no such agent"})
 async def skill_registry(service: Service, *, id: str) -> SkillSearch:
-    """Nothing is found: no registry is asked."""
+    """Always empty: Postroom has no registry of skills."""
     known_agent(service.reader, id)
     return {"results": []}
 
 
 @endpoint("GET", "/api/agents/{id}/memory", {404: "there is no such agent"})
 async def memory(service: Service, *, id: str) -> AgentMemory:
-    """The agent has no memory that is known here."""
+    """Always empty: Postroom does not know the memory that an agent keeps."""
     known_agent(service.reader, id)
     return {"index": "", "files": [], "memoryDir": ""}
 
 
 def _refused(method: str, path: str, status: int, sentence: str) -> Endpoint:
-    """An endpoint that does nothing but say why."""
+    """An endpoint that refuses every request, with the reason."""
 
     async def refuse(service: Service, **_: str) -> None:
         raise RequestRefused(status, sentence)
@@ -89,12 +89,12 @@ def _refused(method: str, path: str, status: int, sentence: str) -> Endpoint:
 
 
 _SETTINGS = "settings come from the environment; agents, teams and schedules have endpoints of their own"
-_SERVICES = "the functions are started and stopped by whatever runs them, not over the API"
-_TASKS = "there are no tasks here: send a message, or make a schedule"
-_PROJECTS = "there are no projects here"
-_PROVIDERS = "there are no custom providers here: the provider 'command' runs any program"
+_SERVICES = "the process runner starts and stops the functions, not the API"
+_TASKS = "Postroom has no tasks: send a message (POST /api/message), or make a schedule (POST /api/schedules)"
+_PROJECTS = "Postroom has no projects"
+_PROVIDERS = "Postroom has no custom providers: the provider 'command' runs any program"
 _SKILLS = "skills can't be installed over the API"
-_PAIRING = "people are paired by one-time codes here: POST /api/pairings; who waits for a yes is in /api/approvals"
+_PAIRING = "Postroom pairs people by one-time codes (POST /api/pairings); pending approvals are in /api/approvals"
 
 _REFUSED = (
     ("PUT", "/api/settings", 501, _SETTINGS),
@@ -119,7 +119,7 @@ _REFUSED = (
     ("PUT", "/api/custom-providers/{id}", 501, _PROVIDERS),
     ("DELETE", "/api/custom-providers/{id}", 404, _PROVIDERS),
     ("POST", "/api/agents/{id}/skills/install", 501, _SKILLS),
-    ("PUT", "/api/agents/{id}/heartbeat", 501, "a heartbeat is a schedule here: POST /api/schedules"),
+    ("PUT", "/api/agents/{id}/heartbeat", 501, "in Postroom a heartbeat is a schedule: POST /api/schedules"),
     ("POST", "/api/pairing/approve", 404, _PAIRING),
     ("DELETE", "/api/pairing/pending/{id}", 404, _PAIRING),
     ("DELETE", "/api/pairing/{channel}/{sender}", 404, _PAIRING),

@@ -1,6 +1,7 @@
-"""Users: who is somebody here, and what they may do. The identity is the channel and the platform's id of the sender.
+"""Users: the known people and programs, and what they may do.
 
-Whoever calls the API is the operator, who may give and take everything.
+A user is identified by the channel and the platform's id of the sender. A caller of the API is the operator, who may
+give and take every right.
 """
 
 from collections.abc import Callable
@@ -24,20 +25,20 @@ from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName
 
 _BY = "operator"
-_AT_ONCE = 250  # cards: as many as a sweep shows
+_AT_ONCE = 250  # cards, as many as one sweep sends
 _UNKNOWN = {404: "there is no such user"}
 _UNKNOWN_OR_AGENT = {404: "there is no such user, or no such agent"}
 
 
 class SavedUser(TypedDict):
-    """The user as they are now."""
+    """The user after the change."""
 
     ok: Literal[True]
     user: UserView
 
 
 class UsersQuery(PageQuery):
-    """Of which channel, under which id, and somebody to which agent; of those before a row, the newest."""
+    """*agent*: only users with a role or a membership for it. *before*: only rows with a lower id."""
 
     channel: str | None = Field(default=None, max_length=32)
     senderId: str | None = Field(default=None, max_length=200)
@@ -45,7 +46,7 @@ class UsersQuery(PageQuery):
 
 
 class RoleQuery(Query):
-    """Of which agent; without one, of everything, so that a name that is mistyped is refused."""
+    """*agent*: the role is for this agent; without it, for everything. Unknown names are refused: they are typos."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,19 +54,19 @@ class RoleQuery(Query):
 
 
 class ForceQuery(Query):
-    """Whether the last owner may go."""
+    """*force*: allowed also for the last owner."""
 
     force: bool = False
 
 
 class RoleRemovalQuery(RoleQuery, ForceQuery):
-    """Of which agent, or of everything; whether the last owner may go."""
+    """*agent*: the role for this agent; without it, the role for everything. *force*: also the last owner's."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class NewUserBody(Body):
-    """Who it is; *senderId* is what the platform calls them, as ``/api/dropped`` and messages show it."""
+    """*senderId*: the platform's id of the user, as ``/api/dropped`` and messages show it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -75,7 +76,7 @@ class NewUserBody(Body):
 
 
 class MembershipBody(Body):
-    """Whether they may talk to the agent, or are refused without anybody being asked again."""
+    """*isRefused*: the user's messages to the agent are dropped, and no approver is asked again."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -91,7 +92,7 @@ def _user(conn: apsw.Connection, user_id: int) -> UserView:
 
 @endpoint("GET", "/api/users")
 async def get_users(service: Service, *, query: UsersQuery) -> list[UserView]:
-    """Who is somebody here, newest first."""
+    """List the known users, newest first."""
     return access.users(
         service.reader,
         channel=query.channel,
@@ -104,7 +105,7 @@ async def get_users(service: Service, *, query: UsersQuery) -> list[UserView]:
 
 @endpoint("POST", "/api/users")
 async def post_user(service: Service, *, body: NewUserBody) -> SavedUser:
-    """Know somebody, who may nothing yet; one who is known stays as they are, but for a new name."""
+    """Add a user without any right. A user who is known already stays as is; a new name replaces the old one."""
 
     def work(conn: apsw.Connection) -> UserView:
         made = users.ensure(conn, body.channel, body.senderId, name=body.name, now_ms=clock.now_ms())
@@ -115,26 +116,28 @@ async def post_user(service: Service, *, body: NewUserBody) -> SavedUser:
 
 @endpoint("GET", "/api/users/{id}", _UNKNOWN)
 async def get_user(service: Service, *, id: int) -> UserView:
-    """One user."""
+    """Read one user."""
     return _user(service.reader, id)
 
 
 @endpoint(
     "DELETE",
     "/api/users/{id}",
-    {**_UNKNOWN, 409: "somebody is asked about them: decide that first; or they are the last owner"},
+    {**_UNKNOWN, 409: "an approval about the user is pending: decide it first; or the user is the last owner"},
 )
 async def delete_user(service: Service, *, id: int, query: ForceQuery) -> Ok:
-    """Forget them, with all that they may do: a stranger again. The last owner only with ``force``."""
+    """Delete a user with all rights; from then on the user is a stranger. The last owner needs ``force``."""
     await service.change(lambda conn: people.forget(conn, id, may_be_last_owner=query.force))
     return OK
 
 
 @endpoint(
-    "PUT", "/api/users/{id}/roles/{role}", {**_UNKNOWN_OR_AGENT, 400: "nobody can be that; the sentence says why"}
+    "PUT",
+    "/api/users/{id}/roles/{role}",
+    {**_UNKNOWN_OR_AGENT, 400: "there is no such role, or it can't be for one agent; the error says which"},
 )
 async def put_role(service: Service, *, id: int, role: str, query: RoleQuery) -> SavedUser:
-    """Make them an owner, or an admin. They are shown what waited for somebody who may decide it."""
+    """Give a user the role of owner or admin. The user is then shown the approvals that had no approver."""
 
     def work(conn: apsw.Connection) -> None:
         people.grant(conn, id, role, query.agent, by=_BY, now_ms=clock.now_ms())
@@ -145,10 +148,10 @@ async def put_role(service: Service, *, id: int, role: str, query: RoleQuery) ->
 @endpoint(
     "DELETE",
     "/api/users/{id}/roles/{role}",
-    {404: "there is no such user, or they are not that", 409: "they are the last owner"},
+    {404: "there is no such user, or the user does not have this role", 409: "the user is the last owner"},
 )
 async def delete_role(service: Service, *, id: int, role: str, query: RoleRemovalQuery) -> SavedUser:
-    """Take exactly this role away. That of the last owner only with ``force``."""
+    """Take this role away, and no other. The role of the last owner needs ``force``."""
 
     def work(conn: apsw.Connection) -> None:
         if not people.revoke(conn, id, role, query.agent, may_be_last_owner=query.force):
@@ -160,7 +163,7 @@ async def delete_role(service: Service, *, id: int, role: str, query: RoleRemova
 
 @endpoint("PUT", "/api/users/{id}/members/{agent}", _UNKNOWN_OR_AGENT)
 async def put_membership(service: Service, *, id: int, agent: str, body: MembershipBody) -> SavedUser:
-    """Let them talk to the agent, or refuse them. What they wrote meanwhile and was held follows it."""
+    """Let a user talk to the agent, or refuse the user. Held messages of the user are then delivered or dropped."""
     verb = people.refuse if body.isRefused else people.add_member
 
     def work(conn: apsw.Connection) -> None:
@@ -169,9 +172,13 @@ async def put_membership(service: Service, *, id: int, agent: str, body: Members
     return await _change(service, id, work)
 
 
-@endpoint("DELETE", "/api/users/{id}/members/{agent}", {404: "there is no such user, or the agent knows nothing of it"})
+@endpoint(
+    "DELETE",
+    "/api/users/{id}/members/{agent}",
+    {404: "there is no such user, or the user is neither a member nor refused"},
+)
 async def delete_membership(service: Service, *, id: int, agent: str) -> SavedUser:
-    """The agent knows them no more, and does not refuse them either."""
+    """Delete a membership or a refusal: to this agent the user is a stranger again."""
 
     def work(conn: apsw.Connection) -> None:
         if not people.remove(conn, id, agent):
@@ -181,7 +188,7 @@ async def delete_membership(service: Service, *, id: int, agent: str) -> SavedUs
 
 
 async def _change(service: Service, user_id: int, work: Callable[[apsw.Connection], None]) -> SavedUser:
-    """Do *work*, and what waited for that."""
+    """Run *work*, then deliver or drop the held messages, and send the cards, that depended on it."""
     policy = AccessPolicy.of(service.settings)
 
     def all_of_it(conn: apsw.Connection) -> UserView:

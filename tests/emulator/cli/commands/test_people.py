@@ -156,12 +156,12 @@ def test_an_agent_may_send_where_it_is_told_and_calls_it_as_it_is_told(postroom:
 
 REFUSED = {
     "no such chat": (["chats", "show", "9999"], 66, "there is no chat 9999"),
-    "a chat that is there": (["chats", "add", "telegram", "-777"], 1, "is there already: it is chat "),
+    "a chat that is there": (["chats", "add", "telegram", "-777"], 1, "is known already: it is chat "),
     "a change of nothing": (["chats", "set", "1"], 64, "what is to change of chat 1?"),
     "no such agent to wire": (["wirings", "set", "1", "zoe"], 66, "zoe"),
     "a pattern that is none": (["wirings", "set", "1", "coder", "--pattern", "("], 65, "("),
     "a pattern mode without one": (["wirings", "set", "1", "coder", "--mode", "pattern"], 65, "pattern"),
-    "not wired": (["wirings", "delete", "1", "coder"], 66, "does not answer in chat 1"),
+    "not wired": (["wirings", "delete", "1", "coder"], 66, "is not wired to chat 1"),
     "no such user": (["users", "show", "9999"], 66, "there is no user 9999"),
     "no such user to grant": (["users", "grant", "9999", "admin"], 66, "9999"),
     "a role they have not": (["users", "revoke", "1", "owner"], 66, "is no owner"),

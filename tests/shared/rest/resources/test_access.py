@@ -38,7 +38,7 @@ def test_a_chat_is_made_before_anybody_wrote_and_an_agent_is_wired_to_it(serving
     again = post(serving, body, "/api/chats")
     assert (again.status_code, again.json()) == (
         409,
-        {"error": "telegram chat '-100200' is there already: it is chat 1"},
+        {"error": "telegram chat '-100200' is known already: it is chat 1"},
     )
 
 
@@ -96,7 +96,10 @@ def test_a_refused_chat_is_taken_back_and_stays_refused_since_when_it_was(servin
 def test_a_chat_where_an_agent_answers_is_not_refused(serving, conn):
     wire(conn, make_chat(conn))
     reply = ask(serving, "PATCH", "/api/chats/1", {"refused": True})
-    assert (reply.status_code, reply.json()) == (409, {"error": "assistant answers in chat 1: unwire it there first"})
+    assert (reply.status_code, reply.json()) == (
+        409,
+        {"error": "chat 1 can't be refused: first delete the wirings of assistant"},
+    )
 
 
 def test_a_chat_is_let_go(serving, conn):
@@ -163,7 +166,7 @@ def test_an_agent_that_is_unwired_answers_and_sends_there_no_more(serving, conn)
     reply = ask(serving, "DELETE", "/api/chats/1/wirings/assistant")
     assert (reply.status_code, reply.json()) == (
         404,
-        {"error": "agent 'assistant' does not answer in chat 1: nobody does"},
+        {"error": "agent 'assistant' is not wired to chat 1; wired agents: none"},
     )
 
 
@@ -374,7 +377,7 @@ def test_a_code_is_taken_back_once(serving, conn):
     id_ = made(post(serving, {"grants": "chat", "agent": "assistant"}, "/api/pairings"))["pairingId"]
     first, again = call(serving, *[("DELETE", f"/api/pairings/{id_}", {})] * 2)
     assert (first.status_code, again.status_code) == (200, 409)
-    assert again.json() == {"error": f"pairing {id_} is revoked already: its code gives nothing any more"}
+    assert again.json() == {"error": f"pairing {id_} is revoked already: its code does not work any more"}
 
 
 def test_a_code_whose_time_is_over_is_shown_so_before_anybody_swept(serving, conn):
@@ -400,7 +403,7 @@ def test_an_agent_is_let_send_to_another_and_calls_it_otherwise_later(serving, c
     reply = ask(serving, "DELETE", f"{path}/chief")
     assert (reply.status_code, reply.json()["error"]) == (
         404,
-        "agent 'coder' calls no destination 'chief'; known: none",
+        "agent 'coder' has no destination 'chief'; it has: none",
     )
 
 
