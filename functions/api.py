@@ -1,6 +1,6 @@
 """``api``: REST and server-sent events for people, programs and TinyAGI's clients.
 
-What it answers stands in ``shared/rest``, by subject; ``GET /api/openapi.json`` says it whole. Errors are
+The endpoints stand in ``shared/rest``, by subject; ``GET /api/openapi.json`` describes them all. Errors are
 ``{"error": sentence}``.
 """
 
@@ -21,7 +21,7 @@ lifespan = _service.lifespan
 
 
 async def _index(_: Request) -> Response:
-    """What can be asked here."""
+    """The list of endpoints."""
     return JSONResponse({"postroom": [f"{each.method} {each.path}" for each in endpoints.ENDPOINTS]})
 
 

@@ -1,8 +1,8 @@
-"""``ingest``: a platform's webhook in, rows out. It answers 2xx only when what came is stored.
+"""``ingest``: a platform's webhook in, rows out. It answers 2xx only when the event is stored.
 
 ``POST|GET /webhooks/{channel}``: 200 (or what the platform wants) once committed and, where ``POSTROOM_DURABILITY``
-says so, replicated; 401 bad signature; 404 unknown channel; 413 too large; 503 with ``Retry-After`` if it could not be
-stored (or is not replicated yet), so that the platform sends it again.
+says so, replicated; 401 bad signature; 404 unknown channel; 413 too large. 503 with ``Retry-After`` if the event is not
+stored, or not replicated yet: the platform then sends it again.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from shared.runtime.service import FunctionService, LazyService
 log = logs.get()
 
 _RETRY_AFTER_S = "5"
-_STORE_LIMIT_S = 8.0  # the runner gives a request up after 10 s, with a 504 that says nothing of coming back
+_STORE_LIMIT_S = 8.0  # less than the runner's 10 s, after which it answers 504, without Retry-After
 
 
 class Ingest(FunctionService):
@@ -45,7 +45,7 @@ class Ingest(FunctionService):
         self._to_kick: set[str] = set()
 
     async def store(self, channel: str, received: Received, *, now_ms: int) -> WebhookReply:
-        """Store what one webhook brought, in one transaction that others may share; what the platform is answered."""
+        """Store the events of one webhook in one transaction, which others may share; the answer to the platform."""
         news = [event for event in received.events if event.kind != "ping"]
         if not news:
             return received.reply
@@ -77,7 +77,7 @@ class Ingest(FunctionService):
         self._to_kick.clear()
 
     async def keep_unreadable(self, channel: Channel, body: bytes, reason: str, *, now_ms: int) -> WebhookReply:
-        """A signed body that can't be read: the reason is kept once, however often it comes; the body is not."""
+        """Record once why a signed body can't be read, however often it comes. The body is not kept."""
         key = hashlib.sha256(body).hexdigest()[:32]
         await self.writer.run(
             lambda conn: dropped.record(
@@ -93,7 +93,7 @@ class Ingest(FunctionService):
 
 
 def _facts(routed: list[Routed]) -> dict[str, Any]:
-    """What the log tells: how much is stored, and what else there was."""
+    """The fields of the log line: the number of stored messages, and what else happened."""
     facts = {
         "dropped": [each.dropped for each in routed if each.dropped],
         "held": sum(each.held for each in routed),
@@ -131,15 +131,15 @@ async def _webhook(request: Request) -> Response:
     try:
         async with asyncio.timeout(_STORE_LIMIT_S):
             reply = await work
-    except TimeoutError:  # it may be stored yet, and then what comes again is a duplicate
-        log.error("ingest.not_stored", channel=name, reason="somebody holds the database")
+    except TimeoutError:  # it may still be stored; the redelivery is a duplicate then
+        log.error("ingest.not_stored", channel=name, reason="another writer holds the database")
         return _later(f"not stored within {_STORE_LIMIT_S:g} s")
     except apsw.Error as error:
         log.exception("ingest.not_stored", channel=name)
         return _later(f"not stored: {type(error).__name__}")
     except NotReplicated as error:
         log.warning("ingest.not_replicated", channel=name, reason=str(error))
-        return _later("stored on this machine only, and not in the replica yet")
+        return _later("stored on this machine, but not in the replica yet")
     return Response(reply.body, reply.status, media_type=reply.content_type)
 
 

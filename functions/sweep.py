@@ -1,10 +1,11 @@
-"""``sweep``: every minute, rescue what lost its process, end what is over, and prune what is old.
+"""``sweep``: every minute, rescue work whose process is gone, expire what is over, and prune what is old.
 
-What ends is told: an approval that nobody decided says so on its card and to who asked. Who can be asked by now is.
+An approval that expires says so on its card and to the requester. An approval whose approvers were unknown is shown as
+soon as one of them can be reached.
 
-Everything is done in batches that hold the write lock for a few milliseconds, one batch of each kind after the other,
-so that neither a writer nor another kind waits for all of a long one. What fails is logged and told, and stops nothing
-else. ``POST /tick``: 200 with counts, 500 if something failed. Safe to run twice, or late: it looks only at the rows.
+Each batch holds the write lock for a few milliseconds, and the chores take turns: neither a writer nor another chore
+waits for a long one. A chore that fails is logged and counted, and stops no other. ``POST /tick``: 200 with counts, 500
+if a chore failed. Safe to run twice, or late: it looks only at the rows.
 """
 
 import asyncio
@@ -40,25 +41,25 @@ log = logs.get()
 T = TypeVar("T")
 
 _BATCH = 250  # rows looked at in one transaction: 1 ms of the write lock, 6 ms at worst, in a million rows
-_FEW = 25  # of what takes a dozen statements each
-_PAUSE_S = 0.005  # between batches, so that others get in
+_FEW = 25  # rows that take a dozen statements each
+_PAUSE_S = 0.005  # between batches, so that other writers get the lock
 _MINUTE_MS = 60_000
-_LONGEST_S = 40.0  # of one sweep, less than the runner gives it; the next one goes on
+_LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep goes on
 
 Batch = Callable[[apsw.Connection, Any], tuple[int, Any]]
-"""One transaction's work from a place on (None: the first); how many rows, and where to go on (None: it is done)."""
+"""The work of one transaction from a place on (None: the start): the number of rows, the next place (None: done)."""
 
 
 @dataclass(slots=True)
 class Swept:
-    """What one sweep did, which of its chores failed, and which were left for the next one, for want of time."""
+    """The counts of one sweep, the chores that failed, and the chores left for the next sweep for lack of time."""
 
     counts: dict[str, int] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """As the log and the answer to the tick have it."""
+        """For the log, and for the answer to the tick."""
         return {**self.counts, "failed": self.failed, "left": self.left}
 
 
@@ -82,7 +83,7 @@ class Sweep(FunctionService):
         return swept
 
     async def _rescue(self, swept: Swept, now_ms: int) -> None:
-        """Fail the turns and the sends whose lease ran out, to be tried again."""
+        """Fail the turns and sends whose lease ran out, so that they are tried again."""
         policy = RetryPolicy.of(self.settings)
         lost = await self._try(swept, "rescued_turns", lambda conn: len(turns.rescue(conn, policy, now_ms=now_ms)))
         sends = 0
@@ -133,7 +134,7 @@ class Sweep(FunctionService):
         return chores
 
     async def _in_turns(self, swept: Swept, chores: dict[str, Batch]) -> None:
-        """A batch of each chore, then another of those that are not done."""
+        """Run one batch of each chore, then another of each that is not done, until all are done or the time is up."""
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
         deadline = time.monotonic() + self.longest_s
@@ -149,10 +150,10 @@ class Sweep(FunctionService):
         swept.left = list(places)
 
     async def _try(self, swept: Swept, name: str, work: Callable[[apsw.Connection], T]) -> T | None:
-        """Do *work* in a transaction; None if it failed."""
+        """Run *work* in a transaction; None if it failed."""
         try:
             return await self.writer.run(work, durable=False)
-        except Exception:  # the batch boundary: one table that can't be written must not keep the others from it
+        except Exception:  # the batch boundary: a failing chore must not stop the others
             log.exception("sweep.chore_failed", chore=name)
             swept.failed.append(name)
             return None
@@ -163,9 +164,9 @@ class Sweep(FunctionService):
 
 
 class WriteAheadLog:
-    """What pruning makes of it is moved into the database as it comes, beside the writers, where no Litestream runs.
+    """Moves what pruning wrote from the log into the database, beside the writers, where no Litestream runs.
 
-    Else it is moved 40 MB at a time by whoever's commit made it so long, and all who write wait for that.
+    Otherwise the commit that makes the log too long would move 40 MB, and every writer would wait for it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -173,7 +174,7 @@ class WriteAheadLog:
         self._conn: apsw.Connection | None = None
 
     def relieve(self) -> None:
-        """Move what is there."""
+        """Move the log into the database."""
         try:
             if self._conn is None:
                 self._conn = open_connection(self._path)
@@ -191,7 +192,7 @@ def _call(batch: Batch, place: Any, conn: apsw.Connection) -> tuple[int, Any]:
 
 
 def _all(work: Callable[..., int], *, limit: int = _BATCH) -> Batch:
-    """Again and again, until there was less to do than a batch."""
+    """A batch that repeats until it finds less work than a whole batch."""
 
     def batch(conn: apsw.Connection, _: Any) -> tuple[int, Any]:
         count = work(conn, limit=limit)
@@ -201,7 +202,7 @@ def _all(work: Callable[..., int], *, limit: int = _BATCH) -> Batch:
 
 
 def _walk(work: Callable[..., tuple[int, int]], *, limit: int = _BATCH) -> Batch:
-    """From a table's oldest row on, as far as there is something to do."""
+    """A batch that walks a table from its oldest row, until there is nothing more to do."""
 
     def batch(conn: apsw.Connection, after: Any) -> tuple[int, Any]:
         count, last = work(conn, after_id=after or 0, limit=limit)
@@ -216,7 +217,7 @@ def _prune_conversations(conn: apsw.Connection, after: Any, *, older_than_ms: in
 
 
 def _analyse(conn: apsw.Connection, tables: Any) -> tuple[int, Any]:
-    """Keep the planner's statistics fresh, one table at a time."""
+    """Refresh the planner's statistics, one table in a transaction."""
     if tables is None:
         tables = statistics.stale(conn)
     if tables:

@@ -1,4 +1,4 @@
-"""The contract between a turn and the provider that runs it. One provider is one file and one line in ``registry``."""
+"""The contract between a turn and the provider that runs it. A provider is one file and one line in ``registry``."""
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class TurnMessage:
-    """One message of the batch, as an agent may see it: no routing fields. *from_agent*: an agent wrote it."""
+    """One message of the batch as an agent may see it, without routing fields. *from_agent*: the agent that sent it."""
 
     message_id: str
     kind: str
@@ -27,11 +27,11 @@ class Turn:
     Attributes:
         config: what only this provider reads, from the agent's row.
         folder: the agent's working directory; exists.
-        continuation: what the provider gave in its last ``Init``, or None for a fresh start.
+        continuation: from the last ``Init`` of the session, or None for a fresh start.
         prompt: the whole batch as text, escaped; see ``prompt``.
         messages: the same batch, structured.
-        attempt: 1 for the first try of the oldest message.
-        token: the turn's own mark; see ``remains``.
+        attempt: of the oldest message, from 1.
+        token: names the turn; see ``leftover_processes``.
     """
 
     agent: str
@@ -49,21 +49,21 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Init:
-    """The provider has begun; *continuation* lets the next turn of the session go on from here."""
+    """The provider has begun; the next turn of the session continues from *continuation*."""
 
     continuation: str
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Still at work; a note for whoever watches."""
+    """The provider is still working; a note for people who watch the turn."""
 
     note: str
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Something to say. *answers* is the ``message_id`` it answers; None: the first that asked."""
+    """An answer. *answers* is the ``message_id`` of the message it answers; None: the first one that asked."""
 
     text: str
     answers: str | None = None
@@ -71,7 +71,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The turn is over; *text* is the final answer where it was not said as ``Text`` already."""
+    """The turn is over; *text* is the final answer, unless a ``Text`` gave it already."""
 
     text: str | None = None
 
@@ -82,8 +82,8 @@ class Failed:
 
     Attributes:
         reason: for the operator; no secrets.
-        retryable: whether another try may help.
-        wait_ms: how long the model's side asked to wait; such a wait costs no attempt.
+        retryable: whether another attempt may help.
+        wait_ms: the wait that the model asked for; it costs no attempt.
     """
 
     reason: str
@@ -95,13 +95,13 @@ ProviderEvent = Init | Progress | Text | Result | Failed
 
 
 class Provider(Protocol):
-    """Runs turns. Closing the generator early ends the run, and leaves no process behind."""
+    """Runs turns. Closing the generator early ends the run and leaves no process behind."""
 
     def check(self, config: Mapping[str, Any]) -> None:
-        """Look at an agent's ``config`` when it is saved, not when the first message comes.
+        """Check an agent's ``config`` when it is saved, before the first message comes.
 
         Raises:
-            ConfigInvalid: says which entry is wrong, and how.
+            ConfigInvalid: says which entry is wrong, and why.
         """
 
     def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:

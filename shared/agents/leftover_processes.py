@@ -1,10 +1,10 @@
-"""What a turn's programs left behind: found by the mark in their environment, whatever session they are in.
+"""Kills the processes that a turn's program left behind, found by a variable in their environment.
 
-A process group is not all that a program can start, and ``kill -9`` of dispatch spares the grandchildren. They would go
-on beside the same turn's next try. Every process inherits its starter's environment, so each provider puts the turn's
-token there, and whatever carries it when the turn is over by force is ended.
+A program can start processes outside its process group, and ``kill -9`` of dispatch spares the grandchildren. They
+would run beside the turn's next attempt. A process inherits its parent's environment, so each provider puts the turn's
+token there. When a turn ends by force, every process with its token is killed, in whatever session it runs.
 
-Linux only (``/proc``); elsewhere nothing is found.
+Linux only (``/proc``); on other systems nothing is found.
 """
 
 import contextlib
@@ -16,11 +16,15 @@ from pathlib import Path
 MARK = "POSTROOM_TURN"
 
 _PROCESSES = Path("/proc")
-_PASSES = 5  # what is started while we look is found by the next look
+_PASSES = 5  # a process that starts during one pass is found by the next
 
 
 def kill(turns: Collection[str]) -> int:
-    """Kill every process of ours that belongs to one of *turns* (their tokens); how many there were."""
+    """Kill every process of our user that belongs to one of *turns*; the number of processes.
+
+    Args:
+        turns: their tokens.
+    """
     marks = {f"{MARK}={turn}".encode() for turn in turns}
     count = 0
     for _ in range(_PASSES if marks else 0):
@@ -38,7 +42,7 @@ def _marked(marks: set[bytes]) -> Iterator[int]:
     for entry in _PROCESSES.glob("[0-9]*"):
         try:
             environment = (entry / "environ").read_bytes()
-        except OSError:  # it has ended, or is somebody else's
+        except OSError:  # the process has ended, or belongs to another user
             continue
         if not marks.isdisjoint(environment.split(b"\0")) and int(entry.name) != os.getpid():
             yield int(entry.name)

@@ -1,9 +1,9 @@
-"""A program under way: its pipes as streams, its end as an awaitable. For providers that start one.
+"""A running program: its pipes as streams, its end as an awaitable. For providers that start one.
 
-``asyncio.create_subprocess_exec`` under uvloop copies the page tables of this whole process for each program, and so
-does ``preexec_fn`` anywhere: 4 ms of the event loop, and as much again of another core. Here the child borrows our
-memory until it becomes the program (vfork), which takes a quarter of a millisecond. What has to be done in between,
-asking the kernel to end the program should we be killed outright, ``setpriv`` of util-linux does on its way.
+``asyncio.create_subprocess_exec`` under uvloop copies the page tables of this process for each program, and so does
+``preexec_fn``: 4 ms of the event loop, and 4 ms of another core. Here the child borrows our memory until it becomes the
+program (vfork), which takes a quarter of a millisecond. ``setpriv`` of util-linux then asks the kernel to kill the
+program if we are killed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Program:
-    """One program in a session, and so a process group, of its own."""
+    """One program in a session of its own, and so in a process group of its own."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
@@ -37,14 +37,14 @@ class Program:
     async def start(
         cls, command: Sequence[str], *, folder: Path, environment: Mapping[str, str], line_limit: int
     ) -> Self:
-        """Start it.
+        """Start the program.
 
         Raises:
-            OSError: it can't be started; ``strerror`` says why.
+            OSError: the program can't be started; ``strerror`` says why.
         """
         _check(command[0], folder, environment)
-        prefix = _with_us()
-        process = subprocess.Popen(  # noqa: ASYNC220 - quicker than handing it to a thread, which would hold the GIL
+        prefix = _death_signal_prefix()
+        process = subprocess.Popen(  # noqa: ASYNC220 - quicker than in a thread, which would hold the GIL
             [*prefix, *command],
             cwd=folder,
             env=environment,
@@ -62,7 +62,9 @@ class Program:
             await asyncio.shield(connecting)
         except BaseException:
             self.kill()
-            connecting.add_done_callback(lambda _: self.close())  # not half-way: each pipe would be nobody's to close
+            connecting.add_done_callback(
+                lambda _: self.close()
+            )  # not half-way: a pipe without an owner is never closed
             raise
         return self
 
@@ -76,24 +78,24 @@ class Program:
     stderr: asyncio.StreamReader
 
     async def wait(self) -> int:
-        """Its exit code, or the negative number of the signal; whoever may still hold its pipes."""
+        """The exit code, or the negative number of the signal. Other processes may still hold the pipes."""
         await self._over.wait()
         return self._process.returncode
 
     def kill(self) -> None:
-        """End the program and what it started, but for what is in a session of its own; when it ends, this is done."""
+        """Kill the program and its process group. This happens by itself when the program ends."""
         if self._process.returncode is not None:
-            return  # its number may be another's by now
+            return  # another process may have its number by now
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Close our ends of the pipes: a grandchild in a session of its own is out of reach, and may keep its ends."""
+        """Close our ends of the pipes; a grandchild in a session of its own may keep its ends open."""
         for transport in self._transports:
             transport.close()
 
     def _watch(self) -> None:
-        """Its end is the end of what it started. Until we ask for its code, its number is no other's."""
+        """Kill the group when the program ends. No other process gets its number before we read its exit code."""
         loop = asyncio.get_running_loop()
         fd = os.pidfd_open(self._process.pid)
 
@@ -121,7 +123,7 @@ class Program:
 
 
 def _check(name: str, folder: Path, environment: Mapping[str, str]) -> None:
-    """What the kernel would say of the program, which here would say it to ``setpriv``."""
+    """Raise what the kernel would answer, because here it would answer ``setpriv``."""
     found = folder / name if "/" in name else shutil.which(name, path=environment.get("PATH", os.defpath))
     if found is None or not os.path.exists(found):  # noqa: PTH110 - a path of either type
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
@@ -130,8 +132,8 @@ def _check(name: str, folder: Path, environment: Mapping[str, str]) -> None:
 
 
 @functools.cache
-def _with_us() -> tuple[str, ...]:
-    """What to put before a command so that it ends with us; nothing where there is no such program."""
+def _death_signal_prefix() -> tuple[str, ...]:
+    """The words before a command that make it die with us; none where there is no ``setpriv``."""
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         return ()

@@ -1,4 +1,4 @@
-"""The batch as text: elements with escaped bodies, so that nobody can forge a message, a sender or a tag."""
+"""The batch as text. Bodies are escaped, so that no text can forge a message, a sender or a tag."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,9 +11,9 @@ _ELEMENTS = {"task": "task", "webhook": "webhook", "system": "system_response"}
 
 
 def build(messages: Iterable[TurnMessage], *, timezone: str) -> str:
-    """The prompt: a ``<context>`` line, then one element a message, in the order of time.
+    """The prompt: a ``<context>`` line, then one element for each message, in order of time.
 
-    Ids, senders and times are attributes; platform, chat and session never appear.
+    Ids, senders and times are attributes. Platform, chat and session never appear.
     """
     zone = ZoneInfo(timezone)
     lines = [f"<context timezone={quoteattr(timezone)}/>"]

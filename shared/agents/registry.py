@@ -1,4 +1,4 @@
-"""Names to providers. The name comes from an agent's row, and only ever selects from this list."""
+"""Providers by name. The name comes from an agent's row, and can only select from this list."""
 
 from functools import cache
 from importlib import import_module
@@ -18,7 +18,7 @@ def get(name: str) -> Provider:
     """The provider called *name*, imported on first use.
 
     Raises:
-        UnknownName: no such provider.
+        UnknownName: there is no such provider.
     """
     if name not in _MODULES:
         raise UnknownName("provider", name, _MODULES)

@@ -1,4 +1,4 @@
-"""The one place that reads the wall clock; everything else is handed ``now_ms``."""
+"""The one place that reads the wall clock; every other function takes ``now_ms`` as a parameter."""
 
 import time
 

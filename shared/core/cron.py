@@ -9,16 +9,16 @@ from croniter import CroniterError, croniter
 
 from shared.core.errors import ConfigInvalid
 
-_FIELDS = 5  # croniter also knows seconds and years; a year is a schedule that ends, a second outruns every tick
-_LONGEST_GAP = timedelta(hours=2)  # of a wall clock going forward: Antarctica/Troll
-_RANDOM = re.compile(r"(?<![a-z])r(?![a-z])", re.IGNORECASE)  # croniter's own: another instant at every look
+_FIELDS = 5  # croniter also knows seconds, which are finer than our ticks, and years, after which a schedule would end
+_LONGEST_GAP = timedelta(hours=2)  # that a wall clock skips when it goes forward: Antarctica/Troll
+_RANDOM = re.compile(r"(?<![a-z])r(?![a-z])", re.IGNORECASE)  # croniter's own R: a different instant at each call
 
 
 def validate(expression: str, timezone: str) -> None:
-    """Refuse what could never run.
+    """Refuse an expression or a zone that could never run.
 
     Raises:
-        ConfigInvalid: names the expression or the zone, and why.
+        ConfigInvalid: names the expression or the zone, and the reason.
     """
     next_occurrence(expression, timezone, after_ms=0)
 
@@ -26,12 +26,12 @@ def validate(expression: str, timezone: str) -> None:
 def next_occurrence(expression: str, timezone: str, *, after_ms: int) -> int:
     """The first instant of the schedule after *after_ms*, both in ms UTC.
 
-    A schedule that names its hours follows the wall clock of *timezone*: on the day the clock goes forward it runs
-    once, later by the missing time if its own is missing; on the day it goes back it runs once, the first time. One
-    that runs in every hour (``*`` or ``*/n``) follows elapsed time, and so runs in both of the doubled hours.
+    A schedule that names its hours follows the wall clock of *timezone* and runs once a day on the days of a change.
+    When the clock skips its time, it runs later by the skipped time. When its time comes twice, it runs the first time.
+    A schedule of every hour (``*`` or ``*/n``) follows elapsed time, so it runs in both of the doubled hours.
 
     Raises:
-        ConfigInvalid: the expression or the zone can't be used; says which, and why.
+        ConfigInvalid: the expression or the zone can't be used; the message says which, and why.
     """
     zone = _zone(timezone)
     fields = expression.split()
@@ -41,7 +41,9 @@ def next_occurrence(expression: str, timezone: str, *, after_ms: int) -> int:
             "minute, hour, day of month, month, day of week"
         )
     if _RANDOM.search(expression):
-        raise ConfigInvalid(f"cron expression {expression!r} can't be used: R is a random instant, and no schedule")
+        raise ConfigInvalid(
+            f"cron expression {expression!r} can't be used: R stands for a random instant; write a number instead"
+        )
     try:
         start = datetime.fromtimestamp(after_ms / 1000, zone)
         if expression == "@hourly" or (len(fields) == _FIELDS and fields[1].startswith("*")):
@@ -52,7 +54,7 @@ def next_occurrence(expression: str, timezone: str, *, after_ms: int) -> int:
 
 
 def _on_the_wall(expression: str, start: datetime, after_ms: int) -> Iterator[int]:
-    """The candidates for the next instant: the first one, and what a gap in the clock makes it overtake."""
+    """The candidates for the next instant: the first one, and those that it overtakes because the clock skips time."""
     wall = croniter(expression, start.replace(tzinfo=None) - _LONGEST_GAP)
     first: datetime | None = None
     while True:
@@ -79,8 +81,8 @@ def _ms(instant: datetime) -> int:
 def successor(expression: str, timezone: str, misfire: str, *, scheduled_ms: int, now_ms: int) -> int:
     """When the next occurrence of a series is due, computed from the one that was due at *scheduled_ms*.
 
-    ``catch_up`` keeps every instant of the grid. ``coalesce`` passes over those that lie in the past, so that a long
-    downtime gives one late run and then the next on the grid.
+    ``catch_up`` keeps every instant of the grid. ``coalesce`` skips those in the past, so after a long downtime there
+    is one late run, and then the next one on the grid.
 
     Raises:
         ConfigInvalid: the expression or the zone can't be used.

@@ -1,23 +1,23 @@
-"""Every error of ours.
+"""The error tree.
 
 ::
 
     PostroomError
-    ├── ConfigInvalid            a setting, an agent or the template is wrong: says which and how to mend it
-    ├── DatabaseTooNew           the file was written by a later release
+    ├── ConfigInvalid            a setting, an agent or the template is wrong: says which, and how to correct it
+    ├── DatabaseTooNew           a later release wrote the file
     ├── InUse                    another instance holds this file or folder
-    ├── SignatureInvalid         a webhook that its platform did not sign (401)
-    ├── PayloadInvalid           signed, but not readable (200, kept as dropped)
+    ├── SignatureInvalid         the platform did not sign the webhook (401)
+    ├── PayloadInvalid           the webhook is signed, but not readable (200, kept as dropped)
     ├── UnknownName              no such channel or provider; lists the known ones
     ├── NotFound                 no such row (404)
-    ├── WrongState               the row's state does not allow it (409)
-    ├── NotAllowed               somebody has no say in it (403)
-    ├── NotReplicated            committed here, and not in the replica yet: not to be acknowledged (503)
-    ├── ClaimLost                the lease went to somebody else: nothing was written
-    ├── RetryableError           try again, after ``retry_after_ms`` if given
+    ├── WrongState               the row's state does not allow the change (409)
+    ├── NotAllowed               the caller may not do this (403)
+    ├── NotReplicated            committed here, but not in the replica yet: must not be acknowledged (503)
+    ├── ClaimLost                the lease has another owner: nothing was written
+    ├── RetryableError           another attempt may help, after ``retry_after_ms`` if given
     │   ├── RateLimited          the platform or the model asked to wait: costs no attempt
-    │   └── OutcomeUnknown       it may have happened: the answer never came
-    └── PermanentError           trying again will not help
+    │   └── OutcomeUnknown       no answer came: the request may have been carried out
+    └── PermanentError           another attempt will not help
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class ConfigInvalid(PostroomError):
 
 
 class DatabaseTooNew(PostroomError):
-    """The database was written by a later release than this one."""
+    """A later release than this one wrote the database."""
 
 
 class InUse(PostroomError):
@@ -44,7 +44,7 @@ class SignatureInvalid(PostroomError):
 
 
 class PayloadInvalid(PostroomError):
-    """The webhook is signed but can't be read; the message says why, never what the person wrote."""
+    """The webhook is signed but can't be read; the message gives the reason and never the person's text."""
 
 
 class UnknownName(PostroomError):
@@ -55,31 +55,31 @@ class UnknownName(PostroomError):
 
 
 class NotFound(PostroomError):
-    """There is no such row."""
+    """No such row exists."""
 
 
 class WrongState(PostroomError):
-    """The row is in a state that does not allow the change; the message says which."""
+    """The row's state does not allow the change; the message names the state."""
 
 
 class NotAllowed(PostroomError):
-    """Whoever asks for it has no say in it; the message says who has."""
+    """The caller may not do this; the message says who may."""
 
 
 class NotReplicated(PostroomError):
-    """Committed on this disk, and not known to be in the replica; the message says why."""
+    """Committed on this disk, but not known to be in the replica; the message says why."""
 
 
 class ClaimLost(PostroomError):
-    """The lease on this work went to somebody else; nothing was written."""
+    """The lease on this work has another owner; nothing was written."""
 
 
 class RetryableError(PostroomError):
-    """Worth another try.
+    """Another attempt may help.
 
     Args:
-        reason: what went wrong, fit for an operator's eyes: no secrets, no person's text.
-        retry_after_ms: the wait that the other side asked for, or None for the usual backoff.
+        reason: what went wrong, for the operator: no secrets, no person's text.
+        retry_after_ms: the wait that the other side asked for; None: the usual backoff.
     """
 
     def __init__(self, reason: str, retry_after_ms: int | None = None) -> None:
@@ -88,12 +88,12 @@ class RetryableError(PostroomError):
 
 
 class RateLimited(RetryableError):
-    """Asked to wait; costs no attempt."""
+    """The platform or the model asked to wait; costs no attempt."""
 
 
 class OutcomeUnknown(RetryableError):
-    """The request went out and no answer came: it may have been carried out."""
+    """The request left and no answer came: it may have been carried out."""
 
 
 class PermanentError(PostroomError):
-    """Trying again will not help."""
+    """Another attempt will not help."""

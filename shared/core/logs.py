@@ -1,7 +1,7 @@
 """Structured logs: one JSON object a line on stdout.
 
-An event is a constant ``noun.verb``; facts are fields. Never a person's text, a header or a token; tracebacks carry no
-local variables (structlog's console renderer would print them).
+An event is a constant ``noun.verb``; facts are fields. A log never holds a person's text, a header or a token.
+Tracebacks carry no local variables; structlog's console renderer would print them.
 """
 
 import json
@@ -13,7 +13,7 @@ import msgspec
 
 from shared.core.slim_imports import without
 
-with without("rich"):  # it would draw tracebacks, which ours never are: a fifth of a function's start, and 4 MB
+with without("rich"):  # structlog would load it to draw tracebacks: a fifth of a function's start, and 4 MB
     import structlog
 
 _ENCODER = msgspec.json.Encoder(enc_hook=str)
@@ -21,10 +21,10 @@ _QUIET = ("httpx", "httpcore", "uvicorn.access")  # httpx logs whole URLs, and T
 
 
 def configure(function: str, level: str = "INFO") -> None:
-    """Send our logs and those of the libraries to stdout as JSON lines that name *function*."""
+    """Write our logs and those of the libraries to stdout, as JSON lines that name *function*."""
 
     def name_function(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        event.setdefault("function", function)  # no context variable: other threads don't have those
+        event.setdefault("function", function)  # not a context variable, which other threads would not see
         return event
 
     common: list[Any] = [
@@ -34,7 +34,7 @@ def configure(function: str, level: str = "INFO") -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[Any] = [structlog.processors.format_exc_info, _as_json]
-    # Ours go straight to stdout, past the machinery of the standard library, which costs twice as much as the rest.
+    # Ours go straight to stdout: the logging module would cost twice as much as everything else here.
     structlog.configure(
         processors=[*common, *last],
         logger_factory=structlog.WriteLoggerFactory(sys.stdout),
@@ -58,11 +58,11 @@ def configure(function: str, level: str = "INFO") -> None:
 def _as_json(_: object, __: str, event: structlog.typing.EventDict) -> str:
     try:
         return _ENCODER.encode(event).decode()
-    except (TypeError, ValueError):  # half a character, a key that is no text: not worth losing the line for
+    except (TypeError, ValueError):  # half of a surrogate pair, or a key that is not text: keep the line
         return json.dumps(event, default=str)
 
 
 def get() -> structlog.stdlib.BoundLogger:
-    """The logger of whoever asks."""
+    """The logger for a module."""
     logger: structlog.stdlib.BoundLogger = structlog.get_logger("postroom")
     return logger

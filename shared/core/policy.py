@@ -1,4 +1,4 @@
-"""What the operator decided about who may talk to whom, apart from what stands on the rows of chats and wirings."""
+"""The operator's settings of who may talk to whom; the rows of chats and wirings hold the rest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ _OF_NEW_CHATS: Mapping[NewChats, SenderPolicy] = {"wire": "public", "ask": "requ
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """See ``Settings``, whose fields these are.
+    """Fields of ``Settings``.
 
     Attributes:
-        new_chats: what becomes of a chat that nobody wired.
-        sender_limit: messages a minute that one sender may write, which may come at once; 0: any number.
-        chat_limit: the same for everybody in one group together.
-        approval_life_ms: how long somebody's yes or no is waited for.
+        new_chats: what happens in a chat without a wiring.
+        sender_limit: messages a minute of one sender, all at once if need be; 0: any number.
+        chat_limit: the same for all senders of one group together.
+        approval_life_ms: after this time an approval expires.
     """
 
     new_chats: NewChats = "ask"
@@ -30,10 +30,10 @@ class AccessPolicy:
 
     @property
     def of_new_chats(self) -> SenderPolicy:
-        """How a chat treats strangers that is there because somebody wrote in it, and of which nobody said how."""
+        """The sender policy of a chat that a message created."""
         return _OF_NEW_CHATS[self.new_chats]
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """What the operator set."""
+        """From the settings."""
         return cls(settings.new_chats, settings.sender_limit, settings.chat_limit, settings.approval_life_ms)

@@ -1,6 +1,7 @@
-"""What every function may be told from outside, in one frozen model.
+"""The settings that all functions share, in one frozen model.
 
-What only one channel or provider needs is a small model in *its own file*, so that adding one edits nothing here.
+A channel or a provider keeps settings of its own in a small model in *its own file*, so that adding one edits nothing
+here.
 """
 
 from pathlib import Path
@@ -13,19 +14,21 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from shared.core.durability import parse_levels
 from shared.core.errors import ConfigInvalid
 
-NewChats = Literal["refuse", "ask", "wire"]  # what nobody wired: no answer; an owner is asked; the default agent's
+NewChats = Literal[
+    "refuse", "ask", "wire"
+]  # without a wiring: no answer, an owner is asked, or the default agent answers
 AGENTS_FILE = "postroom.toml"
 
 
 class FromEnvironment(BaseSettings):
-    """A settings model that says what is wrong with the environment in one sentence for each variable."""
+    """A settings model whose error has one sentence for each wrong variable."""
 
     @classmethod
     def load(cls) -> Self:
         """Read the environment once.
 
         Raises:
-            ConfigInvalid: names every variable that is missing or wrong, and why; never its value.
+            ConfigInvalid: names every variable that is missing or wrong, and the reason; never its value.
         """
         try:
             return cls()
@@ -38,7 +41,7 @@ class FromEnvironment(BaseSettings):
 class Settings(FromEnvironment):
     """Read from the environment: ``POSTROOM_`` and the field's name in capitals.
 
-    What is empty is not set. ``_ms`` is milliseconds.
+    An empty variable counts as not set. ``_ms`` means milliseconds.
     """
 
     model_config = SettingsConfigDict(env_prefix="POSTROOM_", env_ignore_empty=True, frozen=True, extra="ignore")
@@ -46,30 +49,36 @@ class Settings(FromEnvironment):
     db: Path = Path("postroom.db")
     run_dir: Path | None = None
     agents_dir: Path = Path("agents")
-    config: Path | None = None  # the agents and teams that a new database begins with; None: ./postroom.toml, if any
+    config: Path | None = None  # the first agents and teams of a new database; None: ./postroom.toml, if it exists
 
     tick_secret: SecretStr | None = None
     api_token: SecretStr | None = None
 
     new_chats: NewChats = "ask"
-    sender_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute of one sender; 0: any number
-    chat_limit: int = Field(default=600, ge=0, le=60_000)  # of everybody in one group together
+    sender_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute of one sender; 0: no limit
+    chat_limit: int = Field(default=600, ge=0, le=60_000)  # messages a minute of all senders of one group
     approval_life_ms: int = Field(default=7 * 24 * 60 * 60 * 1000, ge=60_000)
     pairing_life_ms: int = Field(default=15 * 60 * 1000, ge=60_000)
-    timezone: str = "UTC"  # of agents and schedules that name none
+    timezone: str = "UTC"  # for agents and schedules without one
 
     batch_size: int = Field(default=10, ge=1, le=1000)
     max_concurrent_turns: int = Field(default=16, ge=1, le=10_000)
     max_concurrent_sends: int = Field(default=16, ge=1, le=1000)
-    lease_ms: int = Field(default=600_000, ge=1000)  # a turn or a send without renewal this long is taken to be dead
+    lease_ms: int = Field(default=600_000, ge=1000)  # after this time without renewal, a turn or a send counts as dead
     turn_timeout_ms: int = Field(default=600_000, ge=100)
     max_attempts: int = Field(default=5, ge=1)
     retry_base_ms: int = Field(default=5000, ge=1)
     retry_cap_ms: int = Field(default=300_000, ge=1)
     unknown_sends: Literal["resend", "hold"] = "resend"
-    retention_ms: int = Field(default=24 * 60 * 60 * 1000, ge=0)  # of what is completed, cancelled, acknowledged
-    history_retention_ms: int = Field(default=30 * 24 * 60 * 60 * 1000, ge=0)  # of events, runs, refusals; 0: for ever
-    conversation_idle_ms: int = Field(default=30 * 60 * 1000, ge=1000)  # between agents; then it is closed
+    retention_ms: int = Field(
+        default=24 * 60 * 60 * 1000, ge=0
+    )  # of completed and cancelled messages and acked responses
+    history_retention_ms: int = Field(
+        default=30 * 24 * 60 * 60 * 1000, ge=0
+    )  # of events, schedule runs and drops; 0: for ever
+    conversation_idle_ms: int = Field(
+        default=30 * 60 * 1000, ge=1000
+    )  # after which a conversation between agents is closed
 
     durability: str = "local"  # or "replicated"; then exceptions: "local,telegram=replicated"
     litestream_socket: Path | None = None
@@ -81,7 +90,7 @@ class Settings(FromEnvironment):
         try:
             return ZoneInfo(name).key
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError("no time zone that is known; use a name such as 'Europe/Zurich'") from None
+            raise ValueError("unknown time zone; use a name such as 'Europe/Zurich'") from None
 
     @field_validator("durability")
     @classmethod
@@ -91,11 +100,11 @@ class Settings(FromEnvironment):
 
     @property
     def agents_file(self) -> Path | None:
-        """What names the first agents: the file that is set, there or not; else ``postroom.toml`` here, if it is."""
+        """The file of the first agents: the one that is set, else ``./postroom.toml`` if that exists."""
         here = Path(AGENTS_FILE)
         return self.config or (here if here.is_file() else None)
 
     @property
     def sockets(self) -> Path:
-        """The folder of the kick sockets: one per database, short enough for a Unix socket's path."""
+        """The folder of the kick sockets, one for each database."""
         return self.run_dir or self.db.with_name(self.db.name + ".run")

@@ -1,8 +1,8 @@
-"""HTTP requests, by httpcore: a small body out and a short answer back, to the same few hosts all the time.
+"""HTTP requests by httpcore: small bodies and short answers, to the same few hosts.
 
-A caller has to know one thing after a failure: whether anything of the request left this machine. Nothing has before
-the connection stands; from then on everything may have. httpcore repeats no request, and neither environment nor answer
-leads one elsewhere: there are no proxies and no redirects.
+After a failure, the caller must know whether anything of the request left this machine. Before the connection stands,
+nothing has; afterwards, everything may have. httpcore repeats no request, follows no redirect, and reads no proxy from
+the environment.
 """
 
 import ssl
@@ -13,42 +13,42 @@ from urllib.parse import urlsplit
 import httpcore
 
 CONNECT_LIMIT_S = 5.0
-ANSWER_LIMIT_S = 30.0  # for each piece of it; whoever asks limits the whole
-IDLE_LIMIT_S = 5.0  # platforms close idle connections; a request that crosses that on its way has no outcome
+ANSWER_LIMIT_S = 30.0  # for each piece of it; the caller limits the whole
+IDLE_LIMIT_S = 5.0  # platforms close idle connections; a request that meets that has an unknown outcome
 ANSWER_BYTES = 1 << 20
 
 _NEVER_LEFT = (
     *(httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.UnsupportedProtocol),
-    *(httpcore.LocalProtocolError, ValueError),  # an address or a header that is none
+    *(httpcore.LocalProtocolError, ValueError),  # an invalid address or header
 )
 _NO_ANSWER = (httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.TimeoutException)
 
 
 class RequestNotSent(Exception):
-    """Nothing of the request left this machine; the message says why, in words without its address."""
+    """Nothing of the request left this machine; the message says why, without the address."""
 
 
 class NoAnswer(Exception):
-    """It left, at least in part, and no whole answer came back; the message says why, without its address."""
+    """At least a part of the request left, and no whole answer came; the message says why, without the address."""
 
 
 class Client(Protocol):
-    """What sends requests: ``HttpClient``, or a platform that a test plays."""
+    """Sends requests: ``HttpClient``, or the platform of a test."""
 
     async def request(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """Send it once; status and body of the answer.
+        """Send the request once; the status and the body of the answer.
 
         Raises:
-            RequestNotSent: there was no connection to send it by.
-            NoAnswer: it may have been carried out.
+            RequestNotSent: there was no connection to send it over.
+            NoAnswer: the request may have been carried out.
         """
 
     async def close(self) -> None:
-        """Break off what is under way."""
+        """Abort the running requests."""
 
 
 class HttpClient:
-    """See ``Client``. Connections are kept for the next request to the same place, and a request has its own."""
+    """See ``Client``. Connections stay open for the next request to the same host; two requests never share one."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class HttpClient:
             await pool.aclose()
 
     def _pool(self, scheme: str) -> httpcore.AsyncConnectionPool:
-        """Made when it is needed: to read what everybody trusts takes 20 ms and 3 MB, and plain HTTP needs none."""
+        """Made on first use: reading the trusted certificates takes 20 ms and 3 MB, which plain HTTP does not need."""
         if scheme not in self._pools:
             trusted = (self._trusted or httpcore.default_ssl_context()) if scheme == "https" else None
             self._pools[scheme] = httpcore.AsyncConnectionPool(
@@ -98,5 +98,5 @@ async def _whole(answer: httpcore.Response) -> bytes:
     async for piece in answer.aiter_stream():
         body += piece
         if len(body) > ANSWER_BYTES:
-            raise NoAnswer(f"its answer is longer than {ANSWER_BYTES} bytes")
+            raise NoAnswer(f"the answer is longer than {ANSWER_BYTES} bytes")
     return bytes(body)

@@ -1,7 +1,7 @@
-"""Kicks: a local datagram that says "there is work". Never needed for correctness, a tick finds the work too.
+"""Kicks: a local datagram that says "there is work". Correctness never needs it, because a tick finds the work too.
 
-A listener binds ``<run_dir>/<name>.sock``; a kick is one byte sent without waiting. A full queue means that a
-wake-up is already on its way; a missing listener means that nobody is there to wake: both are fine.
+A listener binds ``<run_dir>/<name>.sock``; a kick is one byte, sent without waiting. A full queue means that a wake-up
+is already on its way. A missing listener means that there is nothing to wake. Neither is an error.
 """
 
 import contextlib
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from shared.core.errors import ConfigInvalid
 
-_PATH_LIMIT = 107  # bytes, from sys/un.h
+_PATH_LIMIT = 107  # bytes of a Unix socket's path, from sys/un.h
 _LONGEST_NAME = len("dispatch.4194304")  # with the largest process id of Linux
 
 
 def _checked(run_dir: Path) -> Path:
-    """The folder, if its sockets' paths fit.
+    """The folder, if the paths of its sockets are short enough.
 
     Raises:
         ConfigInvalid: they are longer than a Unix socket allows.
@@ -24,7 +24,7 @@ def _checked(run_dir: Path) -> Path:
     room = _PATH_LIMIT - _LONGEST_NAME - 1
     if len(os.fsencode(run_dir)) > room:
         raise ConfigInvalid(
-            f"{run_dir} is too long for Unix sockets in it ({room} bytes): set POSTROOM_RUN_DIR to a shorter folder"
+            f"{run_dir} is too long for Unix sockets, which allow {room} bytes: set POSTROOM_RUN_DIR to a shorter path"
         )
     return run_dir
 
@@ -37,12 +37,12 @@ class Kicker:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
 
     def kick(self, name: str) -> None:
-        """Wake whoever listens as *name*; about 3 microseconds, never blocks, never fails: a tick is behind it."""
+        """Wake the listener called *name*. Takes about 3 microseconds, never blocks and never fails."""
         with contextlib.suppress(OSError):
             self._socket.sendto(b"k", f"{self._run_dir}/{name}.sock")
 
     def has_listener(self, name: str) -> bool:
-        """Whether somebody listens as *name*; nobody is woken."""
+        """Whether there is a listener called *name*; does not wake it."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
             return probe.connect_ex(f"{self._run_dir}/{name}.sock") == 0
 
@@ -51,7 +51,7 @@ class Kicker:
 
 
 class Listener:
-    """The receiving end, for ``loop.add_reader``: a newer listener of the same name takes over from an older one."""
+    """The receiving end, for ``loop.add_reader``. A newer listener of the same name takes over from an older one."""
 
     def __init__(self, run_dir: Path, name: str) -> None:
         path = _checked(run_dir) / f"{name}.sock"
@@ -61,7 +61,7 @@ class Listener:
         fresh.unlink(missing_ok=True)
         self._socket.bind(str(fresh))
         fresh.chmod(0o600)
-        fresh.replace(path)  # no instant without a listener
+        fresh.replace(path)  # atomic: there is a listener at every instant
         self._path = path
         self._inode = path.stat().st_ino
 
@@ -69,7 +69,7 @@ class Listener:
         return self._socket.fileno()
 
     def drain(self) -> None:
-        """Take all waiting kicks; they mean the same."""
+        """Read all kicks that have arrived; they mean the same."""
         try:
             while True:
                 self._socket.recv(16)
@@ -77,7 +77,7 @@ class Listener:
             return
 
     def close(self) -> None:
-        """Stop listening; leaves a successor's socket alone."""
+        """Stop listening, and leave a successor's socket alone."""
         self._socket.close()
         if self._path.exists() and self._path.stat().st_ino == self._inode:
             self._path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The loop that dispatch and deliver share: wake on a kick, a tick, a job's end or a due time; start what is ready.
+"""The loop of dispatch and deliver: wake on a kick, a tick, the end of a job or a due time, and start what is ready.
 
-Only the holder of the worker lock works. Whoever gets the lock knows that every earlier holder is gone, and first
-repairs what such a one left behind.
+Only the holder of the worker lock works. A new holder knows that every earlier one is gone, and first repairs what it
+left unfinished.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ _STOP_PATIENCE_S = 1.0  # the runner gives the whole stop less than 3 s
 
 
 class Backlog(Generic[T]):
-    """What a look at the rows found ready, and is not begun yet.
+    """The sessions or chats that a query found ready, and that are not started yet.
 
-    With a thousand sessions or chats waiting, they are not all looked at whenever one ends. What a look found stays
-    right while it is only taken from: whoever looks names each session or chat once, and no more than may be begun.
+    So a thousand waiting sessions are not queried again whenever one ends. The result stays right while entries are
+    only taken from it: *look* names each session or chat once, and no more than may start.
     """
 
     def __init__(self, look: Callable[[int], Iterable[T]]) -> None:
@@ -37,7 +37,7 @@ class Backlog(Generic[T]):
         self._looked_at_ms = 0
 
     def take(self, room: int, *, now_ms: int) -> list[T]:
-        """Up to *room* of what is ready, in order. Looks anew when there is room for more, or after a while."""
+        """Up to *room* entries, in order. Queries again when there is room for more, or after ``_FRESH_MS``."""
         if room <= 0:
             return []
         if len(self._found) < room or not 0 <= now_ms - self._looked_at_ms < _FRESH_MS:
@@ -46,7 +46,7 @@ class Backlog(Generic[T]):
         return [self._found.popleft() for _ in range(min(room, len(self._found)))]
 
     def forget(self) -> None:
-        """Look anew next time."""
+        """Query again next time."""
         self._found.clear()
 
 
@@ -54,9 +54,9 @@ class Worker:
     """Runs *step* whenever there may be work.
 
     Args:
-        name: the kick to listen for, and the lock's kind.
-        repair: called once with the lock in hand, before the first step.
-        step: starts what is ready, through ``start``; returns in how many seconds something else becomes due, or None.
+        name: the kick to listen for, and the kind of the lock.
+        repair: called once with the lock held, before the first step.
+        step: starts what is ready, through ``start``; returns the seconds until more becomes due, or None.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """How many jobs are under way."""
+        """The number of running jobs."""
         return len(self._jobs)
 
     def wake(self) -> None:
-        """There may be work."""
+        """Take a step soon: there may be work."""
         self._wake.set()
 
     def begin(self) -> None:
-        """Start the loop, once; it works as soon as it holds the lock."""
+        """Start the loop, unless it runs already; it works as soon as it holds the lock."""
         if self._loop_task is None:
             self._loop_task = asyncio.create_task(self._loop(), name=f"{self._name}-loop")
 
@@ -101,9 +101,9 @@ class Worker:
         return task
 
     async def stop(self) -> None:
-        """Take nothing new, let the jobs end or cancel them, free the lock.
+        """Start nothing more, let the jobs end or cancel them, and release the lock.
 
-        A step under way is let to its end: what it has claimed must get its job, or nobody gives it back.
+        A running step may finish first: its claims need their jobs, because only a job gives a claim back.
         """
         self._is_stopping = True
         self._wake.set()
@@ -134,7 +134,7 @@ class Worker:
         self._wake.set()
 
     async def _take_lock(self) -> None:
-        """Return with the lock. Only then hear kicks: whoever waits would take them from the one that works."""
+        """Acquire the lock, then listen for kicks. Before that, the current holder must receive them."""
         if not self._lock.try_acquire():
             log.info("worker.waiting", worker=self._name, reason="another process works on this database")
             await self._lock.acquire()

@@ -1,4 +1,4 @@
-"""Runs an agent over a claimed batch, and gives what came of it; it writes nothing."""
+"""Runs an agent over a claimed batch and returns the outcome; it writes nothing."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ class AgentAnswer:
 
 
 Outcome = AgentAnswer | Failure
-"""What came of a turn."""
+"""The result of a turn."""
 
 
 async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim) -> Outcome:

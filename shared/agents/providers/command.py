@@ -6,15 +6,15 @@ The agent's ``config`` is ``{"command": ["python3", "agent.py"], "env": {"NAME":
      "prompt": "<context …/>\\n<message …>…</message>",
      "messages": [{"id": …, "kind": …, "sender": …, "text": …, "time": ms, "is_context": false}]}
 
-Out, one object a line; a line that is no JSON object is taken as text, and all such lines together are one answer::
+Out, one object a line. Lines that are no JSON objects are text; all of them together are one answer::
 
     {"type": "init", "continuation": "…"}      {"type": "text", "text": "…"}       {"type": "result", "text": "…"}
     {"type": "progress", "note": "…"}          {"type": "error", "message": "…", "retryable": true, "wait_ms": 1000}
 
-What people wrote goes over standard input only, never into an option. The program runs in its own process group, which
-is killed when the turn ends in whatever way; of a turn that is ended by force, or whose dispatch was, whatever it put
-into a session of its own is killed too (see ``remains``). Its environment holds no setting of ours. ``env`` stands in
-the agent's row, and so in the replica and the API: it is no place for a secret.
+Text from people goes over standard input only, never into an option. The program runs in its own process group, which
+is killed when the turn ends, however it ends. When a turn or its dispatch is ended by force, processes in sessions of
+their own are killed too (see ``leftover_processes``). The program's environment holds none of our settings. ``env`` is
+stored in the agent's row, and so in the replica and the API: do not put a secret there.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from shared.core.errors import ConfigInvalid
 
 _LINE_LIMIT = 1024 * 1024  # bytes of one line
 _OUTPUT_LIMIT = 8 * 1024 * 1024  # bytes of a whole run
-_LAST_WORDS_S = 1.0  # what a program wrote before it ended is in the pipe, and read at once
+_LAST_WORDS_S = 1.0  # after its end, to read the rest of its output from the pipe
 _STDERR_TAIL = 500  # characters kept for the operator
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
 
@@ -52,11 +52,11 @@ class Command:
     """Runs the configured program once a turn."""
 
     def check(self, config: Mapping[str, Any]) -> None:
-        """A program must be named, as a list of words."""
+        """A config names a program, as a list of words."""
         _read(config)
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
-        """See the module's docstring for what goes in and out."""
+        """See the module's docstring for the input and the output."""
         try:
             config = _read(turn.config)
         except ConfigInvalid as error:
@@ -97,7 +97,7 @@ async def _start(config: CommandConfig, turn: Turn) -> Program:
 
 
 async def _tidy(program: Program) -> None:
-    """The program's end is the end of its output, whoever else may hold that open."""
+    """Close the pipes soon after the program ended, even if another process still holds them open."""
     await program.wait()
     await asyncio.sleep(_LAST_WORDS_S)
     program.close()
@@ -141,7 +141,7 @@ async def _converse(program: Program, turn: Turn) -> AsyncGenerator[ProviderEven
 
 
 async def _feed(stdin: asyncio.StreamWriter, question: bytes) -> None:
-    """A program that doesn't read its input is no failure of the turn."""
+    """Write the question. A program that does not read its input does not fail the turn."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         stdin.write(question)
         await stdin.drain()
@@ -149,7 +149,7 @@ async def _feed(stdin: asyncio.StreamWriter, question: bytes) -> None:
 
 
 async def _tail(stderr: asyncio.StreamReader) -> str:
-    """Read standard error to its end, keeping the last of it."""
+    """Read standard error to its end; the last ``_STDERR_TAIL`` characters."""
     kept = b""
     while chunk := await stderr.read(4096):
         kept = (kept + chunk)[-4 * _STDERR_TAIL :]

@@ -1,4 +1,4 @@
-"""The echo agent: no account, no network. It answers, and does on request what real agents do unasked.
+"""The echo agent, without an account or a network. It answers, and its commands imitate what real agents do.
 
 Commands, at the start of a message::
 
@@ -6,9 +6,9 @@ Commands, at the start of a message::
     !slow 3 text              answers after 3 seconds
     !fail                     fails until the message is dead
     !fail 2 text              fails twice, then answers
-    !reject                   fails in a way that no retry mends
-    !silent                   says nothing: a failure too
-    !count                    how many turns we have had
+    !reject                   fails in a way that no retry helps
+    !silent                   says nothing, which is a failure too
+    !count                    the number of turns in this session
     !help                     this list
 """
 
@@ -27,11 +27,11 @@ class Echo:
     """The default provider."""
 
     def check(self, config: Mapping[str, Any]) -> None:
-        """Nothing to set, so nothing to refuse."""
+        """There is nothing to configure."""
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
-        """Answer each message that asks, in order; the continuation counts the session's turns."""
-        before = turn.continuation or ""  # another provider's, if the agent had one before
+        """Answer each message that asks, in order. The continuation counts the turns of the session."""
+        before = turn.continuation or ""  # may come from another provider that the agent had before
         turns = int(before) + 1 if before.isdecimal() else 1
         yield Init(str(turns))
         for message in turn.messages:
@@ -67,12 +67,12 @@ async def _answer(message: TurnMessage, *, attempt: int, turns: int) -> AsyncGen
     elif command == "!help":
         yield Text(f"I am the echo agent. I repeat what you say, and I know:\n```\n{_HELP}\n```", message.message_id)
     elif command != "!silent":
-        between = "\n" if "```" in message.text else " "  # a fence begins a line, or it is none
+        between = "\n" if "```" in message.text else " "  # a code fence must begin a line
         yield Text(f"You said:{between}{message.text}", message.message_id)
 
 
 def _number(text: str, *, default: float) -> tuple[float, str]:
-    """The number in front, and what follows it."""
+    """The leading number and the rest."""
     first, _, rest = text.partition(" ")
     try:
         return max(0.0, float(first)), rest.strip()

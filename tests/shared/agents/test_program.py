@@ -21,7 +21,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from shared.agents import program
 if {without_setpriv}:
-    program._with_us = lambda: ()
+    program._death_signal_prefix = lambda: ()
 
 async def go():
     started = await program.Program.start(
@@ -126,9 +126,9 @@ def test_where_setpriv_knows_no_such_option_it_is_done_without(tmp_path, monkeyp
     (tmp_path / "setpriv").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "setpriv").chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path))
-    program._with_us.cache_clear()
+    program._death_signal_prefix.cache_clear()
     try:
-        assert program._with_us() == ()
+        assert program._death_signal_prefix() == ()
         assert asyncio.run(heard("/bin/echo", "x")) == ("x\n", 0)
     finally:
-        program._with_us.cache_clear()
+        program._death_signal_prefix.cache_clear()

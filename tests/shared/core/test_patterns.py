@@ -30,7 +30,7 @@ def test_a_pattern_matches(pattern, text, expected):
 
 
 REFUSED = {
-    "empty": ("", "it is empty"),
+    "empty": ("", "the pattern is empty"),
     "an open bracket": ("a[b", "missing ]: [b"),
     "an open group": ("(a", "missing ): (a"),
     "nothing to repeat": ("*a", "no argument for repetition operator: *"),
@@ -40,8 +40,8 @@ REFUSED = {
     "repetition without measure": ("a{1001}", "invalid repetition size"),
     "repetition of repetition": ("((a{100}){100}){100}", "invalid repetition size"),
     "a program too large": (r"(\pL{100}\pN{100}){5}", "too large"),
-    "half of a character": ("\ud83d", "half of a character pair"),
-    "too long": ("a" * 501, "501 characters long; at most 500"),
+    "half of a character": ("\ud83d", "half of a surrogate pair"),
+    "too long": ("a" * 501, "has 501 characters; at most 500"),
 }
 
 

@@ -97,7 +97,7 @@ def test_a_kick_never_fails_because_work_is_already_committed(tmp_path, kicker):
 @pytest.mark.parametrize("make", [Kicker, lambda folder: Listener(folder, "api")], ids=["kicker", "listener"])
 def test_a_folder_too_deep_for_sockets_is_refused_with_a_sentence(tmp_path, make):
     deep = tmp_path / ("d" * 100)
-    with pytest.raises(ConfigInvalid, match=r"too long for Unix sockets.*set POSTROOM_RUN_DIR to a shorter folder"):
+    with pytest.raises(ConfigInvalid, match=r"too long for Unix sockets.*set POSTROOM_RUN_DIR to a shorter path"):
         make(deep)
     assert not deep.exists()
 
