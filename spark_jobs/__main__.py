@@ -1,7 +1,7 @@
 """Runs a job by its name: ``python -m spark_jobs message_volume --replica URL --out DIR``.
 
-A job is one file with a ``main(arguments)`` that returns an exit code, and its line here. A job that is named on the
-command line is the only one that is imported.
+A job is one file with a ``main(arguments)`` that returns an exit code, and one line here. Only the job of the command
+line is imported.
 
 Exit codes: the job's own; 64 no such job.
 """

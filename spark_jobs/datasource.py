@@ -5,16 +5,17 @@
     replica = open_replica(session("report"), "s3://bucket/prefix?endpoint=http://127.0.0.1:9000")
     replica.table("messages", columns=["id", "channel"]).groupBy("channel").count().show()
 
-or, after ``register(spark)``, the plain form, where only ``replica`` and ``table`` are needed::
+or, after ``register(spark)``, the plain form, which needs only ``replica`` and ``table``::
 
     spark.read.format("litestream").option("replica", URL).option("table", "messages").load()
 
 Options: ``replica`` the URL; ``table``; ``columns`` comma-separated (name them: Spark does not tell a Python source
-which it needs, so without them even ``count()`` reads all); ``txid`` or ``timestamp`` of the past; ``partitions``
-(default: four a core, fewer for small tables); ``cache_dir``; ``position`` an exact pin, as ``open_replica`` sets it.
+which columns it needs, so without them even ``count()`` reads all); ``txid`` or ``timestamp`` of the past;
+``partitions`` (default: four a core, fewer for small tables); ``cache_dir``; ``position`` an exact pin, as
+``open_replica`` sets it.
 
-- One position for a whole read. Spark asks for the schema in one process, plans in a second and reads in others; the
-  pin is made with the schema and travels pickled with the source.
+- A whole read uses one position. Spark reads the schema in one process, plans in a second and reads in others; the pin
+  is made with the schema and travels pickled with the source.
 - Types come from ``STRICT`` declarations: INTEGER long, TEXT string, REAL double, BLOB binary. Other tables are
   refused, because any of their rows may hold any type.
 - Rows are read as Arrow batches by ADBC from the restored file, split by ranges of rowid; a WITHOUT ROWID table is one
@@ -59,7 +60,7 @@ from spark_jobs.replicas import Pin
 
 BATCH_ROWS = 16_384
 PARTITIONS_PER_CORE = 4
-ROWS_PER_PARTITION = 10_000  # below this, another task costs more than it saves
+ROWS_PER_PARTITION = 10_000  # below this, one more task costs more than it saves
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 MAX_IN = 500
 
@@ -73,8 +74,8 @@ _TYPES: Mapping[str, DataType] = {
     "REAL": DoubleType(),
     "BLOB": BinaryType(),
 }
-# A row of each type goes before the real ones: ADBC takes the types of a result from its first rows, and would call a
-# column that begins with NULLs an integer. https://github.com/apache/arrow-adbc/issues/581
+# A row of each type goes before the real rows: ADBC takes the types of a result from its first rows, and a column that
+# begins with NULLs would be an integer. https://github.com/apache/arrow-adbc/issues/581
 _SENTINELS: Mapping[DataType, str] = {LongType(): "0", StringType(): "''", DoubleType(): "0.0", BinaryType(): "x''"}
 _OPERATORS: Mapping[type[Filter], str] = {
     EqualTo: "=",
@@ -90,15 +91,15 @@ COLUMNS = 'SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?) WHERE hid
 
 
 class OptionInvalid(ConfigInvalid):
-    """An option, a table or a column is not usable; the message names what there is."""
+    """An option, a table or a column is not usable; the message lists the valid ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """What SQLite declares of one table.
+class ReplicaTable:
+    """The declaration of one table in SQLite.
 
     Args:
-        rowid: a name by which its rowid can be read, or None in a WITHOUT ROWID table.
+        rowid: a name that reads its rowid, or None in a WITHOUT ROWID table.
         key: the column that is the rowid under its own name (INTEGER PRIMARY KEY), if any.
     """
 
@@ -118,7 +119,7 @@ class Condition:
 
 
 class RowRange(InputPartition):
-    """The rows from *low* to *high*, both included; None for a whole table."""
+    """The rows from *low* to *high*, both included; None means the whole table."""
 
     def __init__(self, low: int | None = None, high: int | None = None) -> None:
         super().__init__((low, high))
@@ -139,7 +140,7 @@ class Replica:
         """The table *name*; only *columns* are read, if given.
 
         Raises:
-            OptionInvalid: no such table or column; says which there are.
+            OptionInvalid: no such table or column; the message lists the existing ones.
         """
         options = {"replica": self.pin.url, "position": self.pin.position, "table": name}
         if columns:
@@ -148,12 +149,12 @@ class Replica:
             options["partitions"] = str(partitions)
         if self.cache_dir is not None:
             options["cache_dir"] = self.cache_dir
-        choose_fields(describe(self.path, name), options.get("columns"))  # here the error has no Java around it
+        choose_fields(describe(self.path, name), options.get("columns"))  # here no Java wraps the error
         return self.spark.read.format(LitestreamSource.name()).options(**options).load()
 
 
 def register(spark: SparkSession) -> None:
-    """Teach *spark* the format, and let it push filters down, which Spark otherwise refuses with an error."""
+    """Register the format, and allow filter pushdown, which Spark refuses by default with an error."""
     spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(LitestreamSource)
 
@@ -166,11 +167,11 @@ def open_replica(
     timestamp: str | datetime | None = None,
     cache_dir: str | Path | None = None,
 ) -> Replica:
-    """Pin a position of *replica* and restore it here, so that every table is read at this one position.
+    """Pin a position of *replica* and restore it here; every table is read at this one position.
 
     Args:
         replica: its URL, or a pin made before.
-        txid, timestamp: a position of the past, by URL only.
+        txid, timestamp: a position of the past; only with a URL.
 
     Raises:
         as :func:`spark_jobs.replicas.resolve` and :func:`spark_jobs.replicas.ensure_local`.
@@ -201,18 +202,18 @@ class LitestreamSource(DataSource):
             if declared.get(field.name) != field.dataType:
                 raise OptionInvalid(
                     f"column {field.name!r} {field.dataType.simpleString()} is not in table {table.name!r}: leave out "
-                    ".schema(...), which is taken from the replica, and choose with the option 'columns'"
+                    ".schema(...), because the schema comes from the replica, and choose with the option 'columns'"
                 )
         return LitestreamReader(self._pin(), table, schema, self.options.get("cache_dir"), self._partitions())
 
-    def _describe(self) -> Table:
+    def _describe(self) -> ReplicaTable:
         unknown = sorted(set(map(str.lower, self.options)) - set(_OPTIONS))
         if unknown:
             raise OptionInvalid(f"unknown options: {', '.join(unknown)}; known: {', '.join(_OPTIONS)}")
         return describe(replicas.ensure_local(self._pin(), self.options.get("cache_dir")), self._required("table"))
 
     def _pin(self) -> Pin:
-        """Resolved once; kept on the instance, which Spark pickles after asking for the schema."""
+        """The pin, resolved once and kept on the instance, which Spark pickles after it has read the schema."""
         known: Pin | None = self.__dict__.get("_pinned")
         if known is not None:
             return known
@@ -242,15 +243,15 @@ class LitestreamSource(DataSource):
         if text is None:
             return None
         if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000:
-            raise OptionInvalid(f"partitions is {text!r}: it is a whole number from 1 to 10000")
+            raise OptionInvalid(f"partitions is {text!r}: write a whole number from 1 to 10000")
         return int(text)
 
 
 class LitestreamReader(DataSourceReader):
-    """Plans on the driver, reads in the workers; pickled in between."""
+    """Plans on the driver and reads in the workers; it is pickled in between."""
 
     def __init__(
-        self, pin: Pin, table: Table, schema: StructType, cache_dir: str | None, partitions: int | None = None
+        self, pin: Pin, table: ReplicaTable, schema: StructType, cache_dir: str | None, partitions: int | None = None
     ) -> None:
         self.pin = pin
         self.table = table
@@ -260,7 +261,7 @@ class LitestreamReader(DataSourceReader):
         self.conditions: list[Condition] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keep what SQLite answers exactly as Spark would; hand back the rest."""
+        """Keep the filters that SQLite answers exactly as Spark does; return the others."""
         types = {field.name: field.dataType for field in self.table.fields}
         for asked in filters:
             condition = as_condition(asked, types)
@@ -282,7 +283,7 @@ class LitestreamReader(DataSourceReader):
         return [RowRange(start, min(start + step - 1, high)) for start in range(low, high + 1, step)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of exactly the promised schema: only what the pushed filters let through."""
+        """Arrow batches of exactly the promised schema, with the rows that pass the pushed filters."""
         span = cast(RowRange, partition)
         schema = to_arrow_schema(self.columns, timezone="UTC")
         sentinel = ", ".join(f"{_SENTINELS[field.dataType]} AS c{i}" for i, field in enumerate(self.columns.fields))
@@ -305,25 +306,25 @@ class LitestreamReader(DataSourceReader):
                     yield pa.RecordBatch.from_arrays(rows.columns, schema=schema)
 
     def _bounds(self) -> tuple[int, int] | None:
-        """The lowest and the highest rowid that can matter, or None if there are no rows."""
+        """The lowest and the highest rowid that can pass the filters, or None if there are no rows."""
         about_key = [condition for condition in self.conditions if condition.column == self.table.key]
         where = "WHERE " + " AND ".join(condition.sql for condition in about_key) if about_key else ""
         values = tuple(value for condition in about_key for value in condition.values)
         name, rowid = _quoted(self.table.name), self.table.rowid
         with _cursor(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
             ends = []
-            for order in ("ASC", "DESC"):  # two look-ups at the ends; min() and max() together would scan
+            for order in ("ASC", "DESC"):  # two look-ups at the ends; min() and max() in one query scan
                 query = f"SELECT {rowid} FROM {name} {where} ORDER BY {rowid} {order} LIMIT 1"  # noqa: S608 - quoted
                 cursor.execute(query, values)
                 ends += [int(row[0]) for row in cursor.fetchall()]
         return (ends[0], ends[1]) if ends else None
 
 
-def describe(path: Path, name: str) -> Table:
+def describe(path: Path, name: str) -> ReplicaTable:
     """Read the declaration of table *name* in the database file *path*.
 
     Raises:
-        OptionInvalid: no such table (says which there are), or one whose types can't be relied upon.
+        OptionInvalid: no such table (the message lists the tables), or one with unreliable types.
     """
     with _cursor(path) as cursor:
         cursor.execute(TABLES)
@@ -337,40 +338,40 @@ def describe(path: Path, name: str) -> Table:
         columns = cursor.fetchall()
     odd = [column for column, declared, _, _ in columns if declared.upper() not in _TYPES]
     if odd:
-        raise OptionInvalid(f"table {name!r} has columns of type ANY, which Spark has no word for: {', '.join(odd)}")
+        raise OptionInvalid(f"table {name!r} has columns of type ANY, which has no Spark type: {', '.join(odd)}")
     keys = [(column, declared) for column, declared, _, pk in columns if pk]
     key = keys[0][0] if not without_rowid and len(keys) == 1 and keys[0][1].upper() == "INTEGER" else None
     taken = {column.lower() for column, *_ in columns}
     free = [alias for alias in ("rowid", "_rowid_", "oid") if alias not in taken]
     rowid = None if without_rowid or not free else free[0]
-    # In a STRICT table the columns of a primary key are NOT NULL without saying so: sqlite.org/stricttables.html
+    # In a STRICT table the columns of a primary key are NOT NULL without a declaration: sqlite.org/stricttables.html
     fields = tuple(
         StructField(column, _TYPES[declared.upper()], nullable=not (notnull or pk))
         for column, declared, notnull, pk in columns
     )
-    return Table(name, fields, rowid or (key and _quoted(key)), key)
+    return ReplicaTable(name, fields, rowid or (key and _quoted(key)), key)
 
 
-def choose_fields(table: Table, columns: str | None) -> tuple[StructField, ...]:
-    """The fields named in the comma-separated *columns*, in that order; all without it."""
+def choose_fields(table: ReplicaTable, columns: str | None) -> tuple[StructField, ...]:
+    """The fields that the comma-separated *columns* name, in that order; None means all."""
     if columns is None:
         return table.fields
     known = {field.name: field for field in table.fields}
     names = [name.strip() for name in columns.split(",") if name.strip()]
     missing = [name for name in names if name not in known]
     if missing or not names or len(set(names)) < len(names):
-        what = f"no columns {', '.join(missing)}" if missing else "no use for an empty or repeating choice of columns"
+        what = f"no columns {', '.join(missing)}" if missing else "been asked for no columns, or for one twice"
         raise OptionInvalid(f"table {table.name!r} has {what}; its columns: {', '.join(known)}")
     return tuple(known[name] for name in names)
 
 
 def as_condition(asked: Filter, types: Mapping[str, DataType]) -> Condition | None:
-    """*asked* as SQL, or None where SQLite might answer otherwise than Spark."""
+    """*asked* as SQL, or None where SQLite could answer differently from Spark."""
     path: tuple[str, ...] = getattr(asked, "attribute", ())
     if len(path) != 1 or path[0] not in types:
         return None
     column, kind = path[0], types[path[0]]
-    # Spark compares bytes, whatever collation a column was declared with.
+    # Spark compares bytes and ignores the declared collation of the column.
     sql = _quoted(column) + (" COLLATE BINARY" if isinstance(kind, StringType) else "")
     if isinstance(asked, IsNull):
         return Condition(column, f"{sql} IS NULL")
@@ -388,7 +389,7 @@ def as_condition(asked: Filter, types: Mapping[str, DataType]) -> Condition | No
 
 
 def _agrees(value: object, kind: DataType) -> bool:
-    """Is *value* a literal of the column's own type? Then no conversion can change what a comparison means."""
+    """Whether *value* is a literal of the column's own type, so that no conversion changes the comparison."""
     if isinstance(kind, LongType):
         return type(value) is int and -(2**63) <= value < 2**63
     if isinstance(kind, DoubleType):
@@ -398,7 +399,7 @@ def _agrees(value: object, kind: DataType) -> bool:
 
 @contextmanager
 def _cursor(path: Path) -> Iterator[Any]:
-    """A cursor on a restored file, which nobody ever changes."""
+    """A cursor on a restored file, which never changes."""
     uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
     with sqlite.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})

@@ -1,11 +1,11 @@
 """Daily message volume per channel, from one position of a replica.
 
 Reads: ``messages`` (channel, status, created_at). Writes ``OUT/parquet/day=YYYY-MM-DD/*.parquet`` and, last,
-``OUT/manifest.json``: which position it was, and what was written. Running it again for the same position writes the
-same; other days are left alone.
+``OUT/manifest.json``, with the position and the days that were written. A second run for the same position writes the
+same files and leaves other days alone.
 
-``messages`` is pruned: what is done leaves it after a day or so. A day that now holds fewer messages than were counted
-before is therefore kept as it was, and the manifest says so. Run it at least daily, soon after midnight.
+``sweep`` prunes finished messages after about a day. A day that now has fewer messages than an earlier run counted is
+therefore kept as it was, and the manifest says so. Run the job at least daily, soon after midnight.
 
 Exit codes: 0; 64 the command line is wrong; 65 the replica can't be restored; 66 no such replica or position;
 69 the store doesn't answer; 75 another run writes to the same folder.
@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 ROOT = Path(__file__).resolve().parent.parent
-if not __package__:  # by its path, as spark-submit does: then our folder is on the path, and not what holds it
+if not __package__:  # run by its path, as by spark-submit: then this folder is on the path, and not its parent
     sys.path[0] = str(ROOT)
 
 import pyarrow as pa  # noqa: E402
@@ -64,7 +64,7 @@ def message_volume(messages: DataFrame, tz: str = "UTC") -> DataFrame:
 
     Args:
         messages: channel, status, created_at (ms UTC).
-        tz: the IANA zone whose days are meant.
+        tz: the IANA zone of the days.
     """
     day = F.to_date(F.from_utc_timestamp(F.timestamp_millis("created_at"), tz))
     return messages.groupBy(day.alias("day"), "channel").agg(
@@ -82,7 +82,7 @@ def run(
     tz: str = "UTC",
     cache_dir: str | None = None,
 ) -> tuple[list[Row], dict[str, Any]]:
-    """Do the whole job; returns the rows, by day and channel, and the manifest.
+    """Do the whole job; the rows, by day and channel, and the manifest.
 
     Raises:
         InUse: another run writes to *out*.
@@ -126,7 +126,7 @@ def run(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, run, print; the exit codes stand above."""
+    """Parse, run, print; the module's docstring has the exit codes."""
     asked = _arguments(argv)
     logging.basicConfig(stream=sys.stderr, format="%(message)s")
     logging.getLogger("postroom").setLevel(logging.INFO)
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _alone(Path(asked.out)):
             _check_zone(Path(asked.out), asked.tz)
-        # Whatever can be refused is refused before Spark's ten seconds.
+        # Refuse early: Spark takes ten seconds to start.
         pin, _ = pinned(asked.replica, txid=asked.txid, timestamp=asked.timestamp, cache_dir=asked.cache_dir)
         spark = session("message_volume")
         rows, manifest = run(spark, pin, Path(asked.out), tz=asked.tz, cache_dir=asked.cache_dir)
@@ -143,10 +143,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _exit_code(error)
     sys.stdout.write(as_text(rows))
     kept = manifest["days_kept"]
-    told = f"; kept, for an earlier run counted more: {', '.join(kept)}" if kept else ""
+    unchanged = f"; kept, because an earlier run counted more: {', '.join(kept)}" if kept else ""
     sys.stdout.write(
         f"{manifest['messages']} messages at txid {manifest['txid']} ({manifest['timestamp']}); "
-        f"days written to {asked.out}/parquet: {len(manifest['days_written'])}{told}\n"
+        f"days written to {asked.out}/parquet: {len(manifest['days_written'])}{unchanged}\n"
     )
     return 0
 
@@ -174,8 +174,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     position = parser.add_mutually_exclusive_group()
     position.add_argument("--txid", help="the position to read, as Litestream prints it; the latest otherwise")
     position.add_argument("--timestamp", help="the last position before this instant, like 2026-03-01T12:00:00Z")
-    parser.add_argument("--tz", type=_zone, default="UTC", help="the zone whose days are meant (default UTC)")
-    parser.add_argument("--cache-dir", metavar="DIR", help="where restored replicas are kept (else the user's cache)")
+    parser.add_argument("--tz", type=_zone, default="UTC", help="the zone of the days (default UTC)")
+    parser.add_argument("--cache-dir", metavar="DIR", help="folder of restored replicas (default: the user's cache)")
     return parser.parse_args(argv)
 
 
@@ -204,12 +204,12 @@ def _zone(name: str) -> str:
 def _check_zone(out: Path, tz: str) -> None:
     manifest = out / "manifest.json"
     if manifest.exists() and (stored := json.loads(manifest.read_text())["tz"]) != tz:
-        raise OutInvalid(f"{out} holds days of {stored}: ask for --tz {stored}, or name another folder with --out")
+        raise OutInvalid(f"{out} holds days of {stored}: use --tz {stored}, or name another folder with --out")
 
 
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
-    """Make the folder and hold it; whoever dies lets go."""
+    """Make the folder and lock it; the kernel frees the lock of a dead process."""
     try:
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(out / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -226,7 +226,7 @@ def _alone(out: Path) -> Iterator[None]:
 
 
 def _received(parquet: Path) -> dict[date, int]:
-    """What earlier runs counted, by day."""
+    """The counts of earlier runs, by day."""
     if not parquet.is_dir():
         return {}
     by_day = dataset.partitioning(pa.schema([("day", pa.string())]), flavor="hive")

@@ -1,11 +1,11 @@
 """The Spark session of the jobs: on this machine only, in UTC, private, quiet.
 
-Without these settings Spark listens on the network even when it runs locally, and leaves what it shuffles (people's
-messages) readable to everybody. Started by ``spark-submit``, whatever was given there wins, except the loopback address
-of a local master; a master elsewhere keeps its own network settings.
+Without these settings Spark listens on the network even when it runs locally, and every user of the host can read its
+shuffle files, which hold people's messages. Under ``spark-submit`` the submitted settings win, except the loopback
+address of a local master; a remote master keeps its own network settings.
 
-``python -m spark_jobs.session`` makes a class-data archive (160 MB in the user's cache, half a minute, once for each
-Java and Spark), with which Java starts in half the time. Without it, or if Java finds it stale, nothing else changes.
+``python -m spark_jobs.session`` makes a class-data archive, which halves the start of Java (160 MB in the user's cache,
+half a minute, once for each Java and Spark). Without it, or if Java finds it stale, only the start is slower.
 """
 
 import atexit
@@ -42,9 +42,9 @@ logger.gateway.level = warn
 
 
 def session(app_name: str) -> SparkSession:
-    """The session that runs, else a new one; either way it knows ``format("litestream")``.
+    """The running session, or a new one; both know ``format("litestream")``.
 
-    Changes this process: umask 077, and the workers' Python is this one. It stops when the process ends.
+    A new session changes this process: umask 077, and the workers run this Python. It stops when the process ends.
 
     Raises:
         ConfigInvalid: there is no Java.
@@ -79,10 +79,10 @@ def _stop(spark: SparkSession) -> None:
 
 
 def archive() -> Path | None:
-    """The class-data archive for this Java and this Spark, if it has been made.
+    """The class-data archive for this Java and this Spark, or None.
 
-    Java checks itself that it is its own, and does without otherwise. What it doesn't check is that the file is whole:
-    it would crash. So the size stands in the name.
+    Java checks that the archive is its own, and starts without it otherwise. It does not check that the file is whole,
+    and crashes with a part of it, so the name contains the size.
     """
     for path in _archives().glob(f"{_archive_name()}-*.jsa"):
         if path.stem.endswith(f"-{path.stat().st_size}"):
@@ -91,7 +91,7 @@ def archive() -> Path | None:
 
 
 def build_archive() -> Path:
-    """Make the archive, unless it is there: run a small job in a Java that leaves it when it ends.
+    """Make the archive unless it exists: run a small job in a Java that writes the archive at its end.
 
     Raises:
         ConfigInvalid: no Java, or one that can't make archives.
@@ -110,10 +110,10 @@ def build_archive() -> Path:
         spark.read.parquet(f"{folder}/rows").filter("day > 1").collect()
         java = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         spark.stop()
-        java.stdin.close()  # tells it to end
+        java.stdin.close()  # Java ends with its input
         java.wait(timeout=120)
         if not part.exists():
-            raise ConfigInvalid("Java left no class-data archive: its starts stay slow, nothing else changes")
+            raise ConfigInvalid("Java wrote no class-data archive: jobs run as before, and Java keeps its slow start")
         return part.rename(folder_of_archives / f"{_archive_name()}-{part.stat().st_size}.jsa")
 
 
@@ -133,12 +133,12 @@ def _archive_name() -> str:
 
 
 def _settings(given: SparkConf, *, is_local: bool, java_options: Sequence[str] | None) -> dict[str, str]:
-    """What to set; *java_options* is None when Java already runs."""
+    """The settings of the session; *java_options* is None when Java already runs."""
     path = os.pathsep.join(filter(None, (str(_ROOT), given.get("spark.executorEnv.PYTHONPATH", ""))))
     forced = {
         PUSHDOWN: "true",
         "spark.sql.session.timeZone": "UTC",
-        "spark.executorEnv.PYTHONPATH": path,  # the workers unpickle our source by its module's name
+        "spark.executorEnv.PYTHONPATH": path,  # the workers unpickle the source by the name of its module
     }
     if not is_local:
         return forced

@@ -264,7 +264,7 @@ def test_it_reads_from_s3(spark, make_primary, s3, cache):
         ({"replica": "{url}", "table": "message"}, r"no table 'message'; its tables: .*messages, meta"),
         ({"replica": "{url}", "table": 'messages"; DROP TABLE messages'}, "has no table"),
         ({"replica": "{url}", "table": "loose"}, "not STRICT"),
-        ({"replica": "{url}", "table": "anything"}, "type ANY, which Spark has no word for: v"),
+        ({"replica": "{url}", "table": "anything"}, "type ANY, which has no Spark type: v"),
         ({"replica": "{url}", "table": "meta", "columns": "key,valeu"}, "no columns valeu; its columns: key, value"),
         ({"replica": "{url}", "table": "meta", "column": "key"}, "unknown options: column; known: replica, table"),
         ({"replica": "file:///nowhere", "table": "meta"}, "there is no replica at file:///nowhere"),

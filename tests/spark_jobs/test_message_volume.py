@@ -107,7 +107,7 @@ def test_a_day_whose_messages_were_pruned_is_kept_as_it_was(spark, primary, coun
     assert counted() == 0
     assert stored(spark, tmp_path / "out") == [(NINTH, "telegram", 3, 0, 0)]
     assert manifest_of(tmp_path / "out")["days_kept"] == ["2025-10-09"]
-    assert "kept, for an earlier run counted more: 2025-10-09" in capsys.readouterr().out
+    assert "kept, because an earlier run counted more: 2025-10-09" in capsys.readouterr().out
 
 
 def test_an_empty_table_is_no_error(counted, capsys):
