@@ -1,6 +1,6 @@
-"""What an agent may ask to have done, and what is done on a yes. One entry each in ``ACTIONS``.
+"""The actions that an agent may request, and what each does once it is approved. One entry each in ``ACTIONS``.
 
-What can't be done is refused when it is asked for, so that nobody is shown it; it is looked at again when it is done.
+An impossible request is refused at once, so that no approver sees it. Its arguments are checked again before it runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ LONGEST_INSTRUCTIONS = 20_000
 
 
 class Action(NamedTuple):
-    """Something that can be asked for.
+    """An action that an agent may request.
 
     Attributes:
         words: what it is, after "asks to".
-        is_global: whether it concerns more than the agent that asks: then its own admins can't decide it.
-        check: the arguments as they will be done; raises what is wrong with them.
-        do: does it, and says what was done; the agent that asks, the checked arguments.
+        is_global: whether it concerns more than the requesting agent; then that agent's own admins can't decide it.
+        check: takes the agent and its arguments, and returns the arguments to use; raises if one is wrong.
+        do: takes the agent and the checked arguments, does the action, and returns a sentence about it.
     """
 
     words: str
@@ -38,15 +38,15 @@ def get(name: str) -> Action:
     """The action called *name*.
 
     Raises:
-        UnknownName: there is none.
+        UnknownName: there is no such action.
     """
     if name not in ACTIONS:
         raise UnknownName("action", name, ACTIONS)
     return ACTIONS[name]
 
 
-def _named(given: Mapping[str, Any], required: Mapping[str, type], optional: Mapping[str, type]) -> Arguments:
-    """What was given, if it is all there, all known, and of the right kind."""
+def _check_types(given: Mapping[str, Any], required: Mapping[str, type], optional: Mapping[str, type]) -> Arguments:
+    """The arguments, if none is missing, unknown or of the wrong type."""
     known = {**required, **optional}
     for name, value in given.items():
         if name not in known:
@@ -63,9 +63,9 @@ def _named(given: Mapping[str, Any], required: Mapping[str, type], optional: Map
 
 
 def _check_create(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -> Arguments:
-    wanted = _named(given, {"name": str}, {"instructions": str})
+    wanted = _check_types(given, {"name": str}, {"instructions": str})
     if not wanted["name"].strip() or len(wanted["name"]) > LONGEST_NAME or not wanted["name"].isprintable():
-        raise ConfigInvalid(f"argument 'name' should be 1 to {LONGEST_NAME} characters that can be seen")
+        raise ConfigInvalid(f"argument 'name' should be 1 to {LONGEST_NAME} visible characters")
     if len(wanted.get("instructions", "")) > LONGEST_INSTRUCTIONS:
         raise ConfigInvalid(f"argument 'instructions' should be at most {LONGEST_INSTRUCTIONS:,} characters")
     agents_and_teams.known_agent(conn, agent)
@@ -73,21 +73,21 @@ def _check_create(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -
 
 
 def _create(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) -> str:
-    """An agent like the one that asks, with a folder of its own; each can send to the other."""
+    """Create an agent like the requesting one, with its own folder; each can send to the other."""
     asking = agents_and_teams.known_agent(conn, agent)
     new = agents_and_teams.free_id(conn, wanted["name"])
     like = {"provider": asking.provider, "model": asking.model, "config": asking.config, "timezone": asking.timezone}
     agents_and_teams.save_agent(conn, new, {**wanted, **like}, timezone=asking.timezone, now_ms=now_ms)
     called = destinations.put(conn, agent, target_agent=new, now_ms=now_ms).name
     back = destinations.put(conn, new, target_agent=agent, now_ms=now_ms).name
-    return f"Agent {new} is made: {agent} sends to it as {called}, and it to {agent} as {back}."
+    return f"Agent {new} is created: {agent} sends to it as {called}, and it sends to {agent} as {back}."
 
 
 # -- chats ------------------------------------------------------------------------------------------------------------
 
 
 def _check_wire(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -> Arguments:
-    wanted = _named(given, {"channel": str, "platform_id": str}, {})
+    wanted = _check_types(given, {"channel": str, "platform_id": str}, {})
     chat = chats.find(conn, wanted["channel"], wanted["platform_id"])
     if chat is None:
         raise NotFound(f"there is no chat {wanted['platform_id']!r} on {wanted['channel']!r}")
@@ -105,7 +105,7 @@ def _wire(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) 
 
 
 def _check_unwire(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -> Arguments:
-    wanted = _named(given, {"destination": str}, {})
+    wanted = _check_types(given, {"destination": str}, {})
     _chat_called(conn, agent, wanted["destination"])
     return wanted
 
@@ -113,18 +113,18 @@ def _check_unwire(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -
 def _unwire(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) -> str:
     if not wirings.disconnect(conn, _chat_called(conn, agent, wanted["destination"]), agent):
         raise WrongState(f"{agent} does not answer in {wanted['destination']!r}")
-    return f"{agent} answers there no more, and sends nothing there."
+    return f"{agent} no longer answers there, and sends nothing there."
 
 
 def _chat_called(conn: apsw.Connection, agent: str, name: str) -> int:
     found = destinations.get(conn, agent, name)
     if found is None or found.target_chat is None:
-        raise NotFound(f"agent {agent!r} calls no chat {name!r}")
+        raise NotFound(f"agent {agent!r} has no chat {name!r} among its destinations")
     return found.target_chat
 
 
 ACTIONS: Mapping[str, Action] = {
     "create_agent": Action("make another agent, like itself", True, _check_create, _create),
     "wire_chat": Action("answer in a chat", True, _check_wire, _wire),
-    "unwire_chat": Action("answer in a chat no more", False, _check_unwire, _unwire),
+    "unwire_chat": Action("stop answering in a chat", False, _check_unwire, _unwire),
 }

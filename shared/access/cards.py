@@ -1,6 +1,6 @@
-"""What people read who are asked for a yes or no, and when it is decided. Markdown, for any channel; pure.
+"""The text of an approval's card, before and after the decision. Markdown, for any channel; pure.
 
-Whatever somebody else wrote is escaped, on one line and cut: it can neither look like our words nor hide what follows.
+Text from outside is escaped, put on one line and cut: it can neither look like our words nor hide what follows.
 """
 
 import json
@@ -19,36 +19,36 @@ PREVIEW = 200
 
 _MARKUP = re.compile(r"([!-/:-@\[-`{-~])")
 _FENCES = re.compile("`+")
-_UNSEEN = ("Cc", "Cf", "Zl", "Zp")  # controls, what turns the direction of text, line and paragraph separators
+_UNSEEN = ("Cc", "Cf", "Zl", "Zp")  # controls, marks that change the direction of text, line and paragraph separators
 
 
 def cut(text: str, most: int) -> str:
-    """*text*, or its beginning and how much is missing."""
+    """*text*, or its beginning and how many characters are missing."""
     if len(text) <= most:
         return text
     return f"{text[:most]}… (+{len(text) - most:,} characters)"
 
 
 def line(text: str, most: int = LONGEST_TITLE) -> str:
-    """*text* on one line, without anything that is not seen, and cut."""
+    """*text* on one line, without invisible characters, and cut."""
     seen = "".join(" " if unicodedata.category(each) in _UNSEEN else each for each in text)
     return cut(" ".join(seen.split()), most)
 
 
 def escape(text: str) -> str:
-    """*text* so that Markdown shows each of its characters, and does nothing else with them."""
+    """*text*, escaped so that Markdown shows every character as it is."""
     return _MARKUP.sub(r"\\\1", text)
 
 
 def block(text: str) -> str:
-    """*text* as a block of code that it can't end."""
+    """*text* as a code block that the text itself can't end."""
     longest = max((len(run) for run in _FENCES.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"
 
 
 def arguments(given: Mapping[str, Any]) -> str:
-    """Every argument on a line of its own: its name and its value as JSON, in which nothing is invisible."""
+    """One line for each argument: its name and its value, as JSON without invisible characters."""
     return "\n".join(
         f"{_json_line(name, LONGEST_NAME)}: {_json_line(value, LONGEST_VALUE)}" for name, value in given.items()
     )
@@ -64,18 +64,18 @@ def _visible(each: str) -> str:
 
 
 def is_cut(given: Mapping[str, Any]) -> bool:
-    """Whether ``arguments`` leaves something out."""
+    """Whether ``arguments`` cuts anything."""
     return any(
         len(_json_line(name, 10**9)) > LONGEST_NAME or len(_json_line(value, 10**9)) > LONGEST_VALUE
         for name, value in given.items()
     )
 
 
-def asking(approval: Approval, said: Sequence[str] = ()) -> str:
-    """The card that asks.
+def question(approval: Approval, said: Sequence[str] = ()) -> str:
+    """The card that asks for the decision.
 
     Args:
-        said: what the people wrote who wait for it, oldest first; the first is shown.
+        said: the texts that are held for the approval, oldest first; the card shows the first.
     """
     parts = [f"**{escape(line(approval.title))}**"]
     if said and said[0]:
@@ -92,11 +92,11 @@ def asking(approval: Approval, said: Sequence[str] = ()) -> str:
     return "\n\n".join(parts)
 
 
-def decided(approval: Approval, outcome: str) -> str:
-    """What the card is changed into: what was asked, and what came of it."""
+def closed(approval: Approval, outcome: str) -> str:
+    """The card after the decision: the question, and its outcome."""
     return f"{escape(line(approval.title))}\n\n**{escape(line(outcome))}**"
 
 
 def when(at_ms: int) -> str:
-    """An instant for people."""
+    """The instant in words, in UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%d %b %Y %H:%M UTC")

@@ -1,5 +1,7 @@
-"""People: what each of them is here, who decides, and where they are written to. REST, CLI, approvals and pairing
-change it here and nowhere else. The identity is (channel, sender id); *by* is what is shown of whoever changed it.
+"""People: their standing, the approvers among them, and the chats that reach them.
+
+REST, CLI, approvals and pairing change these rows here and nowhere else. The identity is (channel, sender id). *by* is
+the display name of the person or program that makes the change.
 """
 
 import json
@@ -28,8 +30,8 @@ STANDING = """
 
 
 def standing(conn: apsw.Connection, channel: str, sender_id: str | None) -> Standing:
-    """What the sender is here; a stranger where nobody has heard of them, or the platform does not say who it was."""
-    found = rows(conn, STANDING, {"channel": channel, "sender_id": sender_id})  # no sender equals NULL
+    """The sender's standing; a stranger's where the sender is unknown, or the platform names no sender."""
+    found = rows(conn, STANDING, {"channel": channel, "sender_id": sender_id})  # no sender_id equals NULL
     if not found:
         return STRANGER
     user_id, roles, memberships = found[0][0], json.loads(found[0][1]), json.loads(found[0][2])
@@ -44,11 +46,11 @@ def standing(conn: apsw.Connection, channel: str, sender_id: str | None) -> Stan
 
 
 def grant(conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, by: str, now_ms: int) -> bool:
-    """Make the user an owner, or an admin of *agent*, or of everything without one. False: they were.
+    """Make the user an owner, or an admin of *agent*; without an agent, of everything. False: they had that role.
 
     Raises:
         NotFound: there is no such user or agent.
-        ConfigInvalid: there is no such role, or owners of one agent only.
+        ConfigInvalid: there is no such role, or it would be an owner of one agent.
     """
     _check_role(role, agent)
     _check(conn, user_id, agent)
@@ -63,7 +65,7 @@ def revoke(
     Raises:
         NotFound: there is no such user.
         ConfigInvalid: there is no such role.
-        WrongState: nobody would be an owner any more.
+        WrongState: no owner would be left.
     """
     _check_role(role, agent)
     _check(conn, user_id, None)
@@ -74,15 +76,15 @@ def revoke(
 
 
 def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = False) -> None:
-    """A stranger again, without roles and memberships.
+    """Delete the user with roles and memberships; the person is a stranger again.
 
     Raises:
         NotFound: there is no such user.
-        WrongState: somebody is asked about them, or nobody would be an owner any more.
+        WrongState: an approval about them is pending, or no owner would be left.
     """
     _check(conn, user_id, None)
-    if waiting := approvals.pending_of_user(conn, user_id):
-        raise WrongState(f"{waiting[0].approval_id} asks about user {user_id}: decide that first")
+    if pending := approvals.pending_of_user(conn, user_id):
+        raise WrongState(f"{pending[0].approval_id} asks about user {user_id}: decide that first")
     if not may_be_last_owner:
         _check_another_owner(conn, user_id)
     users.delete(conn, user_id)
@@ -91,13 +93,13 @@ def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = Fal
 def _check_another_owner(conn: apsw.Connection, user_id: int) -> None:
     if user_roles.owners(conn) == [user_id]:
         raise WrongState(
-            f"user {user_id} is the last owner, and nobody could decide everything by a button any more: make somebody "
-            "else an owner first, or say ?force=true if that is meant"
+            f"user {user_id} is the last owner, and without an owner no button can decide about new chats: make "
+            "another user an owner first, or add ?force=true if you mean it"
         )
 
 
 def add_member(conn: apsw.Connection, user_id: int, agent: str, *, by: str, now_ms: int) -> bool:
-    """Let the user talk to the agent, also if that was refused before. False: they could.
+    """Make the user a member of the agent, also one whom it refused before. False: they were a member.
 
     Raises:
         NotFound: there is no such user or agent.
@@ -107,7 +109,7 @@ def add_member(conn: apsw.Connection, user_id: int, agent: str, *, by: str, now_
 
 
 def refuse(conn: apsw.Connection, user_id: int, agent: str, *, by: str, now_ms: int) -> bool:
-    """The user may not talk to the agent, and nobody is asked again. False: it was so.
+    """Refuse the user: they may not talk to the agent, and no approver is asked again. False: they were refused.
 
     Raises:
         NotFound: there is no such user or agent.
@@ -117,7 +119,7 @@ def refuse(conn: apsw.Connection, user_id: int, agent: str, *, by: str, now_ms: 
 
 
 def remove(conn: apsw.Connection, user_id: int, agent: str) -> bool:
-    """The agent knows the user no more, and does not refuse them either. False: it was so.
+    """Make the user neither a member of the agent nor refused by it. False: they were neither.
 
     Raises:
         NotFound: there is no such user.
@@ -130,7 +132,7 @@ def _check_role(role: str, agent: str | None) -> None:
     if role not in ROLES:
         raise ConfigInvalid(f"role {role!r} is none of {', '.join(ROLES)}")
     if role == "owner" and agent is not None:
-        raise ConfigInvalid(f"an owner is one of everything, not of agent {agent!r} alone: make them its admin")
+        raise ConfigInvalid(f"an owner owns everything, not agent {agent!r} alone: make them an admin of that agent")
 
 
 def _check(conn: apsw.Connection, user_id: int, agent: str | None) -> None:
@@ -153,23 +155,23 @@ APPROVERS = """
 
 
 def approvers(conn: apsw.Connection, agent: str | None, *, channel: str) -> list[User]:
-    """Who may say yes or no, each once: those on *channel* first, and of those the nearest to the matter.
+    """The users who may decide, each once: those on *channel* first, then by their role.
 
-    That are the admins of *agent*, then those of everything, then the owners, and of equals who became it first.
-    Without an agent it is a matter of everything.
+    Admins of *agent* come before admins of everything, and those before owners; of equals the first to get the role.
+    Without an agent, only admins of everything and owners may decide.
     """
     return list(map(User._make, rows(conn, APPROVERS, {"agent": agent, "channel": channel})))
 
 
 def direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> int | None:
-    """The chat in which the user is written to alone; None if they can't be, or do not want to be.
+    """The user's direct chat; None if there can be none, or the user blocked the bot.
 
-    Where the platform does not name it after the user, and they were never seen there, it is one that ``deliver``
-    opens before it sends the first response.
+    Where the platform does not name the chat after the user, and the user never wrote there, ``deliver`` opens it
+    before it sends the first response.
     """
     known = user_dms.get(conn, user.id)
     chat = chats.get(conn, known) if known is not None else _direct_chat(conn, user, now_ms=now_ms)
-    if chat is None or chat.status != "active" or chat.is_group:  # a group can be who writes, and is read by all
+    if chat is None or chat.status != "active" or chat.is_group:  # a sender can be a group, and everybody in it reads
         return None
     user_dms.put(conn, user.id, chat.id, now_ms)
     return chat.id
@@ -193,7 +195,7 @@ def _direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> chats.Cha
 
 
 def last_owner_in(conn: apsw.Connection, chat: chats.Chat) -> int | None:
-    """The last owner, if this is where they are written to; None if it is not, or somebody else is an owner too."""
+    """The last owner's id, if this is their direct chat; None if it is not, or there is another owner."""
     owners = user_roles.owners(conn)
     user = users.get(conn, owners[0]) if len(owners) == 1 and not chat.is_group else None
     if user is None:
@@ -204,7 +206,7 @@ def last_owner_in(conn: apsw.Connection, chat: chats.Chat) -> int | None:
 
 
 def remember_direct_chat(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> None:
-    """The user wrote in this direct chat: from now on they are written to there, also with what waits elsewhere."""
+    """Reach the user in this direct chat from now on; responses that wait in a provisional one move here."""
     before = user_dms.get(conn, user_id)
     if before == chat_id:
         return

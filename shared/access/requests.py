@@ -1,12 +1,12 @@
-"""Asks somebody with a say: about a stranger, a new chat, what an agent wants to do, or a tool it wants to use.
+"""Asks an approver about a stranger, a new chat, an agent's action, or a tool that it wants to use.
 
 ::
 
-    ask ──> approvals, held ──show──> a card to an owner or admin ──> deciding
+    ask ──> approvals, held ──show──> a card to an approver ──> shared.inbound.decisions
 
-What waits is held and stands nowhere else. Strangers can cause asking, and not much of it: one card a chat, a few new
-chats a channel, so many people and so many messages waiting; what is beyond that is dropped. Who can be asked, and in
-which chat they are reached, is ``people``'s to say. The caller owns the transaction.
+The text of a held event is stored in ``held`` alone. Strangers can cause only a bounded number of requests: one card a
+chat, a few new chats a channel, and so many people and messages that wait; an event beyond these limits is dropped.
+``people`` chooses the approver and the chat that reaches them. The caller owns the transaction.
 """
 
 import hashlib
@@ -35,11 +35,11 @@ from shared.queue import drops
 MOST_HELD = 10  # messages for one approval
 MOST_WAITING = 20  # people for one chat
 MOST_NEW_CHATS = 100  # of one channel
-MOST_CHAT_CARDS = 3  # about new chats of one channel, before the eyes of those who decide
-MOST_ASKED = 20  # by one session
+MOST_CHAT_CARDS = 3  # open cards about new chats of one channel
+MOST_ASKED = 20  # pending requests of one session
 MOST_BYTES = 100_000  # of arguments
 MOST_AGENTS = 8  # to choose from
-_AGAIN_MS = 60 * 60 * 1000  # after which somebody whom a card did not reach is tried again
+_AGAIN_MS = 60 * 60 * 1000  # after which an approver whom a card did not reach is tried again
 ALLOW_OR_REFUSE = ("Allow", "Refuse")
 IGNORE = "Ignore this chat"
 
@@ -47,12 +47,12 @@ Outcome = Literal["held", "again", "too_many_held", "too_many_waiting", "nobody_
 
 
 class AskResult(NamedTuple):
-    """What became of an event that somebody has to be asked about.
+    """What became of an event that needs an approval.
 
     Attributes:
-        outcome: ``held``; ``again``: it is held already; else why it is not, as ``dropped`` names it.
+        outcome: ``held``; ``again`` if it is held already; otherwise the reason to drop it.
         said: whether a card was written, which ``deliver`` is to send.
-        is_new: whether it is the first that is held for this approval.
+        is_new: whether the approval is new.
     """
 
     outcome: Outcome
@@ -62,7 +62,7 @@ class AskResult(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether the event waits for a decision."""
+        """Whether the event waits for the decision."""
         return self.outcome in ("held", "again")
 
 
@@ -72,7 +72,7 @@ class AskResult(NamedTuple):
 def ask_sender(
     conn: apsw.Connection, chat: Chat, event: Event, agent: str, *, policy: AccessPolicy, now_ms: int
 ) -> AskResult:
-    """Ask whether the event's sender may talk to *agent*, and hold the event until that is decided."""
+    """Ask whether the event's sender may talk to *agent*, and hold the event until the decision."""
     if event.sender_id is None:
         return AskResult("nobody_to_ask")
     known = users.find(conn, chat.channel, event.sender_id)
@@ -81,7 +81,7 @@ def ask_sender(
     if asked is None and len(waiting) >= MOST_WAITING:
         return AskResult("too_many_waiting")
     user = _user(conn, chat.channel, event, now_ms=now_ms)
-    title = f"{user.display_name} wants to talk to {_name(conn, agent)} in {_place(chat)}"
+    title = f"{user.display_name} wants to talk to {_name(conn, agent)} in {_describe(chat)}"
     new = NewApproval(
         "sender",
         {"sender": user.display_name},
@@ -96,7 +96,7 @@ def ask_sender(
 
 
 def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: AccessPolicy, now_ms: int) -> AskResult:
-    """Ask which agent is to answer in a chat that has none, and hold the event until that is decided."""
+    """Ask which agent is to answer in a chat that has none, and hold the event until the decision."""
     if event.sender_id is None or not people.approvers(conn, None, channel=chat.channel):
         return AskResult("nobody_to_ask")
     asked = next((each for each in approvals.pending_of_chat(conn, chat.id) if each.kind == "chat"), None)
@@ -110,7 +110,7 @@ def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: AccessP
         subject=json.dumps([chat.id]),
         chat_id=chat.id,
         user_id=user.id,
-        title=f"{user.display_name} writes in {_place(chat)}, where no agent answers yet. Which one is to?",
+        title=f"{user.display_name} writes in {_describe(chat)}, where no agent answers yet. Which one is to?",
         options=(*(cards.line(each.name, cards.LONGEST_NAME) for each in offered), IGNORE),
     )
     return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
@@ -126,7 +126,7 @@ def _name(conn: apsw.Connection, agent: str) -> str:
     return cards.line(found.name, cards.LONGEST_NAME) if found else agent
 
 
-def _place(chat: Chat) -> str:
+def _describe(chat: Chat) -> str:
     if not chat.is_group:
         return f"a direct chat on {chat.channel}"
     name = f" {cards.line(chat.name, cards.LONGEST_NAME)}" if chat.name else ""
@@ -136,7 +136,7 @@ def _place(chat: Chat) -> str:
 def _ask_and_hold(
     conn: apsw.Connection, asked: Approval | None, new: NewApproval, event: Event, *, policy: AccessPolicy, now_ms: int
 ) -> AskResult:
-    """Hold the event for what is *asked*; if that is nothing yet, ask."""
+    """Hold the event for the approval *asked*, or for a new one."""
     approval, is_new = asked, False
     if approval is None:
         approval, is_new = approvals.request(conn, new, expires_at=now_ms + policy.approval_life_ms, now_ms=now_ms)
@@ -158,7 +158,7 @@ def drop_held(conn: apsw.Connection, approval: Approval, reason: str, *, now_ms:
 
 
 def event_of(text: str) -> Event:
-    """The event that was held."""
+    """The held event, from its JSON."""
     fields = json.loads(text)
     return Event(**{**fields, "attachments": tuple(fields["attachments"])})
 
@@ -177,15 +177,15 @@ def ask_action(
     why: str = "",
     now_ms: int,
 ) -> Approval:
-    """Ask whether *agent* may have done what it wants: one of ``actions.ACTIONS``. The session is told what came of it.
+    """Ask for an approval of one of ``actions.ACTIONS``; the session is told the decision.
 
     Args:
-        why: what the agent says it is for; shown as its words, beside what will be done and never in its place.
+        why: the agent's reason; the card quotes it beside the action, never in its place.
 
     Raises:
         UnknownName: there is no such action.
-        ConfigInvalid: an argument is missing, not known or wrong; says which.
-        NotFound, WrongState: it can't be done as things are, or too much waits.
+        ConfigInvalid: an argument is missing, unknown or wrong; the message says which.
+        NotFound, WrongState: the action is impossible now, or the session has too many pending requests.
     """
     wanted = actions.get(action)
     checked = wanted.check(conn, agent, arguments)
@@ -209,11 +209,11 @@ def ask_tool(
     policy: AccessPolicy,
     now_ms: int,
 ) -> Approval:
-    """Ask whether *agent* may use a tool with these arguments. The session is told; using it is up to the agent.
+    """Ask whether *agent* may use a tool with these arguments; the session is told the decision.
 
     Raises:
-        ConfigInvalid: there is more of it than anybody would read.
-        WrongState: too much waits.
+        ConfigInvalid: the arguments are too long to read.
+        WrongState: the session has too many pending requests.
     """
     new = NewApproval(
         "tool",
@@ -230,14 +230,16 @@ def _ask_for_agent(
 ) -> Approval:
     text = json.dumps(what, sort_keys=True)
     if len(text) > MOST_BYTES:
-        raise ConfigInvalid(f"{len(text):,} bytes of arguments: nobody can read that; {MOST_BYTES:,} are the most")
+        raise ConfigInvalid(
+            f"the arguments have {len(text):,} bytes, too many to read on a card; at most {MOST_BYTES:,} are allowed"
+        )
     subject = json.dumps([new.session_id, hashlib.sha256(text.encode()).hexdigest()])
-    waiting = approvals.pending_of_session(conn, new.session_id or 0)
+    pending = approvals.pending_of_session(conn, new.session_id or 0)
     expires_at = now_ms + policy.approval_life_ms
-    with conn:  # a savepoint: what is refused is not asked
+    with conn:  # a savepoint: a refused request leaves no row
         approval, is_new = approvals.request(conn, new._replace(subject=subject), expires_at=expires_at, now_ms=now_ms)
-        if is_new and waiting >= MOST_ASKED:
-            raise WrongState(f"{waiting} requests of this session wait for a decision already: wait for those first")
+        if is_new and pending >= MOST_ASKED:
+            raise WrongState(f"{pending} requests of this session wait for a decision: wait until one is decided")
     if is_new:
         show(conn, approval, now_ms=now_ms)
     return approval
@@ -247,35 +249,37 @@ def _ask_for_agent(
 
 
 def show(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
-    """Show the approval to the first who may decide it and can be reached; whether a card was written.
+    """Show the approval to the first approver who can be reached; whether a card was written.
 
-    Nobody: it waits all the same, to be decided by REST or CLI, or to be shown later.
+    Without one it stays pending: REST or CLI can decide it, or it is shown later.
     """
     if not _is_room_for(conn, approval):
         return False
-    for user in _to_be_asked(conn, approval, now_ms=now_ms):
+    for user in _approvers_to_ask(conn, approval, now_ms=now_ms):
         chat_id = people.direct_chat(conn, user, now_ms=now_ms)
         chat = chats.get(conn, chat_id) if chat_id is not None else None
         if chat is not None:
             said = [event_of(each.event).text for each in held_events.of_approval(conn, approval.id)]
             buttons = [[label, f"{approval.approval_id}.{choice}"] for choice, label in enumerate(approval.options)]
-            card = _say(conn, chat, cards.asking(approval, said), {"buttons": buttons}, now_ms=now_ms)
-            close_card(conn, approval, "Somebody else is asked now.", now_ms=now_ms)
+            card = _say(conn, chat, cards.question(approval, said), {"buttons": buttons}, now_ms=now_ms)
+            close_card(conn, approval, "Another approver is asked now.", now_ms=now_ms)
             approvals.set_card(conn, approval.id, approver=user.id, card=card)
             return True
     return False
 
 
-def _to_be_asked(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> list[User]:
-    """Who may decide it, in turn: who did not get the card is followed by the next, and the last, later, by the first.
+def _approvers_to_ask(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> list[User]:
+    """The approvers to try, in turn: after the one whose card did not arrive, the next; after the last, the first.
 
-    Later, because a card may not arrive for long, and each of them would be another row.
+    The first is tried again only an hour later: a card may fail to arrive for long, and each card is another row.
     """
-    able = people.approvers(conn, None if is_global(approval) else approval.agent, channel=_channel(conn, approval))
-    tried = next((place + 1 for place, user in enumerate(able) if user.id == approval.approver), 0)
+    approvers = people.approvers(
+        conn, None if is_global(approval) else approval.agent, channel=_channel(conn, approval)
+    )
+    tried = next((index + 1 for index, user in enumerate(approvers) if user.id == approval.approver), 0)
     card = approvals.card_of(conn, approval)
     is_later = card is None or card.created_at <= now_ms - _AGAIN_MS
-    return able[tried:] + (able[:tried] if is_later else [])
+    return approvers[tried:] + (approvers[:tried] if is_later else [])
 
 
 def is_global(approval: Approval) -> bool:
@@ -284,7 +288,7 @@ def is_global(approval: Approval) -> bool:
 
 
 def _is_room_for(conn: apsw.Connection, approval: Approval) -> bool:
-    """Whether one more card of its kind may be before somebody's eyes."""
+    """Whether one more card of its kind may be open."""
     if approval.kind == "chat":
         _, seen = approvals.pending_of_channel(conn, "chat", _channel(conn, approval))
         return seen < MOST_CHAT_CARDS
@@ -292,7 +296,7 @@ def _is_room_for(conn: apsw.Connection, approval: Approval) -> bool:
 
 
 def _channel(conn: apsw.Connection, approval: Approval) -> str:
-    """The channel where it comes from: who is there is asked first."""
+    """The channel where it comes from: its approvers are asked first."""
     session = sessions.get(conn, approval.session_id) if approval.session_id is not None else None
     chat_id = approval.chat_id or (session.chat_id if session else None)
     chat = chats.get(conn, chat_id) if chat_id is not None else None
@@ -300,19 +304,19 @@ def _channel(conn: apsw.Connection, approval: Approval) -> str:
 
 
 def show_next(conn: apsw.Connection, ended: Approval, *, now_ms: int) -> bool:
-    """The place of the card of what ended is free for the next that waited for it."""
+    """Show the next approval that waited for the card of this one to close; whether a card was written."""
     if ended.kind not in OF_STRANGERS:
         return False
     chat_id = ended.chat_id if ended.kind == "sender" else None
-    following = approvals.unseen(conn, kind=ended.kind, chat_id=chat_id, limit=MOST_NEW_CHATS)
-    return any(show(conn, each, now_ms=now_ms) for each in following)
+    waiting = approvals.unseen(conn, kind=ended.kind, chat_id=chat_id, limit=MOST_NEW_CHATS)
+    return any(show(conn, each, now_ms=now_ms) for each in waiting)
 
 
 def show_pending(conn: apsw.Connection, *, after_id: int = 0, limit: int, now_ms: int) -> tuple[int, int]:
-    """Show what nobody could be shown before: somebody may be there now. For ``sweep``, and when a role is granted.
+    """Show pending approvals that had no approver to show them to. ``sweep`` calls this, and a grant of a role.
 
     Returns:
-        How many were shown, and the row to go on after, 0 at the end.
+        How many were shown, and the row id to continue after, 0 at the end.
     """
     waiting = approvals.unseen(conn, after_id=after_id, limit=limit)
     count = sum(show(conn, each, now_ms=now_ms) for each in waiting)
@@ -322,10 +326,10 @@ def show_pending(conn: apsw.Connection, *, after_id: int = 0, limit: int, now_ms
 def close_card(
     conn: apsw.Connection, approval: Approval, outcome: str, *, click: Mapping[str, Any] | None = None, now_ms: int
 ) -> bool:
-    """Change the card into what came of it, buttons and all; whether anything was written.
+    """Replace the card with the outcome, without buttons; whether a response was written.
 
     Args:
-        click: the ``context`` of the press that decided, which is acknowledged with it.
+        click: the ``context`` of the press that decided; this response acknowledges it.
     """
     card = approvals.card_of(conn, approval)
     chat = chats.get(conn, card.chat_id) if card else None
@@ -334,12 +338,12 @@ def close_card(
     carried: ResponseContent = {"edits": approval.card}
     if click is not None:
         carried |= {"click": click, "asked_at": now_ms}
-    _say(conn, chat, cards.decided(approval, outcome), carried, now_ms=now_ms)
+    _say(conn, chat, cards.closed(approval, outcome), carried, now_ms=now_ms)
     return True
 
 
 def _say(conn: apsw.Connection, chat: Chat, text: str, carried: ResponseContent, *, now_ms: int) -> int:
-    """A response of ours to a chat; its row."""
+    """Write a response of our own to the chat; its row id."""
     new = NewResponse(
         message_id=ids.new("proactive"),
         channel=chat.channel,

@@ -1,11 +1,11 @@
-"""Who may talk to an agent: what somebody is here, how the chat treats strangers, and the decision between them.
+"""Who may talk to an agent: decided by the sender's standing, and by how the chat treats strangers.
 
 ::
 
-    owner ─> admin of everything ─> admin of this agent ─> member of it     known: may always
-    refused by the agent                                                    may nowhere
-    anybody else        public: may       request_approval: is asked for       strict: may not
-                        (not where the wiring wants to know whom it talks to)
+    owner ─> admin of everything ─> admin of this agent ─> member of it     always allowed
+    refused by the agent                                                    refused everywhere
+    anybody else        public: allowed      request_approval: an approver is asked      strict: refused
+                        (public: refused where the wiring's sender_scope is ``known``)
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ Admission = Literal["allow", "ask", "refuse"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What somebody is, by ``(channel, sender_id)`` and nothing else.
+    """The roles and memberships of a sender, by ``(channel, sender_id)`` and nothing else.
 
     Attributes:
-        user_id: ``users.id``; None where nobody of that identity is known.
-        is_admin: of everything; ``admin_of`` names the agents of those who are admins of some.
-        refused_by: the agents that somebody with a say does not want them to talk to.
+        user_id: ``users.id``; None for an unknown sender.
+        is_admin: an admin of everything; ``admin_of`` names single agents.
+        refused_by: the agents for which an approver refused them.
     """
 
     user_id: int | None = None
@@ -33,15 +33,15 @@ class Standing:
 
     @property
     def is_known(self) -> bool:
-        """Whether somebody with a say has let them talk to any agent."""
+        """Whether they may talk to any agent by a role or a membership."""
         return self.is_owner or self.is_admin or bool(self.admin_of or self.member_of)
 
     def administers(self, agent: str) -> bool:
-        """Whether they may do with *agent* what only an admin may."""
+        """Whether they have an admin's rights over *agent*."""
         return self.is_owner or self.is_admin or agent in self.admin_of
 
     def knows(self, agent: str) -> bool:
-        """Whether somebody let them talk to *agent*."""
+        """Whether they may talk to *agent* by a role or a membership."""
         return self.administers(agent) or agent in self.member_of
 
 
@@ -49,13 +49,13 @@ STRANGER = Standing()
 
 
 def admits(policy: str, scope: str, standing: Standing, agent: str, *, has_id: bool = True) -> tuple[Admission, str]:
-    """Whether somebody may talk to *agent* in a chat with this *policy*, by a wiring with this *scope*.
+    """Whether the sender may talk to *agent* in a chat with this *policy*, by a wiring with this *scope*. Pure.
 
     Args:
-        has_id: whether the platform said who it is; nobody can be asked about somebody without an identity.
+        has_id: whether the platform names the sender; an approver can't be asked about a sender without an identity.
 
     Returns:
-        The verdict, and the reason where it is not ``allow``.
+        The admission, and the reason where it is not ``allow``.
     """
     if standing.knows(agent):
         return "allow", ""

@@ -1,7 +1,7 @@
-"""Makes the database follow a file of agents and teams: all that it names, or, if anything of it can't be, nothing.
+"""Applies a file of agents and teams to the database: everything that it names, or nothing if one entry is invalid.
 
-What the file does not name stays as it is, and who is only in the database stays too, unless they are to go. The caller
-owns the transaction, and undoes it when this fails.
+A setting that the file does not name stays. An agent or team that is only in the database stays too, unless deleting is
+asked for. The caller owns the transaction, and rolls it back when this fails.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,22 +15,22 @@ from shared.roster.roster_file import Roster, RosterDifference
 
 
 class AppliedFile(NamedTuple):
-    """What was done, in its order, such as ``agents.coder model``; and who is only in the database, and stayed."""
+    """The changes in order, such as ``agents.coder model``, and the tables that are only in the database and stay."""
 
     done: list[str]
     kept: list[str]
 
 
 def apply(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: str, now_ms: int) -> AppliedFile:
-    """Make or change what the file names, in an order in which nothing names what is not there yet, or any more.
+    """Create or change what the file names, in an order in which every reference exists.
 
     Args:
-        is_deleting: whoever is only in the database is let go.
-        timezone: of new agents that name none.
+        is_deleting: delete agents and teams that are only in the database.
+        timezone: the time zone of each new agent for which the file names none.
 
     Raises:
-        ConfigInvalid: something can't be so; says what, and why.
-        WrongState: somebody can't go; says why.
+        ConfigInvalid: an entry is invalid; the message says which, and why.
+        WrongState: an agent or team can't be deleted; the message says why.
     """
     found = roster_file.differences(file, roster_file.read_database(conn))
     done = []
@@ -48,7 +48,7 @@ def apply(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: s
     if not is_deleting:
         return AppliedFile(done, gone[::-1])
     for table in gone:
-        _let_go(conn, table, now_ms=now_ms)
+        _delete(conn, table, now_ms=now_ms)
         done.append(f"{table} deleted")
     return AppliedFile(done, [])
 
@@ -56,24 +56,24 @@ def apply(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: s
 def _changes(
     kind: str, file: Mapping[str, Mapping[str, Any]], found: Sequence[RosterDifference]
 ) -> list[tuple[str, str, dict[str, Any]]]:
-    """Of each agent or team that differs: its id, what is done in words, and what it is told to be."""
+    """For each agent or team that differs: its id, the change in words, and the settings to save."""
     differing: dict[str, list[str]] = {}
     for each in found:
         if each.table.startswith(f"{kind}.") and (each.field or each.database is None):
             differing.setdefault(each.table.removeprefix(f"{kind}."), []).append(each.field)
     return [
-        (id_, f"{kind}.{id_} {', '.join(filter(None, fields)) or 'made'}", _told(file[id_], fields))
+        (id_, f"{kind}.{id_} {', '.join(filter(None, fields)) or 'made'}", _settings(file[id_], fields))
         for id_, fields in differing.items()
     ]
 
 
-def _told(said: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    """What differs; all of it, of one that is new. A folder comes with whether it may be another's too."""
+def _settings(given: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    """The settings that differ; for a new entry, all of them. ``share_folder`` goes with a folder."""
     wanted = {*fields, "share_folder"} if "folder" in fields else {*fields}
-    return {name: value for name, value in said.items() if fields == [""] or name in wanted}
+    return {name: value for name, value in given.items() if fields == [""] or name in wanted}
 
 
-def _let_go(conn: apsw.Connection, table: str, *, now_ms: int) -> None:
+def _delete(conn: apsw.Connection, table: str, *, now_ms: int) -> None:
     kind, _, id_ = table.partition(".")
     if kind == "teams":
         agents_and_teams.delete_team(conn, id_)

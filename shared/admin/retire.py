@@ -1,4 +1,4 @@
-"""Lets agents and chats go, with everything that hangs on them. REST, and so CLI, does it here and nowhere else."""
+"""Deletes or retires agents and chats, with the rows that depend on them. REST and CLI do it here alone."""
 
 from typing import Literal
 
@@ -12,23 +12,24 @@ from shared.roster import agents_and_teams
 
 
 def delete_agent(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> Literal["deleted", "retired"]:
-    """Let the agent go: without a trace if nobody has talked to it, else it is retired, for its messages name it.
+    """Delete the agent if it has no sessions; otherwise retire it, because its messages name it.
 
-    What waits for a yes because of it waits no more: it has nothing to answer, and nothing to be allowed.
+    Its pending approvals end with it.
 
     Raises:
         NotFound: there is no such agent.
-        WrongState: it is the default, leads a team, or messages wait for it.
+        WrongState: it is the default, leads a team, or has open messages.
     """
     agent = agents_and_teams.known_agent(conn, agent_id)
     if agent.is_default:
         raise WrongState(
-            f"agent {agent_id!r} is the default: messages that name nobody go to it; make another the default first"
+            f"agent {agent_id!r} is the default, which gets every message that names no agent: make another agent the "
+            "default first"
         )
     if count := agents.count_open_messages(conn, agent_id):
         messages = "1 message waits" if count == 1 else f"{count} messages wait"
         raise WrongState(
-            f"{messages} for agent {agent_id!r}, counting what is scheduled: let it answer, "
+            f"{messages} for agent {agent_id!r}, scheduled ones included: let it answer, "
             "or cancel them (POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"
         )
     has_history = agents.has_history(conn, agent_id)
@@ -41,13 +42,13 @@ def delete_agent(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> Litera
 
 
 def delete_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> Literal["deleted", "retired"]:
-    """Let nobody answer there, send there or be asked about it; without a trace if nothing was ever said there.
+    """Delete the chat if it has no messages; otherwise retire it, because its messages name it.
 
-    Else the chat is retired: inactive and refused, for what was said names it.
+    In a retired chat no agent answers, nothing is sent, and no approver is asked about it.
 
     Raises:
         NotFound: there is no such chat.
-        WrongState: something waits there, or it would be retired and the last owner is asked there.
+        WrongState: it has open messages or responses, or it is where the last owner is asked.
     """
     chat = chats.get(conn, chat_id)
     if chat is None:
@@ -55,7 +56,7 @@ def delete_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> Literal[
     if count := chats.count_open(conn, chat_id):
         what = "1 message or response waits" if count == 1 else f"{count} messages and responses wait"
         raise WrongState(
-            f"{what} in chat {chat_id}, counting what is scheduled: let them be answered and sent, or cancel them "
+            f"{what} in chat {chat_id}, scheduled ones included: let them be answered and sent, or cancel them "
             "(POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"
         )
     decisions.withdraw_chat(conn, chat_id, now_ms=now_ms)
@@ -64,8 +65,8 @@ def delete_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> Literal[
         return "deleted"
     if owner := people.last_owner_in(conn, chat):
         raise WrongState(
-            f"the last owner, user {owner}, is written to in chat {chat_id}: nobody would be asked anything any more. "
-            "Make somebody else an owner first; for no agent to answer there, delete its wirings"
+            f"chat {chat_id} is where the last owner, user {owner}, is asked: without it nobody gets a card. "
+            "Make another user an owner first; to stop agents from answering there, delete its wirings"
         )
     chats.retire(conn, chat_id, now_ms=now_ms)
     return "retired"

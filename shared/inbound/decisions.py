@@ -1,8 +1,8 @@
-"""Decides what somebody was asked: by a button, REST or CLI, or because nobody answered in time.
+"""Decides approvals: by a button, REST or CLI, or because the time is over.
 
-Whoever decides first decides. What follows is in the same transaction: the person is a member or refused, the chat is
-wired or left alone, what an agent asked for is done, every event that was held is given to the agent once or dropped
-with its reason, the card says what came of it, the session that asked is told, and the next card is shown.
+The first decision counts. Everything that follows is in its transaction: the person is a member or refused; the chat is
+wired or ignored; the agent's action is done; each held event is stored once or dropped with its reason. Then the card
+shows the outcome, the session that asked is told, and the next card is shown.
 """
 
 import json
@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"(approval_[0-9a-z]{8})\.([0-9])")
 
 
 class Decider(NamedTuple):
-    """Who decides. *user*: the person, who needs a say in it; None is the operator, who has one in everything."""
+    """The approver who decides. *user* None is the operator, who may decide everything."""
 
     display_name: str
     user: User | None = None
@@ -44,12 +44,12 @@ OPERATOR = Decider("operator")
 
 
 class DecisionResult(NamedTuple):
-    """What came of a decision.
+    """The outcome of a decision.
 
     Attributes:
-        sentence: for people, on one line.
-        problem: why what was approved could not be done, or None.
-        stored: how many messages agents were given, for ``dispatch`` to be told.
+        sentence: the outcome for people, on one line.
+        problem: why the approved change could not be made, or None.
+        stored: how many messages were stored; with any, the caller kicks ``dispatch``.
     """
 
     approval: Approval
@@ -59,14 +59,14 @@ class DecisionResult(NamedTuple):
 
 
 class _Consequence(NamedTuple):
-    """What a decision did: in words, and how many messages agents were given."""
+    """What a decision changed: in words, and how many messages it stored."""
 
     words: str = ""
     stored: int = 0
 
 
 def may_decide(approval: Approval, standing: Standing) -> bool:
-    """Whether somebody has a say in it: who is above everything, and an agent's admin in what concerns only that."""
+    """Whether the person may decide it: an owner, an admin of everything, or an admin of the only agent concerned."""
     if standing.is_owner or standing.is_admin:
         return True
     return not requests.is_global(approval) and approval.agent in standing.admin_of
@@ -82,19 +82,19 @@ def decide(
     click: Event | None = None,
     now_ms: int,
 ) -> DecisionResult:
-    """Take one of the approval's options, and do what follows.
+    """Choose one of the approval's options, and do what follows.
 
     Args:
-        click: the press that decides, which is acknowledged with the card.
+        click: the press that decides; the new card acknowledges it.
 
     Raises:
-        NotFound: no such approval.
-        NotAllowed: it is not theirs to decide.
+        NotFound: there is no such approval.
+        NotAllowed: the person may not decide it.
         WrongState: it is decided already, its time is over, or there is no such choice (any more).
     """
     asked = approvals.get(conn, approval_id)
     if asked is None:
-        raise NotFound(f"no approval {approval_id!r}")
+        raise NotFound(f"there is no approval {approval_id!r}; GET /api/approvals lists them")
     if by.user is not None and not may_decide(asked, people.standing(conn, by.user.channel, by.user.sender_id)):
         raise NotAllowed(_who_may(asked))
     if asked.status == "pending":
@@ -102,21 +102,21 @@ def decide(
     key = _key(by.user.channel, click) if by.user is not None and click is not None else None
     decided = approvals.decide(conn, approval_id, choice=choice, decided_by=by.display_name, click=key, now_ms=now_ms)
     done = _settle(conn, decided, policy=policy, click=click, now_ms=now_ms)
-    if decided.user_id is not None:  # they may wait in other chats too
+    if decided.user_id is not None:  # their messages may be held in other chats too
         more = reconsider(conn, decided.user_id, by=by.display_name, policy=policy, now_ms=now_ms)
         done = done._replace(stored=done.stored + more)
     return done
 
 
 def _check_offered(conn: apsw.Connection, asked: Approval, choice: int) -> None:
-    """An agent that was let go since the card was written is no choice; another one still is."""
+    """An agent that was deleted after the card was written can't be chosen; the others still can."""
     offered = asked.payload.get("agents", []) if asked.kind == "chat" else []
     if 0 <= choice < len(offered) and agents.get(conn, str(offered[choice])) is None:
-        raise WrongState(f"agent {offered[choice]} was let go: choose another")
+        raise WrongState(f"agent {offered[choice]} was deleted: choose another one")
 
 
 def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: AccessPolicy, now_ms: int) -> int:
-    """Decide what waits about somebody whom an agent knows or refuses by now, however that came; messages given."""
+    """Decide the pending approvals about a user whom an agent knows or refuses by now; how many messages it stored."""
     user = users.get(conn, user_id)
     standing = people.standing(conn, user.channel, user.sender_id) if user else rules.STRANGER
     stored = 0
@@ -133,7 +133,7 @@ def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: AccessPo
 def _settle(
     conn: apsw.Connection, decided: Approval, *, policy: AccessPolicy, click: Event | None, now_ms: int
 ) -> DecisionResult:
-    """Everything that follows from a decision. What can't be done is undone whole, and told; the decision stands."""
+    """Do everything that follows. A change that fails is undone whole and reported; the decision stands."""
     problem, consequence = None, _Consequence()
     answered_there = _answers_where_it_asked(conn, decided)
     try:
@@ -153,7 +153,7 @@ def _settle(
 
 
 def _answers_where_it_asked(conn: apsw.Connection, decided: Approval) -> bool:
-    """Whether the session that asked is of a chat in which its agent answers; told anything, it would speak there."""
+    """Whether the session that asked is of a chat in which its agent answers: a message makes the agent speak there."""
     asked = sessions.get(conn, decided.session_id) if decided.session_id is not None else None
     return asked is not None and wirings.get(conn, asked.chat_id or 0, asked.agent) is not None
 
@@ -170,7 +170,7 @@ def _sentence(decided: Approval, words: str, problem: str | None) -> str:
 # -- what follows -----------------------------------------------------------------------------------------------------
 
 
-def _of_sender(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _decide_sender(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     agent, user_id, by = decided.agent or "", decided.user_id or 0, decided.decided_by or ""
     if decided.status != "approved":
         people.refuse(conn, user_id, agent, by=by, now_ms=now_ms)
@@ -179,7 +179,7 @@ def _of_sender(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, n
     people.add_member(conn, user_id, agent, by=by, now_ms=now_ms)
     if wirings.get(conn, decided.chat_id or 0, agent) is None:
         requests.drop_held(conn, decided, "not_wired", now_ms=now_ms)
-        return _Consequence(f"{agent} answers there no more, so it was not given what they wrote.")
+        return _Consequence(f"{agent} no longer answers there, so it did not get the held messages.")
     held = held_events.of_approval(conn, decided.id)
     return _Consequence(stored=sum(_store(conn, each, agent, policy, now_ms=now_ms) for each in held))
 
@@ -190,10 +190,10 @@ def _store(conn: apsw.Connection, held: HeldEvent, agent: str, policy: AccessPol
     return router.route_held(conn, held.channel, event, agent, policy, now_ms=now_ms).stored
 
 
-def _of_chat(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _decide_chat(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     chat_id, by = decided.chat_id or 0, decided.decided_by or ""
     if decided.status != "approved" or decided.choice is None:
-        _leave_alone(conn, chat_id, now_ms=now_ms)
+        _refuse_chat(conn, chat_id, now_ms=now_ms)
         requests.drop_held(conn, decided, "chat_refused", now_ms=now_ms)
         return _Consequence()
     agent = decided.payload["agents"][decided.choice]
@@ -207,8 +207,8 @@ def _of_chat(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now
     return _Consequence(f"{found.name if found else agent} answers there now.", stored)
 
 
-def _leave_alone(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
-    """Nobody is asked about the chat again; unless somebody has wired an agent there by hand meanwhile."""
+def _refuse_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
+    """Refuse the chat, so that no approver is asked about it again; unless an agent was wired there meanwhile."""
     if not wirings.of_chat(conn, chat_id):
         chats.update(conn, chat_id, refused_at=now_ms, now_ms=now_ms)
 
@@ -227,7 +227,7 @@ def _replay(conn: apsw.Connection, held: HeldEvent, agent: str, policy: AccessPo
     return 0
 
 
-def _of_action(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _decide_action(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     if decided.status != "approved":
         return _Consequence()
     agent, action = decided.agent or "", actions.get(decided.payload["action"])
@@ -235,15 +235,15 @@ def _of_action(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, n
     return _Consequence(action.do(conn, agent, wanted, now_ms=now_ms))
 
 
-def _of_tool(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _decide_tool(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     return _Consequence()
 
 
-_CONSEQUENCES = {"sender": _of_sender, "chat": _of_chat, "action": _of_action, "tool": _of_tool}
+_CONSEQUENCES = {"sender": _decide_sender, "chat": _decide_chat, "action": _decide_action, "tool": _decide_tool}
 
 
 def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_ms: int) -> int:
-    """A message to the session that asked, or to what followed it; how many were stored."""
+    """Send the outcome to the session that asked, or to the one that replaced it; how many messages were stored."""
     asked = sessions.get(conn, ended.session_id) if ended.session_id is not None else None
     if asked is None or agents.get(conn, asked.agent) is None:
         return 0
@@ -320,31 +320,31 @@ def _too_late(approval: Approval) -> str:
 
 
 def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
-    """Give up to *limit* approvals up whose time is over, say so on the card and to who asked; how many."""
+    """Expire up to *limit* approvals whose time is over, and say so on the card and to the session; how many."""
     ended = approvals.expire(conn, limit=limit, now_ms=now_ms)
     for each in ended:
         if each.kind == "chat" and each.chat_id is not None:
-            _leave_alone(conn, each.chat_id, now_ms=now_ms)
+            _refuse_chat(conn, each.chat_id, now_ms=now_ms)
     _end(conn, ended, "approval_expired", "Expired: nobody answered.", now_ms=now_ms)
     return len(ended)
 
 
 def withdraw_agent(conn: apsw.Connection, agent: str, *, now_ms: int) -> None:
-    """The agent was let go: what waits because of it is nobody's to decide any more, and the cards say so."""
-    why = f"agent {agent} was let go"
+    """Withdraw the pending approvals of an agent that is deleted or retired; their cards say so."""
+    why = f"agent {agent} was deleted"
     ended = approvals.withdraw(conn, agent=agent, why=why, now_ms=now_ms)
     _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
 
 
 def withdraw_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
-    """The chat was let go: what waits about it and who writes there is nobody's to decide any more."""
-    why = f"chat {chat_id} was let go"
+    """Withdraw the pending approvals about a chat that is deleted or retired; their cards say so."""
+    why = f"chat {chat_id} was deleted"
     ended = approvals.withdraw(conn, chat_id=chat_id, why=why, now_ms=now_ms)
     _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
 
 
 def _end(conn: apsw.Connection, ended: Sequence[Approval], reason: str, sentence: str, *, now_ms: int) -> None:
-    """What follows when nobody has decided: what was held is dropped for *reason*, and who asked hears *sentence*."""
+    """What follows without a decision: held events are dropped for *reason*, and the session is told *sentence*."""
     for each in ended:
         requests.drop_held(conn, each, reason, now_ms=now_ms)
         held_events.forget(conn, each.id)

@@ -1,12 +1,11 @@
-"""Pairs a person or a chat: whoever sends the bot ``/start CODE`` is given what the code was made for, once.
+"""Pairs a person or a chat: the sender of ``/start CODE`` gets what the code grants, once.
 
-The first owner comes this way: whoever runs the machine makes a code there, and sends it as a person. The code stands
-nowhere, only its hash; no row, no log and no agent ever has the text that it came in. Wrong, used and expired sound
-alike.
+The first owner is made this way: the operator creates a code on the machine, and sends it from a chat account. Only the
+code's hash is stored; no row, no log and no agent ever gets its text. Wrong, used and expired codes get one answer.
 
-What protects a code is that there are 2**40 of them, it is good for minutes, and nobody has many tries. Nothing is
-counted over all senders that could keep a right one out: whoever makes strangers send wrong ones would lock the owner
-out. A million tries, a thousand a second as long as a code is good, find it once in a million codes.
+A code is safe because there are 2**40 of them, it lives for minutes, and a sender has few tries. No limit over all
+senders keeps a right code out: an attacker with many accounts could use it to lock the owner out. A million tries, a
+thousand a second for a code's whole life, find it once in a million codes.
 """
 
 import hashlib
@@ -30,47 +29,47 @@ from shared.roster.wirings import connect
 from shared.routing.apply import apply, ensure_chat
 from shared.routing.effects import Drop, Effect, Once, RememberDirectChat, Say, WithinRate
 
-ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: nothing in it looks like something else
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no two characters look alike
 SIZE = 8
 GRANTS: tuple[Grants, ...] = ("owner", "admin", "member", "chat")
 
 _MISREAD = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
 _TRIES = 5  # of one sender, in a quarter of an hour
 _TRIES_PER_MINUTE = _TRIES / 15
-_ANSWERS = 100  # to wrong codes and too many, on a channel, in an hour: what is beyond makes no chats, sends nothing
+_ANSWERS = 100  # answers to refused codes on a channel, an hour: beyond them no chat is created and nothing is sent
 _ANSWERS_PER_MINUTE = _ANSWERS / 60
-_NOT_VALID = "That code is not valid (any more). Ask whoever runs this bot for a new one."
+_NOT_VALID = "That code is not valid (any more). Ask the operator of this bot for a new one."
 _YOURS = "You have used that code: what it gives is yours."
 _IN_PRIVATE = "That code is for one person. Send it to me in a direct chat, not in a group."
 _TO_A_RIGHT_ONE = (_YOURS, _IN_PRIVATE)
 
 
 class NewCode(NamedTuple):
-    """A fresh code, which is shown once, and what is known of it afterwards."""
+    """A new code, which is shown once, and its row."""
 
     code: str
     pairing: Pairing
 
     @property
     def say(self) -> str:
-        """What to send to the bot."""
+        """The message to send to the bot."""
         return f"/start {self.code}"
 
 
 def make(conn: apsw.Connection, grants: str, agent: str | None = None, *, life_ms: int, now_ms: int) -> NewCode:
-    """A code that makes whoever sends it first an owner, an admin (of *agent*, or of everything) or a member of it.
+    """Create a code that makes its first sender an owner, an admin (of *agent*, or of everything) or a member.
 
-    One that grants ``chat`` wires the chat that it is sent in to *agent*.
+    A code that grants ``chat`` wires the chat in which it is sent to *agent*.
 
     Raises:
-        ConfigInvalid: nothing of the kind can be granted, or not with or without an agent.
+        ConfigInvalid: *grants* is unknown, needs an agent, or allows none.
         NotFound: there is no such agent.
     """
     known = next((each for each in GRANTS if each == grants), None)
     if known is None:
         raise ConfigInvalid(f"a code can't grant {grants!r}; it grants {', '.join(GRANTS)}")
     if known == "owner" and agent is not None:
-        raise ConfigInvalid("an owner is one of everything: name no agent")
+        raise ConfigInvalid("an owner owns everything: name no agent")
     if known in ("member", "chat") and agent is None:
         raise ConfigInvalid(f"a code that grants {known!r} needs an agent")
     if agent is not None:
@@ -83,15 +82,12 @@ def make(conn: apsw.Connection, grants: str, agent: str | None = None, *, life_m
 
 
 def _hash(code: str) -> str:
-    """Of the code as it is meant, however it was typed."""
+    """The hash of the code, however it was typed."""
     return hashlib.sha256(code.upper().translate(_MISREAD).encode()).hexdigest()
 
 
 def code_in(event: Event) -> str | None:
-    """What may be a code in ``/start CODE``, whoever is asked; None where nothing of the kind was said.
-
-    Behind a name too, as one speaks to a bot in a group: no agent is to read a code.
-    """
+    """The possible code in ``/start CODE``, or None; also behind a bot's name: no agent is to read a code."""
     if event.kind not in ("message", "command"):
         return None
     if event.command is not None and event.command.lower() == "start" and event.command_args:
@@ -102,15 +98,18 @@ def code_in(event: Event) -> str | None:
 
 
 def without_bot_name(event: Event) -> str:
-    """The text without the name that it begins with, if it does."""
+    """The text without the ``@name`` that it begins with, if any."""
     name, _, rest = event.text.lstrip().partition(" ")
     return rest if name.startswith("@") else event.text
 
 
 class PairingResult(NamedTuple):
-    """What came of a code. *sentence*: what was answered, None where that was said before.
+    """The outcome of a code.
 
-    *dropped*: why it was not taken; *stored*: how many messages agents were given that had waited for this.
+    Attributes:
+        sentence: the answer, or None where nothing is answered.
+        dropped: why the code was refused, or None.
+        stored: how many held messages were stored because of it.
     """
 
     is_paired: bool
@@ -122,9 +121,9 @@ class PairingResult(NamedTuple):
 def claim(
     conn: apsw.Connection, channel: str, event: Event, code: str, *, policy: AccessPolicy, now_ms: int
 ) -> PairingResult:
-    """Take a code that somebody sent, in whatever chat, and answer there.
+    """Use a code that was sent in any chat, and answer there.
 
-    A code for one person that is sent in a group does nothing, and stays good. A redelivery says nothing again.
+    A code for one person that is sent in a group does nothing, and stays valid. A redelivery is not answered again.
     """
     if event.sender_id is None or event.platform_id is None:
         return _refuse(conn, channel, event, "pairing_failed", None, policy=policy, now_ms=now_ms)
@@ -142,12 +141,12 @@ def claim(
     user = users.ensure(conn, channel, event.sender_id, name=event.sender, now_ms=now_ms)
     if not pairings.use(conn, found.id, user.id, now_ms):
         return _refuse(conn, channel, event, "pairing_failed", _NOT_VALID, policy=policy, now_ms=now_ms)
-    rates.forget(conn, _tries_of(channel, event.sender_id))  # who has codes does not guess
+    rates.forget(conn, _tries_of(channel, event.sender_id))  # a sender with a right code does not guess
     return _pair(conn, channel, event, found, user, policy, now_ms=now_ms)
 
 
 def _limit(conn: apsw.Connection, channel: str, sender_id: str, *, now_ms: int) -> str | None:
-    """Count the try. None: there was one left; else what to say, which is nothing where that was just said."""
+    """Count the try. None: the sender had one left; otherwise the answer, empty where it was given a moment ago."""
     key = _tries_of(channel, sender_id)
     taken = rates.take(conn, key, per_minute=_TRIES_PER_MINUTE, burst=_TRIES, now_ms=now_ms)
     if taken.allowed:
@@ -209,9 +208,9 @@ def _pair(
 
 
 def _wire(conn: apsw.Connection, chat: Chat, pairing: Pairing, *, now_ms: int) -> str | None:
-    """The agent that answers there from now on; None where nothing of the kind was meant, or there is no such agent.
+    """Wire the chat and return the agent that answers there; None if the code wires none, or the agent is gone.
 
-    Who is paired in a direct chat means to talk there: one without any agent gets the code's, or the default.
+    A direct chat without a wiring gets the code's agent, or the default: a paired person wants to talk there.
     """
     if pairing.grants == "chat" and pairing.agent is not None:
         agent = pairing.agent

@@ -1,10 +1,10 @@
-"""Whether a wiring takes an event as something to answer: facts in, decision out.
+"""Whether a wiring engages with an event, that is, whether its agent answers. Pure functions over facts.
 
 ::
 
-    mention          the platform says that the bot is meant, or there is nobody else in the chat
-    mention-sticky   the same; and after that everything in the same thread, by a row of its own
-    pattern          the text matches, and nothing else counts
+    mention          the bot is addressed, or the chat is direct
+    mention-sticky   the same; from then on every message in that thread, by a row of ``sticky_threads``
+    pattern          the text matches the pattern; nothing else counts
 """
 
 from typing import NamedTuple
@@ -14,13 +14,13 @@ from shared.db.roster.wirings import Wiring
 
 
 class EngagementFacts(NamedTuple):
-    """What an event says about itself, and what a row says about its thread.
+    """The facts of an event and its thread on which engagement depends.
 
     Attributes:
-        is_mention: the bot was named, called by a command, or replied to, as the platform confirms.
-        is_group: there are other people.
-        text: what the person wrote, whole.
-        thread_id: the thread, on platforms that have them; else None.
+        is_mention: the platform confirms that the bot was named, called by a command, or replied to.
+        is_group: the chat has other people.
+        text: the whole text.
+        thread_id: the thread, on platforms that have threads; otherwise None.
         is_stuck: this wiring was mentioned in this thread before.
     """
 
@@ -37,10 +37,10 @@ class EngagementFacts(NamedTuple):
 
 
 def engages(wiring: Wiring, facts: EngagementFacts) -> bool:
-    """Whether *wiring* takes the event.
+    """Whether *wiring* engages with the event.
 
     Raises:
-        ValueError: its mode is none, or its pattern; neither is taken for a yes.
+        ValueError: its mode or its pattern is invalid; neither counts as a yes.
     """
     match wiring.engage_mode:
         case "mention":
@@ -53,6 +53,6 @@ def engages(wiring: Wiring, facts: EngagementFacts) -> bool:
 
 
 def sticks(wiring: Wiring, facts: EngagementFacts) -> bool:
-    """Whether the wiring, mentioned now, goes on engaging in this thread of a group."""
+    """Whether the wiring, mentioned now, engages with every later message in this thread of a group."""
     is_thread = facts.is_group and facts.thread_id is not None
     return wiring.engage_mode == "mention-sticky" and is_thread and facts.is_mention and not facts.is_stuck

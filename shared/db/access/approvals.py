@@ -1,13 +1,13 @@
-"""Approvals: something waits for somebody's choice, until an instant.
+"""Approvals: requests that wait for an approver's choice, until an instant.
 
 ::
 
     request ──> pending ──decide───> approved | refused
                    └─expire, withdraw─> expired
 
-A decision is one UPDATE that expects a pending approval: of two that come at once, one finds it decided. What follows
-from it belongs into the same transaction, and stands in ``deciding``. While one is pending there is no second one of
-the same kind and subject, whoever asks.
+Each way out is one UPDATE that expects a pending approval: of two decisions at once, the second finds it decided. What
+follows is in the same transaction, and in ``shared.inbound.decisions``. A unique index allows one pending approval of a
+kind and subject.
 """
 
 import json
@@ -25,19 +25,19 @@ from shared.db.queue import events
 Status = Literal["pending", "approved", "refused", "expired"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 YES_OR_NO = ("Approve", "Refuse")
-OF_STRANGERS = ("sender", "chat")  # the kinds that anybody can cause
+OF_STRANGERS = ("sender", "chat")  # the kinds that a stranger can cause
 
 
 class NewApproval(NamedTuple):
-    """What is asked.
+    """A request for an approval.
 
     Attributes:
         kind: ``sender``, ``chat``, ``action`` or ``tool``.
-        payload: what is to be done on a yes.
-        subject: what it is about: no second one of the kind while it is pending. None: always another one.
-        agent: whose admins may decide, beside those of everything.
-        options: what may be chosen; the last is always the no.
-        session_id: the session that asks, and is told.
+        payload: what is done once it is approved.
+        subject: what it is about; one pending approval of a kind and subject exists. None: always a new one.
+        agent: its admins may decide too, beside the admins of everything.
+        options: the choices; the last always refuses.
+        session_id: the session that asks, and is told the outcome.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class NewApproval(NamedTuple):
 
 
 class Approval(NamedTuple):
-    """A row of ``approvals``. *choice* says which of *options* was taken, *approver* who was shown the *card*."""
+    """A row of ``approvals``. *choice* is an index of *options*; *approver* is the user who was shown the *card*."""
 
     id: int
     approval_id: str
@@ -76,7 +76,7 @@ class Approval(NamedTuple):
 
 
 class Card(NamedTuple):
-    """The response that shows an approval: where it went, whether it got there, and since when."""
+    """The response that shows an approval: its chat, its status, and when it was created."""
 
     chat_id: int
     status: str
@@ -100,7 +100,7 @@ def _read(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> lis
 
 
 def request(conn: apsw.Connection, new: NewApproval, *, expires_at: int, now_ms: int) -> tuple[Approval, bool]:
-    """Ask, unless that is asked already; the pending approval, and whether it is new."""
+    """Find or create the pending approval of this kind and subject; and whether it is new."""
     approval_id = ids.new("approval")
     conn.execute(
         """
@@ -159,13 +159,13 @@ def decide(
     click: str | None = None,
     now_ms: int,
 ) -> Approval:
-    """Somebody has chosen; the approval as it is now. The last of the options refuses, any other approves.
+    """Decide the approval; the row as it is now. The last option refuses, every other one approves.
 
     Args:
-        click: the key of the event that decides, so that its redelivery is known; kept in the payload.
+        click: the key of the event that decides, kept in the payload, so that its redelivery is recognised.
 
     Raises:
-        NotFound: no such approval.
+        NotFound: there is no such approval.
         WrongState: it is decided already, its time is over, or there is no such choice.
     """
     found = rows(
@@ -187,7 +187,7 @@ def decide(
             by = f", by {known.decided_by}" if known.decided_by else ""
             raise WrongState(f"approval {approval_id} is {known.status} already{by}")
         if known.expires_at <= now_ms:
-            raise WrongState(f"approval {approval_id} is too old")
+            raise WrongState(f"approval {approval_id} has expired")
         raise WrongState(f"approval {approval_id} has no choice {choice}: choose 0 to {len(known.options) - 1}")
     decided = _must_get(conn, approval_id)
     _tell(conn, f"approval_{decided.status}", decided, now_ms=now_ms)
@@ -207,7 +207,7 @@ EXPIRE = """
 
 
 def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> list[Approval]:
-    """Give up to *limit* approvals up whose time is over, oldest first; those."""
+    """Expire up to *limit* approvals whose time is over, oldest first; returns them."""
     ended = [approval_id for (approval_id,) in rows(conn, EXPIRE, {"now": now_ms, "limit": limit})]
     found = sorted((_must_get(conn, each) for each in ended), key=lambda each: (each.expires_at, each.id))
     for each in found:
@@ -228,12 +228,10 @@ WITHDRAW = """
 def withdraw(
     conn: apsw.Connection, *, agent: str | None = None, chat_id: int | None = None, why: str, now_ms: int
 ) -> list[Approval]:
-    """What is pending about this agent, what it asked for, or what is about this chat, is nobody's to decide any more.
+    """Expire the pending approvals of this agent, or about this chat; returns them, oldest first.
 
     Args:
         why: kept in the payload, as ``withdrawn``.
-
-    Returns: those, oldest first.
     """
     given = {"agent": agent, "chat": chat_id, "why": why, "now": now_ms}
     ended = [approval_id for (approval_id,) in rows(conn, WITHDRAW, given)]
@@ -264,7 +262,7 @@ def card_of(conn: apsw.Connection, approval: Approval) -> Card | None:
 # -- looking ----------------------------------------------------------------------------------------------------------
 
 
-# What is pending is little, whatever has ended stands beside it: these look at nothing else.
+# Few approvals are pending, and many have ended: partial indexes keep these reads to the pending ones.
 PENDING_OF_CHAT = (
     _SELECT + " INDEXED BY approvals_of_chat WHERE a.status = 'pending' AND a.chat_id = :chat ORDER BY a.id"
 )
@@ -272,8 +270,7 @@ PENDING_OF_USER = (
     _SELECT + " INDEXED BY approvals_pending WHERE a.status = 'pending' AND a.user_id = :user ORDER BY a.id"
 )
 
-# The card arrived, or is on its way, and whom it was shown to can still answer it: they have not blocked the bot, and
-# have a say in the matter.
+# The card arrived or is on its way, and its approver can still decide: the bot is not blocked, and the role is there.
 _SEEN = """
     EXISTS (SELECT 1
               FROM responses r
@@ -285,7 +282,7 @@ _SEEN = """
                    AND (o.agent IS NULL OR (o.agent = a.agent AND ifnull(a.payload ->> '$.is_global', 0) = 0)))
 """
 
-# Before nobody's eyes.
+# Pending approvals that no approver is shown.
 UNSEEN = (
     _SELECT
     + f"""
@@ -307,19 +304,19 @@ _PAGE = (
 
 
 def pending_of_chat(conn: apsw.Connection, chat_id: int) -> list[Approval]:
-    """What is pending about this chat, oldest first."""
+    """The pending approvals about this chat, oldest first."""
     return _read(conn, PENDING_OF_CHAT, {"chat": chat_id})
 
 
 def pending_of_user(conn: apsw.Connection, user_id: int) -> list[Approval]:
-    """What is pending about this person, in whatever chat, oldest first."""
+    """The pending approvals about this user, in every chat, oldest first."""
     return _read(conn, PENDING_OF_USER, {"user": user_id})
 
 
 def unseen(
     conn: apsw.Connection, *, kind: str | None = None, chat_id: int | None = None, after_id: int = 0, limit: int
 ) -> list[Approval]:
-    """What is pending and before nobody's eyes, of this kind and about this chat where given; oldest first."""
+    """The pending approvals that no approver is shown, of this kind and chat where given; oldest first."""
     return _read(conn, UNSEEN, {"kind": kind, "chat": chat_id, "after": after_id, "limit": limit})
 
 
@@ -347,19 +344,19 @@ CARD_OPEN = f"""
 
 
 def pending_of_session(conn: apsw.Connection, session_id: int) -> int:
-    """How much this session has asked for that nobody has decided."""
+    """How many requests of this session are pending."""
     count: int = scalar(conn, OF_SESSION, {"session": session_id})
     return count
 
 
 def pending_of_channel(conn: apsw.Connection, kind: str, channel: str) -> tuple[int, int]:
-    """How many of this kind are pending about chats of *channel*, and how many of them somebody is shown."""
+    """How many of this kind are pending about chats of *channel*, and how many of them an approver is shown."""
     ((count, seen),) = rows(conn, OF_CHANNEL, {"kind": kind, "channel": channel})
     return count, seen
 
 
 def is_card_open(conn: apsw.Connection, chat_id: int) -> bool:
-    """Whether somebody is shown one that is pending about this chat."""
+    """Whether an approver is shown a pending approval about this chat."""
     return bool(scalar(conn, CARD_OPEN, {"chat": chat_id}))
 
 

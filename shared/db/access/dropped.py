@@ -1,4 +1,4 @@
-"""What was refused, and why; never a person's text."""
+"""Dropped events, and why; never their text."""
 
 import apsw
 
@@ -14,7 +14,7 @@ def record(
     event_key: str | None = None,
     now_ms: int,
 ) -> None:
-    """Keep the refusal; the same platform event is kept once."""
+    """Record a dropped event; an event that has a record already keeps it."""
     conn.execute(
         """
         INSERT INTO dropped (channel, platform_id, sender_id, event_key, reason, detail, created_at)
@@ -34,7 +34,7 @@ def record(
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
-    """Delete up to *limit* refusals from before *older_than_ms*; how many."""
+    """Delete up to *limit* records from before *older_than_ms*; how many."""
     conn.execute(
         """
         DELETE FROM dropped

@@ -1,4 +1,4 @@
-"""Events that wait for somebody's yes. Only here stands what they say, and only until it is decided."""
+"""Events that are held for an approval. Their text is stored here alone, and only until the decision."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ class HeldEvent(NamedTuple):
 def hold(
     conn: apsw.Connection, approval_id: int, channel: str, event_key: str, event_json: str, *, now_ms: int
 ) -> bool:
-    """Keep the event for the approval with that row id. False: it is kept already, as a redelivery is."""
+    """Hold the event for the approval with that row id. False: it is held already, as a redelivery is."""
     conn.execute(
         """
         INSERT INTO held (approval_id, channel, event_key, event, created_at)
@@ -34,7 +34,7 @@ def hold(
 
 
 def of_approval(conn: apsw.Connection, approval_id: int) -> list[HeldEvent]:
-    """What waits for the approval, the oldest first."""
+    """The events that are held for the approval, oldest first."""
     found = rows(
         conn,
         """
@@ -49,12 +49,12 @@ def of_approval(conn: apsw.Connection, approval_id: int) -> list[HeldEvent]:
 
 
 def count(conn: apsw.Connection, approval_id: int) -> int:
-    """How many events wait for the approval."""
+    """How many events are held for the approval."""
     number: int = scalar(conn, "SELECT count(*) FROM held WHERE approval_id = :approval", {"approval": approval_id})
     return number
 
 
 def forget(conn: apsw.Connection, approval_id: int) -> int:
-    """It is decided: nothing of the events stays. How many they were."""
+    """Delete the events of a decided approval; how many there were."""
     conn.execute("DELETE FROM held WHERE approval_id = :approval_id", {"approval_id": approval_id})
     return conn.changes()

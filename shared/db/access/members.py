@@ -1,4 +1,4 @@
-"""Members: who may talk to an agent, and whom a person refused. ``shared.access.people`` writes them."""
+"""Members of agents, and the users whom an approver refused. ``shared.access.people`` writes them."""
 
 from typing import Any, NamedTuple, Self
 
@@ -8,7 +8,7 @@ from shared.db.engine.connection import rows
 
 
 class Member(NamedTuple):
-    """A row of ``members``. *added_by* is shown, and never compared."""
+    """A row of ``members``. *added_by* is for display, and never compared."""
 
     user_id: int
     agent: str
@@ -24,7 +24,7 @@ class Member(NamedTuple):
 
 
 def put(conn: apsw.Connection, user_id: int, agent: str, *, is_refused: bool, by: str, now_ms: int) -> bool:
-    """The user may talk to the agent, or may not. False: it was so, and who said it stays."""
+    """Make the user a member, or refuse them. False: it was so already, and *added_by* stays."""
     conn.execute(
         """
         INSERT INTO members (user_id, agent, is_refused, added_by, created_at)
@@ -39,7 +39,7 @@ def put(conn: apsw.Connection, user_id: int, agent: str, *, is_refused: bool, by
 
 
 def remove(conn: apsw.Connection, user_id: int, agent: str) -> bool:
-    """Neither member nor refused: as one whom the agent does not know. False: they were neither."""
+    """Make the user neither a member nor refused. False: they were neither."""
     conn.execute(
         "DELETE FROM members WHERE user_id = :user_id AND agent = :agent", {"user_id": user_id, "agent": agent}
     )
@@ -47,7 +47,7 @@ def remove(conn: apsw.Connection, user_id: int, agent: str) -> bool:
 
 
 def of_agent(conn: apsw.Connection, agent: str) -> list[Member]:
-    """Whom the agent knows, the refused among them, by their ids."""
+    """The agent's members and refused users, by user id."""
     found = rows(
         conn,
         "SELECT user_id, agent, is_refused, added_by, created_at FROM members WHERE agent = :agent ORDER BY user_id",
@@ -57,7 +57,7 @@ def of_agent(conn: apsw.Connection, agent: str) -> list[Member]:
 
 
 def of_user(conn: apsw.Connection, user_id: int) -> list[Member]:
-    """Which agents know the user, those that refuse among them, by their ids."""
+    """The user's memberships and refusals, by agent id."""
     found = rows(
         conn,
         "SELECT user_id, agent, is_refused, added_by, created_at FROM members WHERE user_id = :user_id ORDER BY agent",

@@ -1,6 +1,6 @@
-"""Pairings: one-time codes that make somebody an owner, an admin or a member, or wire a chat.
+"""Pairings: one-time codes that make a person an owner, an admin or a member, or wire a chat.
 
-The code itself stands nowhere, only its hash; who knows the code, knows it once, and not for long.
+Only the code's hash is stored. A code works once, and expires soon.
 """
 
 from typing import Literal, NamedTuple
@@ -32,7 +32,7 @@ _SELECT = "SELECT id, pairing_id, grants, agent, status, used_by, expires_at, cr
 def add(
     conn: apsw.Connection, *, code_hash: str, grants: Grants, agent: str | None, expires_at: int, now_ms: int
 ) -> Pairing:
-    """A new open one."""
+    """Insert an open pairing."""
     found = rows(
         conn,
         """
@@ -63,7 +63,7 @@ def find_open(conn: apsw.Connection, code_hash: str, now_ms: int) -> Pairing | N
 
 
 def use(conn: apsw.Connection, id_: int, user_id: int, now_ms: int) -> bool:
-    """The user used it. False: somebody was quicker, or its time is over."""
+    """Use the pairing for this user. False: it is used already, revoked, or its time is over."""
     conn.execute(
         """
         UPDATE pairings
@@ -76,13 +76,13 @@ def use(conn: apsw.Connection, id_: int, user_id: int, now_ms: int) -> bool:
 
 
 def is_used_by(conn: apsw.Connection, code_hash: str, user_id: int) -> bool:
-    """Whether it was this user who used the code."""
+    """Whether this user has used the code."""
     key = {"code_hash": code_hash, "user_id": user_id}
     return bool(rows(conn, "SELECT 1 FROM pairings WHERE code_hash = :code_hash AND used_by = :user_id", key))
 
 
 def revoke(conn: apsw.Connection, pairing_id: str, *, now_ms: int) -> bool:
-    """Nobody can use it any more. False: there is no such one, or it is not open."""
+    """Revoke an open pairing. False: there is no such pairing, or it is not open."""
     conn.execute(
         """
         UPDATE pairings SET status = 'revoked', updated_at = :now
@@ -101,13 +101,13 @@ EXPIRE = """
 
 
 def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
-    """Give up to *limit* up whose time is over; how many."""
+    """Expire up to *limit* open pairings whose time is over; how many."""
     conn.execute(EXPIRE, {"limit": limit, "now": now_ms})
     return conn.changes()
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
-    """Forget up to *limit* that ended before *older_than_ms*; how many. They are few: a person makes each."""
+    """Delete up to *limit* pairings that ended before *older_than_ms*; how many. There are few: people create them."""
     conn.execute(
         """
         DELETE FROM pairings
@@ -125,7 +125,7 @@ def get(conn: apsw.Connection, pairing_id: str) -> Pairing | None:
 
 
 def every(conn: apsw.Connection, *, limit: int, before: int | None = None) -> list[Pairing]:
-    """Up to *limit*, the newest first, from those with a row id below *before*."""
+    """Up to *limit* pairings with a row id below *before*, newest first."""
     found = rows(
         conn,
         _SELECT + " WHERE :before IS NULL OR id < :before ORDER BY id DESC LIMIT :limit",

@@ -6,7 +6,7 @@
              ├──cancel─────> cancelled
              └──expire─────> expired
 
-Each way out is one UPDATE that expects an open question: of two that come at once, one finds it closed.
+Each way out is one UPDATE that expects an open question: of two answers at once, the second finds it closed.
 """
 
 import json
@@ -21,7 +21,7 @@ from shared.db.queue import events
 
 
 class Question(NamedTuple):
-    """A row of ``questions``. *message_id*: the message whose turn asks; *options*: what may be chosen, if anything."""
+    """A row of ``questions``. *message_id* is the message whose turn asks; *options* are the choices, if any."""
 
     question_id: str
     session_id: int
@@ -45,7 +45,7 @@ def ask(
     expires_at: int,
     now_ms: int,
 ) -> str:
-    """Store the question; its id."""
+    """Insert the question; returns its id."""
     question_id = ids.new("question")
     conn.execute(
         """
@@ -86,10 +86,10 @@ def get(conn: apsw.Connection, question_id: str) -> Question | None:
 
 
 def answer(conn: apsw.Connection, question_id: str, text: str, *, answered_by: str | None, now_ms: int) -> None:
-    """Somebody has answered. *answered_by* is shown, never compared.
+    """Answer the question. *answered_by* is for display, never compared.
 
     Raises:
-        NotFound: no such question.
+        NotFound: there is no such question.
         WrongState: it is answered or cancelled already, or its time is over.
     """
     found = rows(
@@ -102,15 +102,15 @@ def answer(conn: apsw.Connection, question_id: str, text: str, *, answered_by: s
         """,
         {"answer": text, "answered_by": answered_by, "now": now_ms, "id": question_id},
     )
-    _one(conn, question_id, found)
+    _check_changed(conn, question_id, found)
     _tell(conn, "question_answered", found[0], now_ms=now_ms)
 
 
 def cancel(conn: apsw.Connection, question_id: str, *, now_ms: int) -> None:
-    """Nobody needs the answer any more.
+    """Cancel the question: the answer is no longer needed.
 
     Raises:
-        NotFound: no such question.
+        NotFound: there is no such question.
         WrongState: it is no longer open.
     """
     found = rows(
@@ -123,7 +123,7 @@ def cancel(conn: apsw.Connection, question_id: str, *, now_ms: int) -> None:
         """,
         {"now": now_ms, "id": question_id},
     )
-    _one(conn, question_id, found)
+    _check_changed(conn, question_id, found)
     _tell(conn, "question_cancelled", found[0], now_ms=now_ms)
 
 
@@ -140,21 +140,21 @@ EXPIRE = """
 
 
 def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
-    """Give up to *limit* questions up whose time is over; how many."""
+    """Expire up to *limit* questions whose time is over; how many."""
     found = rows(conn, EXPIRE, {"now": now_ms, "limit": limit})
     for each in sorted(found):
         _tell(conn, "question_expired", each, now_ms=now_ms)
     return len(found)
 
 
-def _one(conn: apsw.Connection, question_id: str, changed: list[tuple[str, str | None, int]]) -> None:
+def _check_changed(conn: apsw.Connection, question_id: str, changed: list[tuple[str, str | None, int]]) -> None:
     if changed:
         return
     known = get(conn, question_id)
     if known is None:
-        raise NotFound(f"no question {question_id!r}")
-    state = "too old" if known.status == "open" else known.status
-    raise WrongState(f"question {question_id} is {state}")
+        raise NotFound(f"there is no question {question_id!r}")
+    state = "expired" if known.status == "open" else known.status
+    raise WrongState(f"question {question_id} is {state} already")
 
 
 def _tell(conn: apsw.Connection, type_: str, of: tuple[str, str | None, int], *, now_ms: int) -> None:

@@ -1,6 +1,6 @@
-"""How much of what is allowed somebody has used: for each key one number, when all of it is there again.
+"""Rate limits: a token bucket for each key, stored as one number, the instant at which it is full again.
 
-What is allowed comes back evenly: at 60 a minute one each second, and after a rest a *burst* may go at once.
+Tokens come back evenly: at 60 a minute one each second. After a rest a *burst* may be taken at once.
 """
 
 import json
@@ -14,32 +14,32 @@ _MINUTE_MS = 60_000
 
 
 class RateResult(NamedTuple):
-    """Whether one may be taken; if not, whether this is the first refusal of the minute, and from when on it may."""
+    """Whether a token was taken; if not, whether this is the minute's first refusal, and when one is back."""
 
     allowed: bool
     is_first_refusal: bool = False
-    again_at: int | None = None  # ms UTC; told with the first refusal only
+    again_at: int | None = None  # ms UTC; only with the first refusal
 
 
 class Allowance(NamedTuple):
-    """The same in milliseconds: how long one takes to come back, and how long all of them."""
+    """A limit in milliseconds: the time in which one token comes back, and that in which the whole burst does."""
 
     interval_ms: int
     room_ms: int
 
 
 def key(*parts: str) -> str:
-    """The key of what *parts* name, such as ``("sender", channel, sender_id)``; no part can pretend to be two."""
+    """The key for *parts*, such as ``("sender", channel, sender_id)``; different parts never make the same key."""
     return json.dumps(parts)
 
 
 def allowance(per_minute: float, burst: int) -> Allowance:
-    """What *per_minute*, of which *burst* may come at once, is in milliseconds. Pure; right within half of one."""
+    """The limit in milliseconds, right within half of one. Pure."""
     interval_ms = max(1, round(_MINUTE_MS / per_minute))
     return Allowance(interval_ms, interval_ms * max(1, burst))
 
 
-# One more fits if all would be there again within the time that all of them take. If it does not, nothing is written,
+# A token is left if the bucket would be full again within the time of a whole burst. Without one, nothing is written
 # and no row comes back.
 TAKE = """
     INSERT INTO rates (key, full_at)
@@ -52,17 +52,17 @@ TAKE = """
 
 
 def take(conn: apsw.Connection, key: str, *, per_minute: float, burst: int, now_ms: int) -> RateResult:
-    """Use one up, if one is there. The first refusal of each minute is told apart, so that it is said once.
+    """Take a token, if one is left. The first refusal of each minute is marked, so that it is said once.
 
     Args:
-        key: made by ``key()``.
+        key: from ``key()``.
         per_minute: may be less than one: a third is one in three minutes.
     """
     interval_ms, room_ms = allowance(per_minute, burst)
     limits = {"key": key, "now": now_ms, "interval": interval_ms, "room": room_ms}
     if rows(conn, TAKE, limits):
         return RateResult(allowed=True)
-    # The min: nobody can have used more than all; an instant beyond that is of a clock that went ahead.
+    # The min: a bucket is never emptier than empty; a later instant comes from a clock that was ahead.
     told = rows(
         conn,
         """
@@ -79,14 +79,14 @@ def take(conn: apsw.Connection, key: str, *, per_minute: float, burst: int, now_
 
 
 def forget(conn: apsw.Connection, key: str) -> None:
-    """All of it is there again, at once."""
+    """Fill the bucket at once."""
     conn.execute("DELETE FROM rates WHERE key = :key", {"key": key})
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
-    """Forget up to *limit* keys of which all is there again since before *older_than_ms*; how many.
+    """Delete up to *limit* keys whose buckets have been full since before *older_than_ms*; how many.
 
-    A key that is unknown has all of it, so nothing is lost a minute afterwards.
+    An unknown key has a full bucket, so nothing is lost.
     """
     conn.execute(
         "DELETE FROM rates WHERE key IN (SELECT key FROM rates WHERE full_at < :cutoff LIMIT :limit)",

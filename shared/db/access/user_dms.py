@@ -1,4 +1,4 @@
-"""Where somebody is written to directly: found out once, by seeing them there or by asking the platform, and kept."""
+"""The direct chat that reaches a user: learnt once, from a message there or from the platform, and kept."""
 
 import apsw
 
@@ -6,13 +6,13 @@ from shared.db.engine.connection import rows, scalar
 
 
 def get(conn: apsw.Connection, user_id: int) -> int | None:
-    """The user's direct chat, or None: not known."""
+    """The user's direct chat, or None: it is unknown."""
     found: int | None = scalar(conn, "SELECT chat_id FROM user_dms WHERE user_id = :user_id", {"user_id": user_id})
     return found
 
 
 def put(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> bool:
-    """Remember the chat. False: it was known, and nothing was written."""
+    """Store the chat. False: it was stored already, and nothing was written."""
     conn.execute(
         """
         INSERT INTO user_dms (user_id, chat_id, resolved_at)
@@ -27,5 +27,5 @@ def put(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> bool:
 
 
 def of_chat(conn: apsw.Connection, chat_id: int) -> list[int]:
-    """The users who are written to in this chat."""
+    """The users whose direct chat this is."""
     return [id_ for (id_,) in rows(conn, "SELECT user_id FROM user_dms WHERE chat_id = :chat", {"chat": chat_id})]

@@ -1,4 +1,4 @@
-"""Roles: owners, who may do everything, and admins, of one agent or of all. ``shared.access.people`` gives them."""
+"""Roles: owners, who may do everything, and admins of one agent or of all. ``shared.access.people`` grants them."""
 
 from typing import Literal, NamedTuple
 
@@ -10,7 +10,7 @@ RoleName = Literal["owner", "admin"]
 
 
 class Role(NamedTuple):
-    """A row of ``user_roles``; *agent* None: of everything. *granted_by* is shown, and never compared."""
+    """A row of ``user_roles``; *agent* None means everything. *granted_by* is for display, and never compared."""
 
     user_id: int
     role: str
@@ -20,7 +20,7 @@ class Role(NamedTuple):
 
 
 def grant(conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, by: str, now_ms: int) -> bool:
-    """Give the role. False: they had it, and who gave it stays."""
+    """Grant the role. False: the user had it, and *granted_by* stays."""
     conn.execute(
         """
         INSERT INTO user_roles (user_id, role, agent, granted_by, created_at)
@@ -49,13 +49,13 @@ def revoke(
 
 
 def owners(conn: apsw.Connection) -> list[int]:
-    """The users who are owners, in the order in which they became it."""
+    """The ids of the owners, in the order of their grants."""
     found = rows(conn, "SELECT user_id FROM user_roles WHERE role = 'owner' ORDER BY id")
     return [user_id for (user_id,) in found]
 
 
 def of_user(conn: apsw.Connection, user_id: int) -> list[Role]:
-    """What the user is, in the order in which it was given."""
+    """The user's roles, in the order of their grants."""
     found = rows(
         conn,
         "SELECT user_id, role, agent, granted_by, created_at FROM user_roles WHERE user_id = :user_id ORDER BY id",
@@ -65,7 +65,7 @@ def of_user(conn: apsw.Connection, user_id: int) -> list[Role]:
 
 
 def every(conn: apsw.Connection, agent: str | None = None) -> list[Role]:
-    """All roles in the order in which they were given; with *agent*, its admins and those of everything only."""
+    """All roles in the order of their grants; with *agent*, only those that include it."""
     found = rows(
         conn,
         """

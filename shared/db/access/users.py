@@ -1,6 +1,6 @@
 """Users: one person or program on one platform. The identity is the channel and the sender's id, and nothing else.
 
-Only those stand here that are somebody: who was given a role, was asked about, or paired. A name proves nothing.
+A sender gets a row with a role, a pairing, or an approval about them. A name proves nothing.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class User(NamedTuple):
 
     @property
     def display_name(self) -> str:
-        """What people read: ``telegram 4711 (Ana)``. Never compared with anything. No name gets out of its brackets."""
+        """For people: ``telegram 4711 (Ana)``. Never compared. Parentheses in the name are replaced."""
         return f"{self.channel} {self.sender_id}" + (f" ({self.name.translate(_BRACKETS)})" if self.name else "")
 
 
@@ -43,7 +43,7 @@ def get(conn: apsw.Connection, id_: int) -> User | None:
 
 
 def ensure(conn: apsw.Connection, channel: str, sender_id: str, *, name: str, now_ms: int) -> User:
-    """The user, made if new; a new name replaces the old one, an empty one does not."""
+    """Find or create the user; a new name replaces the old one, an empty name does not."""
     found = rows(
         conn,
         """
@@ -59,7 +59,7 @@ def ensure(conn: apsw.Connection, channel: str, sender_id: str, *, name: str, no
 
 
 def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[User]:
-    """Up to *limit* users in the order in which they came, from those with an id beyond *after*."""
+    """Up to *limit* users with an id beyond *after*, in the order of their ids."""
     found = rows(
         conn,
         "SELECT id, channel, sender_id, name FROM users WHERE id > :after ORDER BY id LIMIT :limit",
@@ -69,9 +69,9 @@ def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[User]:
 
 
 def delete(conn: apsw.Connection, id_: int) -> bool:
-    """Forget the user with roles and memberships: a stranger again. False: there is no such user.
+    """Delete the user with roles and memberships. False: there is no such user.
 
-    A constraint keeps somebody about whom an approval waits.
+    A foreign key keeps a user about whom an approval is pending.
     """
     conn.execute("UPDATE approvals SET user_id = NULL WHERE user_id = :id AND status <> 'pending'", {"id": id_})
     conn.execute("UPDATE approvals SET approver = NULL WHERE approver = :id", {"id": id_})

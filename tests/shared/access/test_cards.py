@@ -77,9 +77,9 @@ def test_every_argument_is_shown_on_its_own_line_with_nothing_invisible():
 
 def test_long_arguments_are_cut_and_the_card_says_so_and_where_all_of_it_is():
     short = asked(payload={"arguments": {"a": 1}})
-    assert "cut" not in cards.asking(short)
+    assert "cut" not in cards.question(short)
     long = asked(payload={"arguments": {"a" * 70: "x" * 1_000, "last": 1}})
-    text = plain(cards.asking(long))
+    text = plain(cards.question(long))
     assert "(+702 characters)" in text
     assert "(+12 characters)" in text
     assert '"last": 1' in text
@@ -89,22 +89,22 @@ def test_long_arguments_are_cut_and_the_card_says_so_and_where_all_of_it_is():
 @pytest.mark.parametrize("count", [1, 60])
 def test_a_card_shows_the_last_argument_as_well_as_the_first(count):
     given = {f"argument{number}": "`" * 200 for number in range(count)}
-    text = plain(cards.asking(asked(payload={"arguments": given})))
+    text = plain(cards.question(asked(payload={"arguments": given})))
     assert all(f'"argument{number}"' in text for number in range(count))
 
 
 def test_what_somebody_wrote_is_shown_cut_and_as_theirs():
-    text = plain(cards.asking(asked(), ["```\n**Approved by Bo**" + "x" * 300, "more", "again"]))
+    text = plain(cards.question(asked(), ["```\n**Approved by Bo**" + "x" * 300, "more", "again"]))
     assert "They wrote (and 2 more):" in text
     assert "``` **Approved by Bo**xxx" in text
     assert "more\n" not in text
-    assert "They wrote" not in cards.asking(asked(), [""])
+    assert "They wrote" not in cards.question(asked(), [""])
 
 
 def test_a_card_says_until_when_and_under_which_name():
-    assert plain(cards.asking(asked())).splitlines()[-1] == "Until 15 Jan 2027 08:00 UTC. approval_0000000a"
+    assert plain(cards.question(asked())).splitlines()[-1] == "Until 15 Jan 2027 08:00 UTC. approval_0000000a"
 
 
 def test_what_was_decided_can_not_be_forged_by_a_name_either():
-    text = cards.decided(asked(title="**x**"), "Refused by telegram 1 (*Bo*\n)")
+    text = cards.closed(asked(title="**x**"), "Refused by telegram 1 (*Bo*\n)")
     assert plain(text) == "**x**\n\nRefused by telegram 1 (*Bo* )"

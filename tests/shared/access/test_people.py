@@ -112,7 +112,7 @@ def test_the_last_owner_goes_only_if_that_is_meant(conn, leave):
     with transaction(conn):
         leave(conn, ana)
     before = dump(conn)
-    with pytest.raises(WrongState, match=f"user {bob.id} is the last owner.* or say [?]force=true if"):
+    with pytest.raises(WrongState, match=f"user {bob.id} is the last owner.* or add [?]force=true if"):
         leave(conn, bob)
     assert dump(conn) == before
     with transaction(conn):
@@ -180,7 +180,7 @@ WRONG = {
     "an owner of one agent": (
         lambda c: people.grant(c, 1, "owner", "assistant", by="x", now_ms=NOW),
         ConfigInvalid,
-        "make them its admin",
+        "make them an admin of that agent",
     ),
     "to take from nobody": (lambda c: people.revoke(c, 99, "owner", None), NotFound, "no user 99"),
     "to take what is none": (lambda c: people.revoke(c, 1, "king", None), ConfigInvalid, "none of owner, admin"),

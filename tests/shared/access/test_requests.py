@@ -164,7 +164,7 @@ def test_who_was_asked_and_can_decide_no_more_is_followed_by_the_next(conn, plac
         *([("telegram 8", False)] if is_told else []),
     ]
     told = column(conn, "SELECT message FROM responses WHERE content ->> '$.edits' = 1")
-    assert ["**Somebody else is asked now\\.**" in text for text in told] == [True] * is_told
+    assert ["**Another approver is asked now\\.**" in text for text in told] == [True] * is_told
 
 
 def test_what_concerns_everything_is_not_left_with_who_is_an_admin_of_one_agent_now(conn):
@@ -331,7 +331,7 @@ REFUSED = {
     "a missing argument": ("create_agent", {"instructions": ""}, ConfigInvalid, "argument 'name' is missing"),
     "a wrong argument": ("create_agent", {"name": 5}, ConfigInvalid, "'name' should be a str"),
     "an unknown chat": ("wire_chat", {"channel": "telegram", "platform_id": "9"}, NotFound, "there is no chat '9'"),
-    "an unknown name": ("unwire_chat", {"destination": "x"}, NotFound, "calls no chat 'x'"),
+    "an unknown name": ("unwire_chat", {"destination": "x"}, NotFound, "has no chat 'x' among its destinations"),
 }
 
 
@@ -374,7 +374,7 @@ def test_a_session_can_ask_for_only_so_much_at_once(conn):
 
 def test_more_than_anybody_would_read_is_not_asked(conn):
     _, session = make_session(conn)
-    with pytest.raises(ConfigInvalid, match="nobody can read that"):
+    with pytest.raises(ConfigInvalid, match="too many to read on a card"):
         ask_tool(conn, session, text="x" * 100_000)
 
 

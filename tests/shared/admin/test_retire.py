@@ -1,4 +1,4 @@
-"""Chats that are let go; agents are in ``test_roster``, and what waited for a yes in ``test_deciding``."""
+"""Deleted and retired chats; agents are in ``test_agents_and_teams``, and pending approvals in ``test_decisions``."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_where_the_last_owner_is_asked_stays_until_another_can_be(conn, is_seen)
         with transaction(conn):
             user_dms.put(conn, owner.id, chat, NOW)
     before = dump(conn)
-    with pytest.raises(WrongState, match=f"the last owner, user {owner.id}, is written to in chat {chat}:"):
+    with pytest.raises(WrongState, match=f"chat {chat} is where the last owner, user {owner.id}, is asked:"):
         let_go(conn, chat)
     assert dump(conn) == before
     person(conn, "6", "owner")
@@ -125,8 +125,8 @@ def test_what_waits_for_a_yes_about_the_chat_goes_with_it_and_of_others_stays(co
         assert let_go(conn, each) == "deleted"
     ended = [approvals.get(conn, each.approval_id) for each in (sender, new, other)]
     assert [(each.status, each.payload.get("withdrawn")) for each in ended] == [
-        ("expired", f"chat {chat} was let go"),
-        ("expired", f"chat {new.chat_id} was let go"),
+        ("expired", f"chat {chat} was deleted"),
+        ("expired", f"chat {new.chat_id} was deleted"),
         ("pending", None),
     ]
     assert rows(conn, "SELECT reason, event_key FROM dropped") == [("not_wired", "1"), ("not_wired", "3")]

@@ -104,7 +104,7 @@ def test_where_the_agent_answers_no_more_it_is_said_and_nothing_is_lost_without_
         wirings.delete(conn, place, "assistant")
     done = decide(conn, approval)
     assert done.stored == 0
-    assert "assistant answers there no more" in done.sentence
+    assert "assistant no longer answers there" in done.sentence
     assert standing(conn).member_of == {"assistant"}
     assert dropped(conn) == [("not_wired", "1")]
 
@@ -271,7 +271,7 @@ def test_an_agent_that_was_asked_for_is_made_like_the_one_that_asked_and_both_ca
     assert (made.config, made.timezone, made.is_default) == ({"command": ["cat"]}, "Europe/Zurich", False)
     assert destinations.find(conn, "assistant", target_agent="bob-b").name == "bob-b"
     assert destinations.find(conn, "bob-b", target_agent="assistant").name == "assistant"
-    assert done.sentence.startswith("Approved by operator. Agent bob-b is made")
+    assert done.sentence.startswith("Approved by operator. Agent bob-b is created")
 
 
 def test_the_session_that_asked_is_told_and_has_a_turn(conn, owner):
@@ -302,7 +302,7 @@ def test_what_went_wrong_with_an_approved_action_is_told_to_who_asked_and_who_de
     approval = ask_action(conn, session, "unwire_chat", {"destination": called.name})
     rows(conn, "DELETE FROM destinations")
     done = decide(conn, approval)
-    assert done.problem == f"agent 'assistant' calls no chat {called.name!r}"
+    assert done.problem == f"agent 'assistant' has no chat {called.name!r} among its destinations"
     assert done.problem in row(conn, "messages")["message"]
 
 
@@ -358,7 +358,7 @@ def test_an_agent_that_may_leave_the_chat_it_asked_in_is_not_told_there_and_of_a
     done = decide(conn, ask_action(conn, session, "unwire_chat", {"destination": called}))
     assert (done.problem, wirings.of_chat(conn, left)) == (None, [])
     assert done.stored == len(texts(conn)) == (0 if where == "here" else 1)
-    assert "answers there no more" in said(conn)[-1].replace("\\", "")
+    assert "no longer answers there" in said(conn)[-1].replace("\\", "")
 
 
 def test_a_refused_leave_and_one_that_fails_are_told_where_they_were_asked_for(conn, owner):
@@ -417,7 +417,7 @@ def test_nobody_decides_what_is_not_there_twice_or_too_late(conn, place, owner):
         decisions.decide(conn, "approval_x", 0, OPERATOR, policy=POLICY, now_ms=NOW)
     with pytest.raises(WrongState, match="has no choice 2"):
         decide(conn, approval, 2)
-    with pytest.raises(WrongState, match="too old"):
+    with pytest.raises(WrongState, match="has expired"):
         decide(conn, approval, now_ms=LATE)
     decide(conn, approval)
     before = dump(conn)
@@ -669,15 +669,15 @@ def test_nothing_waits_because_of_an_agent_that_was_let_go(conn, place, owner, c
         rows(conn, "DELETE FROM sessions")
     assert let_go(conn) == end
     ended = approvals.get(conn, approval.approval_id)
-    assert (ended.status, ended.payload["withdrawn"], ended.updated_at) == ("expired", "agent coder was let go", LATER)
-    assert said(conn) == [cards.decided(ended, "Withdrawn: agent coder was let go.")]
+    assert (ended.status, ended.payload["withdrawn"], ended.updated_at) == ("expired", "agent coder was deleted", LATER)
+    assert said(conn) == [cards.closed(ended, "Withdrawn: agent coder was deleted.")]
     assert dropped(conn) == [("not_wired", "1")]
     assert column(conn, "SELECT event_key FROM held") == ["2"]
     told = column(conn, "SELECT data ->> 'approval' FROM events WHERE type = 'approval_expired'")
     assert told == [approval.approval_id]
     assert approvals.get(conn, other.approval_id).card is not None, "the next card is shown"
     assert press(conn, approval).dropped == "decided_already"
-    assert "agent coder was let go" in said(conn)[-1]
+    assert "agent coder was deleted" in said(conn)[-1]
 
 
 def test_what_an_agent_asked_for_before_it_was_let_go_is_not_done_and_it_is_not_told(conn, place, owner, coder):
@@ -710,9 +710,9 @@ def test_a_new_chat_is_not_given_an_agent_that_was_let_go_and_another_can_still_
     let_go(conn)
     if by == "press":
         assert press(conn, approval, 1).dropped == "approval_failed"
-        assert said(conn)[-1] == "Not done: agent coder was let go: choose another."
+        assert said(conn)[-1] == "Not done: agent coder was deleted: choose another one."
     else:
-        with pytest.raises(WrongState, match="agent coder was let go: choose another"):
+        with pytest.raises(WrongState, match="agent coder was deleted: choose another one"):
             decide(conn, approval, 1)
     assert approvals.get(conn, approval.approval_id).status == "pending"
     assert decide(conn, approval, 0).stored == 1

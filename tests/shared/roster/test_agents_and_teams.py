@@ -268,7 +268,7 @@ def test_what_waits_is_counted_along_indexes(conn):
 
 
 def test_neither_the_default_nor_a_leader_can_go(conn):
-    with pytest.raises(WrongState, match=r"'assistant' is the default.*make another the default first"):
+    with pytest.raises(WrongState, match=r"'assistant' is the default.*make another agent the default first"):
         delete(conn, "assistant")
     save(conn, "coder")
     talk_to(conn, "coder")

@@ -98,7 +98,7 @@ def test_a_choice_that_was_not_offered_decides_nothing(conn, choice):
 
 def test_its_time_is_over_at_the_instant_even_before_anybody_sweeps(conn):
     id_ = request(conn)
-    with pytest.raises(WrongState, match=f"{id_} is too old"):
+    with pytest.raises(WrongState, match=f"{id_} has expired"):
         decide(conn, id_, now_ms=LATER)
     decide(conn, id_, now_ms=LATER - 1)
 

@@ -83,7 +83,7 @@ def test_nobody_answers_what_was_not_asked(conn):
 
 def test_its_time_is_over_at_the_instant_even_before_anybody_sweeps(conn):
     id_ = ask(conn)
-    with pytest.raises(WrongState, match=f"{id_} is too old"):
+    with pytest.raises(WrongState, match=f"{id_} is expired"):
         answer(conn, id_, now_ms=LATER)
     answer(conn, id_, now_ms=LATER - 1)
 
