@@ -9,15 +9,6 @@ ROOMS = ("shared", "functions", "infra", "emulator", "spark_jobs")
 MOST_FILES = 24
 # Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.
 OWN_FOLDERS = {"benchmarks", "e2e", "e2e/crash", "events", "events/discord", "events/telegram", "infra/samples"}
-# Names of two classes or more that wait for a better one; no name may be added.
-NOT_YET = {
-    "Held",
-    "LitestreamMissing",
-    "Service",
-    "Table",
-    "Team",
-    "Verdict",
-}
 
 
 def modules(*rooms: str) -> list[Path]:
@@ -25,7 +16,7 @@ def modules(*rooms: str) -> list[Path]:
 
 
 def public_classes() -> dict[str, list[str]]:
-    """Where each public class of the product stands, by its name."""
+    """The files of each public class of the product, by its name."""
     found = defaultdict(list)
     for path in modules(*ROOMS):
         for node in ast.parse(path.read_text()).body:
@@ -36,8 +27,7 @@ def public_classes() -> dict[str, list[str]]:
 
 def test_public_class_names_are_unique():
     """A reader who searches for a class finds one; a class that only its own file uses begins with an underscore."""
-    shared_names = {name: paths for name, paths in public_classes().items() if len(paths) > 1}
-    assert {name: paths for name, paths in shared_names.items() if name not in NOT_YET} == {}
+    assert {name: paths for name, paths in public_classes().items() if len(paths) > 1} == {}
 
 
 def test_a_folder_has_few_enough_files_to_be_read_at_a_glance():
@@ -47,6 +37,6 @@ def test_a_folder_has_few_enough_files_to_be_read_at_a_glance():
     assert {folder: size for folder, size in sizes.items() if size > MOST_FILES} == {}
 
 
-def test_tests_stand_where_their_code_stands():
+def test_tests_mirror_the_folders_of_the_code():
     folders = {str(path.parent.relative_to(ROOT / "tests")) for path in modules("tests")}
     assert {each for each in folders if not (ROOT / each).is_dir()} - OWN_FOLDERS == set()
