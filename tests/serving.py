@@ -37,9 +37,9 @@ def environment(monkeypatch, db, tmp_path):
             "DISCORD_API_BASE": "http://127.0.0.1:1/api/v10",
         }.items():
             monkeypatch.setenv(name, value)
-        registry.forget()
+        registry.get.cache_clear()
         yield Path(sockets)
-        registry.forget()
+        registry.get.cache_clear()
 
 
 def app_of(module):

@@ -16,6 +16,7 @@ _NO_TRAITS = Traits(has_threads=False, direct_by_sender=False, has_buttons=False
 NAMES = tuple(_CHANNELS)
 
 
+@cache
 def get(name: str) -> Channel:
     """The adapter called *name*, imported and configured on first use, then kept for the life of the process.
 
@@ -25,21 +26,11 @@ def get(name: str) -> Channel:
     """
     if name not in _CHANNELS:
         raise UnknownName("channel", name, _CHANNELS)
-    return _load(name)
+    module, _ = _CHANNELS[name]
+    adapter: Channel = import_module(module).channel()
+    return adapter
 
 
 def traits(name: str) -> Traits:
     """What a channel can do, known without its settings. A channel without an adapter, such as ``api``, has none."""
     return _CHANNELS[name][1] if name in _CHANNELS else _NO_TRAITS
-
-
-def forget() -> None:
-    """Read the settings again at the next ``get``."""
-    _load.cache_clear()
-
-
-@cache
-def _load(name: str) -> Channel:
-    module, _ = _CHANNELS[name]
-    adapter: Channel = import_module(module).channel()
-    return adapter

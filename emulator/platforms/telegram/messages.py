@@ -68,7 +68,6 @@ class TelegramMessages:
         action = "chat_id action message_thread_id business_connection_id"
         answer = "callback_query_id text show_alert url cache_time"
         return (
-            ApiMethod("getChat", self._get_chat, "chat_id"),
             ApiMethod("sendMessage", self._send_message, f"text {_SEND} {_TEXT}"),
             ApiMethod("sendChatAction", self._send_chat_action, action),
             ApiMethod("editMessageText", self._edit_message_text, edit),
@@ -76,9 +75,6 @@ class TelegramMessages:
             ApiMethod("setMessageReaction", self._set_message_reaction, "chat_id message_id reaction is_big"),
             ApiMethod("answerCallbackQuery", self._answer_callback_query, answer),
         )
-
-    async def _get_chat(self, params: Params) -> MethodResult:
-        return MethodResult(self._objects.chat(self._known(params)))
 
     async def _send_message(self, params: Params) -> MethodResult:
         formatted = self._formatted(params)

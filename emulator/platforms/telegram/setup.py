@@ -1,9 +1,8 @@
-"""The methods that set up a bot: its identity, its commands, and the delivery of its updates.
+"""The methods that set up a bot: its identity, and the delivery of its updates.
 
-Source: https://core.telegram.org/bots/api#getting-updates, #getme, #setmycommands
+Source: https://core.telegram.org/bots/api#getme, #setwebhook
 """
 
-import json
 import re
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,9 +40,6 @@ class TelegramSetup:
             ApiMethod("setWebhook", self._set_webhook, webhook),
             ApiMethod("deleteWebhook", self._delete_webhook, "drop_pending_updates"),
             ApiMethod("getWebhookInfo", self._get_webhook_info, ""),
-            ApiMethod("getUpdates", self._get_updates, "offset limit timeout allowed_updates"),
-            ApiMethod("setMyCommands", self._set_my_commands, "commands scope language_code"),
-            ApiMethod("getMyCommands", self._get_my_commands, "scope language_code"),
         )
 
     async def _get_me(self, params: Params) -> MethodResult:
@@ -102,32 +98,6 @@ class TelegramSetup:
         if (failed := self._updates.queue.last_error()) is not None and webhook.url:
             info.update(last_error_date=failed[0] // 1000, last_error_message=failed[1])
         return MethodResult(info)
-
-    async def _get_updates(self, params: Params) -> MethodResult:
-        """Answers at once with the pending updates, without long polling."""
-        if self._updates.webhook.url:
-            raise TelegramError(
-                409,
-                "Conflict: can't use getUpdates method while webhook is active;"
-                " use deleteWebhook to delete the webhook first",
-            )
-        limit = min(max(integer(params.get("limit"), 100), 1), 100)
-        return MethodResult(self._updates.queue.take(offset=integer(params.get("offset"), 0), limit=limit))
-
-    async def _set_my_commands(self, params: Params) -> MethodResult:
-        commands = parse_nested(params.get("commands", "[]"))
-        names = (
-            [c.get("command", "") if isinstance(c, dict) else "" for c in commands]
-            if isinstance(commands, list)
-            else [""]
-        )
-        if len(names) > 100 or not all(re.fullmatch(r"[a-z0-9_]{1,32}", str(name)) for name in names):
-            raise TelegramError(400, "Bad Request: BOT_COMMAND_INVALID")
-        self._store.put("telegram.commands", json.dumps(commands))
-        return MethodResult(True)
-
-    async def _get_my_commands(self, params: Params) -> MethodResult:
-        return MethodResult(json.loads(self._store.get("telegram.commands") or "[]"))
 
 
 def _is_address(url: str) -> bool:

@@ -19,9 +19,9 @@ def environment(monkeypatch):
     monkeypatch.setenv("DISCORD_APPLICATION_ID", "1290000000000000001")
     monkeypatch.setenv("DISCORD_BOT_TOKEN", DISCORD_TOKEN)
     monkeypatch.setenv("DISCORD_API_BASE", "http://127.0.0.1:1/api/v10")
-    registry.forget()
+    registry.get.cache_clear()
     yield
-    registry.forget()
+    registry.get.cache_clear()
 
 
 @pytest.fixture

@@ -122,6 +122,6 @@ def test_a_channel_without_settings_names_the_missing_ones(name, monkeypatch):
     prefix = name.upper()
     for variable in ("BOT_TOKEN", "WEBHOOK_SECRET", "PUBLIC_KEY", "APPLICATION_ID"):
         monkeypatch.delenv(f"{prefix}_{variable}", raising=False)
-    registry.forget()
+    registry.get.cache_clear()
     with pytest.raises(ConfigInvalid, match=f"{prefix}_BOT_TOKEN"):
         registry.get(name)

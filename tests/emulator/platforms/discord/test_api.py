@@ -383,7 +383,7 @@ def test_faults_and_the_log_of_calls_without_tokens(play):
     play(scenario)
 
 
-def test_typing_direct_messages_reactions_and_commands(play):
+def test_typing_direct_messages_and_reactions(play):
     async def scenario(world):
         news = await world.live_events()
         assert (await world.as_bot("POST", f"/channels/{DM}/typing"))[0] == 204
@@ -394,14 +394,5 @@ def test_typing_direct_messages_reactions_and_commands(play):
         for _ in range(2):
             assert (await world.as_bot("PUT", f"/channels/{DM}/messages/{sent}/reactions/👀/@me"))[0] == 204
         assert (await world.see(f"/control/discord/chats/{DM}"))["messages"][0]["reactions"] == ["👀"]
-        app = world.env["DISCORD_APPLICATION_ID"]
-        commands = [{"name": "ask", "description": "Ask the agent"}]
-        assert (await world.as_bot("PUT", f"/applications/{app}/commands", commands))[0] == 200
-        assert (await world.as_bot("GET", f"/applications/{app}/commands"))[1][0]["name"] == "ask"
-        for name in ("no spaces", "Ask", "", "a" * 33):
-            refused = await world.as_bot("PUT", f"/applications/{app}/commands", [{"name": name}])
-            assert refused[1]["code"] == 50035
-        in_a_menu = [{"name": "Ask Postroom", "type": 3}]
-        assert (await world.as_bot("PUT", f"/applications/{app}/commands", in_a_menu))[0] == 200
 
     play(scenario)
