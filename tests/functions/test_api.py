@@ -17,7 +17,7 @@ from tests.support import NOW, answer, column, dump, make_agent, make_chat, put,
 # -- POST /api/message
 
 
-def test_a_message_is_stored_and_named(serving, conn):
+def test_a_message_is_stored_and_its_id_returned(serving, conn):
     reply = post(serving, {"message": "hello", "sender": "Bo", "senderId": "7"})
     body = reply.json()
     assert (reply.status_code, body["ok"], body["messageId"][:4]) == (200, True, "api_")
@@ -28,12 +28,12 @@ def test_a_message_is_stored_and_named(serving, conn):
     ]
 
 
-def test_tinyagis_body_works_with_what_it_has_besides(serving, conn):
+def test_tinyagis_body_works_with_its_extra_fields(serving, conn):
     body = {"message": "hi", "agent": "assistant", "sender": "Web", "channel": "web", "messageId": "web_1", "files": []}
     assert post(serving, body).json() == {"ok": True, "messageId": "web_1"}
 
 
-def test_a_message_id_is_taken_once(serving, conn):
+def test_a_message_id_is_accepted_once(serving, conn):
     post(serving, {"message": "a", "messageId": "x_1"})
     reply = post(serving, {"message": "b", "messageId": "x_1"})
     assert (reply.status_code, reply.json()) == (409, {"error": "duplicate messageId", "messageId": "x_1"})
@@ -62,7 +62,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("body", "status", "sentence"), WRONG.values(), ids=WRONG)
-def test_what_can_not_be_is_refused_with_a_sentence_and_stores_nothing(serving, conn, body, status, sentence):
+def test_an_invalid_message_is_refused_with_a_sentence_and_stores_nothing(serving, conn, body, status, sentence):
     before = dump(conn)
     reply = post(serving, body)
     assert reply.status_code == status
@@ -78,7 +78,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("content", "status"), [*BODIES.values(), (b"x" * 1_100_000, 413)], ids=[*BODIES, "too large"])
-def test_a_body_that_can_not_be_read_is_refused(serving, conn, content, status):
+def test_an_unreadable_body_is_refused(serving, conn, content, status):
     (reply,) = call(serving, ("POST", "/api/message", {"content": content}))
     assert reply.status_code == status
     assert reply.json()["error"]
@@ -94,7 +94,7 @@ def test_a_recurring_message_waits_for_its_first_instant(serving, conn):
     assert found["series_id"].startswith("series_")
 
 
-def test_an_instant_of_its_own_is_kept(serving, conn):
+def test_a_message_keeps_the_instant_that_it_names(serving, conn):
     post(serving, {"message": "later", "processAfter": 4_000_000_000_000})
     found = row(conn, "messages")
     assert (found["process_after"], found["recurrence"], found["scheduled_at"]) == (4_000_000_000_000, None, None)
@@ -103,7 +103,7 @@ def test_an_instant_of_its_own_is_kept(serving, conn):
 # -- reading
 
 
-def test_a_message_with_its_answers_and_all_that_happened_to_it(serving, conn):
+def test_a_message_is_returned_with_its_answers_and_events(serving, conn):
     row_id = put(conn, "question", given_id="api_1")
     first = take(conn)
     with transaction(conn):
@@ -124,7 +124,7 @@ def test_a_message_with_its_answers_and_all_that_happened_to_it(serving, conn):
     assert get(serving, "/api/messages/api_2").status_code == 404
 
 
-def test_a_message_is_found_by_the_id_that_it_was_given_and_by_the_id_that_it_got(serving, conn):
+def test_a_message_is_found_by_the_callers_id_and_by_its_own(serving, conn):
     named = post(serving, {"message": "a"}).json()["messageId"]
     assert get(serving, f"/api/messages/{named}").json()["messageId"] == named
     assert [get(serving, f"/api/messages/{name}").status_code for name in (f"x{named}", "api_0", "%00", "1")] == [
@@ -155,12 +155,12 @@ def test_a_wait_is_a_number_of_seconds_within_its_limit(serving, conn, wait):
     assert get(serving, f"/api/messages/api_1?wait={wait}").status_code == 400
 
 
-def test_waiting_in_vain_answers_with_what_there_is(serving, conn):
+def test_a_wait_that_times_out_returns_the_message_as_it_is(serving, conn):
     put(conn, given_id="api_1")
     assert get(serving, "/api/messages/api_1?wait=0.01").json()["status"] == "pending"
 
 
-def test_the_queues_state_in_tinyagis_words(serving, conn):
+def test_the_queue_state_has_tinyagis_names(serving, conn):
     put(conn)
     answer(conn)
     assert get(serving, "/api/queue/status").json() == {
@@ -186,7 +186,7 @@ def test_a_message_is_cancelled_once(serving, conn):
     assert column(conn, "SELECT status FROM messages") == ["cancelled"]
 
 
-def test_what_runs_is_taken_from_its_turn(serving, conn):
+def test_a_running_message_is_cancelled(serving, conn):
     row_id = put(conn)
     claim = take(conn)
     replies = call(serving, *[("POST", f"/api/queue/processing/{row_id}/kill", {})] * 2)
@@ -206,7 +206,7 @@ def _die(conn, **fields):
     return row_id
 
 
-def test_the_dead_are_retried_or_forgotten(serving, conn):
+def test_dead_messages_are_retried_or_deleted(serving, conn):
     first, second = _die(conn), _die(conn)
     put(conn, chat="other")
     paths = [("POST", f"/api/queue/dead/{first}/retry"), ("POST", f"/api/queue/dead/{first}/retry")]
@@ -218,7 +218,7 @@ def test_the_dead_are_retried_or_forgotten(serving, conn):
     assert found == [(first, "pending", 0)]
 
 
-def test_all_the_dead_are_retried_in_steps_the_oldest_first(serving, conn):
+def test_all_dead_messages_are_retried_in_batches_oldest_first(serving, conn):
     """Of one that fails again between two steps there is no second time, and no end that never comes."""
     first, second, _ = (_die(conn, given_id=f"m_{number}") for number in range(3))
     (reply,) = call(serving, ("POST", "/api/queue/dead/retry?limit=2", {}))
@@ -232,7 +232,7 @@ def test_all_the_dead_are_retried_in_steps_the_oldest_first(serving, conn):
     assert column(conn, "SELECT status FROM messages ORDER BY id") == ["dead", "pending", "pending"]
 
 
-def test_all_responses_that_were_given_up_are_said_again_in_steps(serving, conn):
+def test_all_dead_responses_are_retried_in_batches(serving, conn):
     first, second = (answer(conn, f"text {number}") for number in range(2))
     rows(conn, "UPDATE responses SET status = 'dead', last_error = 'gone'")
     paths = ["/api/responses/dead/retry?limit=1", f"/api/responses/dead/retry?limit=10&after={first}"]
@@ -244,7 +244,7 @@ def test_all_responses_that_were_given_up_are_said_again_in_steps(serving, conn)
 
 
 @pytest.mark.parametrize("name", ["0", "-1", "x", "1e3", "9" * 30, "²"])
-def test_an_id_that_is_no_number_is_nothing_there(serving, conn, name):
+def test_an_id_that_is_not_a_number_is_a_404(serving, conn, name):
     paths = [("POST", f"/api/queue/dead/{name}/retry"), ("POST", f"/api/responses/{name}/ack")]
     assert [reply.status_code for reply in call(serving, *((*path, {}) for path in paths))] == [404, 404]
 
@@ -252,7 +252,7 @@ def test_an_id_that_is_no_number_is_nothing_there(serving, conn, name):
 # -- responses
 
 
-def test_what_a_program_fetches_is_not_what_our_adapter_sends(serving, conn):
+def test_a_program_does_not_fetch_what_our_adapter_sends(serving, conn):
     """Nobody is answered twice: a chat that the channel's webhooks brought is answered by its adapter alone."""
     wire(conn, make_chat(conn, "7"))
     for sender in ("7", "8"):
@@ -268,7 +268,7 @@ def test_what_a_program_fetches_is_not_what_our_adapter_sends(serving, conn):
     assert column(conn, sent, ids=str(heads)) == ["to 7"]
 
 
-def test_what_is_said_unasked_takes_the_same_way(serving, conn):
+def test_a_proactive_response_takes_the_same_way(serving, conn):
     wire(conn, make_chat(conn, "7"))
     make_chat(conn, "8")  # known from a program's messages, not from a webhook
     for sender in ("7", "8"):
@@ -279,7 +279,7 @@ def test_what_is_said_unasked_takes_the_same_way(serving, conn):
     assert found == [("to 7", 1, "7"), ("to 8", 0, "8")]
 
 
-def test_what_was_fetched_stays_until_it_is_acknowledged_and_is_acknowledged_once(serving, conn):
+def test_a_fetched_response_stays_until_it_is_acked_once(serving, conn):
     post(serving, {"message": "hi", "channel": "cli", "sender": "Bo"}, "/api/responses")
     path = "/api/responses/pending?channel=cli"
     ((first,), (second,)) = (get(serving, path).json() for _ in range(2))
@@ -290,14 +290,14 @@ def test_what_was_fetched_stays_until_it_is_acknowledged_and_is_acknowledged_onc
     assert column(conn, "SELECT count(*) FROM events WHERE type = 'response_acked'") == [1]
 
 
-def test_what_we_deliver_can_not_be_acknowledged_by_others(serving, conn):
+def test_a_response_that_deliver_sends_cannot_be_acked_over_rest(serving, conn):
     answer(conn)
     reply = post(serving, None, "/api/responses/1/ack")
     assert (reply.status_code, column(conn, "SELECT status FROM responses")) == (409, ["pending"])
     assert "goes out through the adapter of telegram" in reply.json()["error"]
 
 
-def test_what_was_given_up_can_not_be_acknowledged(serving, conn):
+def test_a_dead_response_cannot_be_acked(serving, conn):
     answer(conn, channel="cli")
     rows(conn, "UPDATE responses SET status = 'dead'")
     reply = post(serving, None, "/api/responses/1/ack")
@@ -314,7 +314,7 @@ def test_all_of_a_channel_without_an_adapter_is_fetched_in_order(serving, conn):
     assert post(serving, None, f"/api/responses/{found[0]['id']}/ack").status_code == 200
 
 
-def test_what_is_due_later_is_not_fetched_yet(serving, conn):
+def test_a_response_that_is_due_later_is_not_fetched_yet(serving, conn):
     post(serving, {"message": "hi", "channel": "cli", "sender": "Bo"}, "/api/responses")
     with transaction(conn):
         conn.execute("UPDATE responses SET deliver_after = 4000000000000")
@@ -331,7 +331,7 @@ RESPONSES = {
 
 
 @pytest.mark.parametrize(("body", "status", "sentence"), RESPONSES.values(), ids=RESPONSES)
-def test_a_response_that_can_not_be_is_refused(serving, conn, body, status, sentence):
+def test_an_invalid_response_is_refused(serving, conn, body, status, sentence):
     reply = post(serving, body, "/api/responses")
     assert (reply.status_code, sentence in reply.json()["error"]) == (status, True)
     assert column(conn, "SELECT id FROM responses") == []
@@ -361,7 +361,7 @@ def test_the_newest_responses_first_and_no_more_than_asked_for(serving, conn):
         ("@constructor x", "assistant"),
     ],
 )
-def test_a_text_names_whom_it_is_for_and_stays_as_it_is(serving, conn, text, agent):
+def test_a_text_that_names_its_agent_is_stored_unchanged(serving, conn, text, agent):
     make_agent(conn, "coder")
     make_agent(conn, "writer")
     rows(conn, "UPDATE agents SET name = 'Ana' WHERE id = 'writer'")
@@ -369,14 +369,14 @@ def test_a_text_names_whom_it_is_for_and_stays_as_it_is(serving, conn, text, age
     assert rows(conn, "SELECT agent, message FROM messages") == [(agent, text)]
 
 
-def test_the_agent_that_is_named_apart_goes_before_the_text(serving, conn):
+def test_the_agent_field_wins_over_the_agent_in_the_text(serving, conn):
     make_agent(conn, "coder")
     post(serving, {"message": "@coder hi", "agent": "assistant"})
     assert column(conn, "SELECT agent FROM messages") == ["assistant"]
 
 
 @pytest.mark.parametrize("name", ["agent", "sender", "senderId", "channel", "messageId"])
-def test_empty_text_is_as_good_as_nothing(serving, conn, name):
+def test_an_empty_field_counts_as_missing(serving, conn, name):
     assert post(serving, {"message": "hi", name: ""}).status_code == 200
     assert rows(conn, "SELECT agent, sender, sender_id, channel FROM messages") == [("assistant", "API", None, "api")]
 
@@ -384,7 +384,7 @@ def test_empty_text_is_as_good_as_nothing(serving, conn, name):
 # -- agents
 
 
-def test_agents_are_made_and_changed_where_named(serving, conn, tmp_path):
+def test_an_agent_is_created_and_changed_under_its_id(serving, conn, tmp_path):
     replies = call(
         serving,
         (
@@ -432,7 +432,7 @@ AGENTS = {
 
 
 @pytest.mark.parametrize(("name", "body", "sentence"), AGENTS.values(), ids=AGENTS)
-def test_an_agent_that_can_not_be_is_refused(serving, conn, name, body, sentence):
+def test_an_invalid_agent_is_refused(serving, conn, name, body, sentence):
     before = dump(conn)
     (reply,) = call(serving, ("PUT", f"/api/agents/{name}", {"json": body}))
     assert (reply.status_code, sentence in reply.json()["error"]) == (400, True)
@@ -440,20 +440,20 @@ def test_an_agent_that_can_not_be_is_refused(serving, conn, name, body, sentence
 
 
 @pytest.mark.parametrize("number", [b"1e400", b"NaN"])
-def test_a_number_that_json_has_not_is_refused(serving, conn, number):
+def test_a_number_that_json_does_not_have_is_refused(serving, conn, number):
     (reply,) = call(serving, ("PUT", "/api/agents/a", {"content": b'{"config": {"a": [%s]}}' % number}))
     assert reply.status_code == 400
     assert column(conn, "SELECT id FROM agents") == ["assistant"]
 
 
-def test_a_change_touches_nothing_else(serving, conn):
+def test_a_change_leaves_the_other_fields(serving, conn):
     make_agent(conn, "a", instructions="be kind", concurrency=4, timezone="Europe/Zurich")
     call(serving, ("PUT", "/api/agents/a", {"json": {"model": "m"}}))
     found = rows(conn, "SELECT model, instructions, concurrency, timezone FROM agents WHERE id = 'a'")
     assert found == [("m", "be kind", 4, "Europe/Zurich")]
 
 
-def test_limits_of_an_agents_own_are_set_and_taken_back(serving, conn):
+def test_an_agents_own_limits_are_set_and_removed(serving, conn):
     set_, back = call(
         serving,
         ("PUT", "/api/agents/a", {"json": {"turn_timeout_ms": 5000, "batch_size": 2, "folder": "x/y"}}),
@@ -472,7 +472,7 @@ def test_another_agent_becomes_the_default(serving, conn):
     assert (reply.status_code, "make another agent the default" in reply.json()["error"]) == (409, True)
 
 
-def test_an_agent_that_was_talked_to_is_retired_and_comes_back(serving, conn):
+def test_an_agent_with_history_is_retired_and_can_come_back(serving, conn):
     make_agent(conn, "a", instructions="be kind")
     waiting = post(serving, {"message": "hi", "agent": "a"}).json()["messageId"]
     refused = ask(serving, "DELETE", "/api/agents/a")
@@ -495,14 +495,14 @@ def test_an_agent_that_was_talked_to_is_retired_and_comes_back(serving, conn):
     assert column(conn, "SELECT agent FROM messages ORDER BY id") == ["a", "assistant", "a"]
 
 
-def test_the_root_lists_what_can_be_asked(serving):
+def test_the_root_lists_the_endpoints(serving):
     assert "POST /api/message" in get(serving, "/").json()["postroom"]
 
 
 # -- the replica
 
 
-def test_what_is_not_in_the_replica_is_not_acknowledged_and_not_lost(serving, conn, monkeypatch, tmp_path):
+def test_an_unreplicated_change_is_neither_acknowledged_nor_lost(serving, conn, monkeypatch, tmp_path):
     monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
     monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(tmp_path / "nobody.sock"))
     body = {"message": "hi", "messageId": "x_1"}

@@ -88,7 +88,7 @@ def held(conn):
         rows(conn, "UPDATE responses SET deliver_after = NULL")
 
 
-def test_a_response_goes_out_and_is_acknowledged(conn):
+def test_a_response_is_sent_and_acked(conn):
     answer(conn, "hello", chat="5000000001")
     platform = step(Platform())
     ((method, path, body),) = platform.requests
@@ -97,7 +97,7 @@ def test_a_response_goes_out_and_is_acknowledged(conn):
     assert (found["status"], found["platform_message_id"], found["parts"]) == ("acked", "9001", '["9001"]')
 
 
-def test_chats_go_out_beside_each_other_and_each_in_order(conn):
+def test_chats_are_served_in_parallel_and_each_in_order(conn):
     for chat in ("1", "2", "1", "2"):
         answer(conn, f"to {chat}", chat=chat)
     platform = step(Platform(), 2)
@@ -105,7 +105,7 @@ def test_chats_go_out_beside_each_other_and_each_in_order(conn):
     assert column(conn, "SELECT status FROM responses") == ["acked"] * 4
 
 
-def test_a_long_response_goes_out_in_parts_one_after_the_other(conn):
+def test_a_long_response_is_sent_in_parts_in_order(conn):
     answer(conn, LONG)
     parts = registry.get("telegram").render(LONG)
     assert len(parts) == 2
@@ -114,7 +114,7 @@ def test_a_long_response_goes_out_in_parts_one_after_the_other(conn):
     assert json.loads(row(conn, "responses")["parts"]) == ["9001", "9002"]
 
 
-def test_a_crash_between_two_parts_sends_the_first_no_second_time(conn):
+def test_a_crash_between_two_parts_does_not_send_the_first_again(conn):
     answer(conn, LONG)
     first = Platform(sent, hang)
 
@@ -164,7 +164,7 @@ UNKNOWN = {"resend": ("acked", 1), "hold": ("dead", 0)}
 
 
 @pytest.mark.parametrize(("policy", "expected"), UNKNOWN.items())
-def test_policy_decides_about_what_a_killed_process_was_sending(conn, monkeypatch, policy, expected):
+def test_policy_decides_about_the_send_of_a_killed_process(conn, monkeypatch, policy, expected):
     monkeypatch.setenv("POSTROOM_UNKNOWN_SENDS", policy)
     answer(conn, "hello")
     with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True) as process:
@@ -200,7 +200,7 @@ def test_a_429_holds_the_chat_and_no_other_and_costs_no_attempt(conn):
     assert step(Platform(), 2).texts == ["one", "two"]
 
 
-def test_what_will_never_work_is_dead_at_once_and_frees_its_chat(conn):
+def test_a_permanent_error_makes_a_response_dead_and_frees_its_chat(conn):
     answer(conn, "one")
     answer(conn, "two")
     step(Platform(refuse(403, description="Forbidden: bot was blocked by the user"), sent), 2)
@@ -208,7 +208,7 @@ def test_what_will_never_work_is_dead_at_once_and_frees_its_chat(conn):
     assert "blocked" in row(conn, "responses", 1)["last_error"]
 
 
-def test_a_failing_head_is_tried_again_before_what_is_behind_it(conn):
+def test_a_failing_head_is_retried_before_the_responses_behind_it(conn):
     answer(conn, "one")
     answer(conn, "two")
     platform = step(Platform(unreachable, unreachable, sent), 4)
@@ -216,7 +216,7 @@ def test_a_failing_head_is_tried_again_before_what_is_behind_it(conn):
     assert row(conn, "responses", 1)["retry_count"] == 2
 
 
-def test_it_is_dead_after_the_fifth_try(conn):
+def test_a_response_is_dead_after_five_attempts(conn):
     answer(conn, "one")
     platform = step(Platform(unreachable), 8)
     assert len(platform.requests) == 5
@@ -247,7 +247,7 @@ def test_a_send_ends_before_its_lease_does(conn, monkeypatch):
     assert (found["status"], found["last_error"]) == ("dead", "the platform did not answer within 0.6 s")
 
 
-def test_an_acknowledgement_waits_for_the_database_and_nothing_is_sent_again(conn):
+def test_an_ack_waits_for_the_database_and_nothing_is_sent_again(conn):
     """A message that was sent must not be dead because the disk was full for a moment."""
     answer(conn)
 
@@ -272,13 +272,13 @@ def test_an_acknowledgement_waits_for_the_database_and_nothing_is_sent_again(con
     assert (row(conn, "responses")["status"], len(platform.requests)) == ("acked", 1)
 
 
-def test_nothing_to_show_is_dead_with_its_reason(conn):
+def test_a_response_without_content_is_dead_with_its_reason(conn):
     answer(conn, "  \n ")
     step(Platform())
     assert row(conn, "responses")["last_error"] == "the response holds nothing that the platform can show"
 
 
-def test_what_was_sent_in_more_parts_than_there_now_are_is_acknowledged(conn):
+def test_a_response_sent_in_more_parts_than_it_has_now_is_acked(conn):
     """The limits of a part may change with a release, between a crash and the resumption."""
     answer(conn, "short")
     with transaction(conn):
@@ -287,7 +287,7 @@ def test_what_was_sent_in_more_parts_than_there_now_are_is_acknowledged(conn):
     assert (row(conn, "responses")["status"], platform.requests) == ("acked", [])
 
 
-def test_a_bug_in_a_channel_is_dead_with_the_kind_of_error_only(conn):
+def test_a_bug_in_a_channel_makes_a_response_dead_with_the_error_type_only(conn):
     answer(conn, "one", chat="not a number")
     put(conn)
 
@@ -310,7 +310,7 @@ def discord_answer(conn, text):
     return answer(conn, text, channel="discord", in_reply_to=1, content=content)
 
 
-def test_the_first_answer_to_a_command_takes_the_place_shown_for_it_and_the_second_follows(conn):
+def test_the_first_answer_to_a_command_replaces_the_deferral(conn):
     discord_answer(conn, "one")
     discord_answer(conn, "two")
     platform = step(Platform(), 2)
@@ -333,7 +333,7 @@ def test_failing_chats_take_no_room_from_others(conn, monkeypatch):
     assert column(conn, "SELECT status FROM responses ORDER BY id") == ["pending", "pending", "acked"]
 
 
-def test_a_channel_without_its_settings_waits_and_hinders_no_other(conn, monkeypatch):
+def test_a_channel_without_settings_waits_and_blocks_no_other(conn, monkeypatch):
     monkeypatch.delenv("DISCORD_PUBLIC_KEY")
     answer(conn, channel="discord")
     answer(conn)
@@ -341,7 +341,7 @@ def test_a_channel_without_its_settings_waits_and_hinders_no_other(conn, monkeyp
     assert column(conn, "SELECT status FROM responses ORDER BY id") == ["pending", "acked"]
 
 
-def test_the_tick_finds_what_nobody_kicked_for(serving, conn, until, monkeypatch):
+def test_a_tick_finds_work_without_a_kick(serving, conn, until, monkeypatch):
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
 
     async def go():
@@ -355,7 +355,7 @@ def test_the_tick_finds_what_nobody_kicked_for(serving, conn, until, monkeypatch
     assert [each.status_code for each in asyncio.run(go())] == [401, 202]
 
 
-def test_many_waiting_chats_are_answered_oldest_first_though_not_all_are_looked_at_for_every_send(conn, monkeypatch):
+def test_many_waiting_chats_are_answered_oldest_first(conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_MAX_CONCURRENT_SENDS", "2")
     for chat in range(1, 31):
         answer(conn, f"to {chat}", chat=str(chat))

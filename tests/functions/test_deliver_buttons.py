@@ -59,19 +59,19 @@ def test_a_pressed_card_is_changed_by_its_own_id_and_without_one_by_the_press(co
     assert platform.requests[1][2]["message_id"] == 55
 
 
-def test_an_edit_of_what_is_not_known_any_more_is_a_message(conn):
+def test_an_edit_of_an_unknown_message_is_sent_as_a_new_one(conn):
     answer(conn, "Expired", content={"edits": 4711})
     assert paths(step(Platform())) == ["sendMessage"]
 
 
-def test_a_long_edit_goes_on_in_messages_after_it(conn):
+def test_a_long_edit_continues_in_new_messages(conn):
     answer(conn, LONG, content={"edits": "55", "click": PRESS, "buttons": BUTTONS})
     platform = step(Platform())
     assert paths(platform) == ["answerCallbackQuery", "editMessageText", "sendMessage"]
     assert ["reply_markup" in body for _, _, body in platform.requests] == [False, False, True]
 
 
-def test_an_answer_to_a_press_is_said_to_who_pressed(conn):
+def test_an_answer_to_a_press_goes_to_the_person_who_pressed(conn):
     answer(conn, "Only Ana may decide this.", content={"click": PRESS})
     ((_, _, body),) = step(Platform()).requests
     assert body == {"callback_query_id": "4711", "text": "Only Ana may decide this.", "show_alert": True}
@@ -91,7 +91,7 @@ def test_a_press_at_discord_is_answered_with_its_own_token(conn):
 
 
 @pytest.mark.parametrize("buttons", [[["only a label"]], "text"])
-def test_buttons_that_cannot_be_read_make_it_dead(conn, buttons):
+def test_unreadable_buttons_make_the_response_dead(conn, buttons):
     answer(conn, content={"buttons": buttons})
     assert step(Platform()).requests == []
     assert row(conn, "responses")["status"] == "dead"
@@ -111,7 +111,7 @@ def opens(_):
     return httpx.Response(200, json={"id": "400", "type": 1})
 
 
-def test_a_direct_chat_is_opened_once_and_then_written_in(conn):
+def test_a_direct_chat_is_opened_once_and_then_used(conn):
     direct(conn, "one")
     direct(conn, "two")
     platform = step(Platform(opens, sent), 4)
@@ -127,7 +127,7 @@ def test_a_direct_chat_is_opened_once_and_then_written_in(conn):
     assert (chat["platform_id"], chat["opens_for"]) == ("400", None)
 
 
-def test_what_waits_goes_after_what_waits_already_in_a_chat_that_was_there(conn):
+def test_a_response_queues_behind_others_when_the_opened_chat_was_known(conn):
     answer(conn, "first", chat="400", channel="discord")
     direct(conn, "second")
     known = make_chat(conn, "400", "discord")
@@ -172,7 +172,7 @@ def test_a_chat_that_takes_too_long_to_open_is_tried_again(conn, monkeypatch):
     assert (found["status"], found["last_error"]) == ("pending", "the direct chat was not opened within 0.6 s")
 
 
-def test_a_crash_while_a_chat_is_opened_leaves_no_doubt_that_nothing_was_said(conn):
+def test_a_crash_while_a_chat_is_opened_has_a_known_outcome(conn):
     """Whatever is to become of sends whose outcome nobody knows: this was none."""
     direct(conn)
 
@@ -194,7 +194,7 @@ def test_a_crash_while_a_chat_is_opened_leaves_no_doubt_that_nothing_was_said(co
 # -- chats that are gone ----------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_said_in_a_chat_that_is_inactive(conn):
+def test_nothing_is_sent_to_an_inactive_chat(conn):
     answer(conn, "one", chat="1")
     answer(conn, "two", chat="1")
     answer(conn, "other", chat="2")

@@ -16,7 +16,7 @@ from tests.support import answer, column
 
 
 @pytest.mark.parametrize("unknown_sends", ["resend", "hold"])
-def test_nothing_else_goes_to_that_chat_meanwhile(conn, until, unknown_sends):
+def test_a_chat_with_a_running_send_gets_no_second_one(conn, until, unknown_sends):
     answer(conn, "first", chat="1")
     answer(conn, "second", chat="1")
     answer(conn, "other", chat="2")
@@ -65,7 +65,7 @@ def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, unti
 
 
 @pytest.mark.long
-def test_what_was_sent_while_the_disk_was_full_for_long_is_not_sent_again(conn, until):
+def test_a_send_during_a_long_full_disk_is_not_repeated(conn, until):
     answer(conn, "first")
     answer(conn, "second")
     platform = Platform(sent)

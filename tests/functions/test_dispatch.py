@@ -42,7 +42,7 @@ def step(count=1, until=None):
     return asyncio.run(go())
 
 
-def test_a_message_in_is_an_answer_out(conn):
+def test_a_message_is_answered(conn):
     put(conn, "hello", process_after=5)
     assert step() == [None]
     assert column(conn, STATUS) == ["completed"]
@@ -52,7 +52,7 @@ def test_a_message_in_is_an_answer_out(conn):
     ]
 
 
-def test_the_session_goes_on_where_it_stopped(conn):
+def test_a_session_continues_where_it_stopped(conn):
     for _ in range(2):
         put(conn, "!count")
         step()
@@ -61,7 +61,7 @@ def test_the_session_goes_on_where_it_stopped(conn):
     ]
 
 
-def test_sessions_run_beside_each_other_up_to_the_limits(conn, monkeypatch):
+def test_sessions_run_in_parallel_up_to_the_limits(conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_MAX_CONCURRENT_TURNS", "2")
     make_agent(conn, "wide", concurrency=9)
     for chat in "123":
@@ -79,7 +79,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("text", "settings", "reason", "status"), FAILURES.values(), ids=FAILURES)
-def test_a_failed_turn_stands_on_its_row_and_says_nothing_else(conn, monkeypatch, text, settings, reason, status):
+def test_a_failed_turn_writes_its_reason_and_no_answer(conn, monkeypatch, text, settings, reason, status):
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
@@ -94,7 +94,7 @@ def test_a_failed_turn_stands_on_its_row_and_says_nothing_else(conn, monkeypatch
         assert before_ms + 29_000 < found["process_after"] < time.time() * 1000 + 61_000
 
 
-def test_an_agent_has_its_own_time_limit_and_the_others_have_theirs(conn, monkeypatch):
+def test_each_agent_has_its_own_time_limit(conn, monkeypatch):
     """Neither is another's: the agent's own is shorter than the settings' here, and longer there."""
     monkeypatch.setenv("POSTROOM_TURN_TIMEOUT_MS", "60000")
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
@@ -110,7 +110,7 @@ def test_an_agent_has_its_own_time_limit_and_the_others_have_theirs(conn, monkey
     assert column(conn, "SELECT agent FROM messages WHERE status = 'completed' ORDER BY id") == ["assistant", "patient"]
 
 
-def test_an_agent_takes_as_much_into_a_turn_as_it_is_told(conn, monkeypatch):
+def test_an_agent_has_its_own_batch_size(conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_BATCH_SIZE", "3")
     make_agent(conn, "narrow", batch_size=1)
     for agent in ("assistant", "narrow"):
@@ -121,7 +121,7 @@ def test_an_agent_takes_as_much_into_a_turn_as_it_is_told(conn, monkeypatch):
     assert column(conn, "SELECT count(*) FROM messages WHERE status = 'completed' AND agent = 'assistant'") == [3]
 
 
-def test_what_waits_for_an_agent_that_was_let_go_is_given_up_and_its_sender_told(conn):
+def test_messages_for_a_retired_agent_go_dead_and_the_sender_is_told(conn):
     make_agent(conn, "gone")
     put(conn, agent="gone")
     with transaction(conn):
@@ -131,7 +131,7 @@ def test_what_waits_for_an_agent_that_was_let_go_is_given_up_and_its_sender_told
     assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
 
 
-def test_a_provider_that_does_not_exist_kills_the_message_and_tells_both_sides(conn):
+def test_an_unknown_provider_makes_the_message_dead_and_tells_sender_and_operator(conn):
     make_agent(conn, "odd", provider="claudius")
     put(conn, agent="odd")
     step()
@@ -139,7 +139,7 @@ def test_a_provider_that_does_not_exist_kills_the_message_and_tells_both_sides(c
     assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
 
 
-def test_an_agent_that_can_not_be_run_fails_its_own_turn_only(conn):
+def test_an_agent_that_cannot_run_fails_only_its_own_turn(conn):
     make_agent(conn, "lost", timezone="Mars/Olympus")
     put(conn, agent="lost")
     put(conn, "hello")
@@ -162,7 +162,7 @@ def test_a_failed_message_is_tried_again_until_it_works(conn, until):
     assert column(conn, "SELECT count(*) FROM events WHERE type = 'message_retry'") == [2]
 
 
-def test_the_step_tells_when_something_becomes_due(conn):
+def test_a_step_returns_when_more_becomes_due(conn):
     put(conn, process_after=int(time.time() * 1000) + 60_000)
     (due_s,) = step()
     assert 50 < due_s <= 60
@@ -194,7 +194,7 @@ def test_an_answer_can_name_the_message_that_it_answers(conn):
     assert rows(conn, "SELECT message, original_message FROM responses") == [("re two", "two"), ("re one", "one")]
 
 
-def test_stopping_gives_the_turn_back_as_if_never_taken(conn):
+def test_a_stop_gives_the_turn_back_without_counting_an_attempt(conn):
     put(conn, "!slow 300")
 
     async def go():
@@ -210,7 +210,7 @@ def test_stopping_gives_the_turn_back_as_if_never_taken(conn):
     ]
 
 
-def test_a_turn_that_lost_its_lease_is_ended_and_says_nothing(conn, until, monkeypatch):
+def test_a_turn_that_lost_its_lease_ends_without_an_answer(conn, until, monkeypatch):
     monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
     put(conn, "!slow 300 too late")
 
@@ -227,7 +227,7 @@ def test_a_turn_that_lost_its_lease_is_ended_and_says_nothing(conn, until, monke
     assert column(conn, "SELECT id FROM responses") == []
 
 
-def test_a_living_turn_keeps_its_lease(conn, until, monkeypatch):
+def test_a_running_turn_renews_its_lease(conn, until, monkeypatch):
     monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
     put(conn, "!slow 300")
 
@@ -242,7 +242,7 @@ def test_a_living_turn_keeps_its_lease(conn, until, monkeypatch):
     assert asyncio.run(go()) > 0
 
 
-def test_a_settlement_waits_for_a_full_disk_and_is_not_thrown_away(conn):
+def test_a_settlement_is_repeated_while_the_disk_is_full(conn):
     put(conn, "hello")
 
     async def go():
@@ -260,7 +260,7 @@ def test_a_settlement_waits_for_a_full_disk_and_is_not_thrown_away(conn):
     assert column(conn, "SELECT message FROM responses") == ["You said: hello"]
 
 
-def test_a_turn_whose_process_is_gone_is_failed_by_the_next_dispatch(conn, until):
+def test_a_new_dispatch_fails_the_turns_of_a_process_that_is_gone(conn, until):
     put(conn, "hello")
     take(conn)
 
@@ -289,7 +289,7 @@ asyncio.run(main())
 """
 
 
-def test_a_dispatch_killed_in_mid_turn_leaves_a_message_that_is_answered_once(conn, until):
+def test_after_a_kill_in_mid_turn_the_message_is_answered_once(conn, until):
     put(conn, "!slow 300")
 
     async def go():
@@ -308,7 +308,7 @@ def test_a_dispatch_killed_in_mid_turn_leaves_a_message_that_is_answered_once(co
     assert row(conn, "messages")["retry_count"] == 1
 
 
-def test_a_kick_begins_a_turn_at_once(serving, conn, until, environment):
+def test_a_kick_starts_a_turn_at_once(serving, conn, until, environment):
     async def go():
         async with serving(dispatch):
             service = dispatch._service.get()
@@ -324,7 +324,7 @@ def test_a_kick_begins_a_turn_at_once(serving, conn, until, environment):
     assert column(conn, "SELECT message FROM responses") == ["You said: hello"]
 
 
-def test_the_tick_needs_its_secret_and_finds_work_that_nobody_kicked_for(serving, conn, until):
+def test_a_tick_needs_the_secret_and_finds_work_without_a_kick(serving, conn, until):
     async def go():
         async with serving(dispatch) as client:
             put(conn, "hello")
@@ -341,7 +341,7 @@ def test_the_tick_needs_its_secret_and_finds_work_that_nobody_kicked_for(serving
     assert [answer.status_code for answer in asyncio.run(go())] == [401, 401, 401, 405, 202]
 
 
-def test_without_a_configured_secret_nobody_ticks(serving, monkeypatch):
+def test_ticks_are_refused_without_a_configured_secret(serving, monkeypatch):
     monkeypatch.setenv("POSTROOM_TICK_SECRET", "")
 
     async def go():
@@ -352,7 +352,7 @@ def test_without_a_configured_secret_nobody_ticks(serving, monkeypatch):
     assert (answer.status_code, "POSTROOM_TICK_SECRET" in answer.json()["error"]) == (503, True)
 
 
-def test_the_log_tells_of_turns_and_never_of_texts(conn, capfd):
+def test_the_log_names_turns_and_never_a_persons_text(conn, capfd):
     put(conn, "a person's secret")
     put(conn, "!fail another secret", chat="200")
     tried = "SELECT count(*) FROM messages WHERE status = 'completed' OR retry_count > 0"
@@ -370,7 +370,7 @@ def test_the_log_tells_of_turns_and_never_of_texts(conn, capfd):
     assert "secret" not in done.stdout + done.stderr
 
 
-def test_an_agents_row_that_goes_missing_under_a_turn_is_told(conn):
+def test_a_turn_fails_with_a_reason_when_its_agents_row_is_gone(conn):
     make_agent(conn, "short")
     put(conn, agent="short")
 
@@ -405,7 +405,7 @@ async def until(condition):
     pytest.fail("waited a minute in vain")
 
 
-def test_a_cancelled_turn_leaves_nothing_behind_that_hid_in_a_session_of_its_own(conn, tmp_path):
+def test_a_cancelled_turn_leaves_no_process_not_even_in_another_session(conn, tmp_path):
     program = tmp_path / "leaver.py"
     program.write_text(LEAVER)
     make_agent(conn, "leaver", provider="command", config={"command": [sys.executable, str(program)]})

@@ -79,7 +79,7 @@ def is_gone(pid):
 # -- cancel
 
 
-def test_a_cancelled_message_that_waits_is_never_run(conn, until):
+def test_a_cancelled_pending_message_never_runs(conn, until):
     unwanted, wanted = put(conn, "unwanted"), put(conn, "wanted")
     cancel(conn, unwanted)
     working(lambda _: until(lambda: column(conn, STATUS) == ["cancelled", "completed"]))
@@ -173,7 +173,7 @@ def test_a_turn_cancelled_while_it_settles_says_nothing(conn, until):
     assert row(conn, "messages", other)["retry_count"] == 0
 
 
-def test_whoever_is_first_of_a_cancel_and_a_settlement_decides(conn, db, until):
+def test_of_a_cancel_and_a_settlement_the_first_one_wins(conn, db, until):
     """Over and over, at whatever instant: either answered, or cancelled, and never both."""
     count = 30
     ids = [put(conn, "hello", chat=str(number)) for number in range(count)]
@@ -204,7 +204,7 @@ def test_whoever_is_first_of_a_cancel_and_a_settlement_decides(conn, db, until):
 # -- urgent
 
 
-def test_something_urgent_interrupts_the_turn_and_runs_with_what_it_took(conn, coder, until):
+def test_an_urgent_message_interrupts_the_turn_and_runs_with_its_batch(conn, coder, until):
     put(conn, "stay", agent="coder")
 
     async def deed(service):
@@ -225,7 +225,7 @@ def test_something_urgent_interrupts_the_turn_and_runs_with_what_it_took(conn, c
     assert column(conn, SAID) == ["stay and context and normal and go"]
 
 
-def test_something_urgent_comes_before_another_session_that_waits_longer(conn, coder, until):
+def test_an_urgent_message_runs_before_a_session_that_waits_longer(conn, coder, until):
     """Else the turn was interrupted, and its agent works for somebody else."""
     older = put(conn, "older", agent="coder", chat="2", status="paused")
     put(conn, "stay", agent="coder", chat="1")
@@ -244,7 +244,7 @@ def test_something_urgent_comes_before_another_session_that_waits_longer(conn, c
 # -- pause, resume, retry
 
 
-def test_a_paused_message_waits_until_it_is_resumed_and_holds_nobody(conn, until):
+def test_a_paused_message_waits_until_it_is_resumed_and_blocks_no_other(conn, until):
     put(conn, "paused", series_id="series_1", scheduled_at=1)
     put(conn, "next")
     with transaction(conn):
@@ -264,7 +264,7 @@ def test_a_paused_message_waits_until_it_is_resumed_and_holds_nobody(conn, until
     assert column(conn, SAID) == ["You said: next", "You said: paused"]
 
 
-def test_a_dead_message_is_tried_again_with_all_its_attempts(conn, until, monkeypatch):
+def test_a_retried_dead_message_has_all_its_attempts_again(conn, until, monkeypatch):
     monkeypatch.setenv("POSTROOM_MAX_ATTEMPTS", "2")
     dead = put(conn, "!fail 1000")
 
@@ -310,7 +310,7 @@ def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, unti
     assert row(conn, "messages")["retry_count"] == 0
 
 
-def test_many_arrivals_are_told_without_waiting_for_the_next_tick(conn, until):
+def test_many_arrivals_are_announced_without_a_tick(conn, until):
     count = 1201
     put(conn, "!slow 300")
     with transaction(conn):
@@ -325,7 +325,7 @@ FULL = (
 )
 
 
-def test_what_could_not_be_given_back_is_given_back_when_it_can(conn, until):
+def test_a_turn_that_could_not_be_given_back_is_given_back_later(conn, until):
     """Else its lease holds the session for ten minutes."""
     put(conn, "!slow 0.3 done")
 
@@ -343,7 +343,7 @@ def test_what_could_not_be_given_back_is_given_back_when_it_can(conn, until):
     assert column(conn, SAID) == ["done"]
 
 
-def test_what_can_never_be_freed_hinders_nobody_else(conn, until):
+def test_a_turn_that_can_never_be_freed_blocks_no_other(conn, until):
     put(conn, "!slow 0.3 done")
 
     async def deed(service):
@@ -360,7 +360,7 @@ def test_what_can_never_be_freed_hinders_nobody_else(conn, until):
 
 
 @pytest.mark.long
-def test_a_settlement_that_can_not_be_written_for_long_costs_an_attempt_and_not_ten_minutes(conn, until):
+def test_a_settlement_that_cannot_be_written_costs_an_attempt_and_not_ten_minutes(conn, until):
     put(conn, "hello")
     rows(conn, FULL)
 
@@ -376,7 +376,7 @@ def test_a_settlement_that_can_not_be_written_for_long_costs_an_attempt_and_not_
     assert reason == "the outcome of the turn could not be written: ConstraintError"
 
 
-def test_old_context_is_never_shown_again_however_much_there_was(conn, until):
+def test_old_context_is_never_shown_again(conn, until):
     count = 1300
     put(conn, "first")
     with transaction(conn):
@@ -388,7 +388,7 @@ def test_old_context_is_never_shown_again_however_much_there_was(conn, until):
     assert column(conn, "SELECT count(*) FROM agent_messages WHERE role = 'user'") == [10]
 
 
-def test_a_turn_that_is_cancelled_while_it_gives_way_is_given_back_all_the_same(conn):
+def test_a_turn_cancelled_twice_is_given_back(conn):
     """Interrupted, and stopped in that instant: nobody else would know that its messages are free."""
     put(conn, "!slow 300")
 

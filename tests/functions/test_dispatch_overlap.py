@@ -18,7 +18,7 @@ def rescue(conn):
         assert turns.rescue(conn, policy, now_ms=clock.now_ms() - 1000, everything=True)
 
 
-def test_no_second_turn_of_a_session_beside_one_that_was_rescued_but_still_runs(conn):
+def test_a_rescued_turn_that_still_runs_keeps_its_session_busy(conn):
     put(conn, "!slow 30")
 
     async def go():
@@ -33,7 +33,7 @@ def test_no_second_turn_of_a_session_beside_one_that_was_rescued_but_still_runs(
     assert asyncio.run(go()) == 1
 
 
-def test_nor_of_its_agent_beyond_its_concurrency(conn):
+def test_a_rescued_turn_that_still_runs_counts_for_its_agents_concurrency(conn):
     put(conn, "!slow 30", chat="1")
 
     async def go():
@@ -49,7 +49,7 @@ def test_nor_of_its_agent_beyond_its_concurrency(conn):
     assert asyncio.run(go()) == 1
 
 
-def test_the_session_goes_on_when_that_turn_has_noticed(conn, until, monkeypatch):
+def test_the_session_continues_when_the_rescued_turn_ends(conn, until, monkeypatch):
     monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
     put(conn, "!slow 1.5 done")
 
@@ -65,7 +65,7 @@ def test_the_session_goes_on_when_that_turn_has_noticed(conn, until, monkeypatch
     assert column(conn, "SELECT message FROM responses") == ["done"]
 
 
-def test_turns_that_still_run_count_whatever_the_rows_say(conn):
+def test_running_turns_count_whatever_the_rows_say(conn):
     make_agent(conn, "two", concurrency=2)
     for chat in "123":
         put(conn, agent="two", chat=chat)

@@ -60,7 +60,7 @@ def batches(conn):
     return [[names[id_] for id_ in json.loads(data)["batch"]] for data in found]
 
 
-def test_the_turn_begins_anew_with_the_urgent_message_and_nothing_is_lost_or_counted(conn, crew, until, working):
+def test_an_urgent_message_restarts_the_turn_and_costs_no_attempt(conn, crew, until, working):
     send(conn, "!slow 300 never")
 
     async def go():
@@ -86,7 +86,7 @@ wait
 """
 
 
-def test_within_a_tenth_of_a_second_and_the_agents_processes_are_gone(conn, until, working, tmp_path):
+def test_an_urgent_message_ends_the_turn_and_its_processes_within_a_tenth_of_a_second(conn, until, working, tmp_path):
     """The best of a few tries: others work on this machine too."""
     make_agent(conn, "bob", provider="command", config={"command": ["/bin/sh", "-c", AGENT]})
     folder = tmp_path / "agents" / "bob"
@@ -115,7 +115,7 @@ def test_within_a_tenth_of_a_second_and_the_agents_processes_are_gone(conn, unti
     assert column(conn, "SELECT max(retry_count) FROM messages") == [0]
 
 
-def test_more_urgent_messages_than_fit_do_not_keep_the_turn_from_its_end(conn, crew, until, working, monkeypatch):
+def test_more_urgent_messages_than_a_batch_holds_let_the_turn_finish(conn, crew, until, working, monkeypatch):
     """The turn once began anew as long as anything urgent waited, and so for ever."""
     monkeypatch.setenv("POSTROOM_BATCH_SIZE", "2")
     send(conn, "!slow 1 first")
@@ -134,7 +134,7 @@ def test_more_urgent_messages_than_fit_do_not_keep_the_turn_from_its_end(conn, c
     assert column(conn, "SELECT message FROM responses ORDER BY id") == ["0", "1", "2", "3", "first", "4"]
 
 
-def test_urgent_messages_that_can_not_share_a_turn_take_turns(conn, crew, until, working):
+def test_urgent_messages_that_cannot_share_a_turn_run_one_after_the_other(conn, crew, until, working):
     """Two that ask for an answer in two places: interrupting the one for the other would go round for ever."""
     put(conn, "!slow 300", agent="bob", chat="1")
 
@@ -155,7 +155,7 @@ def test_urgent_messages_that_can_not_share_a_turn_take_turns(conn, crew, until,
     assert batches(conn) == [["!slow 300"], ["!slow 0.2 a"], ["!slow 0.2 b"], ["!slow 300"]]
 
 
-def test_a_busy_agent_gives_way_to_what_is_urgent_in_another_session(conn, crew, until, working):
+def test_a_busy_agent_is_interrupted_for_an_urgent_message_of_another_session(conn, crew, until, working):
     """Mail lies in a session of its own: whoever is busy in a chat must not make it wait."""
     put(conn, "!slow 300", agent="bob")
 
@@ -173,7 +173,7 @@ def test_a_busy_agent_gives_way_to_what_is_urgent_in_another_session(conn, crew,
     assert batches(conn) == [["!slow 300"], ["!slow 0.3 stop"], ["!slow 300"]]
 
 
-def test_an_agent_with_a_turn_to_spare_interrupts_nothing(conn, until, working):
+def test_an_agent_below_its_concurrency_is_not_interrupted(conn, until, working):
     make_agent(conn, "bob", concurrency=2)
     put(conn, "!slow 300", agent="bob")
 
@@ -189,7 +189,7 @@ def test_an_agent_with_a_turn_to_spare_interrupts_nothing(conn, until, working):
     assert len(batches(conn)) == 2
 
 
-def test_nor_does_one_whose_urgent_session_must_wait_for_another_try(conn, crew, until, working):
+def test_an_urgent_message_in_backoff_interrupts_nothing(conn, crew, until, working):
     failed = put(conn, "hard", agent="bob", chat="1")
     rows(
         conn,
@@ -208,7 +208,7 @@ def test_nor_does_one_whose_urgent_session_must_wait_for_another_try(conn, crew,
     assert batches(conn) == [["!slow 0.5 done"]]
 
 
-def test_what_comes_as_soon_as_a_turn_is_claimed_interrupts_it(conn, crew, until):
+def test_an_urgent_message_right_after_the_claim_interrupts_the_turn(conn, crew, until):
     put(conn, "!slow 300", agent="bob")
 
     async def go():

@@ -56,7 +56,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_stock_framework_serves_it(name):
+def test_the_stock_framework_serves_each_function(name):
     method, path, headers, body, status = CALLS[name]
     command = [sys.executable, "-c", _STOCK, name, method, path, json.dumps(headers), body]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)

@@ -94,7 +94,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
-def test_an_unreadable_body_is_taken_and_its_reason_kept_once(serving, conn, body):
+def test_an_unreadable_body_is_acknowledged_and_its_reason_recorded_once(serving, conn, body):
     """An error would make Telegram send it again for a day, and hold back what follows."""
     answers = post(serving, telegram(body), telegram(body))
     assert [answer.status_code for answer in answers] == [200, 200]
@@ -102,7 +102,7 @@ def test_an_unreadable_body_is_taken_and_its_reason_kept_once(serving, conn, bod
     assert column(conn, "SELECT id FROM messages") == []
 
 
-def test_what_comes_again_is_one_row_also_when_it_comes_twenty_times_at_once(serving, conn):
+def test_a_redelivery_is_one_row_even_twenty_times_at_once(serving, conn):
     answers = post(serving, *[telegram()] * 20)
     assert {answer.status_code for answer in answers} == {200}
     assert column(conn, "SELECT count(*) FROM messages") == [1]
@@ -112,7 +112,7 @@ def test_what_comes_again_is_one_row_also_when_it_comes_twenty_times_at_once(ser
     assert column(conn, "SELECT count(*) FROM wirings") == [1]
 
 
-def test_dispatch_is_kicked_for_what_is_new_and_only_for_that(serving, environment):
+def test_dispatch_is_kicked_for_new_messages_only(serving, environment):
     listener = Listener(environment, "dispatch")
     kicks = []
 
@@ -171,7 +171,7 @@ def test_a_full_disk_is_a_503_and_the_redelivery_is_stored_when_there_is_room(se
     assert column(conn, "SELECT length(message) FROM messages") == [200_000]
 
 
-def test_a_channel_without_its_settings_asks_the_platform_to_come_again(serving, conn, monkeypatch):
+def test_a_channel_without_settings_answers_503_so_that_the_platform_retries(serving, conn, monkeypatch):
     monkeypatch.delenv("TELEGRAM_BOT_TOKEN")
     (answer,) = post(serving, telegram())
     assert answer.status_code == 503
@@ -207,7 +207,7 @@ def test_a_command_that_the_bot_does_not_know_asks_no_agent(serving, conn):
     assert column(conn, "SELECT reason FROM dropped") == ["unsupported"]
 
 
-def test_a_deferral_is_not_promised_where_nobody_answers(serving, conn, monkeypatch):
+def test_no_deferral_is_promised_where_no_agent_answers(serving, conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_NEW_CHATS", "refuse")
     (answer,) = post(serving, ask())
     assert answer.json()["type"] == 4
@@ -228,7 +228,7 @@ def discord_chat(conn):
     return make
 
 
-def test_a_deferral_is_kept_where_somebody_has_to_be_asked_first(serving, conn, discord_chat):
+def test_a_deferral_is_kept_where_an_approver_is_asked_first(serving, conn, discord_chat):
     """The place that it leaves is filled by our own word, and that by the agent's."""
     discord_chat("request_approval")
     (answer,) = post(serving, ask())
@@ -240,7 +240,7 @@ def test_a_deferral_is_kept_where_somebody_has_to_be_asked_first(serving, conn, 
     assert column(conn, "SELECT id FROM messages") == []
 
 
-def test_who_may_not_is_told_so_at_once(serving, conn, discord_chat):
+def test_a_refused_sender_is_told_at_once(serving, conn, discord_chat):
     discord_chat("strict")
     (answer,) = post(serving, ask())
     assert answer.json()["type"] == 4
@@ -249,7 +249,7 @@ def test_who_may_not_is_told_so_at_once(serving, conn, discord_chat):
     assert column(conn, "SELECT id FROM responses") == []
 
 
-def test_who_writes_too_much_is_told_where_the_answer_would_stand_and_then_at_once(serving, discord_chat, monkeypatch):
+def test_a_rate_limited_sender_is_told_in_place_of_the_answer(serving, discord_chat, monkeypatch):
     monkeypatch.setenv("POSTROOM_SENDER_LIMIT", "1")
     discord_chat("public")
     bodies = [json.loads((EVENTS / "discord/011_slash_dm.json").read_text()) | {"id": str(n)} for n in range(3)]
@@ -258,7 +258,7 @@ def test_who_writes_too_much_is_told_where_the_answer_would_stand_and_then_at_on
     assert types == [5, 5, 4]
 
 
-def test_deliver_is_kicked_for_a_word_of_our_own(serving, environment, conn, monkeypatch):
+def test_deliver_is_kicked_for_our_own_notices(serving, environment, conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_NEW_CHATS", "refuse")
     listeners = {name: Listener(environment, name) for name in ("dispatch", "deliver")}
     update = json.loads(PRIVATE)
@@ -279,7 +279,7 @@ def test_deliver_is_kicked_for_a_word_of_our_own(serving, environment, conn, mon
     assert kicked == {"dispatch": False, "deliver": True}
 
 
-def test_a_captured_request_is_of_no_use_later(serving, conn):
+def test_a_captured_request_is_refused_later(serving, conn):
     body = (EVENTS / "discord/011_slash_dm.json").read_bytes()
     (answer,) = post(serving, {"url": "/webhooks/discord", **discord(body, at=1_795_168_000)})
     assert answer.status_code == 401
@@ -339,7 +339,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("body", WAITS.values(), ids=WAITS)
-def test_whatever_is_stored_is_acknowledged_only_when_it_is_in_the_replica(replicated, until, body):
+def test_an_event_is_acknowledged_only_when_it_is_in_the_replica(replicated, until, body):
     async def go():
         async with replicated() as (client, litestream):
             litestream.may_answer.clear()
@@ -352,7 +352,7 @@ def test_whatever_is_stored_is_acknowledged_only_when_it_is_in_the_replica(repli
     assert asyncio.run(go()) == (False, 200)
 
 
-def test_what_is_not_in_the_replica_is_a_503_also_as_a_duplicate_until_it_is_there(replicated, conn):
+def test_an_unreplicated_event_is_a_503_even_as_a_duplicate(replicated, conn):
     """The platform sends it again: that is stored no second time, and acknowledged no earlier."""
 
     async def go():
@@ -398,7 +398,7 @@ def numbered(number):
     return json.dumps(update).encode()
 
 
-def test_what_leaves_no_row_and_a_channel_that_is_local_wait_for_nobody(replicated, monkeypatch):
+def test_events_without_a_row_and_local_channels_do_not_wait_for_the_replica(replicated, monkeypatch):
     monkeypatch.setenv("POSTROOM_DURABILITY", "replicated,telegram=local")
 
     async def go():
@@ -414,7 +414,7 @@ def test_what_leaves_no_row_and_a_channel_that_is_local_wait_for_nobody(replicat
     assert asyncio.run(go()) == ([200, 401, 200], [])
 
 
-def test_a_durability_that_cannot_be_kept_is_refused_at_the_start(serving, monkeypatch):
+def test_an_impossible_durability_is_refused_at_the_start(serving, monkeypatch):
     monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
     with pytest.raises(ConfigInvalid, match="POSTROOM_LITESTREAM_SOCKET"):
         post(serving, telegram())
@@ -423,7 +423,7 @@ def test_a_durability_that_cannot_be_kept_is_refused_at_the_start(serving, monke
 # -- one commit for many
 
 
-def test_webhooks_that_come_together_commit_together_and_who_is_alone_commits_at_once(serving, conn, until):
+def test_concurrent_webhooks_share_a_commit_and_a_single_one_commits_at_once(serving, conn, until):
     """Counted by the frames that the write-ahead log marks as commits, each with the size of the file after it.
 
     The first of the many finds the database locked; the others come while it waits.
@@ -457,7 +457,7 @@ class Timeless(asyncio.SelectorEventLoop):
         return 0.0
 
 
-def test_who_is_alone_waits_for_no_timer(serving, conn):
+def test_a_single_webhook_waits_for_no_timer(serving, conn):
     async def go():
         async with serving(ingest) as client:
             return [(await client.post("/webhooks/telegram", **telegram(numbered(n)))).status_code for n in range(3)]

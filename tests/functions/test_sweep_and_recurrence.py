@@ -51,7 +51,7 @@ def done(swept):
 # -- stale turns and sends
 
 
-def test_a_sweep_rescues_what_lost_its_process(conn):
+def test_a_sweep_rescues_turns_and_sends_whose_process_is_gone(conn):
     put(conn)
     take(conn)
     sent = answer(conn)
@@ -63,7 +63,7 @@ def test_a_sweep_rescues_what_lost_its_process(conn):
     assert done(sweep_at(NOW + LEASE + 2)) == {}
 
 
-def test_ten_minutes_without_a_renewal_are_what_a_turn_is_given():
+def test_a_lease_lasts_ten_minutes_without_renewal():
     assert Settings.load().lease_ms == 600_000
 
 
@@ -93,7 +93,7 @@ def test_a_renewed_lease_survives_and_an_expired_one_is_rescued_once_and_counts_
     assert dump(conn) == before
 
 
-def test_whoever_was_rescued_is_fenced_also_when_somebody_else_has_the_message_now(conn):
+def test_a_rescued_turn_is_fenced_even_when_another_turn_has_the_message(conn):
     put(conn)
     late = take(conn)
     sweep_at(NOW + LEASE + 1)
@@ -107,7 +107,7 @@ def test_whoever_was_rescued_is_fenced_also_when_somebody_else_has_the_message_n
 
 
 @pytest.mark.parametrize("worker", [Dispatch, Deliver], ids=["dispatch", "deliver"])
-def test_who_starts_rescues_at_once_what_the_dead_one_before_it_held(conn, worker):
+def test_a_new_dispatch_rescues_the_turns_of_a_dead_one_at_once(conn, worker):
     """It has the worker's lock, so nobody holds anything: the lease, however long, is not waited for."""
     put(conn)
     take(conn)
@@ -129,7 +129,7 @@ def test_who_starts_rescues_at_once_what_the_dead_one_before_it_held(conn, worke
     assert rows(conn, f"SELECT status, retry_count, claimed_by FROM {table}") == [("pending", 1, None)]
 
 
-def test_the_rescued_are_taken_up_at_once(conn, environment):
+def test_rescued_messages_run_again_at_once(conn, environment):
     put(conn)
     take(conn)
     listener = Listener(environment, "dispatch")
@@ -163,7 +163,7 @@ def histories(conn, count, at_ms):
             dropped.record(conn, channel="x", reason="empty", now_ms=at_ms)
 
 
-def test_a_sweep_prunes_what_is_over_a_day_old(conn):
+def test_a_sweep_prunes_rows_older_than_a_day(conn):
     completed(conn, 1203, updated_at=NOW - 1202)
     assert done(sweep_at(NOW - 1202 + DAY)) == {}
     assert done(sweep_at(NOW + DAY + 1)) == {"pruned_messages": 1202}
@@ -178,7 +178,7 @@ def test_a_sweep_prunes_each_history_after_a_month_until_nothing_old_is_left(con
         assert column(conn, f"SELECT id FROM {table}") == [603]
 
 
-def test_a_history_is_kept_for_ever_if_so_set(conn, monkeypatch):
+def test_a_history_retention_of_zero_keeps_it_for_ever(conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_HISTORY_RETENTION_MS", "0")
     histories(conn, 3, NOW)
     assert done(sweep_at(NOW + 10_000 * DAY)) == {}
@@ -238,7 +238,7 @@ def test_no_transaction_of_a_sweep_changes_more_rows_than_a_batch(conn, written)
     assert max(written) == 250
 
 
-def test_what_is_long_does_not_keep_the_others_waiting(conn, written):
+def test_a_long_chore_does_not_delay_the_others(conn, written):
     """One batch of each, in turns: a sweep that is cut off has done something of everything."""
     completed(conn, 1203)
     histories(conn, 3, NOW)
@@ -246,7 +246,7 @@ def test_what_is_long_does_not_keep_the_others_waiting(conn, written):
     assert [count for count in written if count][:4] == [250, 2, 2, 3]
 
 
-def test_a_chore_that_fails_stops_no_other_and_is_told(serving, conn):
+def test_a_failing_chore_is_counted_and_stops_no_other(serving, conn):
     completed(conn, 3, updated_at=1)
     rows(conn, "UPDATE messages SET created_at = 1")
     with transaction(conn):
@@ -262,7 +262,7 @@ def test_a_chore_that_fails_stops_no_other_and_is_told(serving, conn):
     assert meta.get(conn, "heartbeat_at") is not None
 
 
-def test_the_others_of_a_sweep_of_which_one_fails_are_done(conn):
+def test_after_a_failing_chore_the_others_have_run(conn):
     completed(conn, 3)
     histories(conn, 3, NOW)
     with transaction(conn):
@@ -286,7 +286,7 @@ def test_questions_approvals_and_conversations_end_when_their_time_is_over(conn)
     assert done(sweep_at(NOW + 30 * 60_000 + 1)) == {"closed_conversations": 1}
 
 
-def test_what_nobody_decided_is_told_on_its_card_and_to_who_asked_and_who_does_both_is_kicked(conn, environment):
+def test_an_expired_approval_is_told_on_its_card_and_to_the_requester(conn, environment):
     person(conn, "1", "owner")
     _, session = make_session(conn)
     with transaction(conn):
@@ -301,7 +301,7 @@ def test_what_nobody_decided_is_told_on_its_card_and_to_who_asked_and_who_does_b
     assert column(conn, "SELECT content ->> '$.edits' FROM responses ORDER BY id") == [None, 1]
 
 
-def test_who_can_be_asked_by_now_is(conn):
+def test_a_sweep_asks_approvers_who_can_be_reached_by_now(conn):
     _, session = make_session(conn)
     with transaction(conn):
         requests.ask_tool(conn, session, "assistant", "shell", {}, policy=POLICY, now_ms=NOW)
@@ -311,7 +311,7 @@ def test_who_can_be_asked_by_now_is(conn):
     assert done(sweep_at(NOW)) == {}
 
 
-def test_codes_and_rates_that_are_over_go(conn):
+def test_expired_codes_and_rates_are_pruned(conn):
     with transaction(conn):
         pairing.make(conn, "owner", life_ms=1000, now_ms=NOW)
         rates.take(conn, rates.key("sender", "telegram", "5"), per_minute=60, burst=60, now_ms=NOW)
@@ -321,7 +321,7 @@ def test_codes_and_rates_that_are_over_go(conn):
     assert done(sweep_at(NOW + 1001 + 30 * DAY)) == {"pruned_pairings": 1}
 
 
-def test_what_nobody_fetches_is_given_up_after_a_day_and_forgotten_after_a_month(conn):
+def test_unfetched_responses_go_dead_after_a_day_and_are_pruned_after_a_month(conn):
     for channel in ("api", "telegram"):
         answer(conn, channel=channel)
     answer(conn, channel="schedule")
@@ -335,7 +335,7 @@ def test_what_nobody_fetches_is_given_up_after_a_day_and_forgotten_after_a_month
     assert column(conn, "SELECT DISTINCT channel FROM responses") == ["telegram"]
 
 
-def test_approvals_that_ended_are_kept_as_long_as_the_history(conn):
+def test_ended_approvals_are_kept_as_long_as_the_history(conn):
     with transaction(conn):
         made, _ = approvals.request(conn, approvals.NewApproval("tool", {}), expires_at=NOW + 1000, now_ms=NOW)
         approvals.decide(conn, made.approval_id, choice=0, decided_by="t", now_ms=NOW)
@@ -343,7 +343,7 @@ def test_approvals_that_ended_are_kept_as_long_as_the_history(conn):
     assert done(sweep_at(NOW + 30 * DAY + 1))["pruned_approvals"] == 1
 
 
-def test_what_pruning_writes_is_moved_into_the_database_beside_the_writers(conn):
+def test_the_log_of_pruning_is_checkpointed_beside_the_writers(conn):
     """Nobody's commit has to move 40 MB: without Litestream that kept all who write waiting for 0.4 s."""
     completed(conn, 2000)
     rows(conn, "UPDATE messages SET message = hex(zeroblob(2000))")
@@ -354,7 +354,7 @@ def test_what_pruning_writes_is_moved_into_the_database_beside_the_writers(conn)
     assert written - moved < 1000
 
 
-def test_a_short_log_is_litestreams(conn):
+def test_a_short_log_is_left_to_litestream(conn):
     completed(conn, 300)
     sweep_at(NOW + 2 * DAY)
     assert rows(conn, "PRAGMA wal_checkpoint(NOOP)")[0][2] == 0
@@ -373,7 +373,7 @@ def test_only_small_tables_are_analysed(conn):
     assert "sessions" in column(conn, "SELECT DISTINCT tbl FROM sqlite_stat1")
 
 
-def test_a_sweep_that_takes_too_long_ends_and_the_next_goes_on(conn):
+def test_a_sweep_that_takes_too_long_leaves_the_rest_to_the_next(conn):
     completed(conn, 603)
     swept = run(partial(Sweep, longest_s=0.0), NOW + 2 * DAY)
     assert (swept.counts["pruned_messages"], "pruned_messages" in swept.left) == (0, True)
@@ -389,7 +389,7 @@ def test_a_sweep_leaves_its_heartbeat(conn):
 
 
 @pytest.mark.parametrize("module", [sweep, recurrence], ids=["sweep", "recurrence"])
-def test_the_tick_needs_its_secret_and_may_come_twice(serving, conn, module):
+def test_a_tick_needs_the_secret_and_may_come_twice(serving, conn, module):
     async def go():
         async with serving(module) as client:
             refused = await client.post("/tick")
@@ -428,7 +428,7 @@ def test_recurrence_finds_what_a_settlement_missed_once(conn):
     assert dump(conn) == before
 
 
-def test_recurrence_finds_all_that_was_missed_in_transactions_of_bounded_size(conn, written):
+def test_recurrence_catches_up_in_transactions_of_bounded_size(conn, written):
     for number in range(53):
         missed(conn, series_id=f"s{number}")
     assert advance_at(NINE + 5) == {"messages": 53, "responses": 0}
@@ -436,7 +436,7 @@ def test_recurrence_finds_all_that_was_missed_in_transactions_of_bounded_size(co
     assert max(written) == 2 * 20  # of each, the one that ended and the one that follows
 
 
-def test_a_table_that_fails_does_not_keep_the_other_from_going_on(serving, conn):
+def test_a_failing_table_does_not_stop_the_other(serving, conn):
     missed(conn)
     recurring_response(conn)
     with transaction(conn):
@@ -468,7 +468,7 @@ def recurring_response(conn):
         )
 
 
-def test_recurring_responses_go_on_too(conn):
+def test_recurring_responses_get_their_next_occurrence_too(conn):
     recurring_response(conn)
     assert advance_at(NOW) == {"messages": 0, "responses": 1}
     assert row(conn, "responses")["deliver_after"] == NINE

@@ -26,18 +26,18 @@ def send(serving, method, path, body):
 
 
 @pytest.mark.parametrize(("named", "used"), [({}, "Asia/Tokyo"), ({"timezone": "Europe/Zurich"}, "Europe/Zurich")])
-def test_a_schedule_is_in_it_unless_it_names_its_own(serving, conn, named, used):
+def test_a_schedule_uses_the_timezone_setting_unless_it_names_its_own(serving, conn, named, used):
     assert send(serving, "POST", "/api/message", {"message": "x", "recurrence": "0 9 * * *", **named}).is_success
     assert column(conn, "SELECT timezone FROM messages") == [used]
 
 
 @pytest.mark.parametrize(("named", "used"), [({}, "Asia/Tokyo"), ({"timezone": "Europe/Zurich"}, "Europe/Zurich")])
-def test_a_new_agent_lives_in_it_unless_it_names_its_own(serving, conn, named, used):
+def test_a_new_agent_uses_the_timezone_setting_unless_it_names_its_own(serving, conn, named, used):
     assert send(serving, "PUT", "/api/agents/a", named).is_success
     assert column(conn, "SELECT timezone FROM agents WHERE id = 'a'") == [used]
 
 
-def test_so_does_the_first_agent_of_a_new_database(tmp_path):
+def test_the_first_agent_of_a_new_database_uses_the_timezone_setting(tmp_path):
     prepare_database(tmp_path / "new.db", timezone=Settings.load().timezone)
     conn = open_connection(tmp_path / "new.db")
     assert column(conn, "SELECT timezone FROM agents") == ["Asia/Tokyo"]
@@ -45,7 +45,7 @@ def test_so_does_the_first_agent_of_a_new_database(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "../../etc/passwd", "/etc/localtime"])
-def test_a_zone_that_does_not_exist_is_refused_at_the_start(monkeypatch, name):
+def test_an_unknown_time_zone_is_refused_at_the_start(monkeypatch, name):
     monkeypatch.setenv("POSTROOM_TIMEZONE", name)
     with pytest.raises(ConfigInvalid, match=r"POSTROOM_TIMEZONE: .*such as 'Europe/Zurich'"):
         Settings.load()

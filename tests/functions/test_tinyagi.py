@@ -80,7 +80,7 @@ class ChannelClient:
 
 
 @pytest.mark.parametrize("channel", ["telegram", "discord", "whatsapp"])
-def test_a_channel_client_hears_fetches_sends_and_acknowledges(running, conn, channel):
+def test_a_channel_client_hears_fetches_sends_and_acks(running, conn, channel):
     async def go():
         async with running() as http, stream() as queue:
             client = ChannelClient(http, channel)
@@ -107,7 +107,7 @@ def test_a_channel_client_hears_fetches_sends_and_acknowledges(running, conn, ch
     assert column(conn, "SELECT DISTINCT status FROM responses") == ["acked"]
 
 
-def test_a_client_that_was_away_finds_all_that_waits_oldest_first(running, conn):
+def test_a_returning_client_fetches_all_pending_responses_oldest_first(running, conn):
     async def go():
         async with running() as http:
             client = ChannelClient(http, "telegram")
@@ -121,7 +121,7 @@ def test_a_client_that_was_away_finds_all_that_waits_oldest_first(running, conn)
     assert asyncio.run(go()) == [f"You said: text {number}" for number in range(3)]
 
 
-def test_a_client_that_heard_nothing_while_it_sent_is_told_again_of_what_waits(serving):
+def test_a_client_is_reminded_of_responses_that_came_while_it_sent(serving):
     """Its guard drops events while it sends; what came meanwhile would wait for the next message of the channel."""
     told = {"sender": "Ana", "agentId": None, "responseLength": 3, "responseText": "two"}
 
@@ -148,7 +148,7 @@ def test_a_client_that_heard_nothing_while_it_sent_is_told_again_of_what_waits(s
     assert following[0][2]["channel"] == "web", "who sends on response_ready would say it again"
 
 
-def test_what_a_client_could_not_send_it_is_told_of_again(conn):
+def test_a_client_is_reminded_of_responses_that_it_did_not_ack(conn):
     """It tries again when it hears of a response, and may hear of none for hours."""
     answer(conn, "two", channel="cli")
 
@@ -172,7 +172,7 @@ def test_what_a_client_could_not_send_it_is_told_of_again(conn):
     ]
 
 
-def test_an_acknowledgement_under_way_at_the_end_reminds_nobody(conn, db):
+def test_an_ack_that_is_running_at_the_end_causes_no_reminder(conn, db):
     """The connection that it would look on is closed by then."""
     answer(conn, "two", channel="cli")
     trouble = []
@@ -193,7 +193,7 @@ def test_an_acknowledgement_under_way_at_the_end_reminds_nobody(conn, db):
     assert trouble == []
 
 
-def test_reset_in_a_chat_or_on_the_command_line_begins_afresh(running, conn):
+def test_a_reset_in_a_chat_or_on_the_command_line_starts_a_new_session(running, conn):
     """Both write a file into the agent's folder, below the workspace that the settings name."""
     make_agent(conn, "coder")
 
@@ -238,7 +238,7 @@ def to_coder(message_id):
     return {"channel": "cli", "sender": "cli", "agent": "coder", "message": "hello", "messageId": message_id}
 
 
-def test_a_message_that_is_there_already_takes_no_reset(serving, conn, flag):
+def test_a_duplicate_message_uses_up_no_reset(serving, conn, flag):
     """The client repeats what it got no answer to; nothing begins afresh with it, and the next one has to."""
     assert post(serving, to_coder("m1")).status_code == 200
     left = flag()
@@ -249,7 +249,7 @@ def test_a_message_that_is_there_already_takes_no_reset(serving, conn, flag):
     assert column(conn, "SELECT session_id FROM messages ORDER BY id") == [1, 2]
 
 
-def test_two_messages_at_once_begin_afresh_together(serving, conn, flag):
+def test_two_concurrent_messages_share_one_new_session(serving, conn, flag):
     """They may be in one transaction, and the file is taken away behind it."""
     assert post(serving, to_coder("m1")).status_code == 200
     flag()
@@ -262,7 +262,7 @@ def test_two_messages_at_once_begin_afresh_together(serving, conn, flag):
     assert column(conn, "SELECT session_id FROM messages ORDER BY id") == [1, 2, 2]
 
 
-def test_a_viewer_hears_that_the_queue_is_looked_after(running, conn):
+def test_a_viewer_is_told_that_a_dispatch_runs(running, conn):
     async def go():
         async with running(), stream(last_event_id="0") as queue:
             return await frames(queue, 1)
@@ -274,14 +274,14 @@ def test_a_viewer_hears_that_the_queue_is_looked_after(running, conn):
 # -- the command line
 
 
-def test_send_prints_the_id_that_it_gets(serving, conn):
+def test_send_prints_the_message_id(serving, conn):
     reply = post(serving, {"message": "hello", "channel": "cli", "sender": "cli"}, host="localhost:3777")
     body = reply.json()
     assert body["ok"] is True
     assert isinstance(body["messageId"], str)
 
 
-def test_status_reads_what_it_prints(serving, conn):
+def test_status_prints_the_queue_state(serving, conn):
     wire(conn, make_chat(conn))
     status, queue = (get(serving, path).json() for path in ("/api/status", "/api/queue/status"))
     assert status.pop("ok") is True
@@ -323,7 +323,7 @@ def test_the_office_shows_agents_by_these_names(serving, conn):
     assert {type(agent[name]) for name in names} == {str}
 
 
-def test_the_office_saves_what_it_was_shown(serving, conn):
+def test_the_office_can_save_an_agent_as_it_was_shown(serving, conn):
     """It sends the whole agent back, and names TinyAGI's fields only."""
     make_agent(conn, "coder", instructions="be kind", concurrency=4)
     shown = get(serving, "/api/agents").json()["coder"]
@@ -345,13 +345,13 @@ REFUSED_AGENTS = {
 
 
 @pytest.mark.parametrize(("body", "sentence"), REFUSED_AGENTS.values(), ids=REFUSED_AGENTS)
-def test_what_an_agent_can_not_have_here_is_refused(serving, conn, body, sentence):
+def test_unsupported_agent_fields_are_refused(serving, conn, body, sentence):
     reply = ask(serving, "PUT", "/api/agents/a", body)
     assert (reply.status_code, sentence in reply.json()["error"]) == (400, True)
     assert column(conn, "SELECT id FROM agents") == ["assistant"]
 
 
-def test_a_folder_of_its_own_is_kept(serving, conn, tmp_path):
+def test_an_agents_own_folder_is_kept(serving, conn, tmp_path):
     for given in ("teams/coder", f"{tmp_path}/agents/teams/coder"):
         reply = ask(serving, "PUT", "/api/agents/coder", {"working_directory": given})
         assert reply.json()["agent"]["working_directory"] == f"{tmp_path}/agents/teams/coder"
@@ -386,7 +386,7 @@ def test_the_offices_chat_writes_to_an_agent_and_reads_its_history(running, conn
     }
 
 
-def test_what_runs_is_shown_and_stopped(serving, conn):
+def test_a_running_message_is_shown_and_can_be_killed(serving, conn):
     row_id = put(conn, given_id="m_1")
     take(conn)
     (shown,) = get(serving, "/api/queue/processing").json()
@@ -402,7 +402,7 @@ def test_what_runs_is_shown_and_stopped(serving, conn):
     assert killed == {"ok": True, "agent": "assistant", "processKilled": True}
 
 
-def test_what_the_office_may_not_do_it_is_told(serving, conn):
+def test_the_office_gets_a_reason_for_every_refusal(serving, conn):
     """It shows the sentence that stands under ``error``."""
     for method, path, body in [
         *(("PUT", "/api/settings", {"models": {}}), ("POST", "/api/setup", {}), ("POST", "/api/services/restart", {})),

@@ -46,13 +46,13 @@ def runner(request):
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_its_answer_counts_when_it_ends(runner, apart):
+def test_the_answer_counts_when_the_program_ends(runner, apart):
     (result,), _ = run(LEAVES.format(apart=apart, fails=False), runner)
     assert isinstance(result, Result)
     assert result.text
 
 
-def test_its_failure_is_told_when_it_ends(runner):
+def test_the_failure_counts_when_the_program_ends(runner):
     (failed,), _ = run(LEAVES.format(apart=True, fails=True), runner)
     assert isinstance(failed, Failed)
     assert failed.reason == "the program ended with code 1: oops"
@@ -63,6 +63,6 @@ def test_no_descriptor_stays_open(runner):
     assert more <= 1  # uvloop and asyncio keep one of their own for child processes
 
 
-def test_all_of_a_long_last_word_is_heard(runner):
+def test_all_of_a_long_last_output_is_read(runner):
     (result,), _ = run("print('x' * 900_000)\n" * 3, runner)
     assert len(result.text) == 2_700_002

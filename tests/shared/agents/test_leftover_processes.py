@@ -31,7 +31,7 @@ def start():
         process.stdout.close()
 
 
-def test_what_carries_the_turns_mark_is_ended_in_whatever_session_and_nothing_else(start):
+def test_only_processes_with_the_turns_token_are_killed_in_any_session(start):
     mine, apart = start("turn_a"), start("turn_a", start_new_session=True)
     others = [start("turn_b"), start("turn_aa"), start(None)]
     assert leftover_processes.kill(["turn_a", "turn_c"]) >= 2
@@ -39,7 +39,7 @@ def test_what_carries_the_turns_mark_is_ended_in_whatever_session_and_nothing_el
     assert [process.poll() for process in others] == [None, None, None]
 
 
-def test_nothing_is_looked_for_when_no_turn_is_named(start):
+def test_without_a_token_nothing_is_killed(start):
     process = start("")
     assert leftover_processes.kill([]) == 0
     assert process.poll() is None

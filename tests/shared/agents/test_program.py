@@ -36,7 +36,7 @@ asyncio.run(go())
 
 
 @pytest.mark.parametrize("without_setpriv", [False, True])
-def test_it_ends_when_we_are_killed_outright(without_setpriv):
+def test_a_program_dies_when_we_are_killed(without_setpriv):
     code = KILLED.format(without_setpriv=without_setpriv)
     killed = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -60,7 +60,7 @@ async def heard(*command, **fields):
 
 
 @pytest.mark.parametrize("runner", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def test_what_it_is_given_and_what_it_gives(runner, tmp_path):
+def test_a_program_gets_its_input_and_environment_and_returns_its_output(runner, tmp_path):
     script = 'pwd; echo "$OWN"; exit 3'
     assert runner(heard("sh", "-c", script, folder=tmp_path, OWN="own", PATH=os.environ["PATH"])) == (
         f"{tmp_path}\nown\n",
@@ -68,7 +68,7 @@ def test_what_it_is_given_and_what_it_gives(runner, tmp_path):
     )
 
 
-def test_a_signal_is_a_negative_code():
+def test_a_signal_is_a_negative_exit_code():
     assert asyncio.run(heard("/bin/sh", "-c", "kill -9 $$")) == ("", -9)
 
 
@@ -109,20 +109,20 @@ def test_a_start_that_is_cancelled_at_any_moment_leaves_neither_pipe_nor_process
         ("/", PermissionError),
     ],
 )
-def test_what_can_not_be_started_is_told_before_anything_runs(name, error, tmp_path):
+def test_a_program_that_cannot_start_is_an_error_before_anything_runs(name, error, tmp_path):
     (tmp_path / "agent").write_text("no program")
     with pytest.raises(error) as refused:
         asyncio.run(start(name, folder=tmp_path))
     assert refused.value.strerror
 
 
-def test_a_relative_program_is_looked_for_in_its_folder(tmp_path):
+def test_a_relative_program_path_is_resolved_in_the_folder(tmp_path):
     (tmp_path / "agent").write_text("#!/bin/sh\necho found\n")
     (tmp_path / "agent").chmod(0o700)
     assert asyncio.run(heard("./agent", folder=tmp_path)) == ("found\n", 0)
 
 
-def test_where_setpriv_knows_no_such_option_it_is_done_without(tmp_path, monkeypatch):
+def test_an_old_setpriv_is_not_used(tmp_path, monkeypatch):
     (tmp_path / "setpriv").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "setpriv").chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -52,7 +52,7 @@ FORGERIES = [
 
 @pytest.mark.parametrize("text", FORGERIES)
 @pytest.mark.parametrize("field", ["text", "sender", "reply_to", "message_id"])
-def test_nothing_that_a_person_wrote_becomes_a_tag(field, text):
+def test_a_persons_text_never_becomes_a_tag(field, text):
     found = parsed(message(**{field: text}), message())
     assert [element.tag for element in found] == ["context", "message", "message"]
     told = {"text": found[1].text, "message_id": found[1].get("id")}.get(field) or found[1].get(field)
@@ -63,7 +63,7 @@ anything = st.text(st.characters(exclude_categories=("Cc", "Cs"), exclude_charac
 
 
 @given(anything, anything, anything)
-def test_whatever_is_written_parses_and_comes_back(text, sender, reply_to):
+def test_any_text_parses_and_comes_back_unchanged(text, sender, reply_to):
     found = parsed(message(text=text, sender=sender, reply_to=reply_to))
     assert [element.tag for element in found] == ["context", "message"]
     assert (found[1].text or "", found[1].get("sender") or "", found[1].get("reply_to") or "") == (

@@ -69,7 +69,7 @@ ECHO = {
 
 
 @pytest.mark.parametrize(("text", "attempt", "expected"), ECHO.values(), ids=ECHO)
-def test_echo(text, attempt, expected):
+def test_echo_obeys_its_commands(text, attempt, expected):
     events = run("echo", turn(text, attempt=attempt))
     assert events[0] == Init("1")
     ended = [] if isinstance(events[-1], Failed) else [Result()]
@@ -86,7 +86,7 @@ def test_echo_counts_its_turns_through_the_continuation():
     assert events[:2] == [Init("5"), Text("This is turn 5 of our session.", "m0")]
 
 
-def test_echo_begins_anew_after_another_provider():
+def test_echo_starts_over_after_another_provider():
     assert run("echo", turn(continuation="thread_abc"))[0] == Init("1")
 
 
@@ -163,7 +163,7 @@ LINES = {
 
 
 @pytest.mark.parametrize(("source", "expected"), LINES.values(), ids=LINES)
-def test_output(script, source, expected):
+def test_the_programs_output_becomes_events(script, source, expected):
     assert run("command", script(source)) == expected
 
 
@@ -186,12 +186,12 @@ def test_the_question_goes_over_standard_input(script):
     }
 
 
-def test_what_a_person_wrote_is_never_an_argument(script):
+def test_a_persons_text_is_never_an_argument(script):
     (result,) = run("command", script("import sys; print(sys.argv[1:])", "--help; rm -rf /", arguments=["--own"]))
     assert result.text == "['--own']"
 
 
-def test_a_failing_program_tells_its_code_and_the_end_of_its_errors(script):
+def test_a_failing_program_is_reported_with_its_code_and_last_errors(script):
     source = 'import sys; print("half"); sys.stderr.write("x" * 9000 + "the reason"); sys.exit(3)'
     (failed,) = run("command", script(source))
     assert failed.retryable
@@ -200,7 +200,7 @@ def test_a_failing_program_tells_its_code_and_the_end_of_its_errors(script):
     assert len(failed.reason) < 600
 
 
-def test_a_program_that_is_killed_tells_the_signal(script):
+def test_a_killed_program_is_reported_with_its_signal(script):
     (failed,) = run("command", script("import os; os.kill(os.getpid(), 9)"))
     assert failed == Failed("the program was ended by signal 9: nothing on standard error")
 
@@ -209,12 +209,12 @@ def test_a_program_that_does_not_read_its_input_is_no_failure(script):
     assert run("command", script('import os; os.close(0); print("fine")', "x" * 1_000_000)) == [Result("fine")]
 
 
-def test_one_line_without_end_is_cut_off(script):
+def test_an_endless_line_is_cut_off(script):
     (failed,) = run("command", script('import sys\nwhile True: sys.stdout.write("x" * 65536)'))
     assert (failed.reason, failed.retryable) == ("the program wrote a line of more than 1048576 bytes", False)
 
 
-def test_output_without_end_is_cut_off(script):
+def test_endless_output_is_cut_off(script):
     *_, failed = run("command", script('while True: print("x" * 65536)'))
     assert (failed.reason, failed.retryable) == ("the program wrote more than 8388608 bytes", False)
 
@@ -232,13 +232,13 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize(("config", "sentence"), CONFIGS.values(), ids=CONFIGS)
-def test_a_wrong_config_fails_for_good_with_a_sentence(tmp_path, config, sentence):
+def test_a_wrong_config_fails_permanently_with_a_sentence(tmp_path, config, sentence):
     (failed,) = run("command", turn(config=config or {"env": {}}, folder=tmp_path))
     assert not failed.retryable
     assert sentence in failed.reason
 
 
-def test_the_environment_holds_nothing_of_ours(script, monkeypatch, tmp_path):
+def test_the_programs_environment_holds_none_of_our_settings(script, monkeypatch, tmp_path):
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "hunter2")
     monkeypatch.setenv("POSTROOM_TICK_SECRET", "hunter2")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
@@ -276,7 +276,7 @@ async def gone(pids):
 
 
 @pytest.mark.parametrize("how", ["cancelled", "closed"])
-def test_a_turn_that_ends_early_leaves_no_process_behind_nor_a_grandchild(script, how):
+def test_a_turn_that_ends_early_leaves_no_process_or_grandchild(script, how):
     what = script(FAMILY)
 
     async def begin():
@@ -303,7 +303,7 @@ def test_a_turn_that_ends_early_leaves_no_process_behind_nor_a_grandchild(script
     assert not any(map(is_alive, pids))
 
 
-def test_a_grandchild_that_keeps_the_output_open_does_not_keep_the_turn(script):
+def test_a_grandchild_that_holds_the_output_open_does_not_delay_the_turn(script):
     source = FAMILY.replace("time.sleep(300)\n", "") + """print('{"type": "result", "text": "done"}', flush=True)\n"""
     init, result = run("command", script(source), timeout_s=60)
     assert result == Result("done")

@@ -118,7 +118,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("expression", "zone", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_what_can_never_run_is_refused_with_a_sentence(expression, zone, sentence):
+def test_a_schedule_that_can_never_run_is_refused_with_a_sentence(expression, zone, sentence):
     with pytest.raises(ConfigInvalid, match=sentence):
         validate(expression, zone)
 
@@ -148,7 +148,7 @@ instants = st.integers(ms("2015-01-01"), ms("2030-01-01"))
 
 
 @given(minutes, hours, days, weekdays, zones, instants)
-def test_occurrences_are_later_and_later(minute, hour, day, weekday, zone, at):
+def test_each_occurrence_is_later_than_the_one_before(minute, hour, day, weekday, zone, at):
     expression = f"{minute} {hour} {day} * {weekday}"
     for _ in range(5):
         following_ms = next_occurrence(expression, zone, after_ms=at)
@@ -167,7 +167,7 @@ def test_a_daily_task_runs_once_on_every_day(zone, at):
 
 
 @given(minutes, hours, days, weekdays, zones, instants, st.floats(0, 1, exclude_max=True))
-def test_the_grid_is_the_same_from_wherever_one_looks(minute, hour, day, weekday, zone, at, share):
+def test_the_grid_does_not_depend_on_the_starting_instant(minute, hour, day, weekday, zone, at, share):
     """No drift: what is computed from a late run, or after a downtime, is what was there before."""
     expression = f"{minute} {hour} {day} * {weekday}"
     following_ms = next_occurrence(expression, zone, after_ms=at)
@@ -176,7 +176,7 @@ def test_the_grid_is_the_same_from_wherever_one_looks(minute, hour, day, weekday
 
 
 @given(minutes, hours, zones, instants, st.integers(0, 5 * 86_400_000), st.sampled_from(["coalesce", "catch_up"]))
-def test_a_successor_is_on_the_grid_and_misses_only_what_it_may(minute, hour, zone, at, late, misfire):
+def test_a_successor_is_on_the_grid_and_skips_only_what_misfire_allows(minute, hour, zone, at, late, misfire):
     expression = f"{minute} {hour} * * *"
     due = next_occurrence(expression, zone, after_ms=at)
     found = successor(expression, zone, misfire, scheduled_ms=due, now_ms=due + late)

@@ -46,13 +46,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("pattern", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_a_pattern_that_can_be_none_is_refused_with_what_is_wrong(pattern, sentence):
+def test_an_invalid_pattern_is_refused_with_the_reason(pattern, sentence):
     with pytest.raises(ConfigInvalid) as caught:
         patterns.check(pattern)
     assert sentence in str(caught.value)
 
 
-def test_a_stored_pattern_that_is_none_is_an_error_and_no_match():
+def test_an_invalid_stored_pattern_raises_and_does_not_match():
     with pytest.raises(ValueError, match="missing"):
         patterns.matches("(", "(")
 
@@ -67,7 +67,7 @@ def test_no_pattern_takes_long(pattern):
     assert time.process_time() - began < 1
 
 
-def test_only_the_beginning_of_a_long_text_is_looked_at():
+def test_only_the_beginning_of_a_long_text_is_searched():
     assert patterns.matches("x$", "a" * (patterns.SEARCHED_CHARACTERS - 1) + "x" + "y")
     assert not patterns.matches("y", "a" * patterns.SEARCHED_CHARACTERS + "y")
 

@@ -83,7 +83,7 @@ def test_every_wrong_variable_is_named_and_no_value_is_shown(monkeypatch, enviro
     assert refused.value.__suppress_context__
 
 
-def test_secrets_are_in_no_representation(monkeypatch):
+def test_secrets_are_in_no_repr(monkeypatch):
     monkeypatch.setenv("POSTROOM_TICK_SECRET", "hunter2")
     monkeypatch.setenv("POSTROOM_API_TOKEN", "hunter2")
     settings = Settings.load()
@@ -99,7 +99,7 @@ def test_an_empty_variable_is_not_set(monkeypatch):
     assert (settings.tick_secret, settings.api_token) == (None, None)
 
 
-def test_the_sockets_are_beside_the_database_unless_told_otherwise(monkeypatch):
+def test_the_sockets_are_beside_the_database_by_default(monkeypatch):
     monkeypatch.setenv("POSTROOM_DB", "/srv/p.db")
     assert str(Settings.load().sockets) == "/srv/p.db.run"
     monkeypatch.setenv("POSTROOM_RUN_DIR", "/run/p")
@@ -145,11 +145,11 @@ def test_every_line_is_json_and_names_the_function(lines):
     assert (lines[0]["stored"], lines[0]["level"]) == (2, "info")
 
 
-def test_no_value_is_too_odd_to_be_logged(lines):
+def test_any_value_can_be_logged(lines):
     assert [lines[4][name] for name in ("folder", "half", "error")] == ["/x", "\ud800", "no"]
 
 
-def test_tracebacks_tell_the_error_and_no_local_variable(lines):
+def test_tracebacks_hold_the_error_and_no_local_variable(lines):
     assert "ValueError: no" in lines[2]["exception"]
     assert "hunter2" not in json.dumps(lines)
 

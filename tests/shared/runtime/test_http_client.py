@@ -83,7 +83,7 @@ def talk(server, work, *, tls=None, **options):
     return uvloop.run(go())
 
 
-def test_says_what_it_was_asked_to_and_nothing_else():
+def test_a_request_is_sent_exactly_as_given():
     server = Server([OK])
 
     async def work(_, post):
@@ -112,7 +112,7 @@ def test_says_what_it_was_asked_to_and_nothing_else():
     ],
     ids=["204", "chunked", "100", "102", "until the end", "in pieces", "redirect", "429"],
 )
-def test_reads_an_answer_of_any_shape(pieces, expected):
+def test_an_answer_of_any_form_is_read(pieces, expected):
     assert talk(Server(pieces), lambda _, post: post()) == expected
 
 
@@ -132,7 +132,7 @@ def test_reads_an_answer_of_any_shape(pieces, expected):
     ],
     ids=["closed", "cut", "cut head", "cut chunks", "only 100", "no HTTP", "101", "endless", "silent", "half"],
 )
-def test_without_a_whole_answer_nobody_knows_and_the_connection_is_not_used_again(pieces):
+def test_an_incomplete_answer_is_an_unknown_outcome_and_ends_the_connection(pieces):
     server = Server(pieces, [OK])
 
     async def work(_, post):
@@ -145,7 +145,7 @@ def test_without_a_whole_answer_nobody_knows_and_the_connection_is_not_used_agai
     assert (server.connections, len(server.requests)) == (2, 2)
 
 
-def test_a_reset_leaves_no_outcome():
+def test_a_reset_is_an_unknown_outcome():
     async def server(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.transport.abort()
@@ -157,7 +157,7 @@ def test_a_reset_leaves_no_outcome():
     talk(server, work)
 
 
-def test_nothing_left_where_nobody_listens():
+def test_a_refused_connection_means_that_nothing_was_sent():
     async def work(client, _):
         with pytest.raises(RequestNotSent, match=r"^ConnectError$"):
             await client.request("POST", "http://127.0.0.1:1/bot1:TOKEN/send", b"{}", {})
@@ -180,7 +180,7 @@ def test_nothing_left_where_nobody_listens():
         ("http://127.0.0.1/x", {"Authorization": "Bot TOKEN\u00fc"}),
     ],
 )
-def test_nothing_leaves_that_http_cannot_say(url, headers):
+def test_an_invalid_request_is_not_sent(url, headers):
     async def work(client, _):
         with pytest.raises(RequestNotSent) as caught:
             await client.request("POST", url, b"{}", headers)
@@ -189,7 +189,7 @@ def test_nothing_leaves_that_http_cannot_say(url, headers):
     talk(Server([OK]), work)
 
 
-def test_a_connection_serves_one_request_after_the_other_and_two_at_once_have_two():
+def test_a_connection_is_reused_and_concurrent_requests_have_their_own():
     server = Server([OK])
 
     async def work(_, post):
@@ -211,7 +211,7 @@ def test_a_connection_serves_one_request_after_the_other_and_two_at_once_have_tw
     ],
     ids=["close", "1.0", "closed after it"],
 )
-def test_a_connection_that_will_not_do_is_not_used_again(first):
+def test_an_unusable_connection_is_not_reused(first):
     server = Server(first, [OK])
 
     async def work(_, post):
@@ -223,7 +223,7 @@ def test_a_connection_that_will_not_do_is_not_used_again(first):
     assert server.connections == 2
 
 
-def test_a_farewell_to_an_idle_connection_is_no_answer_to_the_next_request():
+def test_bytes_on_an_idle_connection_do_not_answer_the_next_request():
     late = asyncio.Event()
 
     async def server(reader, writer):
@@ -243,7 +243,7 @@ def test_a_farewell_to_an_idle_connection_is_no_answer_to_the_next_request():
     assert talk(server, work) == (200, b"ok")
 
 
-def test_who_stops_waiting_leaves_no_answer_behind_for_another():
+def test_a_cancelled_request_leaves_no_answer_for_the_next():
     server = Server([b"HTTP/1.1 200 OK\r\n", Server.HANG], [OK])
 
     async def work(_, post):
@@ -256,7 +256,7 @@ def test_who_stops_waiting_leaves_no_answer_behind_for_another():
     assert server.connections == 2
 
 
-def test_a_connection_that_was_idle_for_long_is_not_used_again():
+def test_a_long_idle_connection_is_not_reused():
     server = Server([OK])
 
     async def work(_, post):
@@ -268,7 +268,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again():
     assert server.connections == 2
 
 
-def test_closing_breaks_off_what_is_under_way():
+def test_closing_aborts_running_requests():
     server = Server([b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf", Server.HANG])
 
     async def work(client, post):
@@ -310,7 +310,7 @@ def _serving(certificate):
     return context
 
 
-def test_speaks_tls_with_who_is_trusted(certificate):
+def test_tls_works_with_a_trusted_host(certificate):
     server = Server([OK])
     trusted = ssl.create_default_context(cafile=certificate[0])
 
@@ -323,7 +323,7 @@ def test_speaks_tls_with_who_is_trusted(certificate):
 
 
 @pytest.mark.parametrize(("is_trusted", "host"), [(False, "localhost"), (True, "127.0.0.1")])
-def test_nothing_leaves_for_a_stranger(certificate, is_trusted, host):
+def test_nothing_is_sent_to_an_untrusted_host(certificate, is_trusted, host):
     """One whose certificate nobody signed whom everybody trusts, and one who has another's."""
     server = Server([OK])
     trusted = ssl.create_default_context(cafile=certificate[0]) if is_trusted else None

@@ -28,7 +28,7 @@ def test_a_kick_wakes_its_listener_and_no_other(tmp_path, kicker):
     deliver.close()
 
 
-def test_many_kicks_are_drained_as_one(tmp_path, kicker):
+def test_many_kicks_wake_once(tmp_path, kicker):
     listener = Listener(tmp_path, "dispatch")
     for _ in range(3):
         kicker.kick("dispatch")
@@ -38,7 +38,7 @@ def test_many_kicks_are_drained_as_one(tmp_path, kicker):
     listener.close()
 
 
-def test_a_newer_listener_takes_over_and_the_older_ones_end_leaves_it_alone(tmp_path, kicker):
+def test_a_newer_listener_takes_over_and_survives_the_end_of_the_older(tmp_path, kicker):
     older = Listener(tmp_path, "dispatch")
     newer = Listener(tmp_path, "dispatch")
     kicker.kick("dispatch")
@@ -61,7 +61,7 @@ time.sleep(60)
 """
 
 
-def test_a_dead_listener_is_nobody_to_wake_and_can_be_followed(tmp_path, kicker):
+def test_a_dead_listener_is_not_woken_and_can_be_replaced(tmp_path, kicker):
     command = [sys.executable, "-c", _LISTEN, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
@@ -74,12 +74,12 @@ def test_a_dead_listener_is_nobody_to_wake_and_can_be_followed(tmp_path, kicker)
     follower.close()
 
 
-def test_nobody_there_is_no_error(tmp_path, kicker):
+def test_a_missing_listener_is_no_error(tmp_path, kicker):
     kicker.kick("dispatch")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_queue_means_that_a_wake_up_is_on_its_way(tmp_path, kicker):
+def test_a_full_queue_is_no_error_because_a_wake_up_is_on_its_way(tmp_path, kicker):
     listener = Listener(tmp_path, "dispatch")
     for _ in range(10_000):
         kicker.kick("dispatch")
@@ -95,14 +95,14 @@ def test_a_kick_never_fails_because_work_is_already_committed(tmp_path, kicker):
 
 
 @pytest.mark.parametrize("make", [Kicker, lambda folder: Listener(folder, "api")], ids=["kicker", "listener"])
-def test_a_folder_too_deep_for_sockets_is_refused_with_a_sentence(tmp_path, make):
+def test_a_path_too_long_for_sockets_is_refused_with_a_sentence(tmp_path, make):
     deep = tmp_path / ("d" * 100)
     with pytest.raises(ConfigInvalid, match=r"too long for Unix sockets.*set POSTROOM_RUN_DIR to a shorter path"):
         make(deep)
     assert not deep.exists()
 
 
-def test_only_its_owner_may_kick(tmp_path):
+def test_only_the_owner_may_kick(tmp_path):
     folder = tmp_path / "run"
     listener = Listener(folder, "dispatch")
     assert folder.stat().st_mode & 0o777 == 0o700

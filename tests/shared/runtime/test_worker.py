@@ -52,7 +52,7 @@ def run(work):
     return asyncio.run(work())
 
 
-def test_repair_comes_before_the_first_step_and_once(tmp_path, sockets):
+def test_the_worker_repairs_once_before_its_first_step(tmp_path, sockets):
     async def work():
         steps = Steps(tmp_path / "p.db", sockets)
         steps.worker.begin()
@@ -66,7 +66,7 @@ def test_repair_comes_before_the_first_step_and_once(tmp_path, sockets):
     assert run(work) == ["repair", "step", "step"]
 
 
-def test_no_step_before_a_repair_has_worked(tmp_path, sockets):
+def test_no_step_runs_before_a_repair_succeeded(tmp_path, sockets):
     async def work():
         steps = Steps(tmp_path / "p.db", sockets, repair_fails=1)
         steps.worker.begin()
@@ -92,7 +92,7 @@ def test_an_error_in_a_step_does_not_end_the_loop(tmp_path, sockets):
     assert run(work) == ["repair", "step", "step"]
 
 
-def test_a_kick_wakes_it(tmp_path, sockets):
+def test_a_kick_wakes_the_worker(tmp_path, sockets):
     async def work():
         steps = Steps(tmp_path / "p.db", sockets)
         steps.worker.begin()
@@ -107,7 +107,7 @@ def test_a_kick_wakes_it(tmp_path, sockets):
     assert run(work) == ["repair", "step", "step"]
 
 
-def test_a_due_time_and_the_end_of_a_job_wake_it(tmp_path, sockets):
+def test_a_due_time_and_the_end_of_a_job_wake_the_worker(tmp_path, sockets):
     async def work():
         steps = Steps(tmp_path / "p.db", sockets, 0.0, None)
         steps.worker.begin()
@@ -128,7 +128,7 @@ def test_a_due_time_and_the_end_of_a_job_wake_it(tmp_path, sockets):
     assert run(work) == ["repair", "step", "step", "step"]
 
 
-def test_a_job_that_fails_takes_nothing_down(tmp_path, sockets):
+def test_a_failing_job_stops_nothing_else(tmp_path, sockets):
     async def work():
         steps = Steps(tmp_path / "p.db", sockets)
         steps.worker.begin()
@@ -145,7 +145,7 @@ def test_a_job_that_fails_takes_nothing_down(tmp_path, sockets):
     assert run(work) == 0
 
 
-def test_stop_cancels_jobs_when_its_patience_ends_and_waits_for_their_last_words(tmp_path, sockets):
+def test_stop_cancels_slow_jobs_and_waits_for_their_end(tmp_path, sockets):
     async def work():
         steps = Steps(tmp_path / "p.db", sockets)
         steps.worker.begin()
@@ -166,7 +166,7 @@ def test_stop_cancels_jobs_when_its_patience_ends_and_waits_for_their_last_words
     assert run(work) == ["given back"]
 
 
-def test_a_step_under_way_at_the_stop_is_done_to_its_end(tmp_path, sockets):
+def test_a_step_that_runs_at_the_stop_finishes(tmp_path, sockets):
     """What it has claimed must get its job: nobody else gives it back."""
 
     async def work():
@@ -209,7 +209,7 @@ def test_a_second_worker_waits_until_the_first_has_stopped(tmp_path, sockets):
     assert run(work) == ["repair", "step"]
 
 
-def test_one_that_never_got_its_turn_stops_at_once(tmp_path, sockets, monkeypatch):
+def test_a_worker_that_never_got_the_lock_stops_at_once(tmp_path, sockets, monkeypatch):
     monkeypatch.setattr(worker, "_STOP_PATIENCE_S", 600.0)
 
     async def work():
@@ -224,7 +224,7 @@ def test_one_that_never_got_its_turn_stops_at_once(tmp_path, sockets, monkeypatc
     assert run(work) == []
 
 
-def test_a_backlog_is_taken_from_without_looking_again_until_it_runs_short_or_is_old():
+def test_a_backlog_queries_again_when_it_runs_short_or_is_old():
     looks = []
 
     def look(now_ms):
@@ -241,7 +241,7 @@ def test_a_backlog_is_taken_from_without_looking_again_until_it_runs_short_or_is
     assert looks == [1000, 1250, 1251]
 
 
-def test_a_backlog_looks_again_when_told_to_or_when_the_clock_went_back():
+def test_a_backlog_queries_again_after_forget_or_when_the_clock_went_back():
     looks = []
     backlog = Backlog(lambda now_ms: looks.append(now_ms) or [1, 2, 3])
     backlog.take(1, now_ms=1000)

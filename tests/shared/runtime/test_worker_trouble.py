@@ -5,7 +5,7 @@ from pathlib import Path
 from shared.runtime.worker import Worker
 
 
-def test_a_lock_file_that_can_not_be_opened_is_tried_again(tmp_path):
+def test_an_unopenable_lock_file_is_retried(tmp_path):
     """A full disk or too many open files at the start must not leave a process that answers and never works."""
     in_its_place = tmp_path / "p.db-dispatch"
     in_its_place.mkdir()
