@@ -244,13 +244,25 @@ def cancel(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> M
         NotFound: there is no such message.
         WrongState: the message is completed, dead or cancelled already.
     """
-    values = {"id": row_id, "reason": reason, "now": now_ms}
-    waiting = rows(conn, _CANCEL_WAITING, values)
-    running = [] if waiting else rows(conn, _CANCEL_RUNNING, values)
-    cancelled = _changed(conn, row_id, waiting or running, "cancelled")
+    waiting = rows(conn, _CANCEL_WAITING, {"id": row_id, "reason": reason, "now": now_ms})
+    if not waiting:
+        return cancel_running(conn, row_id, reason=reason, now_ms=now_ms)
+    cancelled = MessageRef._make(waiting[0])
     _record(conn, "message_cancelled", cancelled, now_ms=now_ms, reason=reason)
-    if running:
-        _release_batch(conn, cancelled, reason=reason, now_ms=now_ms)
+    return cancelled
+
+
+def cancel_running(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> MessageRef:
+    """As ``cancel``, for a message that a turn has.
+
+    Raises:
+        NotFound: there is no such message.
+        WrongState: no turn has the message.
+    """
+    running = rows(conn, _CANCEL_RUNNING, {"id": row_id, "reason": reason, "now": now_ms})
+    cancelled = _changed(conn, row_id, running, "cancelled")
+    _record(conn, "message_cancelled", cancelled, now_ms=now_ms, reason=reason)
+    _release_batch(conn, cancelled, reason=reason, now_ms=now_ms)
     return cancelled
 
 
@@ -297,6 +309,28 @@ def retry(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageRef:
     """
     retried = _changed(conn, row_id, rows(conn, _RETRY, {"id": row_id, "now": now_ms}), "retried")
     _record(conn, "message_retried", retried, now_ms=now_ms)
+    return retried
+
+
+RETRY_MANY = """
+    UPDATE messages
+       SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, process_after = NULL,
+           updated_at = :now
+     WHERE id IN (SELECT id
+                    FROM messages
+                   WHERE status = 'dead' AND id > :after
+                   ORDER BY id
+                   LIMIT :limit)
+    RETURNING id, message_id, agent, channel, session_id
+"""
+
+
+def retry_many(conn: apsw.Connection, *, after: int, limit: int, now_ms: int) -> list[MessageRef]:
+    """Retry up to *limit* dead messages with rows above *after*; the oldest first."""
+    found = rows(conn, RETRY_MANY, {"after": after, "limit": limit, "now": now_ms})
+    retried = [MessageRef._make(row) for row in sorted(found)]
+    for each in retried:
+        _record(conn, "message_retried", each, now_ms=now_ms)
     return retried
 
 

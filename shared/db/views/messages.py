@@ -106,14 +106,6 @@ DEAD = """
      LIMIT :limit
 """
 
-DEAD_AFTER = """
-    SELECT id, message_id
-      FROM messages
-     WHERE status = 'dead' AND id > :after
-     ORDER BY id
-     LIMIT :limit
-"""
-
 
 def open_by_agent(conn: apsw.Connection) -> list[AgentQueue]:
     """Counts of the open messages, for each agent that has any."""
@@ -130,11 +122,6 @@ def processing(conn: apsw.Connection, *, now_ms: int, limit: int) -> list[Proces
     return named(ProcessingMessage, rows(conn, PROCESSING, {"now": now_ms, "limit": limit}), processAlive=bool)
 
 
-def is_processing(conn: apsw.Connection, row_id: int) -> bool:
-    """Whether a turn is processing the message."""
-    return bool(rows(conn, "SELECT 1 FROM messages WHERE id = :row AND status = 'processing'", {"row": row_id}))
-
-
 def dead(conn: apsw.Connection, *, limit: int) -> list[DeadMessage]:
     """The dead messages, newest first."""
     found = rows(conn, DEAD, {"limit": limit})
@@ -143,11 +130,6 @@ def dead(conn: apsw.Connection, *, limit: int) -> list[DeadMessage]:
         {"id": id_, "data": data, "failedReason": last_error, "attemptsMade": retry_count, "timestamp": created_at}
         for data, (*_, id_, last_error, retry_count, created_at) in zip(asked, found, strict=True)
     ]
-
-
-def dead_after(conn: apsw.Connection, after: int, *, limit: int) -> list[tuple[int, str]]:
-    """Row and id of the dead messages after the row *after*, oldest first."""
-    return rows(conn, DEAD_AFTER, {"after": after, "limit": limit})
 
 
 # -- one message

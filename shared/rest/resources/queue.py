@@ -10,11 +10,14 @@ from typing_extensions import TypedDict
 from shared.core import clock
 from shared.core.errors import NotFound, WrongState
 from shared.db.queue import conversations, messages, responses
+from shared.db.queue.messages import MessageRef
 from shared.db.views import messages as message_views
 from shared.db.views.messages import AgentQueue, DeadMessage, PendingMessage, ProcessingMessage
 from shared.rest.http.common import OK, BatchQuery, Ok
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
+
+_NOT_DEAD = "dead message not found"
 
 
 class QueueStatus(TypedDict):
@@ -98,13 +101,11 @@ async def queue_processing(service: Service, *, query: QueueQuery) -> list[Proce
 async def kill(service: Service, *, id: int) -> KilledTurn:
     """Cancel a message that a turn is processing, and stop that turn. The message is not retried by itself."""
 
-    def work(conn: apsw.Connection) -> str:
-        if not message_views.is_processing(conn, id):
-            raise RequestRefused(404, "processing message not found")
-        return messages.cancel(conn, id, reason="killed over the API", now_ms=clock.now_ms()).agent
+    def work(conn: apsw.Connection) -> MessageRef:
+        return messages.cancel_running(conn, id, reason="killed over the API", now_ms=clock.now_ms())
 
-    agent = await service.change(work, "dispatch")
-    return {"ok": True, "agent": agent, "processKilled": True}
+    killed = await _change(service, work, otherwise="processing message not found")
+    return {"ok": True, "agent": killed.agent, "processKilled": True}
 
 
 @endpoint("GET", "/api/queue/dead")
@@ -116,7 +117,7 @@ async def queue_dead(service: Service, *, query: QueueQuery) -> list[DeadMessage
 @endpoint("POST", "/api/queue/dead/{id}/retry", {404: "no dead message has this id"})
 async def retry(service: Service, *, id: int) -> Ok:
     """Retry a dead message now, with all its attempts."""
-    await _of_the_dead(service, lambda conn: messages.retry(conn, id, now_ms=clock.now_ms()))
+    await _change(service, lambda conn: messages.retry(conn, id, now_ms=clock.now_ms()), otherwise=_NOT_DEAD)
     return OK
 
 
@@ -124,29 +125,27 @@ async def retry(service: Service, *, id: int) -> Ok:
 async def retry_many(service: Service, *, query: BatchQuery) -> RetriedMessages:
     """Retry the oldest dead messages now, with all their attempts."""
 
-    def work(conn: apsw.Connection) -> list[tuple[int, str]]:
-        found = message_views.dead_after(conn, query.after, limit=query.limit)
-        for row_id, _ in found:
-            messages.retry(conn, row_id, now_ms=clock.now_ms())
-        return found
+    def work(conn: apsw.Connection) -> list[MessageRef]:
+        return messages.retry_many(conn, after=query.after, limit=query.limit, now_ms=clock.now_ms())
 
-    tried = await service.change(work, "dispatch")
-    goes_on = len(tried) == query.limit
-    return {"ok": True, "retried": [name for _, name in tried], "next": tried[-1][0] if goes_on else None}
+    retried = await service.change(work, "dispatch")
+    following = retried[-1].id if len(retried) == query.limit else None
+    return {"ok": True, "retried": [each.message_id for each in retried], "next": following}
 
 
 @endpoint("DELETE", "/api/queue/dead/{id}", {404: "no dead message has this id"})
 async def delete(service: Service, *, id: int) -> Ok:
     """Delete a dead message."""
-    await _of_the_dead(service, lambda conn: messages.delete(conn, id, now_ms=clock.now_ms()))
+    await _change(service, lambda conn: messages.delete(conn, id, now_ms=clock.now_ms()), otherwise=_NOT_DEAD)
     return OK
 
 
-async def _of_the_dead(service: Service, work: Callable[[apsw.Connection], object]) -> None:
+async def _change(service: Service, work: Callable[[apsw.Connection], MessageRef], *, otherwise: str) -> MessageRef:
+    """Run *work*; a missing message, or one in another state, is refused with TinyAGI's sentence *otherwise*."""
     try:
-        await service.change(work, "dispatch")
+        return await service.change(work, "dispatch")
     except (NotFound, WrongState):
-        raise RequestRefused(404, "dead message not found") from None
+        raise RequestRefused(404, otherwise) from None
 
 
 ENDPOINTS = (

@@ -12,7 +12,7 @@ from shared.db.queue import claims, messages, ready_sessions
 from shared.db.queue.claims import MessageVerdict
 from shared.db.queue.messages import NewMessage
 from shared.queue import series
-from tests.support import LEASE, NOW, column, dump, make_session, put, row, take, texts
+from tests.support import LEASE, NOW, column, dump, make_session, plan, put, row, take, texts
 
 DEAD = MessageVerdict(dead=True, retry_count=5, process_after=None, reason="no use")
 RETRY = MessageVerdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
@@ -293,6 +293,23 @@ def test_retrying_what_is_dead_gives_all_attempts_back_and_the_old_place(conn):
     assert texts(take(conn)) == ["dead", "younger"]
 
 
+def test_several_dead_messages_are_retried_in_one_statement_the_oldest_first(conn):
+    first, alive, second, third = dead(conn), put(conn, chat="200"), dead(conn), dead(conn)
+    with transaction(conn):
+        assert [each.id for each in messages.retry_many(conn, after=0, limit=2, now_ms=NOW)] == [first, second]
+        assert [each.id for each in messages.retry_many(conn, after=second, limit=2, now_ms=NOW)] == [third]
+        assert messages.retry_many(conn, after=0, limit=2, now_ms=NOW) == []
+    assert column(conn, "SELECT status FROM messages") == ["pending"] * 4
+    retried = column(conn, "SELECT message_id FROM events WHERE type = 'message_retried' ORDER BY id")
+    assert retried == [row(conn, "messages", each)["message_id"] for each in (first, second, third)]
+    assert alive
+
+
+def test_the_dead_messages_to_retry_are_found_by_their_index(conn):
+    lines = plan(conn, messages.RETRY_MANY, after=1, limit=1, now=NOW)
+    assert "SEARCH messages USING COVERING INDEX messages_dead (id>?)" in lines
+
+
 def test_an_occurrence_that_is_retried_does_not_begin_a_second_series(conn):
     row_id = dead(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
     with transaction(conn):
@@ -327,6 +344,7 @@ def test_of_the_newest_row_only_the_text_goes_so_that_its_id_never_comes_again(c
 
 EXPECTED = {
     "cancel": ("pending", "processing", "paused"),
+    "cancel_running": ("processing",),
     "retry": ("dead",),
     "delete": ("dead",),
 }
@@ -342,7 +360,7 @@ def test_a_verb_is_refused_in_any_other_state_and_changes_nothing(conn, verb, st
     with transaction(conn):
         rows(conn, f"UPDATE messages SET {claim} status = '{state}' WHERE id = {row_id}")
     before = dump(conn)
-    more = {"reason": "unwanted"} if verb == "cancel" else {}
+    more = {"reason": "unwanted"} if verb.startswith("cancel") else {}
     if state in EXPECTED[verb]:
         assert by_hand(conn, verb, row_id, **more).id == row_id
         assert dump(conn) != before
@@ -354,7 +372,7 @@ def test_a_verb_is_refused_in_any_other_state_and_changes_nothing(conn, verb, st
 
 @pytest.mark.parametrize("verb", EXPECTED)
 def test_of_a_message_that_is_not_there_a_verb_says_so(conn, verb):
-    more = {"reason": "unwanted"} if verb == "cancel" else {}
+    more = {"reason": "unwanted"} if verb.startswith("cancel") else {}
     with pytest.raises(NotFound):
         by_hand(conn, verb, 7, **more)
 
