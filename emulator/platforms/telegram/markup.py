@@ -45,16 +45,16 @@ class MarkupError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Formatted:
-    """Plain text and what is special in it, in order of offset."""
+    """Plain text and its entities, in order of offset."""
 
     text: str
     entities: tuple[Entity, ...]
 
 
 def parse(text: str, mode: str | None) -> Formatted:
-    """Read *text* as ``HTML``, ``MarkdownV2``, ``Markdown`` or (None) as it stands; trimmed as Telegram trims.
+    """Parse *text* as ``HTML``, ``MarkdownV2``, ``Markdown`` or plain text (None), and trim it as Telegram does.
 
-    Links, mentions and commands are found as well. Raises MarkupError.
+    The entities include the links, mentions and commands of the text. Raises MarkupError.
     """
     text = text.replace("\r", "")
     name = (mode or "").lower()
@@ -70,7 +70,7 @@ def parse(text: str, mode: str | None) -> Formatted:
 
 
 def find(text: str) -> list[Entity]:
-    """What Telegram finds in plain *text* by itself: commands, mentions, links, hashtags."""
+    """The entities of plain *text*: commands, mentions, links, hashtags."""
     answer = _execute({"@type": "getTextEntities", "text": text})
     return [entity for raw in answer.get("entities", ()) if (entity := _entity(raw)) is not None]
 
@@ -82,9 +82,9 @@ def utf16_length(text: str) -> int:
 
 @cache
 def _tdlib() -> Callable[[bytes], bytes | str | None]:
-    """TDLib's synchronous entry, without its log. It opens no connections.
+    """TDLib's synchronous function, with its log off. It opens no connections.
 
-    It is imported on first use: 53 MB, of which an emulator that gets no message needs nothing.
+    The library has 53 MB, so only the first message imports it.
     """
     import tdjson
 
