@@ -5,24 +5,24 @@ OUT ?= out/message_volume
 
 .PHONY: help run test check long crash bench analyse format clean
 
-help:  ## this list
+help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-run:  ## start everything on this machine and chat
+run:  ## start everything on this machine, to chat with it
 	@infra/setup.sh run
 	@$(BIN)/emulator run
 
-test: check  ## all checks and everyday tests
+test: check  ## run all checks and the everyday tests
 	$(PYTEST) -q -m "not long and not crash"
 
-check:  ## style, types, import rules
+check:  ## check style, types and import rules
 	@infra/setup.sh dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-long:  ## the bounded fuzz and soak runs
+long:  ## run the bounded fuzz and soak tests
 	@infra/setup.sh dev
 	$(PYTEST) -q -m "long and not crash"
 
@@ -30,15 +30,15 @@ crash:  ## break everything, then check every promise; CRASH_SEED replays, CRASH
 	@infra/setup.sh dev
 	$(PYTEST) -q -rfEs -m crash
 
-bench:  ## speeds beside the raw limit, as ratios
+bench:  ## measure speeds, as ratios to the raw limit
 	@infra/setup.sh dev
 	$(BIN)/python -m tests.benchmarks
 
-analyse:  ## message volume by Spark, from the replica of the running emulator
+analyse:  ## compute the message volume with Spark, from the replica of the running emulator
 	@infra/setup.sh dev
 	@$(BIN)/emulator exec -- sh -c '$(BIN)/python -m spark_jobs message_volume --replica "$$EMULATOR_REPLICA_URL" --out $(OUT)'
 
-format:  ## lay out the code
+format:  ## format the code
 	@infra/setup.sh dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

@@ -9,7 +9,7 @@ from http.client import HTTPConnection, HTTPException
 
 
 def is_healthy(port: int, timeout_s: float = 3.0) -> bool:
-    """``GET /healthz`` answers 200 in time."""
+    """Whether ``GET /healthz`` answers 200 in time."""
     connection = HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
         connection.request("GET", "/healthz")

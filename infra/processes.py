@@ -1,8 +1,8 @@
-"""Child processes that can't outlive us, and the reading of what they say.
+"""Child processes that can't outlive this one, and the reading of their output.
 
 Every child is the leader of its own process group and asks the kernel to be killed when its parent dies
 (``PR_SET_PDEATHSIG``, https://man7.org/linux/man-pages/man2/prctl.2.html), so even ``kill -9`` of the supervisor
-leaves nothing behind. Elsewhere than on Linux the request does nothing.
+leaves nothing behind. On other systems than Linux the request does nothing.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 
-# Loaded once, before any fork: the child must not import.
+# Loaded once, before any fork, because a forked child must not import.
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask to be killed when *parent* (a process id) ends; exits at once when it has ended already."""
+    """Ask the kernel to kill this process when *parent* (a process id) ends; exit at once if it has ended already."""
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -49,7 +49,10 @@ async def spawn(
     cwd: Path | None = None,
     is_heard: bool = True,
 ) -> asyncio.subprocess.Process:
-    """Start a program in its own process group, tied to us, with both outputs on one pipe; or on ours, if not heard."""
+    """Start a program in its own process group, tied to this process.
+
+    Its stdout and stderr go to one pipe or, unless *is_heard*, to our own outputs.
+    """
     return await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.DEVNULL,
@@ -65,7 +68,7 @@ async def spawn(
 
 
 async def stop(process: asyncio.subprocess.Process, *, timeout_s: float) -> bool:
-    """SIGTERM, wait, and SIGKILL to the whole group if it did not end in time. True when it ended by itself."""
+    """Send SIGTERM, wait, and SIGKILL the whole group if it does not end in time. True if it ended in time."""
     graceful = True
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
@@ -80,17 +83,17 @@ async def stop(process: asyncio.subprocess.Process, *, timeout_s: float) -> bool
 
 
 def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
-    """Send *number* to the process group that *pid* leads; an ended one is no error."""
+    """Send signal *number* to the process group that *pid* leads; an ended group is no error."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
 
 async def follow(stream: asyncio.StreamReader, line: Callable[[str], None]) -> None:
-    """Hand over each line of *stream* until it ends; one that is longer than the buffer comes in pieces."""
+    """Call *line* with each line of *stream* until it ends; a line longer than the buffer is left out."""
     while True:
         try:
             raw = await stream.readline()
-        except ValueError:  # longer than the limit: the buffer was dropped, the next line is whole again
+        except ValueError:  # longer than the limit: the stream dropped its buffer, and the next line is complete again
             line("(a line of more than 1 MB was left out)")
             continue
         if not raw:
@@ -98,17 +101,3 @@ async def follow(stream: asyncio.StreamReader, line: Callable[[str], None]) -> N
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
         if text:
             line(text)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process with this id exists and is not a zombie (a zombie holds nothing)."""
-    with contextlib.suppress(OSError):  # it has just gone, or there is no such folder
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

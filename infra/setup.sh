@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes .venv ready, with nothing but Python 3.11 or newer on the machine.
-#   infra/setup.sh run    what `make run` needs
-#   infra/setup.sh dev    also what the tests, the checks, Spark and the benchmarks need
+# Prepares .venv; the machine needs nothing but Python 3.11 or newer.
+#   infra/setup.sh run    for `make run`
+#   infra/setup.sh dev    also for the tests, the checks, Spark and the benchmarks
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,10 +15,10 @@ find_python() {
             return
         fi
     done
-    fail "Python 3.11 or newer is needed and was not found; install it, or name it: make PYTHON=/path/to/python3.11 run"
+    fail "Python 3.11 or newer was not found; install it, or name it: make PYTHON=/path/to/python3.11 run"
 }
 
-install_packages() {  # $1: what it is for, the rest: Debian packages
+install_packages() {  # $1: their purpose; the rest: Debian packages
     what=$1; shift
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "setup: installing $* for $what"

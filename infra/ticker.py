@@ -1,8 +1,8 @@
 """Posts a tick to each function on a fixed grid: ``python -m infra.ticker dispatch=5s@9002 deliver=1s@9003``.
 
-A tick is only a reminder, the rows say what is due. So a late one is not made up for, one that finds its predecessor
-still running is left out, and a function that is away costs one line when it goes and one when it is back. The emulator
-runs the same class in its own loop.
+A tick is only a wake-up; the rows say what is due. So a late tick is not repeated, and a tick is skipped while the one
+before still runs. A function that does not answer costs one log line when it stops answering and one when it answers
+again. The emulator runs the same class in its own loop.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from shared.core import logs
@@ -29,7 +29,7 @@ log = logs.get()
 
 
 class TickFailed(Exception):
-    """The function was not reached, or did not answer; the message says why."""
+    """The tick did not reach the function, or got no response; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +46,11 @@ class Tick:
 
 
 @dataclass(slots=True)
-class TickCounts:
-    """What became of one function's ticks.
-
-    Attributes:
-        sent: answered with 2xx.
-        failed: no answer, or another status.
-        skipped: left out, because the one before was still running.
-        late: grid points that passed while this process could not run.
-    """
-
-    sent: int = 0
-    failed: int = 0
-    skipped: int = 0
-    late: int = 0
-
-
-@dataclass(slots=True)
 class _Target:
-    """One function: its place on the grid, the post that is under way, and how it fared last."""
+    """One function: its next time on the grid, the POST under way, and the result of the last tick."""
 
     tick: Tick
     due_ms: int
-    counts: TickCounts = field(default_factory=TickCounts)
     running: asyncio.Task[None] | None = None
     trouble: str | None = None
     overlapping: bool = False
@@ -78,7 +60,7 @@ def parse_tick(spec: str) -> Tick:
     """A tick from ``function=every@port``, on this machine's loopback and at ``/tick``.
 
     Raises:
-        ValueError: a sentence that shows the form.
+        ValueError: the message shows the form.
     """
     match = _FORM.fullmatch(spec)
     if match is None or int(match[3]) > 65535:
@@ -91,7 +73,7 @@ def parse_tick(spec: str) -> Tick:
 
 
 def monotonic_ms() -> int:
-    """Milliseconds that only go forward."""
+    """The milliseconds of a clock that never goes backward."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -107,14 +89,15 @@ def _log(event: str, tick: Tick, reason: str | None) -> None:
 
 
 class Ticker:
-    """Ticks *targets* from the moment it runs: at once, then on each one's grid.
+    """Ticks each of *targets* at once, and then on its grid.
 
     Args:
-        post: carries out one tick and returns the answer's status; what it raises means "away", best said by
-            :class:`TickFailed`.
+        post: sends one tick and returns the status of the response. Any exception counts as a failed tick;
+            :class:`TickFailed` has a message for the log.
         now_ms: the clock of the grid.
         sleep_ms: waits on that clock.
-        report: told when a function's fortune changes: ``tick.away`` with the reason, ``tick.back``, ``tick.skipped``.
+        report: called when the state of a function changes: ``tick.away`` with the reason, ``tick.back``,
+            ``tick.skipped``.
     """
 
     def __init__(
@@ -133,13 +116,8 @@ class Ticker:
         start = now_ms()
         self._targets = [_Target(tick, start) for tick in targets]
 
-    @property
-    def counts(self) -> dict[str, TickCounts]:
-        """By function."""
-        return {target.tick.function: target.counts for target in self._targets}
-
     async def run(self) -> None:
-        """Tick until cancelled; posts under way are cancelled with it."""
+        """Tick until cancelled; POSTs under way are cancelled too."""
         try:
             while True:
                 next_ms = self.step(self._now_ms())
@@ -148,17 +126,16 @@ class Ticker:
             await self.close()
 
     def step(self, now_ms: int) -> int:
-        """Start whatever is due at *now_ms*, without waiting for it; returns when something is due next."""
+        """Start all ticks that are due at *now_ms*, without waiting for them; returns the time of the next tick."""
         for target in self._targets:
             if target.due_ms <= now_ms:
                 self._fire(target)
                 behind = (now_ms - target.due_ms) // target.tick.every_ms
-                target.counts.late += behind
                 target.due_ms += (behind + 1) * target.tick.every_ms
         return min(target.due_ms for target in self._targets)
 
     async def close(self) -> None:
-        """Give up the posts that are under way."""
+        """Cancel the POSTs under way."""
         running = [target.running for target in self._targets if target.running]
         for task in running:
             task.cancel()
@@ -166,10 +143,9 @@ class Ticker:
 
     def _fire(self, target: _Target) -> None:
         if target.running and not target.running.done():
-            target.counts.skipped += 1
             if not target.overlapping:
                 target.overlapping = True
-                self._report("tick.skipped", target.tick, "the one before is still running")
+                self._report("tick.skipped", target.tick, "the tick before is still running")
             return
         target.overlapping = False
         target.running = asyncio.create_task(self._once(target))
@@ -180,19 +156,15 @@ class Ticker:
             trouble = None if 200 <= status < 300 else f"status {status}"
         except TickFailed as error:
             trouble = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever kept the tick from arriving: the next one tries again
+        except Exception as error:  # noqa: BLE001 - whatever the reason, the next tick tries again
             trouble = type(error).__name__
-        if trouble is None:
-            target.counts.sent += 1
-        else:
-            target.counts.failed += 1
         if trouble != target.trouble:
             self._report("tick.back" if trouble is None else "tick.away", target.tick, trouble)
         target.trouble = trouble
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 when stopped by a signal, 64 when a tick can't be read, 78 when the secret is missing."""
+    """Ends with 0 at a signal, 64 if a tick is invalid, 78 if the secret is missing."""
     ticks, complaints = [], []
     for spec in arguments:
         try:
@@ -206,7 +178,7 @@ def main(arguments: Sequence[str]) -> int:
         return os.EX_USAGE
     logs.configure("ticker")
     try:
-        from shared.core.settings import Settings  # not above, like the client below
+        from shared.core.settings import Settings  # imported late, like the client below
 
         secret = Settings.load().tick_secret
     except PostroomError as error:
@@ -220,7 +192,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
-    from shared.runtime.http_client import (  # not above: who only reads the template has no use for it
+    from shared.runtime.http_client import (  # imported late: the template reader uses this module without it
         HttpClient,
         NoAnswer,
         RequestNotSent,

@@ -32,10 +32,6 @@ class Console:
         self._tails: dict[str, deque[str]] = {}
         self.hides_all_but_errors = False  # of the processes' lines, in pretty mode
 
-    @property
-    def is_pretty(self) -> bool:
-        return self._mode == "pretty"
-
     def step(self, name: str, detail: str, ms: float) -> None:
         """Report that one component is up."""
         if self._mode == "json":
@@ -84,12 +80,6 @@ class Console:
     def tail(self, name: str) -> str:
         """The last lines of *name*, indented; empty when it printed nothing."""
         return "\n".join(f"    {line}" for line in self._tails.get(name, ()))
-
-    def error_of(self, name: str) -> str:
-        """The last traceback that *name* printed, else its last line."""
-        lines = list(self._tails.get(name, ()))
-        starts = [index for index, line in enumerate(lines) if line.startswith("Traceback ")]
-        return "\n".join(f"    {line}" for line in (lines[starts[-1] :] if starts else lines[-1:]))
 
     def forget(self, name: str) -> None:
         self._tails.pop(name, None)

@@ -1,7 +1,7 @@
-"""The terminal chat: lines go to the agent through a fake platform, replies are printed as they come.
+"""The terminal chat: lines go to the agent through a fake platform, and replies are printed as they arrive.
 
-Buttons under a message are numbered: ``/press 2`` presses the second under the latest message that has any,
-``/press 2.1`` the first under the second-latest, and ``/press`` lists them.
+Buttons under a message are numbered. ``/press 2`` presses the second button of the latest message with buttons,
+``/press 2.1`` the first button of the second-latest, and ``/press`` lists all buttons.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from emulator.base.hints import command_line
 from emulator.cli.output import shorten
 
 TIMED_OUT = errors.TimedOut.exit_code
-QUIET_S = 0.7  # after a reply: how long nothing may come before a single question counts as answered
+QUIET_S = 0.7  # after this long without another reply, --once counts as answered
 
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Who speaks where: *root* is the chat page's address, *person* and *chat* are ids on *platform*.
+    """A person in a chat: *root* is the chat page's address, *person* and *chat* are ids on *platform*.
 
-    *called* is what has to be in a text that is meant for the bot; empty where everything is.
+    *mention* must be in a text for the bot; it is empty where the bot reads everything.
     """
 
     root: str
@@ -38,12 +38,12 @@ class Speaker:
     person: str
     name: str
     chat: str
-    called: str = ""
+    mention: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatEvent:
-    """One thing that happened in this chat: a ``reply`` with its text, what somebody else ``said``, ``typing``, or
+    """An event in this chat: a ``reply`` with its text, a line that another person ``said``, ``typing``, or
     ``trouble`` with a reason.
     """
 
@@ -62,12 +62,14 @@ def run_chat(
     chat: str | None = None,
     state: Path | None = None,
 ) -> int:
-    """Talk to the agent as *person* (a name or an id) until Ctrl-D; with *once*, say that and print the replies.
+    """Talk to the agent as *person* (a name or an id) until Ctrl-D; with *once*, send that and print the replies.
 
-    *chat* is the title or the id of a group that the person is in; else it is their own chat with the bot. *state* is
-    the emulator's folder, for the commands that are advised.
+    Args:
+        chat: the title or the id of a group; None means the person's direct chat with the bot.
+        state: the emulator's folder, for the commands in hints.
 
-    Returns 0; 75 when *once* had no reply within *timeout_s*; else the code of what failed, with its sentence said.
+    Returns:
+        0; 75 when *once* got no reply within *timeout_s*; else the exit code of the failure, which is printed.
     """
     try:
         return asyncio.run(
@@ -105,15 +107,15 @@ async def _chat(
 
 
 def _advice(speaker: Speaker, text: str, state: Path | None) -> str:
-    """Where to look, when nothing answers *text*."""
-    is_meant = speaker.called.casefold() in text.casefold()
-    meant = "" if is_meant else f" Here the bot is meant when it is named, {speaker.called}, or replied to."
+    """Where to look if *text* gets no reply."""
+    is_meant = speaker.mention.casefold() in text.casefold()
+    meant = "" if is_meant else f" Here the bot answers only if you mention it, {speaker.mention}, or reply to it."
     waits, refused = command_line("messages list --status pending", state), command_line("dropped", state)
-    return f"{meant} `{waits}` says what is tried again, and why; `{refused}` what was refused."
+    return f"{meant} `{waits}` shows what is retried and why; `{refused}` shows what was refused."
 
 
 async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, advice: str) -> int:
-    """Print replies until it has been quiet for a while: 0, or 75 with a sentence when none came."""
+    """Print replies until no more come for a while; returns 0, or 75 with a sentence if none came."""
     trouble, replied, is_final = "", False, False
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout_s
@@ -124,7 +126,7 @@ async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, a
         except TimeoutError:
             break
         if step is None:
-            raise errors.NotReady("the emulator went away in the middle of the chat")
+            raise errors.NotReady("the emulator stopped during the chat")
         if step.kind == "reply":
             _write(f"{step.text}\n", sys.stdout)
             replied = True
@@ -142,14 +144,15 @@ async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, a
 async def _interactive(
     session: aiohttp.ClientSession, speaker: Speaker, steps: "asyncio.Queue[ChatEvent | None]"
 ) -> str | None:
-    """Lines out, replies in, until the input ends.
+    """Send lines and print replies until the input ends.
 
-    Returns: the last line, if its reply is to be waited for, as for input that is no terminal.
+    Returns:
+        The last line, if the caller must wait for its reply, because the input is no terminal.
     """
     is_terminal = sys.stdin.isatty()
     if is_terminal:
-        called = f" The bot is {speaker.called}: name it, and it answers." if speaker.called else ""
-        _write(f"You are {speaker.name} on {speaker.platform}.{called} Enter sends, Ctrl-D ends.\n", sys.stdout)
+        mention = f" Mention the bot, {speaker.mention}, to get a reply." if speaker.mention else ""
+        _write(f"You are {speaker.name} on {speaker.platform}.{mention} Enter sends, Ctrl-D ends.\n", sys.stdout)
     screen = ChatScreen(f"{speaker.name}> " if is_terminal else "")
     printer = asyncio.create_task(screen.follow(steps))
     try:
@@ -171,7 +174,7 @@ async def _interactive(
 
 
 class ChatScreen:
-    """What stands on the terminal: the prompt, and whatever comes above it."""
+    """The terminal: the prompt, and the replies above it."""
 
     def __init__(self, prompt: str) -> None:
         self.prompt = prompt
@@ -190,7 +193,7 @@ class ChatScreen:
             _write(f"  ! {problem}\n", sys.stdout)
 
     async def follow(self, steps: "asyncio.Queue[ChatEvent | None]") -> None:
-        """Print what comes over the prompt, and draw the prompt again."""
+        """Print each event over the prompt, and draw the prompt again."""
         while (step := await steps.get()) is not None:
             if step.kind == "reply":
                 self.is_waiting = False
@@ -199,18 +202,18 @@ class ChatScreen:
                 mark = "! " if step.kind == "trouble" else ""
                 _write(f"{self._erase}  {mark}{step.text}\n{self.prompt}", sys.stdout)
         self.is_waiting = False
-        _write(f"{self._erase}The emulator went away.\n", sys.stderr)
+        _write(f"{self._erase}The emulator has stopped.\n", sys.stderr)
 
 
 class _InputLines:
-    """Standard input, line by line, without a thread that a blocked read could keep alive."""
+    """Standard input, line by line, without a thread, which a blocked read would keep alive."""
 
     def __init__(self) -> None:
         self._descriptor = sys.stdin.fileno()
         self._buffer = b""
 
     async def next(self, printer: "asyncio.Task[None]") -> str | None:
-        """The next line, None at the end or when *printer* is done: the emulator went away."""
+        """The next line; None at the end, or when *printer* is done because the emulator stopped."""
         while b"\n" not in self._buffer:
             if not await self._is_readable(printer):
                 return None
@@ -227,7 +230,7 @@ class _InputLines:
         ready: asyncio.Future[None] = loop.create_future()
         try:
             loop.add_reader(self._descriptor, _finish, ready)
-        except (OSError, ValueError):  # a plain file can't be waited for, and never blocks
+        except (OSError, ValueError):  # a plain file: epoll refuses it, and reads never block
             return not printer.done()
         try:
             waited: set[asyncio.Future[Any]] = {ready, printer}
@@ -249,9 +252,9 @@ def _indent(text: str) -> str:
 async def _find_speaker(
     session: aiohttp.ClientSession, platform: str, *, base_url: str, person: str, chat: str | None
 ) -> Speaker:
-    """Find the chat page (straight, or behind the gateway) and *person*'s conversation with the bot."""
+    """Find the chat page (directly or behind the gateway) and *person*'s chat with the bot."""
     if platform not in ("telegram", "discord"):
-        raise errors.UsageError(f"no such platform {platform!r}; there are telegram and discord")
+        raise errors.UsageError(f"there is no platform {platform!r}; choose telegram or discord")
     for root in (f"{base_url.rstrip('/')}/chat", f"{base_url.rstrip('/')}/_emulator/chat"):
         try:
             async with session.get(f"{root}/state") as response:
@@ -262,24 +265,24 @@ async def _find_speaker(
             raise errors.NotReady(f"nothing answers at {base_url}; start it with `{command_line('run')}`") from None
         if isinstance(state, dict) and platform in state:
             return _seat(root, platform, state, person, chat)
-    raise errors.NotReady(f"{base_url} answers, but has no chat page: is another program on this port?")
+    raise errors.NotReady(f"{base_url} has no chat page: does another program use this port?")
 
 
 def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat: str | None) -> Speaker:
     wanted, people = person.casefold(), state[platform]["people"]
-    for somebody in people:
-        if wanted in (somebody["name"].casefold(), somebody["username"].casefold(), somebody["id"]):
-            own = [place for place in state[platform]["chats"] if somebody["id"] in place["members"]]
-            place = _place(own, somebody["name"], chat)
-            # A direct chat is the bot's, and so is each command of Discord.
-            called = f"@{state['bot']['username']}" if chat is not None and platform == "telegram" else ""
-            return Speaker(root, platform, somebody["id"], somebody["name"], place, called)
-    names = ", ".join(somebody["name"] for somebody in people[:10])
-    raise errors.DoesNotExist(f"there is nobody called {person!r} on {platform}; there are {names}")
+    for each in people:
+        if wanted in (each["name"].casefold(), each["username"].casefold(), each["id"]):
+            own = [place for place in state[platform]["chats"] if each["id"] in place["members"]]
+            place = _place(own, each["name"], chat)
+            # In a direct chat, and by a command of Discord, the bot gets everything.
+            mention = f"@{state['bot']['username']}" if chat is not None and platform == "telegram" else ""
+            return Speaker(root, platform, each["id"], each["name"], place, mention)
+    names = ", ".join(each["name"] for each in people[:10])
+    raise errors.DoesNotExist(f"there is no person {person!r} on {platform}; choose one of {names}")
 
 
 def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> str:
-    """The id of the chat among somebody's *own* that is meant."""
+    """The id of the chat called *chat* among a person's *own* chats; without *chat*, of the direct chat."""
     for place in own:
         is_direct = place["kind"] in ("private", "dm")
         if is_direct if chat is None else chat.casefold().lstrip("#") in (place["title"].casefold(), place["id"]):
@@ -287,14 +290,14 @@ def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> str
     if chat is None:
         raise errors.DoesNotExist(f"{name} has no chat with the bot yet")
     titles = ", ".join(place["title"] for place in own if place["kind"] not in ("private", "dm"))
-    raise errors.DoesNotExist(f"{name} is in no chat called {chat!r}, but in: {titles or 'none'}")
+    raise errors.DoesNotExist(f"{name} is in no chat {chat!r}; chats with {name}: {titles or 'none'}")
 
 
 _PRESS = re.compile(r"/press\s+(?:([1-9][0-9]{0,2})\.)?([1-9][0-9]{0,2})\s*")
 
 
 async def _say(session: aiohttp.ClientSession, speaker: Speaker, text: str) -> None:
-    """Say *text*, or press a button."""
+    """Send *text*, or press a button."""
     body, is_press = {"text": text}, text.split(maxsplit=1)[:1] == ["/press"]
     if is_press:
         body = _pressed(await _with_buttons(session, speaker), _PRESS.fullmatch(text))
@@ -305,44 +308,44 @@ async def _say(session: aiohttp.ClientSession, speaker: Speaker, text: str) -> N
         ) as response:
             if response.status != 201:
                 said = await response.json()
-                raise EmulatorError(f"that was not sent: {said.get('error', response.status)}")
+                raise EmulatorError(f"the text was not sent: {said.get('error', response.status)}")
     except (aiohttp.ClientError, OSError):
-        raise errors.NotReady("that was not sent: the emulator can't be reached") from None
+        raise errors.NotReady("the text was not sent: the emulator does not answer") from None
 
 
 async def _with_buttons(session: aiohttp.ClientSession, speaker: Speaker) -> list[Mapping[str, Any]]:
-    """The messages with something to press, the latest first."""
+    """The messages with buttons, the latest first."""
     try:
         async with session.get(f"{speaker.root}/{speaker.platform}/chats/{speaker.chat}") as response:
             messages = (await response.json()).get("messages", [])
     except (aiohttp.ClientError, OSError):
-        raise errors.NotReady("that was not sent: the emulator can't be reached") from None
+        raise errors.NotReady("the text was not sent: the emulator does not answer") from None
     return [message for message in reversed(messages) if _is_for(message, speaker) and _keys(message)]
 
 
 def _pressed(found: Sequence[Mapping[str, Any]], meant: re.Match[str] | None) -> dict[str, str]:
-    """The button that is *meant*, of the messages *found*.
+    """The button that *meant* names, among the messages *found*.
 
     Raises:
-        EmulatorError: there is none; says which there are.
+        EmulatorError: there is no such button; lists the buttons.
     """
     if not found:
-        raise errors.DoesNotExist("there is nothing to press: no message here has buttons")
+        raise errors.DoesNotExist("there is no button to press: no message here has one")
     there = "\n".join(
         f"  {number}.  {shorten(each['text'])}  {_choices(_keys(each))}" for number, each in enumerate(found, 1)
     )
     if meant is None:
-        ways = "`/press 2` presses the second of the latest message, `/press 2.1` the first of the one before"
+        ways = "`/press 2` presses the second of the latest message, `/press 2.1` the first of the message before"
         raise errors.UsageError(f"which button? {ways}:\n{there}")
     back, number = int(meant[1] or 1), int(meant[2])
     keys = _keys(found[back - 1]) if back <= len(found) else []
     if number > len(keys):
-        raise errors.DoesNotExist(f"there is no button {back}.{number}, but these, the latest first:\n{there}")
+        raise errors.DoesNotExist(f"there is no button {back}.{number}. The buttons, the latest first:\n{there}")
     return {"message": found[back - 1]["id"], "data": keys[number - 1]["callback_data"]}
 
 
 def _keys(message: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The buttons that can be pressed, in the order in which they are read."""
+    """The buttons that can be pressed, in reading order."""
     return [key for row in message.get("keyboard") or () for key in row if key.get("callback_data")]
 
 
@@ -356,16 +359,16 @@ def _is_for(message: Mapping[str, Any], speaker: Speaker) -> bool:
 
 @asynccontextmanager
 async def _steps(session: aiohttp.ClientSession, speaker: Speaker) -> AsyncIterator["asyncio.Queue[ChatEvent | None]"]:
-    """What happens in this chat from now on; None at the end. It listens before anything is said."""
+    """The events in this chat from now on; None at the end. It listens before the first line is sent."""
     queue: asyncio.Queue[ChatEvent | None] = asyncio.Queue()
     try:
         response = await session.get(f"{speaker.root}/events")
     except (aiohttp.ClientError, OSError):
-        raise errors.NotReady("the emulator can't be reached") from None
+        raise errors.NotReady("the emulator does not answer") from None
     async with response:
         if response.status != 200:
-            raise EmulatorError(f"the emulator answered {response.status} when asked for news")
-        await response.content.readline()  # its first line: from here on nothing is missed
+            raise EmulatorError(f"the emulator answered {response.status} to the request for events")
+        await response.content.readline()  # the first line: from here on no event is missed
         reader = asyncio.create_task(_read(response, speaker, queue))
         try:
             yield queue
@@ -376,7 +379,7 @@ async def _steps(session: aiohttp.ClientSession, speaker: Speaker) -> AsyncItera
 
 
 async def _read(response: aiohttp.ClientResponse, speaker: Speaker, queue: "asyncio.Queue[ChatEvent | None]") -> None:
-    name, told = "", dict[str, ChatEvent]()
+    name, seen = "", dict[str, ChatEvent]()
     with suppress(aiohttp.ClientError, OSError):
         async for raw in response.content:
             line = raw.decode().rstrip("\n")
@@ -385,12 +388,12 @@ async def _read(response: aiohttp.ClientResponse, speaker: Speaker, queue: "asyn
             elif line.startswith("data: "):
                 news = json.loads(line.removeprefix("data: "))
                 step = _step(name, news, speaker) if _is_here(news, speaker) else None
-                # News carry a message as it is by now: what changed quickly comes twice, the same both times.
-                is_told = name == "message" and told.get(news.get("id")) == step
-                if step is not None and not is_told:
+                # An event carries the present state of a message, so quick changes repeat the same state.
+                is_repeated = name == "message" and seen.get(news.get("id")) == step
+                if step is not None and not is_repeated:
                     queue.put_nowait(step)
                     if name == "message":
-                        told[news["id"]] = step
+                        seen[news["id"]] = step
     queue.put_nowait(None)
 
 
@@ -399,7 +402,7 @@ def _is_here(news: Mapping[str, Any], speaker: Speaker) -> bool:
 
 
 def _step(name: str, news: Mapping[str, Any], speaker: Speaker) -> ChatEvent | None:
-    """What one piece of news means to the person at the terminal; None when nothing."""
+    """The chat event for one server-sent event; None if the person at the terminal need not see it."""
     if name == "typing":
         return ChatEvent("typing")
     if name == "notice" and news.get("person") == speaker.person:
@@ -408,21 +411,27 @@ def _step(name: str, news: Mapping[str, Any], speaker: Speaker) -> ChatEvent | N
         return _message_step(news, speaker)
     if name == "delivery" and news.get("error"):
         if news["state"] == "dropped":
-            notice = news.get("notice") or "The platform gave up"
+            notice = news.get("notice") or "The platform stopped trying"
             return ChatEvent("trouble", f"{notice}: {news['error']}.", is_final=True)
-        return ChatEvent("trouble", f"The webhook failed, try {news['attempts']} ({news['error']}); it is tried again.")
+        return ChatEvent(
+            "trouble", f"The webhook failed, attempt {news['attempts']} ({news['error']}); the platform tries again."
+        )
     return None
 
 
 def _message_step(message: Mapping[str, Any], speaker: Speaker) -> ChatEvent | None:
     author = message["author"]
     if author["is_bot"]:
-        return ChatEvent("typing") if message.get("state") == "thinking" else ChatEvent("reply", _shown(message))
+        return (
+            ChatEvent("typing")
+            if message.get("state") == "thinking"
+            else ChatEvent("reply", _text_with_buttons(message))
+        )
     return None if author["id"] == speaker.person else ChatEvent("said", f"{author['name']}: {message['text']}")
 
 
-def _shown(message: Mapping[str, Any]) -> str:
-    """The text, and the buttons below it with the numbers by which they are pressed."""
+def _text_with_buttons(message: Mapping[str, Any]) -> str:
+    """The text, and below it the buttons with their numbers."""
     keys = _keys(message)
     return f"{message['text']}\n{_choices(keys)}  (/press 1)" if keys else str(message["text"])
 

@@ -1,8 +1,8 @@
-"""The REST API as the commands call it: a path of segments, JSON both ways, and every refusal as an error of ours.
+"""The client of the REST API: a path of segments, JSON both ways, and each error response as an ``EmulatorError``.
 
-The address and the token come from the emulator that runs, or from the environment (``POSTROOM_URL``,
-``POSTROOM_API_TOKEN``) for a Postroom elsewhere. A token is never an option, where the shell's history and every
-list of processes would have it, and it is not sent in the clear to another machine.
+The address and the token come from the running emulator or, for a Postroom elsewhere, from ``POSTROOM_URL`` and
+``POSTROOM_API_TOKEN``. A token is never an option, because the shell's history and the list of processes would show it.
+It is never sent unencrypted to another machine.
 """
 
 import http.client
@@ -46,8 +46,8 @@ class RestClient:
 
     Args:
         url: without a path.
-        state: the folder of the emulator that serves it, if it was found by that.
-        is_by_option: it was named on the command line, and has to be in the next one too.
+        state: the folder of the emulator that serves it, if the API was found by that folder.
+        is_by_option: the URL was an option, so the commands in hints need it too.
     """
 
     url: str
@@ -56,7 +56,7 @@ class RestClient:
     is_by_option: bool = False
 
     def get(self, *path: str | int, **query: str | int | None) -> Any:
-        """``GET /api/PATH?QUERY``; of the query, what is None is left away."""
+        """``GET /api/PATH?QUERY``, without the parameters that are None."""
         return self._call("GET", path, query)
 
     def put(self, *path: str | int, body: Mapping[str, Any] | None = None, **query: str | int | None) -> Any:
@@ -76,7 +76,7 @@ class RestClient:
         return self._call("DELETE", path, query)
 
     def retry_all(self, path: str) -> list[Any]:
-        """``POST /api/PATH/dead/retry`` until it says that those were all; the ids of what it retried, oldest first."""
+        """``POST /api/PATH/dead/retry`` until none is left; returns the ids of the retried rows, oldest first."""
         retried: list[Any] = []
         after: int | None = 0
         while after is not None:
@@ -86,7 +86,7 @@ class RestClient:
         return retried
 
     def command_line(self, arguments: str) -> str:
-        """A hint: the command line that is about the same Postroom."""
+        """A command line for a hint, about the same Postroom."""
         return command_line(arguments, self.state) + (f" --url {self.url}" if self.is_by_option else "")
 
     def _call(
@@ -110,15 +110,17 @@ class RestClient:
     def _failure(self, status: int, request: str, answer: Any) -> EmulatorError:
         sentence = answer.get("error") if isinstance(answer, dict) else None
         if status == 401:
-            return errors.Unsafe(f"{self.url} wants its token: set {TOKEN} to the value that it was started with")
+            return errors.Unsafe(
+                f"{self.url} requires a token: set {TOKEN} to the value that Postroom was started with"
+            )
         if not isinstance(sentence, str) or sentence in ("Not Found", "Method Not Allowed"):
             if status in (404, 405):
-                return EmulatorError(f"{self.url} does not know {request}: it is another release than this command")
-            return EmulatorError(f"{self.url} answered {status} to {request}; its log says why")
+                return EmulatorError(f"{self.url} has no {request}: it is another release than this command")
+            return EmulatorError(f"{self.url} answered {status} to {request}; the reason is in its log")
         return _FAILURES.get(status, EmulatorError)(self._as_commands(sentence))
 
     def _as_commands(self, sentence: str) -> str:
-        """What the API says for its own callers, with commands and options in the place of its routes."""
+        """The API's error, with our commands and options in place of its routes."""
         for route, arguments in _AS_COMMANDS.items():
             sentence = sentence.replace(route, f"`{self.command_line(arguments)}`")
         for query, option in _AS_OPTIONS.items():
@@ -126,7 +128,7 @@ class RestClient:
         return _LISTED.sub(lambda found: f"`{self.command_line(f'{found[1]} list')}` lists them", sentence)
 
     def _exchange(self, method: str, target: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
-        """Not urllib: that would ask the proxies of the shell."""
+        """Status and body. Not by urllib, which would use the proxies of the shell."""
         parts = urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=_LIMIT_S)
@@ -141,7 +143,7 @@ class RestClient:
             answer = connection.getresponse()
             return answer.status, answer.read()
         except TimeoutError:
-            outcome = "" if method == "GET" else "; whether it was done is not known: look before you do it again"
+            outcome = "" if method == "GET" else "; the change may be done or not: look before you repeat it"
             raise errors.TimedOut(f"{self.url} did not answer within {_LIMIT_S:.0f} s{outcome}") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -151,16 +153,16 @@ class RestClient:
 
 
 def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.environ) -> RestClient:
-    """The API of the emulator that runs in *folder*, if one is named; that at *url*; that of the emulator here.
+    """The API of the emulator in *folder*; else the API at *url*; else the API of the emulator in the default folder.
 
     Args:
-        url: from the command line or, which a *folder* overrules, from the environment.
+        url: from the command line or from the environment; *folder* overrules the environment.
 
     Raises:
-        EmulatorError: nothing runs there, or the address can't be used.
+        EmulatorError: no emulator runs there, or the address can't be used.
     """
     if folder is not None and url not in (None, environ.get(URL)):
-        raise errors.UsageError("--state and --url mean two different Postrooms: say one of them")
+        raise errors.UsageError("--state and --url name two different Postrooms: use only one of them")
     if folder is None and url is not None:
         address = _checked(url, environ.get(TOKEN))
         return RestClient(address, environ.get(TOKEN), is_by_option=url != environ.get(URL))
@@ -172,13 +174,13 @@ def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.e
             f"elsewhere set {URL} and {TOKEN}"
         )
     if not who:
-        raise errors.TimedOut(f"the emulator in {state} is just starting: ask again in a moment")
+        raise errors.TimedOut(f"the emulator in {state} is still starting: try again in a moment")
     return RestClient(who["urls"]["api"], who["environment"].get(TOKEN), state)
 
 
 def _segment(text: str) -> str:
-    if not text or text in (".", "..") or "/" in text:  # to a server, and to what stands before it, another path
-        raise errors.InvalidInput(f"{text!r} is no id")
+    if not text or text in (".", "..") or "/" in text:  # servers and proxies would read another path
+        raise errors.InvalidInput(f"{text!r} is not an id")
     return quote(text, safe="")
 
 
@@ -194,7 +196,7 @@ def _checked(url: str, token: str | None) -> str:
         )
     if token and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         raise errors.Unsafe(
-            f"{parts.hostname} would get the token in the clear: use https, or a tunnel "
+            f"{parts.hostname} would get the token unencrypted: use https or a tunnel "
             f"(ssh -L 3777:127.0.0.1:3777 HOST, and POSTROOM_URL=http://127.0.0.1:3777)"
         )
     return f"{parts.scheme}://{parts.netloc}"

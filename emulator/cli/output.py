@@ -1,7 +1,8 @@
-"""What a command has to say: ``facts`` for programs (``--json``), sentences and tables for eyes.
+"""The result of a command: ``facts`` for programs (``--json``), sentences and tables for people.
 
-Names, titles and reasons come from people and platforms: what can't be seen is shown escaped, so that no name moves the
-cursor, colours a line or looks like two lines. Where the output is no terminal nothing is cut and nothing is coloured.
+Names, titles and reasons come from people and platforms. Characters that can't be seen are escaped, so that no name
+moves the cursor, colours a line or looks like two lines. Where the output is no terminal, tables have full width and no
+colours.
 """
 
 import json
@@ -11,12 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any
 
-_WIDEST = 100_000  # of a line that goes into a pipe
+_PIPE_WIDTH = 100_000  # columns of a table that goes into a pipe
 
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Rows under *columns*; *empty* is the sentence in the place of a table without rows."""
+    """Rows under *columns*; *empty* is the sentence instead of a table without rows."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -25,7 +26,7 @@ class TextTable:
 
 @dataclass(frozen=True, slots=True)
 class FactList:
-    """One thing, a line for each of its facts; those that are None or empty are left away."""
+    """One thing, with a line for each of its facts; facts that are None or empty are left out."""
 
     facts: Mapping[str, Any]
 
@@ -35,7 +36,7 @@ Part = str | TextTable | FactList
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command gives back; *code* is the exit code."""
+    """The result of a command; *code* is its exit code."""
 
     facts: Any
     parts: tuple[Part, ...]
@@ -43,18 +44,18 @@ class CommandResult:
 
 
 def result(facts: Any, *parts: Part, code: int = 0) -> CommandResult:
-    """An answer of these parts, one below the other."""
+    """A result of these parts, one below the other."""
     return CommandResult(facts, parts, code)
 
 
-def write(said: CommandResult, *, as_json: bool, stream: IO[str] | None = None) -> None:
-    """Write it for a program, or for eyes."""
+def write(command_result: CommandResult, *, as_json: bool, stream: IO[str] | None = None) -> None:
+    """Write the result for a program or for a person."""
     out = stream or sys.stdout
     if as_json:
-        out.write(json.dumps(said.facts, indent=2, ensure_ascii=False) + "\n")
+        out.write(json.dumps(command_result.facts, indent=2, ensure_ascii=False) + "\n")
         return
-    for number, part in enumerate(said.parts):
-        if number and not (isinstance(part, str) and isinstance(said.parts[number - 1], str)):
+    for number, part in enumerate(command_result.parts):
+        if number and not (isinstance(part, str) and isinstance(command_result.parts[number - 1], str)):
             out.write("\n")
         _write(part, out)
 
@@ -71,7 +72,7 @@ def _write(part: Part, out: IO[str]) -> None:
 
 
 def _lines(pairs: FactList) -> Iterator[str]:
-    """Names at the left, values at the right; a value of several lines goes on below itself."""
+    """Names at the left, values at the right; further lines of a value stand below its first line."""
     facts = {clean(name): cell(value, keep="\n") for name, value in pairs.facts.items()}
     width = max((len(name) for name in facts), default=0)
     for name, text in facts.items():
@@ -89,7 +90,7 @@ def _write_table(table: TextTable, out: IO[str]) -> None:
     from rich.text import Text
 
     is_terminal = out.isatty()
-    console = Console(file=out, width=None if is_terminal else _WIDEST, highlight=False, no_color=not is_terminal)
+    console = Console(file=out, width=None if is_terminal else _PIPE_WIDTH, highlight=False, no_color=not is_terminal)
     grid = RichTable(box=SIMPLE_HEAD if is_terminal else None, pad_edge=False, show_edge=False, header_style="bold")
     for name in table.columns:
         grid.add_column(Text(name), overflow="fold")
@@ -101,7 +102,7 @@ def _write_table(table: TextTable, out: IO[str]) -> None:
 
 
 def cell(value: Any, *, keep: str = "") -> str:
-    """A value as one reads it: nothing for None, yes or no, text as it is, anything else as JSON."""
+    """A value for a person: empty for None, yes or no for a boolean, text as it is, anything else as JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -114,20 +115,20 @@ def cell(value: Any, *, keep: str = "") -> str:
 
 
 def clean(text: str, *, keep: str = "") -> str:
-    """The text with everything that can't be seen escaped, but for what is in *keep*."""
+    """The text with invisible characters escaped, except those in *keep*."""
     return "".join(
         each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text
     )
 
 
 def shorten(text: str, width: int = 60) -> str:
-    """The first line, or what of it has room, for a table; ``…`` says that there is more."""
+    """The first line, up to *width* characters, for a table; ``…`` marks that there is more."""
     first, *more = text.strip().splitlines() or [""]
     return first if len(first) <= width and not more else f"{first[: width - 1].rstrip()}…"
 
 
 def local_time(at_ms: int | None) -> str:
-    """An instant (ms UTC) as the clock on this machine's wall says it."""
+    """An instant (ms UTC) in the time zone of this machine."""
     if at_ms is None:
         return ""
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -17,11 +17,11 @@ Opened = contextlib.AbstractAsyncContextManager[Mapping[str, Any] | None]
 
 log = logs.get()
 
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")  # those that functions-framework serves
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")  # the methods that functions-framework serves
 
 
-def known(package: str = "functions") -> tuple[str, ...]:
-    """The functions that exist, sorted: one per file."""
+def function_names(package: str = "functions") -> tuple[str, ...]:
+    """The names of all functions, sorted: one for each file."""
     path = importlib.import_module(package).__path__
     return tuple(sorted(found.name for found in pkgutil.iter_modules(path) if not found.name.startswith("_")))
 
@@ -30,9 +30,9 @@ def load(name: str, package: str = "functions") -> Starlette:
     """The function's app, with its ``lifespan`` attached.
 
     Raises:
-        UnknownName: there is no such function; lists those that exist. Nothing else can be loaded by a name.
+        UnknownName: there is no such function; lists all functions. No other module can be loaded by a name.
     """
-    names = known(package)
+    names = function_names(package)
     if name not in names:
         raise UnknownName("function", name, names)
     module = importlib.import_module(f"{package}.{name}")
@@ -42,7 +42,7 @@ def load(name: str, package: str = "functions") -> Starlette:
 
 
 class Lifespan:
-    """The function's own; but what it refuses to start with is one line in the log, and not uvicorn's traceback."""
+    """The function's own lifespan. Its refusal to start is one line in the log, and not uvicorn's traceback."""
 
     def __init__(self, lifespan: Callable[[Starlette], Opened]) -> None:
         self._lifespan = lifespan

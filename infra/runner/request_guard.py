@@ -1,4 +1,4 @@
-"""What stands around a function's app, for each request: its time limit, its log line, and the end of its stream."""
+"""The guard around a function's app: the time limit and the log line of each request, and the end of its stream."""
 
 import asyncio
 import time
@@ -16,17 +16,17 @@ log = logs.get()
 
 
 class RequestGuard:
-    """Around the whole app: the time limit, the log line, and the end of event streams.
+    """Enforces the time limit, logs each request, and ends event streams.
 
-    Time limit: without the beginning of an answer after *timeout_ms* the request is cancelled and answered with 504.
-    An answer that has begun is never cut by it.
+    If no response has begun after *timeout_ms*, the request is cancelled and answered with 504. The limit never cuts a
+    response that has begun.
     """
 
     def __init__(self, app: ASGIApp, *, name: str, timeout_ms: int) -> None:
         self._app = app
         self._name = name
         self._timeout_ms = timeout_ms
-        self._streams: set[_Answer] = set()
+        self._streams: set[_Response] = set()
         self._stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,61 +34,63 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         begun = time.monotonic()
-        answer = _Answer(send, self._stream_begins)
+        response = _Response(send, self._stream_begins)
         try:
-            await self._answer(scope, receive, answer)
+            await self._run(scope, receive, response)
         finally:
-            self._streams.discard(answer)
+            self._streams.discard(response)
             write = log.debug if scope["path"] in QUIET_PATHS else log.info
             write(
                 "request.done",
                 method=scope["method"],
                 path=_shown(scope),
-                status=answer.status,
+                status=response.status,
                 ms=round((time.monotonic() - begun) * 1000, 1),
             )
 
     def end_streams(self) -> None:
-        """Finish the event streams, which never end by themselves; their readers connect again."""
+        """Finish the event streams, which never end by themselves; their clients reconnect."""
         self._stopping = True
-        for answer in self._streams:
-            answer.cut()
+        for response in self._streams:
+            response.cut()
 
-    def _stream_begins(self, answer: "_Answer") -> None:
-        self._streams.add(answer)
+    def _stream_begins(self, response: "_Response") -> None:
+        self._streams.add(response)
         if self._stopping:
-            answer.cut()
+            response.cut()
 
-    async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+    async def _run(self, scope: Scope, receive: Receive, response: "_Response") -> None:
         try:
-            async with asyncio.timeout(self._timeout_ms / 1000) as answer.limit:
-                await self._app(scope, receive, answer.send)
+            async with asyncio.timeout(self._timeout_ms / 1000) as response.limit:
+                await self._app(scope, receive, response.send)
         except asyncio.CancelledError:
-            if not answer.is_cut:
+            if not response.is_cut:
                 raise
-            await answer.finish()
+            await response.finish()
         except TimeoutError:
-            if answer.limit.expired():
+            if response.limit.expired():
                 log.warning("request.timeout", path=_shown(scope), timeout_ms=self._timeout_ms)
-                sentence = f"{self._name} did not answer within {self._timeout_ms / 1000:g} s; the request was given up"
-                await JSONResponse({"error": sentence}, 504)(scope, receive, answer.send)
+                sentence = (
+                    f"{self._name} did not answer within {self._timeout_ms / 1000:g} s; the request was cancelled"
+                )
+                await JSONResponse({"error": sentence}, 504)(scope, receive, response.send)
             else:
-                await self._failed(scope, receive, answer)
-        except Exception:  # noqa: BLE001 - the boundary: _failed logs it
-            await self._failed(scope, receive, answer)
+                await self._failed(scope, receive, response)
+        except Exception:  # noqa: BLE001 - _failed logs it
+            await self._failed(scope, receive, response)
 
-    async def _failed(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        """An exception that the function let through: 500 if there is still time for it, else the connection breaks."""
+    async def _failed(self, scope: Scope, receive: Receive, response: "_Response") -> None:
+        """Handle an exception of the function: respond with 500, or break the connection if a response has begun."""
         log.exception("request.failed", method=scope["method"], path=_shown(scope))
-        if answer.status == 0:
+        if response.status == 0:
             sentence = f"{self._name} failed; the reason is in its log"
-            await JSONResponse({"error": sentence}, 500)(scope, receive, answer.send)
+            await JSONResponse({"error": sentence}, 500)(scope, receive, response.send)
 
 
-class _Answer:
-    """Passes one answer on and remembers how far it got: ``status`` is 0 until it has begun."""
+class _Response:
+    """Passes one response on and remembers how far it got; ``status`` is 0 until it begins."""
 
-    def __init__(self, send: Send, on_stream: Callable[["_Answer"], None]) -> None:
+    def __init__(self, send: Send, on_stream: Callable[["_Response"], None]) -> None:
         self._send = send
         self._on_stream = on_stream
         self._task = asyncio.current_task()
@@ -100,7 +102,7 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             if self.status == 0 and self.limit.expired():
-                await asyncio.sleep(0)  # the limit's cancellation is on its way: this is where it arrives
+                await asyncio.sleep(0)  # the limit has expired: let its cancellation arrive here
             self.status = message["status"]
             if not self.limit.expired():
                 self.limit.reschedule(None)
@@ -113,13 +115,13 @@ class _Answer:
         await self._send(message)
 
     def cut(self) -> None:
-        """Cancel the function's side of this answer; :meth:`finish` then ends ours."""
+        """Cancel the function's side of this response; :meth:`finish` then ends ours."""
         if self._task is not None and not self.is_cut:
             self.is_cut = True
             self._task.cancel()
 
     async def finish(self) -> None:
-        """A proper last chunk, after a cut."""
+        """Send a proper last chunk after a cut."""
         if self._task is not None:
             self._task.uncancel()
         if self.status and not self._is_complete:
@@ -127,7 +129,7 @@ class _Answer:
 
 
 def _shown(scope: Scope) -> str:
-    """The path for the log: without the query, and not longer than somebody wants to read."""
+    """The path for the log, without the query and shortened."""
     return str(scope["path"])[:LOGGED_PATH_LENGTH]
 
 

@@ -1,11 +1,11 @@
 """Serves one function: ``python -m infra.runner ingest --port 9001 --timeout 10s``.
 
-The handler is a functions-framework ASGI handler; around it stand what the framework leaves out: the module's
-``lifespan``, a time limit that is enforced, one log line a request, and a stop that takes at most 3 s even while a
-client listens to an event stream. The framework's own command serves the same handlers without these.
+The handler is a functions-framework ASGI handler. The runner adds what the framework lacks: the module's ``lifespan``,
+an enforced time limit, one log line for each request, and a stop within 3 s, even while a client listens to an event
+stream. The framework's own command serves the same handlers without these.
 
 Exit codes (sysexits): 0 stopped by a signal, 3 the lifespan failed to start, 64 no such function or option, 70 the
-function does not load, 73 can't listen, 78 the settings or the database refuse.
+function does not load, 73 can't listen, 78 the settings or the database can't be used.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from infra.runner.loader import Lifespan, known, load
+from infra.runner.loader import Lifespan, function_names, load
 from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
 from shared.core import logs
@@ -29,7 +29,7 @@ log = logs.get()
 
 
 class _Stopped(BaseException):
-    """A signal asked us to end before there was a server to tell."""
+    """A signal came before there was a server to stop."""
 
 
 def serve(
@@ -44,14 +44,14 @@ def serve(
 
     Args:
         sock: bound; closed at the end.
-        timeout_ms: how long a request may go without the beginning of an answer.
-        on_ready: called once, when requests are answered.
-        package: where the function's module is.
+        timeout_ms: the time until a response must begin.
+        on_ready: called once, when the function answers requests.
+        package: the package of the function's module.
 
     Returns:
-        The exit code for the process, see above. Whatever went wrong is in the log.
+        The exit code for the process, see above. The log has the reason for a failure.
     """
-    # Before anything slow, so that a signal while loading is a clean end too.
+    # Before anything slow, so that a signal during loading ends the process cleanly too.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop_at_once)
     try:
@@ -59,7 +59,7 @@ def serve(
         return _serve(name, sock, timeout_ms, on_ready, package)
     except _Stopped:
         return 0
-    except SystemExit as end:  # uvicorn's way to say that the lifespan did not start; it has logged why
+    except SystemExit as end:  # from uvicorn: the lifespan did not start; the reason is in the log
         return end.code if isinstance(end.code, int) else os.EX_SOFTWARE
     except UnknownName as error:
         log.error("function.unknown", reason=str(error))
@@ -83,7 +83,7 @@ def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[
     prepare_database(settings.db, timezone=settings.timezone, agents_file=settings.agents_file)
     try:
         server = FunctionServer(RequestGuard(app, name=name, timeout_ms=timeout_ms), on_ready)
-        for number in (signal.SIGTERM, signal.SIGINT):  # from here on nothing may be broken off where it stands
+        for number in (signal.SIGTERM, signal.SIGINT):  # from here on work under way may finish
             signal.signal(number, server.handle_exit)
         server.run(sockets=[sock])
     except SystemExit:
@@ -99,7 +99,7 @@ def _stop_at_once(number: int, frame: FrameType | None) -> None:
 
 
 class _Usage(Exception):
-    """The command line is wrong; the message is the whole sentence."""
+    """The command line is wrong; the message is a whole sentence."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -124,15 +124,15 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(prog="runner", description="Serve one function.", allow_abbrev=False)
     parser.add_argument("name", help="the function: the name of a file in functions/")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--port", type=_port, help="listen here; 0 picks a free one and logs it")
+    where.add_argument("--port", type=_port, help="the port to listen on; 0 picks a free port and logs it")
     where.add_argument("--fd", type=int, help="the number of an inherited listening socket")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     parser.add_argument(
-        "--timeout", type=_duration_ms, default=10_000, help="limit of a request, such as 10s (default)"
+        "--timeout", type=_duration_ms, default=10_000, help="the time limit of a request; default: 10s"
     )
     options = parser.parse_args(arguments)
-    if options.name not in known():
-        raise _Usage(str(UnknownName("function", options.name, known())))
+    if options.name not in function_names():
+        raise _Usage(str(UnknownName("function", options.name, function_names())))
     return options
 
 

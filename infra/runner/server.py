@@ -1,4 +1,4 @@
-"""The HTTP server of one function: uvicorn, told when to end, and gone in time whatever the function does."""
+"""The HTTP server of one function: uvicorn, which stops within a limit whatever the function does."""
 
 import asyncio
 import contextlib
@@ -16,17 +16,17 @@ import uvicorn
 from infra.runner.request_guard import RequestGuard
 from shared.core import logs
 
-STOP_LIMIT_S = 2.8  # from the signal to the end, whatever the function does
-GRACE_S = 1.5  # of which for answers under way
-KEEP_ALIVE_S = 75  # longer than a load balancer's 60 s, or it meets connections that we are just closing
-GARBAGE_OBJECTS = 10_000  # new ones before Python looks for rings among them; its own 700 are a few requests
+STOP_LIMIT_S = 2.8  # from the signal to the end of the process
+GRACE_S = 1.5  # of these, for responses under way
+KEEP_ALIVE_S = 75  # longer than a load balancer's 60 s; else it could use a connection that we are closing
+GARBAGE_OBJECTS = 10_000  # new objects between garbage collections; Python's default, 700, is a few requests
 _DATE_EVERY_S = 1.0
 
 log = logs.get()
 
 
 class FunctionServer(uvicorn.Server):
-    """uvicorn, but: it says when it is ready, ends event streams at once, and ends in time."""
+    """uvicorn that reports when it is ready, ends event streams at a stop, and keeps the time limit of a stop."""
 
     def __init__(self, guard: RequestGuard, on_ready: Callable[[], None] | None) -> None:
         super().__init__(
@@ -42,7 +42,7 @@ class FunctionServer(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # for asyncio.wait_for, which takes parts
+                timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # asyncio.wait_for takes fractions
             )
         )
         self._guard = guard
@@ -63,7 +63,7 @@ class FunctionServer(uvicorn.Server):
                 raise
             log.info("function.stopped", reason="before it was ready")
         if self.started and not self.should_exit:
-            # What is loaded stays: looking through all of it for garbage would stop every request for 50 ms at a time.
+            # Loaded modules never become garbage. A collection that visits them all stops requests for 50 ms.
             gc.collect()
             gc.freeze()
             gc.set_threshold(GARBAGE_OBJECTS)
@@ -72,9 +72,9 @@ class FunctionServer(uvicorn.Server):
                 self._on_ready()
 
     async def main_loop(self) -> None:
-        """uvicorn's own looks ten times a second whether it is to end, and nearly all that we do when idle was that.
+        """Wait for the end of the server; wake once a second for the time in the response headers.
 
-        Ours is told. Once a second remains, for the time in the answers' headers.
+        uvicorn's own loop wakes ten times a second, which was nearly all the work of an idle function.
         """
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
@@ -88,19 +88,19 @@ class FunctionServer(uvicorn.Server):
         log.info("function.stopped")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """At a signal: begin to stop; again Ctrl-C: don't wait for answers under way.
+        """Begin to stop at a signal; at a second Ctrl-C, do not wait for responses under way.
 
-        Not uvicorn's own, which would raise the signal once more at the end and so spoil the exit code.
+        uvicorn's own method raises the signal again at the end, which changes the exit code.
         """
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         if not self.should_exit:
-            # Works even when the event loop is blocked: shows on stderr where, and ends the process with code 1.
-            # Never called off, because what follows (executors, threads) can hang as well.
+            # Works even when the event loop is blocked: prints the traceback and ends the process with code 1.
+            # It is never cancelled, because the steps that follow (executors, threads) can hang as well.
             faulthandler.dump_traceback_later(STOP_LIMIT_S, exit=True, file=sys.__stderr__ or sys.stderr)
         self.should_exit = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
         if self._starting is not None and not self._starting.done():
-            logging.getLogger("uvicorn.error").disabled = True  # it would report the lifespan's end as a failure
+            logging.getLogger("uvicorn.error").disabled = True  # it would report the cancelled lifespan as a failure
             self._starting.get_loop().call_soon_threadsafe(self._starting.cancel)

@@ -8,7 +8,6 @@ import pytest
 
 from functions import dispatch
 from functions.dispatch import Dispatch
-from infra.processes import is_alive
 from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
@@ -17,6 +16,7 @@ from shared.db.roster import agents
 from shared.queue import turns
 from shared.runtime.kick import Kicker
 from shared.turn.turn_runner import RunningTurn
+from tests.infra.processes import is_alive
 from tests.support import TICK, column, make_agent, put, row, take
 
 STATUS = "SELECT status FROM messages ORDER BY id"

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 import pytest
 
 from functions.dispatch import Dispatch
-from infra.processes import is_alive
 from shared.core import clock
 from shared.core.errors import WrongState
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import messages
 from shared.queue import series
+from tests.infra.processes import is_alive
 from tests.support import column, make_agent, put, row
 
 STATUS = "SELECT status FROM messages ORDER BY id"

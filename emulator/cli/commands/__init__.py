@@ -1,6 +1,6 @@
-"""The commands that look at a running Postroom and change it: a module for each subject.
+"""The commands that show and change a running Postroom: one module for each subject.
 
-All of them go over its REST API, but for ``verify``, which looks at the database and the bucket themselves.
+They use its REST API, except ``verify``, which reads the database and the bucket.
 """
 
 import typer

@@ -1,4 +1,4 @@
-"""``emulator agents``: who there is, and what they are told."""
+"""``emulator agents``: the agents and their settings."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from emulator.cli.commands.frame import command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, result
 from shared.core.durations import parse_ms
 
-app = group("Agents: who there is, and what they are told.")
+app = group("Agents and their settings.")
 
 Id = Annotated[str, typer.Argument(metavar="AGENT", help="Its id: a-z, 0-9, _ and -.")]
 Text = Annotated[str | None, typer.Option(metavar="TEXT")]
@@ -21,7 +21,7 @@ Text = Annotated[str | None, typer.Option(metavar="TEXT")]
 
 @command(app, "list")
 def list_agents(api: RestClient) -> CommandResult:
-    """Everybody there is."""
+    """List all agents."""
     found = api.get("agents")
     table = TextTable(
         ("agent", "name", "provider", "model", "at once", "time zone", ""),
@@ -29,14 +29,14 @@ def list_agents(api: RestClient) -> CommandResult:
             (id_, of["name"], of["provider"], of["model"], of["concurrency"], of["timezone"], _default(of))
             for id_, of in found.items()
         ],
-        f"There is no agent; make one: {api.command_line('agents set ID')}",
+        f"There is no agent. To create one: {api.command_line('agents set ID')}",
     )
     return result(found, table)
 
 
 @command(app, "show")
 def show_agent(api: RestClient, agent: Id) -> CommandResult:
-    """All of one agent."""
+    """Show one agent with all its settings."""
     found = api.get("agents", agent)
     return result(found, FactList({"agent": f"{agent} {_default(found)}".strip(), **_facts(found)}))
 
@@ -45,29 +45,33 @@ def show_agent(api: RestClient, agent: Id) -> CommandResult:
 def set_agent(
     api: RestClient,
     agent: Id,
-    name: Annotated[str | None, typer.Option(help="What people read.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name that people read.")] = None,
     provider: Annotated[
-        str | None, typer.Option(help="What runs its turns; a wrong one is refused with a list.")
+        str | None, typer.Option(help="The program that runs its turns; an unknown name is refused with a list.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help='"": its provider\'s own choice.')] = None,
-    instructions: Annotated[str | None, typer.Option(help="What it is told at the beginning of every turn.")] = None,
+    model: Annotated[str | None, typer.Option(help='"" means the default of its provider.')] = None,
+    instructions: Annotated[str | None, typer.Option(help="The instructions at the beginning of every turn.")] = None,
     instructions_file: Annotated[
-        Path | None, typer.Option(help="The same, from a file; - is what is typed in.")
+        Path | None, typer.Option(help="The instructions from a file; - reads them from standard input.")
     ] = None,
-    config: Annotated[str | None, typer.Option(help="A JSON object that only its provider reads.")] = None,
+    config: Annotated[str | None, typer.Option(help="A JSON object for its provider.")] = None,
     folder: Annotated[
-        str | None, typer.Option(help='Where it works, below the folder of the agents; "": its id.')
+        str | None, typer.Option(help='Its working folder, below the folder of all agents; "" means its id.')
     ] = None,
     share_folder: Annotated[
-        bool, typer.Option("--share-folder", help="The folder may be another agent's too.")
+        bool, typer.Option("--share-folder", help="Allow a folder that another agent uses too.")
     ] = False,
-    concurrency: Annotated[int | None, typer.Option(help="Turns at once.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="How many turns may run at once.")] = None,
     timezone: Annotated[str | None, typer.Option(help="Such as Europe/Zurich.")] = None,
-    turn_timeout: Annotated[str | None, typer.Option(help='Such as 15m; "": as the settings say.')] = None,
-    batch_size: Annotated[str | None, typer.Option(help='Messages a turn takes; "": as the settings say.')] = None,
-    default: Annotated[bool, typer.Option("--default", help="It answers where nobody is named.")] = False,
+    turn_timeout: Annotated[str | None, typer.Option(help='Such as 15m; "" means the default of the settings.')] = None,
+    batch_size: Annotated[
+        str | None, typer.Option(help='How many messages one turn takes; "" means the default of the settings.')
+    ] = None,
+    default: Annotated[
+        bool, typer.Option("--default", help="Make it the default agent, which answers where no agent is named.")
+    ] = False,
 ) -> CommandResult:
-    """Make an agent, or change what is named of it; the rest stays."""
+    """Create an agent, or change the given settings of one; its other settings stay."""
     change: dict[str, Any] = {
         "name": name,
         "provider": provider,
@@ -85,23 +89,23 @@ def set_agent(
     if batch_size is not None:
         change["batch_size"] = _number(batch_size)
     change |= {key: True for key, is_so in (("share_folder", share_folder), ("default", default)) if is_so}
-    is_there = agent in api.get("agents")  # a retired one is not
+    is_there = agent in api.get("agents")  # a retired agent is not listed
     saved = api.put("agents", agent, body=change)
     if not is_there:
-        what = "made" if saved["provisioned"] else "back"
+        what = "created" if saved["provisioned"] else "restored"
         return result(
             saved, f"Agent {agent} is {what}. Where it answers: {api.command_line(f'wirings set CHAT {agent}')}"
         )
-    return result(saved, f"Agent {agent}: {', '.join(change)} set." if change else f"Agent {agent} is as it was.")
+    return result(saved, f"Agent {agent}: {', '.join(change)} set." if change else f"Agent {agent} is unchanged.")
 
 
 @command(app, "delete")
 def delete_agent(api: RestClient, agent: Id) -> CommandResult:
-    """Let an agent go. One that was talked to is retired: hidden and unwired; `agents set` brings it back."""
+    """Delete an agent. An agent with history is retired: hidden and unwired; `agents set` brings it back."""
     gone = api.delete("agents", agent)
     if gone["retired"]:
-        return result(gone, f"Agent {agent} is retired: it was talked to, and what was said stays.")
-    return result(gone, f"Agent {agent} is gone.")
+        return result(gone, f"Agent {agent} is retired: its history stays.")
+    return result(gone, f"Agent {agent} is deleted.")
 
 
 def _default(settings: dict[str, Any]) -> str:
@@ -112,12 +116,12 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": of["name"],
         "provider": of["provider"],
-        "model": of["model"] or "(its provider's own)",
+        "model": of["model"] or "(default of its provider)",
         "folder": of["working_directory"],
         "time zone": of["timezone"],
         "turns at once": of["concurrency"],
-        "a turn takes": f"{of['turn_timeout_ms'] / 1000:g} s at most" if of["turn_timeout_ms"] else "(as set)",
-        "messages a turn": of["batch_size"] or "(as set)",
+        "time limit of a turn": f"{of['turn_timeout_ms'] / 1000:g} s" if of["turn_timeout_ms"] else "(default)",
+        "messages a turn": of["batch_size"] or "(default)",
         "config": of["config"],
         "instructions": of["instructions"] or "(none)",
     }
@@ -125,7 +129,7 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
 
 def _instructions(text: str | None, file: Path | None) -> str | None:
     if text is not None and file is not None:
-        raise errors.UsageError("--instructions and --instructions-file are the same thing: give one of them")
+        raise errors.UsageError("--instructions and --instructions-file set the same thing: use only one of them")
     if file is None:
         return text
     try:
@@ -133,16 +137,16 @@ def _instructions(text: str | None, file: Path | None) -> str | None:
     except OSError as error:
         raise errors.DoesNotExist(f"{file} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise errors.InvalidInput(f"{file} is no text in UTF-8") from None
+        raise errors.InvalidInput(f"{file} is not UTF-8 text") from None
 
 
 def _config(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise errors.UsageError(f"--config is no JSON: {error}") from None
+        raise errors.UsageError(f"--config is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise errors.UsageError('--config has to be a JSON object, such as {"argv": ["./agent.sh"]}')
+        raise errors.UsageError('--config must be a JSON object, such as {"argv": ["./agent.sh"]}')
     return found
 
 
@@ -155,5 +159,5 @@ def _duration(text: str) -> int | None:
 
 def _number(text: str) -> int | None:
     if text and not text.isdecimal():
-        raise errors.UsageError(f"--batch-size is a whole number, not {text!r}")
+        raise errors.UsageError(f"--batch-size must be a whole number, not {text!r}")
     return int(text) if text else None

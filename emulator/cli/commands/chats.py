@@ -1,4 +1,4 @@
-"""``emulator chats`` and ``emulator wirings``: the conversation places, and which agents answer there."""
+"""``emulator chats`` and ``emulator wirings``: the chats, and which agents answer in them."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,23 +9,23 @@ from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result
 
-app = group("Chats: the conversation places, and how they treat people whom nobody knows.")
+app = group("Chats, and how they treat strangers.")
 wirings_app = group("Wirings: which agent answers in which chat, when, and to whom.")
 
 Id = Annotated[int, typer.Argument(metavar="CHAT", min=1, help="Its number in `chats list`.")]
 Agent = Annotated[str, typer.Argument(metavar="AGENT")]
 Policy = Literal["strict", "request_approval", "public"]
-_POLICY = "Of people whom no agent there knows: refuse them, ask for each, or let them talk."
+_POLICY = "For strangers: refuse them (strict), ask an approver for each, or let everyone talk (public)."
 
 
 @command(app, "list")
 def list_chats(
     api: RestClient,
-    channel: Annotated[str | None, typer.Option(help="Only of this one.")] = None,
-    platform_id: Annotated[str | None, typer.Option(help="Only the one that its platform calls so.")] = None,
+    channel: Annotated[str | None, typer.Option(help="Only chats on this channel.")] = None,
+    platform_id: Annotated[str | None, typer.Option(help="Only the chat with this id on its platform.")] = None,
     limit: Limit = 100,
 ) -> CommandResult:
-    """The chats, newest first."""
+    """List the chats, newest first."""
     found = api.get("chats", channel=channel, platformId=platform_id, limit=limit)
     table = TextTable(
         ("chat", "channel", "platform's id", "name", "kind", "strangers", "agents", ""),
@@ -37,19 +37,19 @@ def list_chats(
                 each["name"],
                 "group" if each["isGroup"] else "direct",
                 each["senderPolicy"],
-                each["agents"] or "(nobody)",
+                each["agents"] or "(none)",
                 _trouble(each),
             )
             for each in found
         ],
-        "There is no such chat. One comes up when somebody writes there.",
+        "There is no such chat. A chat appears when a person writes in it.",
     )
     return result(found, table)
 
 
 @command(app, "show")
 def show_chat(api: RestClient, chat: Id) -> CommandResult:
-    """One chat, and who answers there."""
+    """Show one chat and the agents that answer in it."""
     found, wired = api.get("chats", chat), api.get("chats", chat, "wirings")
     facts = {
         "chat": found["id"],
@@ -71,12 +71,12 @@ def show_chat(api: RestClient, chat: Id) -> CommandResult:
 def add_chat(
     api: RestClient,
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="telegram, discord, …")],
-    platform_id: Annotated[str, typer.Argument(metavar="ID", help="What its platform calls it.")],
-    group: Annotated[bool, typer.Option("--group", help="Several people are there.")] = False,
+    platform_id: Annotated[str, typer.Argument(metavar="ID", help="Its id on the platform.")],
+    group: Annotated[bool, typer.Option("--group", help="It is a group, not a direct chat.")] = False,
     name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
     policy: Annotated[Policy, typer.Option(help=_POLICY)] = "strict",
 ) -> CommandResult:
-    """Make a chat known before anybody wrote there, so that an agent can be wired to it."""
+    """Add a chat before anyone writes in it, so that an agent can be wired to it."""
     body: dict[str, Any] = {"channel": channel, "platformId": platform_id, "isGroup": group, "senderPolicy": policy}
     made = api.post("chats", body=body | ({"name": name} if name else {}))
     number = made["chat"]["id"]
@@ -94,16 +94,17 @@ def set_chat(
     policy: Annotated[Policy | None, typer.Option(help=_POLICY)] = None,
     name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
     status: Annotated[
-        Literal["active", "inactive"] | None, typer.Option(help="inactive: nothing is sent there.")
+        Literal["active", "inactive"] | None, typer.Option(help="Nothing is sent to an inactive chat.")
     ] = None,
     refused: Annotated[
-        bool | None, typer.Option("--refused/--not-refused", help="No agent is wanted there; nobody is asked.")
+        bool | None,
+        typer.Option("--refused/--not-refused", help="Let no agent answer there, and ask no approver about it."),
     ] = None,
 ) -> CommandResult:
-    """Change what is named of a chat; the rest stays."""
+    """Change the given settings of a chat; its other settings stay."""
     change = _named(senderPolicy=policy, name=name, status=status, refused=refused)
     if not change:
-        raise errors.UsageError(f"what is to change of chat {chat}? --help shows what can")
+        raise errors.UsageError(f"name at least one setting to change in chat {chat}; --help lists them")
     saved = api.patch("chats", chat, body=change)
     now = saved["chat"]
     state = ", ".join(part for part in (f"strangers: {now['senderPolicy']}", now["status"], _refused(now)) if part)
@@ -112,22 +113,24 @@ def set_chat(
 
 @command(app, "delete")
 def delete_chat(api: RestClient, chat: Id) -> CommandResult:
-    """Let a chat go: nobody answers or sends there, or is asked about it. What was said there stays."""
+    """Delete a chat: no agent answers or sends there, and no approver is asked about it. Its history stays."""
     gone = api.delete("chats", chat)
     if gone["retired"]:
         back = api.command_line(f"wirings set {chat} AGENT")
-        return result(gone, f"Chat {chat} is retired: nobody answers there, and what was said stays. Back: {back}")
-    return result(gone, f"Chat {chat} is gone. Whoever writes there begins a new one.")
+        return result(
+            gone, f"Chat {chat} is retired: no agent answers there, and its history stays. To bring it back: {back}"
+        )
+    return result(gone, f"Chat {chat} is deleted. The next message there creates it again.")
 
 
 @command(wirings_app, "list")
 def list_wirings(
     api: RestClient,
-    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
-    chat: Annotated[int | None, typer.Option(min=1, help="Only in this chat.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only wirings of this agent.")] = None,
+    chat: Annotated[int | None, typer.Option(min=1, help="Only wirings in this chat.")] = None,
     limit: Limit = 100,
 ) -> CommandResult:
-    """Who answers where, newest first; in one chat, the most important first."""
+    """List the wirings, newest first; in one chat, by priority."""
     if chat is None:
         found = api.get("wirings", agent=agent, limit=limit)
     else:
@@ -143,25 +146,28 @@ def set_wiring(
     mode: Annotated[
         Literal["mention", "mention-sticky", "pattern"] | None,
         typer.Option(
-            help="When it answers: when it is mentioned or written to alone; from then on in that thread; always "
-            "when --pattern matches."
+            help="When it answers: when it is mentioned, or in a direct chat (mention); also from then on in that "
+            "thread (mention-sticky); when --pattern matches (pattern)."
         ),
     ] = None,
     pattern: Annotated[str | None, typer.Option(help="A regular expression (RE2) for --mode pattern.")] = None,
     scope: Annotated[
-        Literal["all", "known"] | None, typer.Option(help="To whom: all whom the chat lets in, or who is somebody.")
+        Literal["all", "known"] | None,
+        typer.Option(help="Whom it answers: everyone whom the chat lets in, or known users only."),
     ] = None,
     ignored: Annotated[
         Literal["drop", "accumulate"] | None,
-        typer.Option(help="What becomes of the rest; accumulate: read at the next turn."),
+        typer.Option(help="What happens to the other messages; accumulate: the agent reads them at its next turn."),
     ] = None,
     session: Annotated[
         Literal["shared", "per-thread", "agent-shared"] | None,
-        typer.Option(help="What it goes on from: the chat, each thread, or all of the agent's."),
+        typer.Option(help="Where it keeps its context: one session for the chat, for each thread, or for all chats."),
     ] = None,
-    priority: Annotated[int | None, typer.Option(help="Of several that answer, the highest comes first.")] = None,
+    priority: Annotated[
+        int | None, typer.Option(help="If several agents answer, the highest priority answers first.")
+    ] = None,
 ) -> CommandResult:
-    """Let an agent answer in a chat, or change how; what is not named stays, or is what suits the chat."""
+    """Let an agent answer in a chat, or change how. New wirings get defaults that suit the chat."""
     if pattern is not None and mode is None:
         mode = "pattern"
     change = _named(
@@ -179,8 +185,8 @@ def set_wiring(
 
 @command(wirings_app, "delete")
 def delete_wiring(api: RestClient, chat: Id, agent: Agent) -> CommandResult:
-    """Let the agent answer there no more. What waits is still answered."""
-    return result(api.delete("chats", chat, "wirings", agent), f"Agent {agent} answers in chat {chat} no more.")
+    """Stop an agent from answering in a chat. Messages that wait already are still answered."""
+    return result(api.delete("chats", chat, "wirings", agent), f"Agent {agent} no longer answers in chat {chat}.")
 
 
 def _wirings(api: RestClient, found: list[dict[str, Any]]) -> TextTable:
@@ -199,7 +205,7 @@ def _wirings(api: RestClient, found: list[dict[str, Any]]) -> TextTable:
             )
             for each in found
         ],
-        f"No agent answers there; to let one: {api.command_line('wirings set CHAT AGENT')}",
+        f"No agent answers there. To let one answer: {api.command_line('wirings set CHAT AGENT')}",
     )
 
 
@@ -225,7 +231,7 @@ def _trouble(chat: dict[str, Any]) -> str:
 
 
 def _refused(chat: dict[str, Any]) -> str:
-    return "refused: no agent is wanted" if chat["refusedAt"] else ""
+    return "refused: no agent may answer" if chat["refusedAt"] else ""
 
 
 def _called(name: str | None) -> str:
@@ -233,5 +239,5 @@ def _called(name: str | None) -> str:
 
 
 def _named(**values: Any) -> dict[str, Any]:
-    """What was given."""
+    """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}

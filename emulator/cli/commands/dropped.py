@@ -1,4 +1,4 @@
-"""``emulator dropped``: what was refused, and why."""
+"""``emulator dropped``: events that were dropped, and why."""
 
 from typing import Annotated
 
@@ -11,12 +11,12 @@ from emulator.cli.output import CommandResult, TextTable, local_time, result
 
 def list_dropped(
     api: RestClient,
-    reason: Annotated[str | None, typer.Option(help="Only for this one, such as sender_unknown.")] = None,
-    channel: Annotated[str | None, typer.Option(help="Only on this one.")] = None,
-    since: Annotated[int | None, typer.Option(min=0, help="Only after this row, oldest first.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Only this reason, such as sender_unknown.")] = None,
+    channel: Annotated[str | None, typer.Option(help="Only on this channel.")] = None,
+    since: Annotated[int | None, typer.Option(min=0, help="Only later rows than this one, oldest first.")] = None,
     limit: Limit = 50,
 ) -> CommandResult:
-    """What was refused and why, newest first; never what somebody wrote."""
+    """List dropped events and the reasons, newest first; texts are not kept."""
     found = api.get("dropped", reason=reason, channel=channel, since_id=since, limit=limit)
     table = TextTable(
         ("row", "when", "channel", "chat", "sender", "reason", "detail"),
@@ -32,6 +32,6 @@ def list_dropped(
             )
             for each in found
         ],
-        "Nothing was refused." if (reason, channel, since) == (None,) * 3 else "Nothing of that kind was refused.",
+        "Nothing was dropped." if (reason, channel, since) == (None,) * 3 else "Nothing of that kind was dropped.",
     )
     return result(found, table)

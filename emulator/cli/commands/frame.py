@@ -1,7 +1,7 @@
-"""What every command over REST has in common: where the API is, ``--json``, and how it ends.
+"""The frame of every command over REST: it finds the API, knows ``--json``, and ends with an exit code.
 
-A command is a function of the API, and of what it is told, to an answer; :func:`command` gives it the options that all
-of them have, shows its result, and ends it with a sentence and its failure's exit code when it can't be done.
+A command is a function from the API and its own options to a result. :func:`command` adds the options that all commands
+share, writes the result, and turns a failure into a sentence and an exit code.
 """
 
 import inspect
@@ -20,29 +20,29 @@ from emulator.cli import client, output
 from emulator.cli.output import CommandResult
 from shared.core.errors import PostroomError
 
-State = Annotated[Path | None, typer.Option(help="The folder of the emulator that is meant.", show_default=str(STATE))]
+State = Annotated[Path | None, typer.Option(help="The state folder of the emulator.", show_default=str(STATE))]
 Url = Annotated[
     str | None,
     typer.Option(
         envvar="POSTROOM_URL",
         show_envvar=False,
-        help="The API of a Postroom elsewhere (or POSTROOM_URL); its token is read from POSTROOM_API_TOKEN.",
+        help="The API of a Postroom elsewhere (or POSTROOM_URL); the token comes from POSTROOM_API_TOKEN.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="What the API says, as JSON.")]
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the response of the API as JSON.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="The maximum number of rows.")]
 _COMMON = {"state": (State, None), "url": (Url, None), "as_json": (Json, False)}
 
 
 def group(help_: str) -> typer.Typer:
-    """Commands about one subject."""
+    """A group of commands about one subject."""
     return typer.Typer(no_args_is_help=True, help=help_)
 
 
 def command(
     app: typer.Typer, name: str, *, takes_minus: bool = False
 ) -> Callable[[Callable[..., CommandResult]], Callable[..., CommandResult]]:
-    """Make a command of a function whose first parameter is the API; the function itself stays as it is.
+    """Register a function whose first parameter is the API as a command; the function itself stays unchanged.
 
     Args:
         takes_minus: an argument may begin with a minus, as the ids of Telegram's groups do.
@@ -82,6 +82,6 @@ def _run(work: Callable[[], CommandResult]) -> CommandResult:
 
 
 def fail(text: str, code: int) -> NoReturn:
-    """End with a sentence on stderr."""
+    """Print the error on stderr and end with *code*."""
     print(f"error: {output.clean(text, keep=chr(10))}", file=sys.stderr)  # noqa: T201
     raise typer.Exit(code)

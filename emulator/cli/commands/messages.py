@@ -1,4 +1,4 @@
-"""``emulator queue`` and ``emulator messages``: how much waits, what runs, what was given up and what becomes of it."""
+"""``emulator queue`` and ``emulator messages``: the queue in numbers, and its messages."""
 
 from typing import Annotated, Any, Literal
 
@@ -11,24 +11,24 @@ from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten, time_span
 from shared.core import clock
 
-app = group("Messages: what agents are asked. Those that run, those that were given up, and each one's whole story.")
+app = group("Messages to agents: pending, running or dead, and the history of each.")
 
 Id = Annotated[str, typer.Argument(metavar="MESSAGE", help="Its id, such as telegram_1a2b3c4d.")]
 
 
 def show_queue(api: RestClient) -> CommandResult:
-    """The queue in numbers: what waits and runs, all in all and for each agent; what was given up."""
+    """Show the queue in numbers: pending, running and dead messages, in total and for each agent."""
     found, agents = api.get("queue", "status"), api.get("queue", "agents")
     facts = {
-        "waiting": found["incoming"],
+        "pending": found["incoming"],
         "running": found["processing"],
-        "given up": found["dead"],
+        "dead": found["dead"],
         "completed": found["completed"],
         "responses to send": found["outgoing"],
     }
     rows = [(each["agent"], each["pending"], each["processing"]) for each in agents]
-    table = TextTable(("agent", "waiting", "running"), rows, "Nothing waits for any agent.")
-    ways = (f"What was given up: {api.command_line('messages list')}",) if found["dead"] else ()
+    table = TextTable(("agent", "pending", "running"), rows, "No message waits for an agent.")
+    ways = (f"To see the dead messages: {api.command_line('messages list')}",) if found["dead"] else ()
     return result({**found, "agents": agents}, FactList(facts), table, *ways)
 
 
@@ -37,27 +37,27 @@ def list_messages(
     api: RestClient,
     status: Annotated[
         Literal["dead", "processing", "pending"],
-        typer.Option(help="dead: what was given up; processing: what runs; pending: what waits."),
+        typer.Option(help="dead: all attempts failed; processing: running now; pending: waiting."),
     ] = "dead",
     limit: Limit = 100,
 ) -> CommandResult:
-    """What was given up and why, newest first; or what runs or waits, oldest first."""
+    """List dead messages and the reasons, newest first; or running or pending messages, oldest first."""
     found = api.get("queue", status, limit=limit)
     if status == "pending":
-        return result(found, _waiting(found))
+        return result(found, _pending(found))
     if status == "processing":
         return result(found, _running(found))
     again = api.command_line("messages retry MESSAGE")
-    way = (f"To have one tried again: {again} (all of them: --all)",) if found else ()
+    way = (f"To retry one: {again} (to retry all: --all)",) if found else ()
     return result(found, _dead(found), *way)
 
 
 @command(app, "show")
 def show_message(api: RestClient, message: Id) -> CommandResult:
-    """One message: what became of it, its answers, and what happened to it."""
+    """Show one message, its responses and its events."""
     found = api.get("messages", message)
     answers = TextTable(
-        ("response", "agent", "status", "tries", "what", "why not"),
+        ("response", "agent", "status", "attempts", "text", "error"),
         [
             (
                 each["id"],
@@ -69,10 +69,10 @@ def show_message(api: RestClient, message: Id) -> CommandResult:
             )
             for each in found["responses"]
         ],
-        "There is no answer to it.",
+        "There is no response to it.",
     )
     events = TextTable(
-        ("when", "what", "response", "more"),
+        ("when", "event", "response", "data"),
         [
             (local_time(each["timestamp"]), each["type"], each.get("responseId"), each["data"])
             for each in found["events"]
@@ -85,34 +85,34 @@ def show_message(api: RestClient, message: Id) -> CommandResult:
 @command(app, "retry")
 def retry(
     api: RestClient,
-    message: Annotated[str | None, typer.Argument(metavar="[MESSAGE]", help="Its id; or --all.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
+    message: Annotated[str | None, typer.Argument(metavar="[MESSAGE]", help="Its id; or use --all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All dead messages.")] = False,
 ) -> CommandResult:
-    """Have what was given up tried again now, with all its attempts before it."""
+    """Retry a dead message now, with a new set of attempts."""
     if (message is None) is not every:
-        raise errors.UsageError("which? name a message, or say --all")
+        raise errors.UsageError("name a message, or use --all")
     if message is not None:
-        return result(api.post("queue", "dead", _dead_row(api, message), "retry"), f"Message {message} is tried again.")
+        return result(api.post("queue", "dead", _dead_row(api, message), "retry"), f"Message {message} is retried.")
     tried = api.retry_all("queue")
-    return result({"retried": tried}, f"{_count(len(tried))} tried again.")
+    return result({"retried": tried}, f"{_count(len(tried))} retried.")
 
 
 @command(app, "discard")
 def discard(api: RestClient, message: Id) -> CommandResult:
-    """Forget what was given up: its text goes, and it can't be tried again."""
-    return result(api.delete("queue", "dead", _dead_row(api, message)), f"Message {message} is forgotten.")
+    """Discard a dead message: its text is deleted, and it can't be retried."""
+    return result(api.delete("queue", "dead", _dead_row(api, message)), f"Message {message} is discarded.")
 
 
 @command(app, "cancel")
 def cancel(api: RestClient, message: Id) -> CommandResult:
-    """Let a message that waits or runs not be run (any more); a turn that has it is stopped. A schedule goes on."""
+    """Cancel a pending or running message; its turn is stopped. A schedule continues."""
     return result(api.post("messages", message, "cancel"), f"Message {message} is cancelled.")
 
 
 def _dead_row(api: RestClient, message: str) -> int:
     found = api.get("messages", message)
     if found["status"] != "dead":
-        raise EmulatorError(f"message {message} is {found['status']}: it was not given up")
+        raise EmulatorError(f"message {message} is {found['status']}, not dead")
     row: int = found["id"]
     return row
 
@@ -123,7 +123,7 @@ def _count(number: int) -> str:
 
 def _dead(found: list[dict[str, Any]]) -> TextTable:
     return TextTable(
-        ("message", "agent", "channel", "who", "asked", "what", "tries", "why"),
+        ("message", "agent", "channel", "sender", "received", "text", "attempts", "error"),
         [
             (
                 each["data"]["messageId"],
@@ -137,14 +137,14 @@ def _dead(found: list[dict[str, Any]]) -> TextTable:
             )
             for each in found
         ],
-        "No message was given up.",
+        "There is no dead message.",
     )
 
 
-def _waiting(found: list[dict[str, Any]]) -> TextTable:
+def _pending(found: list[dict[str, Any]]) -> TextTable:
     now_ms = clock.now_ms()
     return TextTable(
-        ("message", "agent", "channel", "who", "asked", "what", "not before", "tries", "why"),
+        ("message", "agent", "channel", "sender", "received", "text", "not before", "attempts", "error"),
         [
             (
                 each["messageId"],
@@ -159,13 +159,13 @@ def _waiting(found: list[dict[str, Any]]) -> TextTable:
             )
             for each in found
         ],
-        "Nothing waits.",
+        "There is no pending message.",
     )
 
 
 def _running(found: list[dict[str, Any]]) -> TextTable:
     return TextTable(
-        ("message", "agent", "channel", "who", "what", "since", ""),
+        ("message", "agent", "channel", "sender", "text", "running for", ""),
         [
             (
                 each["messageId"],
@@ -174,11 +174,11 @@ def _running(found: list[dict[str, Any]]) -> TextTable:
                 each["sender"],
                 shorten(each["message"]),
                 time_span(each["duration"]),
-                "" if each["processAlive"] else "its process is gone: it is tried again soon",
+                "" if each["processAlive"] else "its process has ended: it is retried soon",
             )
             for each in found
         ],
-        "Nothing runs.",
+        "There is no running message.",
     )
 
 
@@ -188,13 +188,13 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
         "message": of["messageId"],
         "agent": of["agent"],
         "channel": of["channel"],
-        "who": " ".join(filter(None, (of["sender"], of["senderId"]))),
+        "sender": " ".join(filter(None, (of["sender"], of["senderId"]))),
         "status": of["status"],
-        "tries": of["retryCount"] or None,
-        "why": of["lastError"],
+        "attempts": of["retryCount"] or None,
+        "error": of["lastError"],
         "not before": local_time(later),
         "schedule": of["seriesId"],
-        "asked": local_time(of["createdAt"]),
+        "received": local_time(of["createdAt"]),
         "changed": local_time(of["updatedAt"]),
-        "what": of["message"],
+        "text": of["message"],
     }

@@ -1,4 +1,4 @@
-"""``emulator pair`` and ``emulator pairings``: one-time codes that make the first owner, or bind a user or a chat."""
+"""``emulator pair`` and ``emulator pairings``: one-time codes that make the first owner, or pair a user or a chat."""
 
 import shlex
 from typing import Annotated, Any
@@ -11,30 +11,30 @@ from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, TextTable, local_time, result, time_span
 from shared.core import clock
 
-app = group("Pairings: the one-time codes that were made, and what became of them.")
+app = group("Pairings: the one-time codes and their status.")
 
 Id = Annotated[str, typer.Argument(metavar="PAIRING", help="Its id: pairing_...")]
-Agent = Annotated[str | None, typer.Option(help="Of which agent; an admin without one is an admin of everything.")]
+Agent = Annotated[str | None, typer.Option(help="The agent; without it, an admin is an admin of everything.")]
 
 
 def pair(
     api: RestClient,
-    admin: Annotated[bool, typer.Option("--admin", help="The code makes an admin.")] = False,
-    member: Annotated[bool, typer.Option("--member", help="The code lets somebody talk to an agent.")] = False,
+    admin: Annotated[bool, typer.Option("--admin", help="Make an admin.")] = False,
+    member: Annotated[bool, typer.Option("--member", help="Let a person talk to an agent.")] = False,
     chat: Annotated[
-        bool, typer.Option("--chat", help="The code lets an agent answer in the chat it is sent in.")
+        bool, typer.Option("--chat", help="Let an agent answer in the chat where the code is sent.")
     ] = False,
     agent: Agent = None,
 ) -> CommandResult:
-    """Make a one-time code. Whoever sends it to the bot first becomes the owner, or what the options say."""
+    """Make a one-time code. The first person who sends it to the bot becomes the owner, or what the options say."""
     chosen = [name for name, is_so in (("admin", admin), ("member", member), ("chat", chat)) if is_so]
     if len(chosen) > 1:
-        raise errors.UsageError(f"a code is for one thing: say one of {', '.join(f'--{name}' for name in chosen)}")
+        raise errors.UsageError(f"a code is for one thing: use only one of {', '.join(f'--{name}' for name in chosen)}")
     grants = chosen[0] if chosen else "owner"
     if agent is None and (member or chat):
-        raise errors.UsageError(f"--{grants} is about one agent: say which with --agent")
+        raise errors.UsageError(f"--{grants} is about one agent: name it with --agent")
     if agent is not None and grants == "owner":
-        raise errors.UsageError("an owner is one of everything; with --agent say --admin, --member or --chat")
+        raise errors.UsageError("an owner owns everything; with --agent, use --admin, --member or --chat")
     made = api.post("pairings", body={"grants": grants, **({"agent": agent} if agent else {})})
     expires_at = made["expiresAt"]
     until = f"{local_time(expires_at)} ({time_span(expires_at - clock.now_ms() + 999)})"
@@ -49,10 +49,10 @@ def pair(
 
 @command(app, "list")
 def list_pairings(api: RestClient, limit: Limit = 20) -> CommandResult:
-    """The codes that were made, newest first; the codes themselves are kept nowhere."""
+    """List the pairings, newest first. The codes themselves are not stored."""
     found = api.get("pairings", limit=limit)
     table = TextTable(
-        ("pairing", "for", "agent", "status", "used by user", "made", "good until"),
+        ("pairing", "for", "agent", "status", "used by user", "made", "valid until"),
         [
             (
                 each["pairingId"],
@@ -65,15 +65,15 @@ def list_pairings(api: RestClient, limit: Limit = 20) -> CommandResult:
             )
             for each in found
         ],
-        f"No code was made yet; to make one: {api.command_line('pair')}",
+        f"There is no pairing. To make one: {api.command_line('pair')}",
     )
     return result(found, table)
 
 
 @command(app, "revoke")
 def revoke(api: RestClient, pairing: Id) -> CommandResult:
-    """Take a code back that nobody has used."""
-    return result(api.delete("pairings", pairing), f"The code of {pairing} gives nothing any more.")
+    """Revoke a code that is not used yet."""
+    return result(api.delete("pairings", pairing), f"The code of {pairing} is revoked.")
 
 
 def _becomes(grants: str, agent: str | None) -> str:
@@ -86,12 +86,12 @@ def _becomes(grants: str, agent: str | None) -> str:
 
 
 def _where(grants: str) -> str:
-    return ", in the chat that is meant" if grants == "chat" else ", in a direct chat with it"
+    return ", in the chat where the agent should answer" if grants == "chat" else ", in a direct chat with it"
 
 
 def _ways(api: RestClient, made: dict[str, Any]) -> list[str]:
     back = "pairings revoke " + made["pairingId"]
-    ways = [f"To take it back: {api.command_line(back)}"]
+    ways = [f"To revoke it: {api.command_line(back)}"]
     if api.state is not None:
         say = f"chat telegram --once {shlex.quote(made['say'])}"
         ways.insert(0, f"Or on the fake Telegram: {api.command_line(say)}")

@@ -1,4 +1,4 @@
-"""``emulator responses``: what could not be sent, and what becomes of it."""
+"""``emulator responses``: the responses that could not be sent."""
 
 from typing import Annotated, Any
 
@@ -9,17 +9,17 @@ from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten
 
-app = group("Responses: what was to be said to people, and could not be.")
+app = group("Dead responses: they could not be sent to people.")
 
 Id = Annotated[int, typer.Argument(metavar="RESPONSE", min=1, help="Its number in `responses list`.")]
 
 
 @command(app, "list")
 def list_responses(api: RestClient, limit: Limit = 100) -> CommandResult:
-    """What was given up and why, newest first: it could not be sent, or nobody fetched it."""
+    """List dead responses and the reasons, newest first: not sent, or not fetched."""
     found = api.get("responses", "dead", limit=limit)
     table = TextTable(
-        ("response", "agent", "to", "who", "said", "what", "tries", "why"),
+        ("response", "agent", "to", "recipient", "created", "text", "attempts", "error"),
         [
             (
                 each["id"],
@@ -33,32 +33,28 @@ def list_responses(api: RestClient, limit: Limit = 100) -> CommandResult:
             )
             for each in found
         ],
-        "No response was given up.",
+        "There is no dead response.",
     )
-    way = (
-        (f"To have one sent again: {api.command_line('responses retry RESPONSE')} (all of them: --all)",)
-        if found
-        else ()
-    )
+    way = (f"To retry one: {api.command_line('responses retry RESPONSE')} (to retry all: --all)",) if found else ()
     return result(found, table, *way)
 
 
 @command(app, "show")
 def show_response(api: RestClient, response: Id) -> CommandResult:
-    """One that was given up, all of it."""
+    """Show one dead response with its whole text."""
     found = _dead(api, response)
     facts = {
         "response": found["id"],
         "agent": found["agent"],
         "to": f"{found['channel']} {found['platformId'] or ''}",
         "chat": found["chatId"],
-        "who": " ".join(filter(None, (found["sender"], found["senderId"]))),
+        "recipient": " ".join(filter(None, (found["sender"], found["senderId"]))),
         "answers": found["messageId"],
-        "said": local_time(found["createdAt"]),
-        "tries": found["retryCount"],
-        "why": found["lastError"],
-        "arrived": "a part of it, which is not sent again" if found["isPartlySent"] else None,
-        "what": found["message"],
+        "created": local_time(found["createdAt"]),
+        "attempts": found["retryCount"],
+        "error": found["lastError"],
+        "sent": "some of its parts, which are not sent again" if found["isPartlySent"] else None,
+        "text": found["message"],
     }
     return result(found, FactList(facts))
 
@@ -66,12 +62,14 @@ def show_response(api: RestClient, response: Id) -> CommandResult:
 @command(app, "retry")
 def retry(
     api: RestClient,
-    response: Annotated[int | None, typer.Argument(metavar="[RESPONSE]", min=1, help="Its number; or --all.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
+    response: Annotated[
+        int | None, typer.Argument(metavar="[RESPONSE]", min=1, help="Its number; or use --all.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All dead responses.")] = False,
 ) -> CommandResult:
-    """Have it sent again now, with all its attempts before it; parts that have arrived are not sent twice."""
+    """Send a dead response again now, with a new set of attempts. Parts that arrived are not sent twice."""
     if (response is None) is not every:
-        raise errors.UsageError("which? name a response, or say --all")
+        raise errors.UsageError("name a response, or use --all")
     if response is not None:
         return result(api.post("responses", response, "retry"), f"Response {response} is sent again.")
     sent = api.retry_all("responses")
@@ -81,8 +79,8 @@ def retry(
 
 @command(app, "discard")
 def discard(api: RestClient, response: Id) -> CommandResult:
-    """Forget what was given up: its text goes, and it can't be sent any more."""
-    return result(api.delete("responses", response), f"Response {response} is forgotten.")
+    """Discard a dead response: its text is deleted, and it can't be sent any more."""
+    return result(api.delete("responses", response), f"Response {response} is discarded.")
 
 
 def _dead(api: RestClient, response: int) -> dict[str, Any]:
@@ -90,4 +88,6 @@ def _dead(api: RestClient, response: int) -> dict[str, Any]:
         if each["id"] == response:
             found: dict[str, Any] = each
             return found
-    raise errors.DoesNotExist(f"no response {response} was given up; `{api.command_line('responses list')}` lists them")
+    raise errors.DoesNotExist(
+        f"there is no dead response {response}; `{api.command_line('responses list')}` lists them"
+    )

@@ -1,4 +1,4 @@
-"""``emulator schedules``: what agents are asked later, once or again and again."""
+"""``emulator schedules``: messages that agents get later, once or repeatedly."""
 
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten
 
-app = group("Schedules: what agents are asked later, once or again and again.")
+app = group("Schedules: messages that agents get later, once or repeatedly.")
 
 Id = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Its id or its label.")]
 
@@ -18,10 +18,10 @@ Id = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Its id or its label
 def list_schedules(
     api: RestClient, agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None
 ) -> CommandResult:
-    """What is planned, soonest first."""
+    """List the schedules, soonest first."""
     found = api.get("schedules", agent=agent)
     table = TextTable(
-        ("schedule", "label", "agent", "when", "next", "what"),
+        ("schedule", "label", "agent", "when", "next", "text"),
         [
             (
                 each["id"],
@@ -33,14 +33,14 @@ def list_schedules(
             )
             for each in found
         ],
-        "Nothing is planned.",
+        "There is no schedule.",
     )
     return result(found, table)
 
 
 @command(app, "show")
 def show_schedule(api: RestClient, schedule: Id) -> CommandResult:
-    """One schedule: what is asked, of whom, and when."""
+    """Show one schedule."""
     found = _find(api, schedule)
     facts = {
         "schedule": found["id"],
@@ -49,35 +49,35 @@ def show_schedule(api: RestClient, schedule: Id) -> CommandResult:
         "when": _rhythm(found),
         "next": _next(found),
         "as": f"{found['channel']} {found['sender']}",
-        "this one made": local_time(found["createdAt"]),
-        "what": found["message"],
+        "next one created": local_time(found["createdAt"]),
+        "text": found["message"],
     }
     return result(found, FactList(facts))
 
 
 @command(app, "pause")
 def pause(api: RestClient, schedule: Id) -> CommandResult:
-    """Let nothing of it begin any more, until it is resumed; what runs goes on."""
+    """Start no more runs until the schedule is resumed. A run that has begun continues."""
     return _switch(api, schedule, is_on=False)
 
 
 @command(app, "resume")
 def resume(api: RestClient, schedule: Id) -> CommandResult:
-    """Let it go on, with the next of its instants; what was due meanwhile is left out."""
+    """Continue with the next scheduled time. Runs that were due during the pause are skipped."""
     return _switch(api, schedule, is_on=True)
 
 
 @command(app, "cancel")
 def cancel(api: RestClient, schedule: Id) -> CommandResult:
-    """End it: what has begun goes on, and nothing follows."""
-    return result(api.delete("schedules", schedule), f"Schedule {schedule} has ended.")
+    """End the schedule. A run that has begun continues."""
+    return result(api.delete("schedules", schedule), f"Schedule {schedule} is cancelled.")
 
 
 def _switch(api: RestClient, schedule: str, *, is_on: bool) -> CommandResult:
     if _find(api, schedule)["enabled"] is is_on:
-        raise errors.EmulatorError(f"schedule {schedule} is {'not paused' if is_on else 'paused already'}")
+        raise errors.EmulatorError(f"schedule {schedule} is {'not paused' if is_on else 'already paused'}")
     saved = api.put("schedules", schedule, body={"enabled": is_on})
-    state = f"goes on: {_next(saved['schedule'])}" if is_on else "is paused"
+    state = f"continues at {_next(saved['schedule'])}" if is_on else "is paused"
     return result(saved, f"Schedule {schedule} {state}.")
 
 

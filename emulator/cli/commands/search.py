@@ -1,4 +1,4 @@
-"""``emulator search``: where something was said."""
+"""``emulator search``: finds a text in the history."""
 
 from typing import Annotated
 
@@ -10,16 +10,16 @@ from emulator.cli.output import CommandResult, TextTable, local_time, result
 
 def search(
     api: RestClient,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="In whatever case.")],
-    agent: Annotated[str | None, typer.Option(help="Only what this agent was asked and said.")] = None,
-    channel: Annotated[str | None, typer.Option(help="Only on this one.")] = None,
-    before: Annotated[int | None, typer.Option(min=1, help="Only before this line.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many at most.")] = 20,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to find; case does not matter.")],
+    agent: Annotated[str | None, typer.Option(help="Only messages to and from this agent.")] = None,
+    channel: Annotated[str | None, typer.Option(help="Only on this channel.")] = None,
+    before: Annotated[int | None, typer.Option(min=1, help="Only lines before this one.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="The maximum number of lines.")] = 20,
 ) -> CommandResult:
-    """Where something was said, by people or by agents; newest first."""
+    """Find a text that people or agents wrote, newest first."""
     said = api.get("search", q=text, agent=agent, channel=channel, before=before, limit=limit)
     table = TextTable(
-        ("line", "when", "agent", "who", "message", "what"),
+        ("line", "when", "agent", "author", "message", "text"),
         [
             (
                 each["id"],
@@ -31,8 +31,8 @@ def search(
             )
             for each in said["found"]
         ],
-        "That was not said.",
+        "Nothing was found.",
     )
     if said["next"] is None:
         return result(said, table)
-    return result(said, table, f"There may be more: the same with --before {said['next']}")
+    return result(said, table, f"There may be more: repeat it with --before {said['next']}")

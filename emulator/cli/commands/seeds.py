@@ -1,4 +1,4 @@
-"""``emulator diff`` and ``emulator seed``: the operator's file beside the database, and how the database follows it."""
+"""``emulator diff`` and ``emulator seed``: compare the agents file with the database, and apply it."""
 
 import os
 import shlex
@@ -12,10 +12,10 @@ from emulator.base.errors import EmulatorError
 from emulator.cli.client import RestClient
 from emulator.cli.output import CommandResult, Part, TextTable, cell, result, shorten
 
-if TYPE_CHECKING:  # what it stands on takes longer to import than every other command takes to run
+if TYPE_CHECKING:  # its imports take longer than any other command takes to run
     from shared.roster.roster_file import Roster, RosterDifference
 
-DIFFERS = 1  # as diff says it
+DIFFERS = 1  # like diff(1)
 
 File = Annotated[
     Path | None,
@@ -26,52 +26,56 @@ File = Annotated[
 
 
 def show_differences(api: RestClient, file: File = None) -> CommandResult:
-    """How postroom.toml and the database differ. Ends with 1 when they do; the database is what counts."""
+    """Show how postroom.toml and the database differ. Ends with 1 if they do; the database is in use."""
     path, found = _compare(api, file)
     follow = api.command_line(f"seed --apply{_again(file)}")
-    way = f"The database is what counts; `{follow}` makes it follow the file{_kept(found)}."
+    way = f"The database is in use; `{follow}` applies the file to it{_kept(found)}."
     return _told(path, found, way, code=DIFFERS)
 
 
 def seed(
     api: RestClient,
     file: File = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Do it; else it is only shown.")] = False,
-    delete: Annotated[bool, typer.Option("--delete", help="Also let go who is only in the database.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Change the database; without it, the differences are only shown.")
+    ] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Also delete agents and teams that are only in the database.")
+    ] = False,
 ) -> CommandResult:
-    """Make the database follow postroom.toml, all of it or, if anything can't be, nothing; the rest stays."""
+    """Apply postroom.toml to the database, all of it or nothing. Settings that it does not name stay."""
     if not apply:
         path, found = _compare(api, file)
         way = api.command_line(f"seed --apply{' --delete' if delete else ''}{_again(file)}")
         rest = "" if delete else _kept(found)
-        return _told(path, found, f"Nothing was changed; `{way}` makes the database follow the file{rest}.")
+        return _told(path, found, f"Nothing was changed; `{way}` applies the file to the database{rest}.")
     path, named = _read(file)
     try:
         followed = api.put("roster", body=named._asdict(), delete="true" if delete else None)
     except (errors.NotReady, errors.TimedOut):
-        raise  # nobody knows
+        raise  # the outcome is unknown
     except EmulatorError as error:
         error.args = (f"{error}. Nothing was changed",)
         raise
     done, left = followed["done"], followed["kept"]
-    kept = (f"Only in the database, and kept (--delete lets them go): {', '.join(left)}.",) if left else ()
+    kept = (f"Only in the database, and kept (--delete deletes them): {', '.join(left)}.",) if left else ()
     return result(
         {"file": str(path), "done": done, "kept": left},
-        *(done or [f"The database has all that {path} names."]),
+        *(done or [f"The database already has everything in {path}."]),
         *kept,
     )
 
 
 def _again(file: Path | None) -> str:
-    """The option that the next command needs too."""
+    """The --file option for the next command, if it needs one."""
     is_set = file is None or str(file) == os.environ.get("POSTROOM_CONFIG")
     return "" if is_set else f" --file {shlex.quote(str(file))}"
 
 
 def _kept(found: "list[RosterDifference]") -> str:
-    """What the next command does not do by itself."""
+    """What the next command does with agents and teams that are only in the database."""
     is_left = any(each.file is None and not each.field for each in found)
-    return ", and keeps who is only in the database; with --delete it lets them go" if is_left else ""
+    return "; it keeps agents and teams that are only in the database, unless you add --delete" if is_left else ""
 
 
 def _compare(api: RestClient, file: Path | None) -> "tuple[Path, list[RosterDifference]]":
@@ -87,13 +91,13 @@ def _read(file: Path | None) -> "tuple[Path, Roster]":
 
     path = file or Path(AGENTS_FILE)
     if not path.is_file():
-        begin = ";" if file else ": copy postroom.example.toml, or"
-        raise errors.DoesNotExist(f"there is no {path}{begin} name the file with --file, or in POSTROOM_CONFIG")
+        copy = "" if file else "copy postroom.example.toml, or "
+        raise errors.DoesNotExist(f"{path} does not exist: {copy}name the file with --file or in POSTROOM_CONFIG")
     return path, roster_file.read(path)
 
 
 def _stored(api: RestClient) -> "Roster":
-    """Who there is, as a file would say it."""
+    """The agents and teams of the database in the form of a file."""
     from shared.roster.roster_file import Roster
 
     agents, teams = api.get("agents"), api.get("teams")
@@ -111,15 +115,15 @@ def _told(path: Path, found: "list[RosterDifference]", way: str, *, code: int = 
     facts = {"file": str(path), "differences": [each._asdict() for each in found]}
     if not found:
         return result(facts, f"{path} and the database agree.")
-    parts: list[Part] = [TextTable(("what", str(path), "database"), [_row(each) for each in found], "")]
+    parts: list[Part] = [TextTable(("setting", str(path), "database"), [_row(each) for each in found], "")]
     return result(facts, *parts, way, code=code)
 
 
 def _row(each: "RosterDifference") -> tuple[str, str, str]:
     if not each.field:
-        return each.where, *(("named", "-") if each.database is None else ("-", "there"))
+        return each.where, *(("present", "-") if each.database is None else ("-", "present"))
     file, database = cell(each.file), cell(each.database)
     same = next((at for at, (a, b) in enumerate(zip(file, database, strict=False)) if a != b), 0)
-    if same > 40:  # of two long texts, from shortly before they part
+    if same > 40:  # two long texts: show them from shortly before their first difference
         file, database = f"…{file[same - 10 :]}", f"…{database[same - 10 :]}"
     return each.where, shorten(file) or "(none)", shorten(database) or "(none)"

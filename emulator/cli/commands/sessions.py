@@ -1,4 +1,4 @@
-"""``emulator sessions``: what each agent goes on from, and the ways to begin afresh."""
+"""``emulator sessions``: the context of each agent in each chat, and the ways to start over."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,7 @@ from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten, time_span
 from shared.core import clock
 
-app = group("Sessions: what each agent goes on from, and the ways to begin afresh.")
+app = group("Sessions: the context of each agent in each chat, and the ways to start over.")
 
 Id = Annotated[str, typer.Argument(metavar="SESSION", help="Its id: session_...")]
 
@@ -17,16 +17,16 @@ Id = Annotated[str, typer.Argument(metavar="SESSION", help="Its id: session_..."
 @command(app, "list")
 def list_sessions(
     api: RestClient,
-    agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
     chat: Annotated[int | None, typer.Option(help="Only in this chat (its number in `chats list`).")] = None,
-    status: Annotated[Literal["active", "closed"] | None, typer.Option(help="Only these.")] = None,
+    status: Annotated[Literal["active", "closed"] | None, typer.Option(help="Only sessions with this status.")] = None,
     limit: Limit = 50,
 ) -> CommandResult:
-    """The sessions, newest first: who, where, what waits there."""
+    """List the sessions, newest first, with the messages that wait in each."""
     found = api.get("sessions", agent=agent, chatId=chat, status=status, limit=limit)
     now_ms = clock.now_ms()
     table = TextTable(
-        ("session", "agent", "chat", "thread", "status", "waiting", "running", "last active"),
+        ("session", "agent", "chat", "thread", "status", "pending", "running", "last active"),
         [
             (
                 each["sessionId"],
@@ -49,38 +49,38 @@ def list_sessions(
 def show_session(
     api: RestClient,
     session: Id,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Messages, the newest.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="The number of newest messages.")] = 20,
 ) -> CommandResult:
-    """One session, and what was said in it with the answers, oldest first."""
+    """Show one session with its messages and responses, oldest first."""
     found = api.get("sessions", session)
     said = api.get("sessions", session, "messages", limit=limit)
     table = TextTable(
-        ("when", "message", "status", "who", "what", "answer"),
+        ("when", "message", "status", "sender", "text", "response"),
         [(local_time(each["createdAt"]), each["messageId"], *_said(each)) for each in said],
-        "Nothing of what was said in it is kept.",
+        "No message of it is kept.",
     )
     return result({**found, "messages": said}, FactList(_facts(found)), table)
 
 
 @command(app, "reset")
 def reset_session(api: RestClient, session: Id) -> CommandResult:
-    """Close it: a fresh one, which knows nothing of what was said, goes on in its place. As /clear in the chat."""
+    """Close the session and start an empty one in its place, like /clear in the chat."""
     done = api.post("sessions", session, "reset")
-    return result(done, f"Session {done['closed']} is closed; {done['sessionId']} goes on in its place.")
+    return result(done, f"Session {done['closed']} is closed; {done['sessionId']} takes its place.")
 
 
 @command(app, "replay")
 def replay_session(
     api: RestClient,
     session: Id,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many messages, the newest.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Replay only the newest N messages.")] = None,
 ) -> CommandResult:
-    """Ask a fresh session the same once more; its answers go to where the first ones went, to people."""
+    """Send the same messages to a new session. Its responses go to the people who got the first ones."""
     done = api.post("sessions", session, "replay", limit=limit)
     old, new, count = done["replays"], done["sessionId"], done["messages"]
     return result(
         done,
-        f"Session {new} was given {count} message{'' if count == 1 else 's'} of {old} once more.",
+        f"Session {new} replays {count} message{'' if count == 1 else 's'} of {old}.",
         f"Compare {api.command_line(f'sessions show {old}')}",
         f"   with {api.command_line(f'sessions show {new}')}",
     )
@@ -91,14 +91,14 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
     return {
         "session": of["sessionId"],
         "agent": of["agent"],
-        "chat": of["chatId"] if of["chatId"] is not None else "(none: the agent's own)",
+        "chat": of["chatId"] if of["chatId"] is not None else "(none: shared by all chats of the agent)",
         "thread": of["threadId"],
         "status": f"{of['status']}{closed}",
         "replays": of["replays"],
-        "waiting": of["pending"],
+        "pending": of["pending"],
         "running": of["processing"],
         "context": of["context"],
-        "made": local_time(of["createdAt"]),
+        "created": local_time(of["createdAt"]),
         "last active": local_time(of["lastActive"]),
     }
 

@@ -1,4 +1,4 @@
-"""``emulator users``: who is somebody here, and what they may do."""
+"""``emulator users``: the known users, and what they may do."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,41 +9,41 @@ from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result
 
-app = group("Users: who is somebody here, and what they may do. The others are strangers.")
+app = group("Known users, and what they may do. All other people are strangers.")
 
 Id = Annotated[int, typer.Argument(metavar="USER", min=1, help="Their number in `users list`.")]
 Role = Annotated[
     Literal["owner", "admin", "member"],
     typer.Argument(
-        help="An owner may everything; an admin, all that is about --agent, or everything; a member, talk to it."
+        help="An owner may do everything; an admin manages --agent or everything; a member may talk to --agent."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Even if they are the last owner.")]
-OfAgent = Annotated[str | None, typer.Option("--agent", help="Of this agent; needed for a member.")]
+Force = Annotated[bool, typer.Option("--force", help="Even if this is the last owner.")]
+OfAgent = Annotated[str | None, typer.Option("--agent", help="The agent; required for a member.")]
 
 
 @command(app, "list")
 def list_users(
     api: RestClient,
-    channel: Annotated[str | None, typer.Option(help="Only on this one.")] = None,
-    sender_id: Annotated[str | None, typer.Option(help="Only whom the platform calls so.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only who is somebody to this agent.")] = None,
+    channel: Annotated[str | None, typer.Option(help="Only on this channel.")] = None,
+    sender_id: Annotated[str | None, typer.Option(help="Only the user with this id on the platform.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only users with a role for this agent.")] = None,
     limit: Limit = 100,
 ) -> CommandResult:
-    """Who is somebody, newest first."""
+    """List the users, newest first."""
     found = api.get("users", channel=channel, senderId=sender_id, agent=agent, limit=limit)
     nobody = "There is no such user" if channel or sender_id or agent else "There is no user yet"
     table = TextTable(
         ("user", "channel", "platform's id", "name", "may"),
         [(each["id"], each["channel"], each["senderId"], each["name"], _may(each)) for each in found],
-        f"{nobody}. The first owner: {api.command_line('pair')}",
+        f"{nobody}. To make the first owner: {api.command_line('pair')}",
     )
     return result(found, table)
 
 
 @command(app, "show")
 def show_user(api: RestClient, user: Id) -> CommandResult:
-    """One user: what they may do, and who said so."""
+    """Show one user, what they may do, and who granted it."""
     found = api.get("users", user)
     facts = {
         "user": found["id"],
@@ -51,11 +51,11 @@ def show_user(api: RestClient, user: Id) -> CommandResult:
         "platform's id": found["senderId"],
         "name": found["name"],
         "known since": local_time(found["createdAt"]),
-        "written to in chat": found["directChat"] or "(none yet)",
+        "direct chat": found["directChat"] or "(none yet)",
     }
     rows = [(_role(each), each["grantedBy"], local_time(each["createdAt"])) for each in found["roles"]]
     rows += [(_member(each), each["addedBy"], local_time(each["createdAt"])) for each in found["members"]]
-    table = TextTable(("what", "by", "since"), rows, "They may nothing that a stranger may not.")
+    table = TextTable(("role", "granted by", "since"), rows, "They may do no more than a stranger.")
     return result(found, FactList(facts), table)
 
 
@@ -63,28 +63,28 @@ def show_user(api: RestClient, user: Id) -> CommandResult:
 def add_user(
     api: RestClient,
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="telegram, discord, …")],
-    sender_id: Annotated[str, typer.Argument(metavar="ID", help="What the platform calls them; a number, not a name.")],
-    name: Annotated[str, typer.Option(help="For people to read; it proves nothing.")] = "",
+    sender_id: Annotated[str, typer.Argument(metavar="ID", help="Their id on the platform; a number, not a name.")],
+    name: Annotated[str, typer.Option(help="A name for people to read.")] = "",
 ) -> CommandResult:
-    """Know somebody, who may nothing yet."""
+    """Add a user, who may do nothing yet."""
     saved = api.post("users", body={"channel": channel, "senderId": sender_id, "name": name})
     user = saved["user"]["id"]
     return result(
         saved,
-        f"User {user} is {channel} {sender_id}. What they may: {_may(saved['user']) or 'nothing yet'}.",
+        f"User {user} is {channel} {sender_id}. Roles: {_may(saved['user']) or 'none yet'}.",
         f"To change that: {api.command_line(f'users grant {user} member --agent AGENT')}",
     )
 
 
 @command(app, "forget")
 def forget_user(api: RestClient, user: Id, force: Force = False) -> CommandResult:
-    """Make somebody a stranger again: all that they may do goes with them."""
+    """Delete a user with all their roles: they are a stranger again."""
     return result(api.delete("users", user, force=_forced(force)), f"User {user} is a stranger again.")
 
 
 @command(app, "grant")
 def grant(api: RestClient, user: Id, role: Role, agent: OfAgent = None) -> CommandResult:
-    """Make somebody an owner, an admin or a member. What they wrote and was held goes on its way."""
+    """Make a user an owner, an admin or a member. Their held messages are then delivered."""
     if role == "member":
         return _said(api.put("users", user, "members", _named(agent), body={"isRefused": False}))
     return _said(api.put("users", user, "roles", role, agent=agent))
@@ -92,7 +92,7 @@ def grant(api: RestClient, user: Id, role: Role, agent: OfAgent = None) -> Comma
 
 @command(app, "revoke")
 def revoke(api: RestClient, user: Id, role: Role, agent: OfAgent = None, force: Force = False) -> CommandResult:
-    """Take exactly this away. Without `member` they are a stranger to the agent, not refused by it."""
+    """Take exactly this role away. A revoked member is a stranger to the agent, not refused."""
     if role == "member":
         return _said(api.delete("users", user, "members", _named(agent)))
     return _said(api.delete("users", user, "roles", role, agent=agent, force=_forced(force)))
@@ -100,7 +100,7 @@ def revoke(api: RestClient, user: Id, role: Role, agent: OfAgent = None, force: 
 
 @command(app, "refuse")
 def refuse(api: RestClient, user: Id, agent: OfAgent = None) -> CommandResult:
-    """Let nothing of theirs reach an agent, and ask nobody about it; `revoke USER member` takes that back."""
+    """Let no message of a user reach an agent, and ask no approver; `revoke USER member` undoes it."""
     return _said(api.put("users", user, "members", _named(agent), body={"isRefused": True}))
 
 
@@ -110,7 +110,7 @@ def _forced(force: bool) -> str | None:
 
 def _named(agent: str | None) -> str:
     if agent is None:
-        raise errors.UsageError("to which agent? say it with --agent")
+        raise errors.UsageError("name the agent with --agent")
     return agent
 
 
@@ -118,7 +118,7 @@ def _said(saved: dict[str, Any]) -> CommandResult:
     user = saved["user"]
     name = f", {user['name']}" if user["name"] else ""
     who = f"User {user['id']} ({user['channel']} {user['senderId']}{name})"
-    return result(saved, f"{who}: {_may(user) or 'nothing more than a stranger'}.")
+    return result(saved, f"{who}: {_may(user) or 'no more than a stranger'}.")
 
 
 def _may(user: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``emulator verify``: whether the bucket restores to what is in the database."""
+"""``emulator verify``: checks that a restore from the bucket equals the database."""
 
 import os
 from pathlib import Path
@@ -17,13 +17,13 @@ from shared.core.errors import PostroomError
 if TYPE_CHECKING:
     from infra.litestream import Comparison
 
-State = Annotated[Path, typer.Option(help="The folder of the emulator that is meant.")]
+State = Annotated[Path, typer.Option(help="The state folder of the emulator.")]
 Json = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
 
 
 def verify(state: State = STATE, as_json: Json = False) -> None:
-    """Restore the bucket beside the database, and compare. Ends with 65 when they differ, 69 when nobody knows."""
-    from emulator.storage.replica import socket_in  # the way to the database, which no other command goes
+    """Restore the bucket beside the database, and compare them. Ends with 65 if they differ, 69 if it can't compare."""
+    from emulator.storage.replica import socket_in  # slow imports that no other command needs
     from infra.litestream import compare_with_restore, comparison_facts
 
     folder = StateFolder(state.resolve())
@@ -34,14 +34,17 @@ def verify(state: State = STATE, as_json: Json = False) -> None:
             errors.NotReady.exit_code,
         )
     if not who:
-        fail(f"the emulator in {state} is just starting: ask again in a moment", errors.TimedOut.exit_code)
-    told = who["environment"]
+        fail(f"the emulator in {state} is still starting: try again in a moment", errors.TimedOut.exit_code)
+    variables = who["environment"]
     try:
         found = compare_with_restore(
-            folder.database, told["EMULATOR_REPLICA_URL"], socket_in(folder.run), environment.base(os.environ) | told
+            folder.database,
+            variables["EMULATOR_REPLICA_URL"],
+            socket_in(folder.run),
+            environment.base(os.environ) | variables,
         )
     except PostroomError as error:
-        fail(f"it was not verified: {error}", errors.NotReady.exit_code)
+        fail(f"the comparison failed: {error}", errors.NotReady.exit_code)
     said = _said(found, comparison_facts(found))
     output.write(said, as_json=as_json)
     raise typer.Exit(said.code)
@@ -50,17 +53,17 @@ def verify(state: State = STATE, as_json: Json = False) -> None:
 def _said(found: "Comparison", facts: dict[str, object]) -> CommandResult:
     compared = f"{found.rows} rows in {found.tables} tables, position {found.position}, {found.seconds:.1f} s"
     if found.is_equal:
-        return result(facts, f"The bucket restores to what is in the database: {compared}.")
+        return result(facts, f"A restore from the bucket equals the database: {compared}.")
     if found.damage is not None:
-        return result(facts, f"The bucket does not restore: {found.damage}", code=errors.InvalidInput.exit_code)
+        return result(facts, f"The bucket can't be restored: {found.damage}", code=errors.InvalidInput.exit_code)
     table = TextTable(
         ("table", "rows in the database", "rows in the bucket"),
         [(each.table, _count(each.here), _count(each.there)) for each in found.differences],
         "",
     )
-    sentence = f"The bucket does not restore to what is in the database: {compared}."
+    sentence = f"A restore from the bucket differs from the database: {compared}."
     return result(facts, sentence, table, code=errors.InvalidInput.exit_code)
 
 
 def _count(rows: int | None) -> str:
-    return "none: it is not there" if rows is None else str(rows)
+    return "no such table" if rows is None else str(rows)

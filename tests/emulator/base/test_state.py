@@ -86,7 +86,7 @@ def test_a_long_path_gets_a_short_folder_for_sockets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["template.yaml", ".git", "photo.jpg", "run/pid", "logs/app.log"])
-def test_a_folder_of_somebody_else_is_not_taken_and_nothing_in_it_deleted(tmp_path: Path, name: str) -> None:
+def test_a_folder_with_other_content_is_refused_and_left_alone(tmp_path: Path, name: str) -> None:
     thing = tmp_path / name
     thing.parent.mkdir(exist_ok=True)
     thing.write_text("theirs")
@@ -95,7 +95,7 @@ def test_a_folder_of_somebody_else_is_not_taken_and_nothing_in_it_deleted(tmp_pa
 
     with pytest.raises(WrongFolder, match="nothing was changed") as refused:
         state.prepare()
-    state.tidy()
+    state.remove_sockets()
     state.remove()
 
     assert refused.value.exit_code == 64
@@ -134,7 +134,7 @@ def test_remove_deletes_only_what_the_emulator_makes(state: StateFolder) -> None
     (state.path / "notes.txt").touch()
 
     assert state.remove() == ["notes.txt"]
-    assert state.problem is None, "it can be done again"
+    assert state.problem is None, "the removal can be repeated"
     assert sorted(entry.name for entry in state.path.iterdir()) == [".postroom-state", "notes.txt"]
     (state.path / "notes.txt").unlink()
     assert state.remove() == []

@@ -61,8 +61,8 @@ def test_what_is_asked_is_a_path_of_segments_a_query_and_json() -> None:
 
 
 @pytest.mark.parametrize("segment", ["", ".", "..", "../agents", "a/b"])
-def test_what_would_be_another_path_is_never_sent(segment: str) -> None:
-    with answering(200, b"{}") as (url, asked), pytest.raises(EmulatorError, match="is no id") as refused:
+def test_an_id_that_would_change_the_path_is_never_sent(segment: str) -> None:
+    with answering(200, b"{}") as (url, asked), pytest.raises(EmulatorError, match="is not an id") as refused:
         RestClient(url).delete("agents", segment)
     assert (asked, refused.value.exit_code) == ([], 65)
 
@@ -72,17 +72,17 @@ REFUSALS = {
     "what is not there": (404, b'{"error": "no session"}', 66, "^no session$"),
     "what its state forbids": (409, b'{"error": "is closed"}', 1, "^is closed$"),
     "another machine": (403, b'{"error": "refused"}', 77, "^refused$"),
-    "no token": (401, b'{"error": "send it"}', 77, "wants its token: set POSTROOM_API_TOKEN"),
+    "no token": (401, b'{"error": "send it"}', 77, "requires a token: set POSTROOM_API_TOKEN"),
     "not replicated": (503, b'{"error": "not yet"}', 75, "^not yet$"),
-    "a path that it does not have": (404, b'{"error": "Not Found"}', 1, "does not know GET /api/x: it is another rel"),
-    "a page of somebody else": (404, b"<html>", 1, "does not know GET /api/x"),
-    "a fault": (500, b"oops", 1, "answered 500 to GET /api/x; its log says why"),
+    "a path that it does not have": (404, b'{"error": "Not Found"}', 1, "has no GET /api/x: it is another rel"),
+    "a page of somebody else": (404, b"<html>", 1, "has no GET /api/x"),
+    "a fault": (500, b"oops", 1, "answered 500 to GET /api/x; the reason is in its log"),
     "what is no JSON": (200, b"<html>", 1, "answered 200 to GET /api/x"),
 }
 
 
 @pytest.mark.parametrize(("status", "body", "code", "sentence"), REFUSALS.values(), ids=REFUSALS)
-def test_a_refusal_is_the_apis_own_sentence_with_an_exit_code(
+def test_an_error_of_the_api_keeps_its_sentence_and_gets_an_exit_code(
     status: int, body: bytes, code: int, sentence: str
 ) -> None:
     with answering(status, body) as (url, _), pytest.raises(EmulatorError, match=sentence) as refused:
@@ -90,14 +90,14 @@ def test_a_refusal_is_the_apis_own_sentence_with_an_exit_code(
     assert refused.value.exit_code == code
 
 
-def test_where_the_api_names_a_list_of_its_own_the_command_is_named() -> None:
+def test_a_list_route_in_an_error_becomes_a_command() -> None:
     said = b'{"error": "there is no chat 9; GET /api/chats lists them"}'
     with answering(404, said) as (url, _), pytest.raises(EmulatorError) as refused:
         RestClient(url, state=Path("here")).get("chats", 9)
     assert str(refused.value) == f"there is no chat 9; `{command_line('chats list', Path('here'))}` lists them"
 
 
-def test_where_the_api_names_a_route_of_its_own_the_command_is_named() -> None:
+def test_a_route_in_an_error_becomes_a_command() -> None:
     said = b'{"error": "cancel them (POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"}'
     with answering(409, said) as (url, _), pytest.raises(EmulatorError) as refused:
         RestClient(url, state=Path("here")).delete("agents", "coder")
@@ -105,7 +105,7 @@ def test_where_the_api_names_a_route_of_its_own_the_command_is_named() -> None:
     assert str(refused.value) == f"cancel them (`{ways[0]}`, `{ways[1]}`)"
 
 
-def test_where_nobody_listens_the_address_is_named() -> None:
+def test_an_address_without_a_listener_is_named_in_the_error() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
@@ -114,13 +114,13 @@ def test_where_nobody_listens_the_address_is_named() -> None:
     assert refused.value.exit_code == 69
 
 
-def test_a_change_without_an_answer_is_not_said_to_have_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_without_a_response_may_be_done_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_LIMIT_S", 0.05)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         api = RestClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
-        for call, sentence in ((api.get, "within 0 s$"), (api.post, "whether it was done is not known")):
+        for call, sentence in ((api.get, "within 0 s$"), (api.post, "the change may be done or not")):
             with pytest.raises(EmulatorError, match=sentence) as refused:
                 call("x")
             assert refused.value.exit_code == 75
@@ -198,7 +198,7 @@ def test_an_address_that_can_not_be_used_is_refused(url: str) -> None:
 
 
 def test_the_token_is_not_sent_in_the_clear_to_another_machine() -> None:
-    with pytest.raises(EmulatorError, match="in the clear: use https, or a tunnel") as refused:
+    with pytest.raises(EmulatorError, match="unencrypted: use https or a tunnel") as refused:
         client.find(None, "http://postroom.example", {"POSTROOM_API_TOKEN": "s3cret"})
     assert refused.value.exit_code == 77
     assert "s3cret" not in str(refused.value)

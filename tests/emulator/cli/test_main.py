@@ -35,7 +35,7 @@ def test_chat_knows_its_platforms(tmp_path: Path) -> None:
     refused = runner.invoke(app, ["chat", "icq", "--state", str(tmp_path)])
 
     assert refused.exit_code == 64
-    assert "telegram and discord" in refused.stderr
+    assert "telegram or discord" in refused.stderr
 
 
 def test_validate_passes_our_template_and_names_a_missing_one(tmp_path: Path) -> None:

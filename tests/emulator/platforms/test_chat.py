@@ -162,12 +162,12 @@ def test_once_without_a_reply_says_why_and_exits_with_75(play, capsys):
         waits, refused = command_line("messages list --status pending"), command_line("dropped")
         assert (
             said
-            == f"No reply within 0.1 s. `{waits}` says what is tried again, and why; `{refused}` what was refused.\n"
+            == f"No reply within 0.1 s. `{waits}` shows what is retried and why; `{refused}` shows what was refused.\n"
         )
         assert await terminal(world, chat="Lunch group", timeout_s=0.1) == 75
-        assert "the bot is meant when it is named, @postroom_bot, or replied to" in capsys.readouterr().err
+        assert "the bot answers only if you mention it, @postroom_bot, or reply to it" in capsys.readouterr().err
         assert await terminal(world, chat="Lunch group", once="@postroom_bot hello", timeout_s=0.1) == 75
-        assert "is meant when" not in capsys.readouterr().err
+        assert "answers only if" not in capsys.readouterr().err
         world.endpoint.discord = lambda got: web.Response(status=500)
         assert await terminal(world, "discord") == 75
         assert "The application did not respond: the endpoint answered 500." in capsys.readouterr().err
@@ -178,15 +178,15 @@ def test_once_without_a_reply_says_why_and_exits_with_75(play, capsys):
 def test_an_error_of_the_terminal_chat_says_what_is_wrong(play, capsys):
     async def scenario(world):
         for code, said, how in (
-            (66, "there is nobody called 'Zoe' on telegram; there are Ana, Ben\n", {"person": "Zoe"}),
+            (66, "there is no person 'Zoe' on telegram; choose one of Ana, Ben\n", {"person": "Zoe"}),
             (
                 69,
                 f"nothing answers at http://127.0.0.1:9; start it with `{command_line('run')}`\n",
                 {"base_url": NOBODY},
             ),
-            (64, "no such platform 'pigeon'; there are telegram and discord\n", {"platform": "pigeon"}),
-            (66, "Ana is in no chat called 'Dinner', but in: Lunch group\n", {"chat": "Dinner"}),
-            (66, "there is nothing to press: no message here has buttons\n", {"once": "/press"}),
+            (64, "there is no platform 'pigeon'; choose telegram or discord\n", {"platform": "pigeon"}),
+            (66, "Ana is in no chat 'Dinner'; chats with Ana: Lunch group\n", {"chat": "Dinner"}),
+            (66, "there is no button to press: no message here has one\n", {"once": "/press"}),
         ):
             assert await terminal(world, **how) == code
             assert capsys.readouterr() == ("", f"error: {said}")
@@ -201,7 +201,7 @@ def test_an_emulator_that_stops_during_a_chat_is_reported(play, capsys):
         await world.endpoint.wait(1)
         await world.platforms.stop()
         assert await talk == 69
-        assert capsys.readouterr().err == "error: the emulator went away in the middle of the chat\n"
+        assert capsys.readouterr().err == "error: the emulator stopped during the chat\n"
         await world.start()
 
     play(scenario)
@@ -231,7 +231,7 @@ def test_buttons_are_numbered_and_pressed_by_number(play, capsys, monkeypatch):
         assert capsys.readouterr().out == "Shall I?\n[1] Yes  [2] No  (/press 1)\n"
         assert await terminal(world, once="/press 3") == 66
         there = "  1.  Shall I?  [1] Yes  [2] No\n"
-        said = f"error: there is no button 1.3, but these, the latest first:\n{there}"
+        said = f"error: there is no button 1.3. The buttons, the latest first:\n{there}"
         assert capsys.readouterr().err == said
         for once in ("/press", "/press x", "/press 1.", "/press 0"):
             assert await terminal(world, once=once) == 64
@@ -241,7 +241,7 @@ def test_buttons_are_numbered_and_pressed_by_number(play, capsys, monkeypatch):
         assert capsys.readouterr().out == "It is no.\n"
         assert world.endpoint.got[-1].body["callback_query"]["data"] == "7.1"
         assert await terminal(world, once="/press 1") == 66
-        assert "no message here has buttons" in capsys.readouterr().err
+        assert "no message here has one" in capsys.readouterr().err
 
     play(scenario)
 
@@ -331,7 +331,7 @@ def test_a_message_for_another_person_is_not_printed_and_not_pressed(play, capsy
         ask = {"prompt": "hello", "channel": CHANNEL}
         await world.do(f"/control/discord/users/{ben}/ask", ask)
         assert await terminal(world, "discord", once="/press 1", chat="#general") == 66
-        assert "no message here has buttons" in capsys.readouterr().err
+        assert "no message here has one" in capsys.readouterr().err
         talk = asyncio.create_task(terminal(world, "discord", once="hi", chat="#general", timeout_s=1.0))
         await world.endpoint.wait(2)
         await world.do(f"/control/discord/users/{ben}/ask", ask)

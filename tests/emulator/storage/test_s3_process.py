@@ -10,8 +10,8 @@ import pytest
 from emulator.base import ports
 from emulator.base.environment import DUMMY_AWS
 from emulator.storage.s3_process import S3Process
-from infra.processes import is_alive
 from tests.emulator.harness import ROOT
+from tests.infra.processes import is_alive
 
 pytestmark = pytest.mark.e2e
 

@@ -15,9 +15,9 @@ import pytest
 from emulator.base.console import Console
 from emulator.processes.fork_client import ForkClient
 from emulator.system.functions import Function, Functions
-from infra.processes import is_alive
 from infra.template.specs import FunctionSpec
 from tests.emulator.harness import ROOT
+from tests.infra.processes import is_alive
 
 pytestmark = pytest.mark.e2e
 

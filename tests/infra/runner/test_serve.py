@@ -131,7 +131,7 @@ def test_a_request_over_the_limit_is_cancelled_and_answered_504(serve, client):
     answer = client.get(f"{url}/slow?s=30")
 
     assert answer.status_code == 504
-    assert answer.json() == {"error": "sample did not answer within 0.2 s; the request was given up"}
+    assert answer.json() == {"error": "sample did not answer within 0.2 s; the request was cancelled"}
     process.wait_for("sample.slow_left")
     assert process.wait_for("request.done")[0]["status"] == 504
     assert process.wait_for("request.timeout")[0]["timeout_ms"] == 200

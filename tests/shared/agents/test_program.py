@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from infra.processes import is_alive
 from shared.agents import program
 from shared.agents.program import Program
+from tests.infra.processes import is_alive
 
 KILLED = """
 import asyncio, os, signal, sys

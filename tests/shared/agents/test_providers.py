@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.processes import is_alive
 from shared.agents import registry
 from shared.agents.base import Failed, Init, Progress, Result, Text, Turn, TurnMessage
 from shared.core.errors import UnknownName
+from tests.infra.processes import is_alive
 
 AT = 1_800_000_000_000
 

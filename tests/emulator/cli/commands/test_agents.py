@@ -7,15 +7,15 @@ import pytest
 from tests.emulator.cli.commands.conftest import Postroom
 
 
-def test_agents_are_listed_with_who_is_the_default(postroom: Postroom) -> None:
+def test_agents_are_listed_with_the_default_marked(postroom: Postroom) -> None:
     (line,) = [line for line in postroom.run("agents", "list").stdout.splitlines() if line.startswith("assistant")]
     assert line.split() == ["assistant", "Assistant", "echo", "1", "UTC", "default"]
     assert postroom.json("agents", "list")["assistant"]["provider"] == "echo"
 
 
-def test_set_makes_an_agent_and_then_changes_only_what_is_named(postroom: Postroom) -> None:
+def test_set_creates_an_agent_and_then_changes_only_the_named_settings(postroom: Postroom) -> None:
     made = postroom.run("agents", "set", "coder", "--name", "Coder", "--concurrency", "3", "--turn-timeout", "90s")
-    assert "Agent coder is made." in made.stdout
+    assert "Agent coder is created." in made.stdout
     changed = postroom.run("agents", "set", "coder", "--model", "big", "--config", '{"a": [1]}', "--batch-size", "4")
     assert changed.stdout == "Agent coder: config, model, batch_size set.\n"
 
@@ -26,7 +26,7 @@ def test_set_makes_an_agent_and_then_changes_only_what_is_named(postroom: Postro
     assert postroom.column(f"{row} WHERE id = 'coder'") == ['["Coder",null,3,{"a":[1]},null,null]']
 
 
-def test_show_tells_all_of_an_agent(postroom: Postroom, tmp_path: Path) -> None:
+def test_show_prints_every_setting_of_an_agent(postroom: Postroom, tmp_path: Path) -> None:
     (tmp_path / "told.md").write_text("Be brief.\nBe kind.\n")
     postroom.run("agents", "set", "writer", "--instructions-file", str(tmp_path / "told.md"), "--folder", "desk/one")
 
@@ -40,40 +40,40 @@ def test_show_tells_all_of_an_agent(postroom: Postroom, tmp_path: Path) -> None:
     assert postroom.column("SELECT folder FROM agents WHERE id = 'writer'") == [None]
 
 
-def test_instructions_may_be_typed_in(postroom: Postroom) -> None:
+def test_instructions_may_come_from_standard_input(postroom: Postroom) -> None:
     postroom.run("agents", "set", "listener", "--instructions-file", "-", input="from a pipe")
     assert postroom.column("SELECT instructions FROM agents WHERE id = 'listener'") == ["from a pipe"]
 
 
-def test_another_default_takes_the_place_of_the_first(postroom: Postroom) -> None:
+def test_a_new_default_agent_replaces_the_old_one(postroom: Postroom) -> None:
     postroom.run("agents", "set", "front", "--default")
     assert postroom.column("SELECT id FROM agents WHERE is_default = 1") == ["front"]
     assert "front" in postroom.refused("agents", "delete", "front", code=1)
     postroom.run("agents", "set", "assistant", "--default")
-    assert postroom.run("agents", "delete", "front").stdout == "Agent front is gone.\n"
+    assert postroom.run("agents", "delete", "front").stdout == "Agent front is deleted.\n"
     assert "front" not in postroom.json("agents", "list")
 
 
-def test_set_says_that_a_retired_agent_is_back(postroom: Postroom) -> None:
+def test_set_restores_a_retired_agent_and_says_so(postroom: Postroom) -> None:
     postroom.run("agents", "set", "veteran")
     postroom.conn.execute("UPDATE agents SET retired_at = 1 WHERE id = 'veteran'")
-    assert "Agent veteran is back. Where it answers: " in postroom.run("agents", "set", "veteran").stdout
-    assert postroom.run("agents", "set", "veteran").stdout == "Agent veteran is as it was.\n"
+    assert "Agent veteran is restored. " in postroom.run("agents", "set", "veteran").stdout
+    assert postroom.run("agents", "set", "veteran").stdout == "Agent veteran is unchanged.\n"
 
 
 REFUSED = {
     "nobody of that id": (["agents", "show", "zoe"], 66, "agent 'zoe' not found; known: assistant"),
     "nobody to delete": (["agents", "delete", "zoe"], 66, "zoe"),
     "an id that can be none": (["agents", "set", "Zoë"], 65, "1 to 64 of a-z"),
-    "a way up in the id": (["agents", "set", "../teams/x"], 65, "'../teams/x' is no id"),
+    "a way up in the id": (["agents", "set", "../teams/x"], 65, "'../teams/x' is not an id"),
     "a provider nobody knows": (["agents", "set", "x", "--provider", "y"], 65, "known: command, echo"),
     "a folder outside": (["agents", "set", "x", "--folder", "../y"], 65, "folder"),
-    "no JSON": (["agents", "set", "x", "--config", "{"], 64, "--config is no JSON"),
+    "no JSON": (["agents", "set", "x", "--config", "{"], 64, "--config is not JSON"),
     "JSON that is no object": (["agents", "set", "x", "--config", "[]"], 64, "a JSON object, such as"),
     "no duration": (["agents", "set", "x", "--turn-timeout", "soon"], 64, "500ms or 10s"),
-    "no number": (["agents", "set", "x", "--batch-size", "-1"], 64, "a whole number, not '-1'"),
+    "no number": (["agents", "set", "x", "--batch-size", "-1"], 64, "must be a whole number, not '-1'"),
     "two instructions": (
-        ["agents", "set", "x", "--instructions", "a", "--instructions-file", "b"], 64, "give one of them",
+        ["agents", "set", "x", "--instructions", "a", "--instructions-file", "b"], 64, "use only one of them",
     ),
     "a file that is not there": (["agents", "set", "x", "--instructions-file", "/no/where"], 66, "/no/where can't"),
     "a team of nobody": (["teams", "set", "x", "--agents", "zoe"], 65, "zoe"),
@@ -84,7 +84,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("arguments", "code", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_what_can_not_be_is_one_sentence_and_nothing_is_made(
+def test_an_impossible_command_is_one_sentence_and_creates_nothing(
     postroom: Postroom, arguments: list[str], code: int, sentence: str
 ) -> None:
     said = postroom.refused(*arguments, code=code)
@@ -93,12 +93,12 @@ def test_what_can_not_be_is_one_sentence_and_nothing_is_made(
     assert postroom.column("SELECT id FROM agents WHERE id = 'x' UNION SELECT id FROM teams WHERE id = 'x'") == []
 
 
-def test_teams_are_made_changed_in_part_shown_and_forgotten(postroom: Postroom) -> None:
+def test_teams_are_created_changed_shown_and_deleted(postroom: Postroom) -> None:
     for agent in ("one", "two"):
         postroom.run("agents", "set", agent)
     assert postroom.run("teams", "set", "dev", "--agents", "one, two").stdout == "Team dev: one, two; one leads.\n"
     assert postroom.run("teams", "set", "dev", "--leader", "two").stdout == "Team dev: one, two; two leads.\n"
     assert postroom.run("teams", "show", "dev").stdout.splitlines()[-1].split(maxsplit=1) == ["agents", "one, two"]
     assert postroom.run("teams", "list").stdout.splitlines()[-1].split() == ["dev", "dev", "two", "one,", "two"]
-    assert postroom.run("teams", "delete", "dev").stdout == "Team dev is gone; its agents stay.\n"
-    assert "teams set ID" in postroom.run("teams", "list").stdout, "an empty list says what to do"
+    assert postroom.run("teams", "delete", "dev").stdout == "Team dev is deleted; its agents stay.\n"
+    assert "teams set ID" in postroom.run("teams", "list").stdout, "an empty list says how to create one"

@@ -1,4 +1,4 @@
-"""``emulator approvals``, ``pair``, ``pairings``, ``dropped``, ``sessions``: what waits, and what became of it."""
+"""``emulator approvals``, ``pair``, ``pairings``, ``dropped``, ``sessions``: decisions, codes and sessions."""
 
 import re
 
@@ -40,20 +40,20 @@ def status(postroom: Postroom, approval: str) -> list[str]:
 # -- approvals
 
 
-def test_what_waits_is_listed_and_shown_with_every_argument(postroom: Postroom, asked: str) -> None:
+def test_a_pending_approval_is_listed_and_shown_with_every_argument(postroom: Postroom, asked: str) -> None:
     line = next(line for line in postroom.run("approvals", "list").stdout.splitlines() if asked in line)
     assert "Agent assistant asks to" in line
     assert "pending, " in line
 
     shown = postroom.run("approvals", "show", asked).stdout
     assert "Be brief." in shown
-    assert not re.search("^state +approved", shown, re.MULTILINE), "no argument looks like a fact of ours"
+    assert not re.search("^state +approved", shown, re.MULTILINE), "no argument can imitate one of our own lines"
     assert re.search(r"^state +pending, .* left$", shown, re.MULTILINE)
     assert f"approvals approve {asked}" in shown
     assert re.search(r"^1 +Approve$", shown, re.MULTILINE)
 
 
-def test_a_yes_is_carried_out_and_a_second_one_hears_of_the_first(postroom: Postroom, asked: str) -> None:
+def test_an_approval_is_carried_out_once_and_a_second_decision_is_refused(postroom: Postroom, asked: str) -> None:
     before = len(postroom.json("agents", "list"))
     assert postroom.run("approvals", "approve", asked).stdout.strip()
     assert len(postroom.json("agents", "list")) == before + 1
@@ -64,7 +64,7 @@ def test_a_yes_is_carried_out_and_a_second_one_hears_of_the_first(postroom: Post
     assert re.search("^1 +Approve +chosen$", shown, re.MULTILINE)
 
 
-def test_a_no_does_nothing(postroom: Postroom, asked: str) -> None:
+def test_a_refusal_changes_nothing_else(postroom: Postroom, asked: str) -> None:
     before = postroom.json("agents", "list")
     postroom.run("approvals", "refuse", asked)
     assert status(postroom, asked) == ["refused"]
@@ -74,30 +74,32 @@ def test_a_no_does_nothing(postroom: Postroom, asked: str) -> None:
     assert asked not in postroom.run("approvals", "list").stdout
 
 
-def test_a_choice_is_one_of_those_that_are_shown_from_one_on(postroom: Postroom, asked: str) -> None:
-    assert "has 2 choices, and 3 is none" in postroom.refused("approvals", "approve", asked, "--choice", "3", code=65)
+def test_a_choice_is_a_number_that_show_prints(postroom: Postroom, asked: str) -> None:
+    assert "has no choice 3: choose from 1 to 2" in postroom.refused(
+        "approvals", "approve", asked, "--choice", "3", code=65
+    )
     postroom.run("approvals", "approve", asked, "--choice", "2")
-    assert status(postroom, asked) == ["refused"], "the second of them is the no"
+    assert status(postroom, asked) == ["refused"], "the second choice is the refusal"
 
 
-def test_what_was_approved_and_can_not_be_done_is_a_failure(postroom: Postroom) -> None:
+def test_an_approved_action_that_fails_ends_with_1(postroom: Postroom) -> None:
     _, session = make_session(postroom.conn, chat="200")
     with transaction(postroom.conn):
         made = requests.ask_action(
             postroom.conn, session, "assistant", "create_agent", {"name": "late", "instructions": ""},
             policy=AccessPolicy.of(Settings()), now_ms=NOW,
         )  # fmt: skip
-    with transaction(postroom.conn):  # since then somebody has retired the agent that asked
+    with transaction(postroom.conn):  # meanwhile the requesting agent was retired
         postroom.conn.execute("UPDATE agents SET retired_at = 1 WHERE id = 'assistant'")
     try:
         done = postroom.run("approvals", "approve", made.approval_id, code=1)
     finally:
         with transaction(postroom.conn):
             postroom.conn.execute("UPDATE agents SET retired_at = NULL WHERE id = 'assistant'")
-    assert "It is decided, but could not be done: " in done.stdout
+    assert "The decision is recorded, but the action failed: " in done.stdout
 
 
-def test_an_approval_that_is_none(postroom: Postroom) -> None:
+def test_an_unknown_approval_is_an_error(postroom: Postroom) -> None:
     for verb in ("show", "approve", "refuse"):
         assert "approval_none" in postroom.refused("approvals", verb, "approval_none", code=66)
 
@@ -105,7 +107,7 @@ def test_an_approval_that_is_none(postroom: Postroom) -> None:
 # -- pairing
 
 
-def test_a_code_for_the_first_owner_says_what_to_do_with_it(postroom: Postroom) -> None:
+def test_pair_prints_the_code_and_how_to_use_it(postroom: Postroom) -> None:
     said = postroom.run("pair").stdout
     code = re.search(r"^    /start ([0-9A-Z]{4}-[0-9A-Z]{4})$", said, re.MULTILINE)
     assert code is not None
@@ -130,7 +132,7 @@ def test_a_code_for_the_first_owner_says_what_to_do_with_it(postroom: Postroom) 
         (["--chat", "--agent", "assistant"], "lets assistant answer in the chat where it is sent"),
     ],
 )
-def test_a_code_says_what_it_gives(postroom: Postroom, options: list[str], sentence: str) -> None:
+def test_pair_says_what_the_code_grants(postroom: Postroom, options: list[str], sentence: str) -> None:
     assert sentence in postroom.run("pair", *options).stdout
     made = postroom.json("pair", *options)
     assert made["say"] == f"/start {made['code']}"
@@ -139,14 +141,14 @@ def test_a_code_says_what_it_gives(postroom: Postroom, options: list[str], sente
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (["--admin", "--member"], 64, "say one of --admin, --member"),
-        (["--member"], 64, "say which with --agent"),
-        (["--chat"], 64, "say which with --agent"),
-        (["--agent", "assistant"], 64, "an owner is one of everything"),
+        (["--admin", "--member"], 64, "use only one of --admin, --member"),
+        (["--member"], 64, "name it with --agent"),
+        (["--chat"], 64, "name it with --agent"),
+        (["--agent", "assistant"], 64, "an owner owns everything"),
         (["--admin", "--agent", "zoe"], 66, "zoe"),
     ],
 )
-def test_a_code_for_what_can_not_be_is_refused(
+def test_impossible_options_of_pair_are_refused(
     postroom: Postroom, options: list[str], code: int, sentence: str
 ) -> None:
     assert sentence in postroom.refused("pair", *options, code=code)
@@ -155,7 +157,7 @@ def test_a_code_for_what_can_not_be_is_refused(
 # -- dropped and sessions
 
 
-def test_what_was_refused_is_listed_with_its_reason(postroom: Postroom) -> None:
+def test_dropped_events_are_listed_with_the_reason(postroom: Postroom) -> None:
     with transaction(postroom.conn):
         for number, reason in enumerate(("sender_unknown", "rate_limited", "sender_unknown")):
             dropped.record(
@@ -167,10 +169,10 @@ def test_what_was_refused_is_listed_with_its_reason(postroom: Postroom) -> None:
     assert lines[-1].split()[3:] == ["telegram", "100", "9", "sender_unknown", "no"]
     newest, oldest = (each["id"] for each in postroom.json("dropped", "--reason", "sender_unknown"))
     assert [each["id"] for each in postroom.json("dropped", "--since", str(oldest))] == [oldest + 1, newest]
-    assert postroom.run("dropped", "--channel", "icq").stdout == "Nothing of that kind was refused.\n"
+    assert postroom.run("dropped", "--channel", "icq").stdout == "Nothing of that kind was dropped.\n"
 
 
-def test_a_session_is_seen_begun_afresh_and_asked_once_more(postroom: Postroom) -> None:
+def test_a_session_is_shown_replayed_and_reset(postroom: Postroom) -> None:
     put(postroom.conn, "what was asked", chat="300")
     old = postroom.json("sessions", "list", "--agent", "assistant", "--limit", "1")[0]["sessionId"]
     shown = postroom.run("sessions", "show", old).stdout
@@ -179,7 +181,7 @@ def test_a_session_is_seen_begun_afresh_and_asked_once_more(postroom: Postroom) 
 
     done = postroom.run("sessions", "replay", old).stdout
     new = next(each for each in re.findall("session_[0-9a-z]{8}", done) if each != old)
-    assert f"Session {new} was given 1 message of {old} once more." in done
+    assert f"Session {new} replays 1 message of {old}." in done
     assert f"sessions show {old}" in done
 
     said = postroom.run("sessions", "reset", new).stdout

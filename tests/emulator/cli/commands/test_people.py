@@ -1,4 +1,4 @@
-"""``emulator chats``, ``wirings``, ``users``, ``destinations``: who may talk where, to whom."""
+"""``emulator chats``, ``wirings``, ``users``, ``destinations``: who may talk to whom, and where."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def coder(postroom: Postroom) -> None:
 
 
 def chat(postroom: Postroom, platform_id: str, **facts: object) -> str:
-    """The number of a chat in which somebody wrote."""
+    """The number of a chat with a message in it."""
     with transaction(postroom.conn):
         made = chats.ensure(postroom.conn, "telegram", platform_id, is_group=True, now_ms=NOW, **facts)  # type: ignore[arg-type]
     return str(made.id)
@@ -28,7 +28,7 @@ def user(postroom: Postroom, sender_id: str, name: str = "") -> str:
 # -- chats and wirings
 
 
-def test_a_group_is_made_known_wired_shown_and_unwired(postroom: Postroom) -> None:
+def test_a_group_is_added_wired_shown_and_unwired(postroom: Postroom) -> None:
     made = postroom.run("chats", "add", "telegram", "-100200", "--group", "--name", "Family")
     number = made.stdout.split()[1]
     assert made.stdout.startswith(f"Chat {number} is telegram -100200.")
@@ -54,27 +54,27 @@ def test_a_group_is_made_known_wired_shown_and_unwired(postroom: Postroom) -> No
     assert "wirings set CHAT AGENT" in postroom.run("wirings", "list", "--chat", number).stdout
 
 
-def test_chats_are_listed_with_how_they_treat_strangers_and_who_answers(postroom: Postroom) -> None:
+def test_chats_are_listed_with_their_policy_and_their_agents(postroom: Postroom) -> None:
     number = chat(postroom, "-1")
     head, *lines = postroom.run("chats", "list", "--channel", "telegram", "--platform-id", "-1").stdout.splitlines()
     assert head.split("  ")[0] == "chat"
-    assert [line.split() for line in lines] == [[number, "telegram", "-1", "group", "strict", "(nobody)"]]
-    assert "One comes up when somebody writes" in postroom.run("chats", "list", "--channel", "icq").stdout
+    assert [line.split() for line in lines] == [[number, "telegram", "-1", "group", "strict", "(none)"]]
+    assert "A chat appears when a person writes" in postroom.run("chats", "list", "--channel", "icq").stdout
 
 
-def test_a_chat_is_changed_in_what_is_named(postroom: Postroom) -> None:
+def test_set_changes_only_the_named_settings_of_a_chat(postroom: Postroom) -> None:
     number = chat(postroom, "-2", name="Before")
     assert postroom.run("chats", "set", number, "--policy", "public").stdout == (
         f"Chat {number} (Before): strangers: public, active.\n"
     )
-    assert "refused: no agent is wanted" in postroom.run("chats", "set", number, "--refused").stdout
+    assert "refused: no agent may answer" in postroom.run("chats", "set", number, "--refused").stdout
     assert "refused" not in postroom.run("chats", "set", number, "--not-refused", "--name", "After").stdout
     assert postroom.column("SELECT name || sender_policy FROM chats WHERE id = :id", id=int(number)) == ["Afterpublic"]
 
 
-def test_a_chat_is_let_go(postroom: Postroom) -> None:
+def test_a_chat_is_deleted_or_retired(postroom: Postroom) -> None:
     number = chat(postroom, "-5")
-    assert postroom.run("chats", "delete", number).stdout.startswith(f"Chat {number} is gone.")
+    assert postroom.run("chats", "delete", number).stdout.startswith(f"Chat {number} is deleted.")
     assert "there is no chat" in postroom.refused("chats", "delete", number, code=66)
     number = chat(postroom, "-5")
     postroom.conn.execute(
@@ -82,14 +82,16 @@ def test_a_chat_is_let_go(postroom: Postroom) -> None:
         (int(number),),
     )
     said = postroom.run("chats", "delete", number).stdout
-    assert said.startswith(f"Chat {number} is retired: nobody answers there, and what was said stays. Back: ")
+    assert said.startswith(
+        f"Chat {number} is retired: no agent answers there, and its history stays. To bring it back: "
+    )
     assert postroom.run("chats", "list", "--platform-id", "-5").stdout.splitlines()[1].endswith("  retired")
 
 
 # -- users
 
 
-def test_somebody_is_made_known_and_given_and_denied_things(postroom: Postroom) -> None:
+def test_a_user_is_added_and_roles_are_granted_and_revoked(postroom: Postroom) -> None:
     number = user(postroom, "4711", "Ana")
     who = f"User {number} (telegram 4711, Ana): "
     for arguments, may in (
@@ -101,13 +103,13 @@ def test_somebody_is_made_known_and_given_and_denied_things(postroom: Postroom) 
         (["grant", number, "member", "--agent", "coder"], "owner, member of coder"),
         (["refuse", number, "--agent", "coder"], "owner, refused by coder"),
         (["revoke", number, "member", "--agent", "coder"], "owner"),
-        (["revoke", number, "owner", "--force"], "nothing more than a stranger"),
+        (["revoke", number, "owner", "--force"], "no more than a stranger"),
     ):
         said = postroom.run("users", *arguments).stdout.removeprefix(who).removesuffix(".\n")
         assert sorted(said.split(", ")) == sorted(may.split(", ")), arguments
 
 
-def test_a_user_is_shown_with_who_said_what_they_may(postroom: Postroom) -> None:
+def test_a_user_is_shown_with_the_roles_and_who_granted_them(postroom: Postroom) -> None:
     number = user(postroom, "4712", "\x1b[2JEve")
     postroom.run("users", "grant", number, "member", "--agent", "coder")
     lines = postroom.run("users", "show", number).stdout.splitlines()
@@ -119,17 +121,17 @@ def test_a_user_is_shown_with_who_said_what_they_may(postroom: Postroom) -> None
     assert postroom.run("users", "list", "--sender-id", "4712").stdout.splitlines()[-1].endswith("member of coder")
 
     assert postroom.run("users", "forget", number).stdout == f"User {number} is a stranger again.\n"
-    assert "The first owner: " in postroom.run("users", "list", "--sender-id", "4712").stdout
+    assert "To make the first owner: " in postroom.run("users", "list", "--sender-id", "4712").stdout
 
 
 @pytest.mark.parametrize("words", [["revoke", "owner"], ["forget"]])
-def test_the_last_owner_is_kept_unless_it_is_forced(postroom: Postroom, words: list[str]) -> None:
+def test_the_last_owner_stays_unless_force_is_given(postroom: Postroom, words: list[str]) -> None:
     number = user(postroom, f"last to {words[0]}", "Ana")
     postroom.run("users", "grant", number, "owner")
     command = ["users", words[0], number, *words[1:]]
     said = postroom.refused(*command, code=1)
     assert said.startswith(f"error: user {number} is the last owner, ")
-    assert said.endswith("or say --force if that is meant\n")
+    assert said.endswith("or add --force if you mean it\n")
     postroom.run(*command, "--force")
     assert postroom.column("SELECT role FROM user_roles WHERE role = 'owner'") == []
 
@@ -137,13 +139,13 @@ def test_the_last_owner_is_kept_unless_it_is_forced(postroom: Postroom, words: l
 # -- destinations
 
 
-def test_an_agent_may_send_where_it_is_told_and_calls_it_as_it_is_told(postroom: Postroom) -> None:
+def test_destinations_are_set_listed_and_deleted(postroom: Postroom) -> None:
     number = chat(postroom, "-3")
     said = postroom.run("destinations", "set", "coder", "boss", "--to", "assistant").stdout
-    assert said == "Agent coder may send to agent assistant, which it calls boss.\n"
+    assert said == "Agent coder may send to agent assistant by the name boss.\n"
     postroom.run("destinations", "set", "coder", "room", "--chat", number)
     lines = postroom.run("destinations", "list", "coder").stdout.splitlines()[1:]
-    assert len(lines) == 2, "what comes with a wiring has gone with it"
+    assert len(lines) == 2, "the destination of a deleted wiring is deleted too"
     assert [line.split() for line in lines] == [
         ["coder", "boss", "agent", "assistant"],
         ["coder", "room", "chat", number],
@@ -157,7 +159,7 @@ def test_an_agent_may_send_where_it_is_told_and_calls_it_as_it_is_told(postroom:
 REFUSED = {
     "no such chat": (["chats", "show", "9999"], 66, "there is no chat 9999"),
     "a chat that is there": (["chats", "add", "telegram", "-777"], 1, "is known already: it is chat "),
-    "a change of nothing": (["chats", "set", "1"], 64, "what is to change of chat 1?"),
+    "a change of nothing": (["chats", "set", "1"], 64, "name at least one setting to change in chat 1"),
     "no such agent to wire": (["wirings", "set", "1", "zoe"], 66, "zoe"),
     "a pattern that is none": (["wirings", "set", "1", "coder", "--pattern", "("], 65, "("),
     "a pattern mode without one": (["wirings", "set", "1", "coder", "--mode", "pattern"], 65, "pattern"),
@@ -167,17 +169,23 @@ REFUSED = {
     "a role they have not": (["users", "revoke", "1", "owner"], 66, "is no owner"),
     "nothing to take back": (["users", "revoke", "1", "member", "--agent", "coder"], 66, "neither a member"),
     "an owner of one agent": (["users", "grant", "1", "owner", "--agent", "coder"], 65, "owner"),
-    "a member of nobody": (["users", "grant", "1", "member"], 64, "say it with --agent"),
-    "refused by nobody": (["users", "refuse", "1"], 64, "say it with --agent"),
-    "two targets": (["destinations", "set", "coder", "x", "--chat", "1", "--to", "assistant"], 64, "one of the two"),
-    "no target": (["destinations", "set", "coder", "x"], 64, "one of the two"),
+    "a member of nobody": (["users", "grant", "1", "member"], 64, "name the agent with --agent"),
+    "refused by nobody": (["users", "refuse", "1"], 64, "name the agent with --agent"),
+    "two targets": (
+        ["destinations", "set", "coder", "x", "--chat", "1", "--to", "assistant"],
+        64,
+        "by either --chat NUMBER or --to AGENT",
+    ),
+    "no target": (["destinations", "set", "coder", "x"], 64, "by either --chat NUMBER or --to AGENT"),
     "a name that can be none": (["destinations", "set", "coder", "No!", "--to", "assistant"], 65, "a-z"),
     "no such destination": (["destinations", "delete", "coder", "nowhere"], 66, "nowhere"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "code", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_what_can_not_be_is_one_sentence(postroom: Postroom, arguments: list[str], code: int, sentence: str) -> None:
+def test_an_impossible_command_is_one_sentence(
+    postroom: Postroom, arguments: list[str], code: int, sentence: str
+) -> None:
     chat(postroom, "-777")
     user(postroom, "777")
     said = postroom.refused(*arguments, code=code)

@@ -1,4 +1,4 @@
-"""``emulator diff`` and ``emulator seed``: file and database side by side, and one following the other."""
+"""``emulator diff`` and ``emulator seed``: compare the agents file with the database, and apply it."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ Write = Callable[[str], None]
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Postroom]:
-    """A Postroom as it is after its first start without a file: with one agent."""
+    """A Postroom after its first start without a file: it has one agent."""
     process, served = serve(tmp_path)
     yield served
     served.conn.close()
@@ -40,13 +40,13 @@ def fresh(tmp_path: Path) -> Iterator[Postroom]:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes the file, in the folder where the commands are typed."""
+    """Writes the file in the working folder of the commands."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return lambda text: Path("postroom.toml").write_text(text) and None
 
 
-def test_the_database_follows_and_then_they_agree(fresh: Postroom, file: Write) -> None:
+def test_apply_makes_the_database_agree_with_the_file(fresh: Postroom, file: Write) -> None:
     file(FILE.format(LONG))
     fresh.run("agents", "set", "assistant", "--instructions", LONG.replace("know", "see"))
     fresh.run("agents", "set", "late")
@@ -59,18 +59,18 @@ def test_the_database_follows_and_then_they_agree(fresh: Postroom, file: Write) 
             "…ou do not know what is asked of you.",
             "…ou do not see what is asked of you.",
         ],
-        ["agents.coder", "named", "-"],
-        ["agents.late", "-", "there"],
-        ["teams.dev", "named", "-"],
+        ["agents.coder", "present", "-"],
+        ["agents.late", "-", "present"],
+        ["teams.dev", "present", "-"],
         ["default", "coder", "assistant"],
         [],
     ]
-    assert f" seed --apply --url {fresh.url}` makes it follow the file, and keeps who is only in the data" in shown[-1]
+    assert f" seed --apply --url {fresh.url}` applies the file to it; it keeps agents and teams that" in shown[-1]
 
     before = fresh.column("SELECT json_group_array(id || updated_at) FROM agents")
     assert "Nothing was changed" in fresh.run("seed").stdout
-    assert "keeps who" in fresh.run("seed").stdout
-    assert "keeps who" not in fresh.run("seed", "--delete").stdout
+    assert "it keeps agents" in fresh.run("seed").stdout
+    assert "it keeps agents" not in fresh.run("seed", "--delete").stdout
     assert fresh.column("SELECT json_group_array(id || updated_at) FROM agents") == before
 
     assert fresh.run("seed", "--apply").stdout.splitlines() == [
@@ -78,7 +78,7 @@ def test_the_database_follows_and_then_they_agree(fresh: Postroom, file: Write) 
         "agents.coder made",
         "default coder",
         "teams.dev made",
-        "Only in the database, and kept (--delete lets them go): agents.late.",
+        "Only in the database, and kept (--delete deletes them): agents.late.",
     ]
     assert fresh.column("SELECT instructions FROM agents WHERE id = 'assistant'") == [LONG]
     assert fresh.column("SELECT id FROM agents WHERE is_default = 1") == ["coder"]
@@ -86,10 +86,10 @@ def test_the_database_follows_and_then_they_agree(fresh: Postroom, file: Write) 
 
     assert fresh.json("seed", "--apply", "--delete")["done"] == ["agents.late deleted"]
     assert fresh.run("diff").stdout == "postroom.toml and the database agree.\n"
-    assert fresh.run("seed", "--apply").stdout == "The database has all that postroom.toml names.\n"
+    assert fresh.run("seed", "--apply").stdout == "The database already has everything in postroom.toml.\n"
 
 
-def test_teams_go_before_their_agents_and_the_default_moves_first(fresh: Postroom, file: Write) -> None:
+def test_delete_moves_the_default_first_and_deletes_teams_before_agents(fresh: Postroom, file: Write) -> None:
     fresh.run("agents", "set", "old", "--default")
     fresh.run("teams", "set", "olds", "--agents", "old")
     file("[agents.assistant]\n")
@@ -100,16 +100,16 @@ def test_teams_go_before_their_agents_and_the_default_moves_first(fresh: Postroo
     ]
 
 
-def test_an_empty_model_in_the_file_takes_it_away(fresh: Postroom, file: Write) -> None:
+def test_an_empty_model_in_the_file_removes_the_model(fresh: Postroom, file: Write) -> None:
     file("[agents.assistant]\nmodel = ''\n")
     assert fresh.run("diff").stdout == "postroom.toml and the database agree.\n"
     fresh.run("agents", "set", "assistant", "--model", "big")
-    assert "keeps who" not in fresh.run("diff", code=1).stdout
+    assert "it keeps agents" not in fresh.run("diff", code=1).stdout
     assert fresh.json("seed", "--apply")["done"] == ["agents.assistant model"]
     assert fresh.column("SELECT model FROM agents") == [None]
 
 
-def test_the_hint_is_about_the_same_file(postroom: Postroom, file: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hint_names_the_same_file(postroom: Postroom, file: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     file("[agents.new]\n")
     Path("postroom.toml").rename("my agents.toml")
     assert " --file 'my agents.toml'" in postroom.run("seed", "--file", "my agents.toml").stdout
@@ -118,7 +118,7 @@ def test_the_hint_is_about_the_same_file(postroom: Postroom, file: Write, monkey
 
 
 @pytest.mark.parametrize("last", ["provider = 'nobody'", "folder = '../x'"])
-def test_a_file_of_which_anything_is_refused_changes_nothing(fresh: Postroom, file: Write, last: str) -> None:
+def test_a_file_with_one_refused_setting_changes_nothing(fresh: Postroom, file: Write, last: str) -> None:
     first = "default = 'one'\n[agents.assistant]\nname = 'A'\n[agents.one]\n[teams.t]\nagents = ['one']\n"
     file(f"{first}[agents.two]\n{last}\n")
     before = fresh.column("SELECT json_group_array(id || name || updated_at) FROM agents")
@@ -128,7 +128,7 @@ def test_a_file_of_which_anything_is_refused_changes_nothing(fresh: Postroom, fi
     assert fresh.column("SELECT json_group_array(id || name || updated_at) FROM agents") == before
 
 
-def test_who_can_not_go_keeps_the_database_as_it_was(fresh: Postroom, file: Write) -> None:
+def test_an_agent_that_can_not_be_deleted_keeps_the_database_unchanged(fresh: Postroom, file: Write) -> None:
     fresh.run("agents", "set", "busy")
     wait = {"message": "hi", "agent": "busy", "processAfter": 4_000_000_000_000}
     find(None, fresh.url).post("message", body=wait)
@@ -138,8 +138,8 @@ def test_who_can_not_go_keeps_the_database_as_it_was(fresh: Postroom, file: Writ
     assert fresh.column("SELECT name FROM agents ORDER BY id") == ["Assistant", "busy"]
 
 
-def test_a_file_that_is_wrong_or_not_there_is_told(postroom: Postroom, file: Write) -> None:
-    assert "there is no postroom.toml: copy postroom.example.toml, or name the file" in postroom.refused(
+def test_a_wrong_or_missing_file_is_reported(postroom: Postroom, file: Write) -> None:
+    assert "postroom.toml does not exist: copy postroom.example.toml, or name the file" in postroom.refused(
         "diff", code=66
     )
     file("[agents.a]\nbatch_size = 0\n")
