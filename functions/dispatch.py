@@ -148,7 +148,7 @@ class Dispatch(WorkerService):
             return
         if not all(turn.is_interruptible for turn in turns_of_agent):
             return  # one of them is just ending, or just beginning
-        lesser = [turn for turn in turns_of_agent if not claims.has_taken_urgent(self.reader, turn.claim)]
+        lesser = [turn for turn in turns_of_agent if not claims.has_urgent_message(self.reader, turn.claim)]
         if lesser and claims.is_due(self.reader, agent, session, now_ms=now_ms):
             self._made_room.add(session)
             self._end_early(lesser[-1], "urgent elsewhere")

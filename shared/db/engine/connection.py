@@ -93,6 +93,14 @@ def scalar(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | None
     return found[0][0] if found else None
 
 
+def insert_into(table: str, columns: Sequence[str]) -> str:
+    """An INSERT whose parameters stand in the order of *columns*: usually the fields of a NamedTuple, which it takes.
+
+    By position, because binding by name costs 8 to 12 µs where the whole insert of a message takes 16.
+    """
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+
+
 class transaction:
     """One write transaction: all or nothing, after waiting for its turn. Keep it short; nothing remote inside.
 

@@ -5,11 +5,13 @@ from typing import NamedTuple
 
 import apsw
 
+from shared.db.engine.connection import insert_into
+
 
 class AgentMessage(NamedTuple):
     """One line of an agent's history; *role* is ``user`` or ``assistant``."""
 
-    agent: str
+    agent_id: str
     role: str
     channel: str
     sender: str
@@ -18,12 +20,9 @@ class AgentMessage(NamedTuple):
     created_at: int
 
 
+_INSERT = insert_into("agent_messages", AgentMessage._fields)
+
+
 def append(conn: apsw.Connection, lines: Iterable[AgentMessage]) -> None:
     """Add the lines, in order."""
-    conn.executemany(
-        """
-        INSERT INTO agent_messages (agent_id, role, channel, sender, message_id, content, created_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-        """,
-        lines,
-    )
+    conn.executemany(_INSERT, lines)

@@ -7,7 +7,7 @@ token. Writers are serialised (``connection.transaction``), so what a claim read
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import apsw
 
@@ -15,12 +15,14 @@ from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events, schedule_runs
 from shared.db.queue.events import EventData
-from shared.db.queue.message_row import COLUMNS, WIDTH, Message, message_of
+from shared.db.queue.message_row import COLUMNS, Message, message_of
 from shared.db.queue.ready_sessions import FIRSTS, OPEN_AGENTS
 
-# Those that wait for a later instant are passed over, but not those that wait for another try.
+_CANDIDATE = f"id, process_after, status, urgency = 'urgent', {COLUMNS}"
+
+# A message that is planned for later is left out; one that waits for a retry is not.
 DUE = f"""
-    SELECT {COLUMNS}, process_after, status
+    SELECT {_CANDIDATE}
       FROM messages
      WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
        AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL OR status = 'processing')
@@ -29,7 +31,7 @@ DUE = f"""
 """
 
 URGENT = f"""
-    SELECT {COLUMNS}, process_after
+    SELECT {_CANDIDATE}
       FROM messages
      WHERE session_id = :session AND urgency = 'urgent' AND status = 'pending' AND trigger = 1
        AND (process_after IS NULL OR process_after <= :now)
@@ -53,23 +55,23 @@ OLDEST_CONTEXT = """
      LIMIT 1
 """
 
-# Its rows were read before: to have them returned takes three times as long as the update.
+# The rows are read before: RETURNING them takes three times as long as the update.
 _CLAIM = """
     UPDATE messages
-       SET status = 'processing', claimed_by = ?2, lease = ?3, updated_at = ?4
-     WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'pending'
+       SET status = 'processing', claimed_by = :token, lease = :lease, updated_at = :now
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending'
 """
 
-# The turns that hold something: of each session, the rows that run, and its context rows that run with them.
+# The batch of a session's turn: the messages that ask for it, and the context that was claimed with them.
 RUNNING = f"""
-    SELECT {COLUMNS}, claimed_by, lease
+    SELECT claimed_by, lease, {COLUMNS}
       FROM messages
      WHERE agent = :agent AND session_id = :session AND trigger = 1 AND status = 'processing'
      UNION ALL
-    SELECT {COLUMNS}, claimed_by, lease
+    SELECT claimed_by, lease, {COLUMNS}
       FROM messages
      WHERE session_id = :session AND trigger = 0 AND status = 'processing'
-     ORDER BY 1
+     ORDER BY id
 """
 
 FailureCode = Literal["error", "rate_limited", "process_gone"]
@@ -110,30 +112,50 @@ class MessageVerdict:
     failure: FailureCode = "error"
 
 
+class _Candidate(NamedTuple):
+    """A message that may join the batch: what decides that, and its row, which is parsed only if it does."""
+
+    id: int
+    process_after: int | None
+    status: str
+    is_urgent: bool
+    row: Sequence[Any]
+
+    def is_later(self, now_ms: int) -> bool:
+        return self.process_after is not None and self.process_after > now_ms
+
+
+def _candidates(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> list[_Candidate]:
+    return [
+        _Candidate(id_, process_after, status, bool(is_urgent), row)
+        for id_, process_after, status, is_urgent, *row in rows(conn, sql, parameters)
+    ]
+
+
 def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[Message]:
-    """The batch's triggers: oldest first, up to the first that can't share a turn with them.
+    """The batch's triggers: oldest first, up to the first one that can't share a turn with them.
 
-    Urgent ones come before older ones. Nothing while a turn has the session, or a message waits for another try.
+    Urgent messages come before older ones. Nothing while a turn has the session or its oldest message waits for a
+    retry.
     """
-    place = {"agent": agent, "session": session_id, "now": now_ms, "limit": limit}
-    found = rows(conn, DUE, place)
-    if not found or found[0][-1] == "processing" or (found[0][WIDTH] or 0) > now_ms:
+    key = {"agent": agent, "session": session_id, "now": now_ms, "limit": limit}
+    due = _candidates(conn, DUE, key)
+    if not due or due[0].status == "processing" or due[0].is_later(now_ms):
         return []
-    urgent = rows(conn, URGENT, place)
+    urgent = _candidates(conn, URGENT, key)
     if urgent:
-        first = {row[0] for row in urgent}
-        found = [*urgent, *(row for row in found if row[0] not in first)][:limit]
-    return _together(found, now_ms)
+        first = {each.id for each in urgent}
+        due = [*urgent, *(each for each in due if each.id not in first)][:limit]
+    return _batch(due, now_ms)
 
 
-def _together(found: Iterable[Sequence[Any]], now_ms: int) -> list[Message]:
-    """Those, from the first on, that can share a turn. *found* has the columns of ``URGENT``."""
+def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
+    """The messages, from the first on, that can share a turn."""
     batch: list[Message] = []
-    for row in found:
-        process_after = row[WIDTH]
-        if process_after is not None and process_after > now_ms:
-            break  # waits for another try: later ones wait behind it
-        message = message_of(row)
+    for each in candidates:
+        if each.is_later(now_ms):
+            break  # it waits for a retry, and later messages wait behind it
+        message = message_of(each.row)
         goes_alone = message.retry_count or message.content.get("own_answer")  # it failed before, or asks for that
         if batch and (goes_alone or (message.chat_id, message.thread_id) != (batch[0].chat_id, batch[0].thread_id)):
             break  # one answer can't serve both
@@ -159,7 +181,7 @@ def claim(
         context = rows(conn, CONTEXT, {"session": session_id, "limit": limit - len(batch)})
         batch += [message_of(row) for row in context]
     claim = Claim(token, session_id, agent, tuple(sorted(batch)))
-    conn.execute(_CLAIM, (claim.ids, token, now_ms + lease_ms, now_ms))
+    conn.execute(_CLAIM, {"ids": claim.ids, "token": token, "lease": now_ms + lease_ms, "now": now_ms})
     _check(claim, conn.changes())
     for each in claim.batch:
         if each.scheduled_at is not None and each.series_id is not None:
@@ -196,19 +218,19 @@ def renew(conn: apsw.Connection, claim: Claim, *, lease_until: int) -> None:
 
 _COMPLETE = """
     UPDATE messages
-       SET status = 'completed', claimed_by = NULL, lease = NULL, last_error = NULL, failure = NULL, updated_at = ?2
-     WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'processing' AND claimed_by = ?3
+       SET status = 'completed', claimed_by = NULL, lease = NULL, last_error = NULL, failure = NULL, updated_at = :now
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
 """
 
 # Context that was too old for the batch will never be newer than what the agent has just seen.
 _LEAVE_BEHIND = """
     UPDATE messages
-       SET status = 'completed', updated_at = ?2
+       SET status = 'completed', updated_at = :now
      WHERE id IN (SELECT id
                     FROM messages
-                   WHERE session_id = ?1 AND status = 'pending' AND trigger = 0 AND id < ?3
+                   WHERE session_id = :session AND status = 'pending' AND trigger = 0 AND id < :before
                    ORDER BY id DESC
-                   LIMIT ?4)
+                   LIMIT :limit)
 """
 
 _PASSED_AT_ONCE = 500  # 40 000 would hold the write lock for most of a second
@@ -220,20 +242,21 @@ def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     Raises:
         ClaimLost: somebody else holds the rows; nothing must be kept of this turn.
     """
-    conn.execute(_COMPLETE, (claim.ids, now_ms, claim.token))
+    conn.execute(_COMPLETE, {"ids": claim.ids, "token": claim.token, "now": now_ms})
     _check(claim, conn.changes())
     pass_over(conn, claim, now_ms=now_ms)
 
 
 def pass_over(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     """Complete some of the context that was too old for the turn's batch, newest first, for one settled turn."""
-    conn.execute(_LEAVE_BEHIND, (claim.session_id, now_ms, claim.batch[-1].id, _PASSED_AT_ONCE))
+    values = {"session": claim.session_id, "before": claim.batch[-1].id, "now": now_ms, "limit": _PASSED_AT_ONCE}
+    conn.execute(_LEAVE_BEHIND, values)
 
 
 def has_older_context(conn: apsw.Connection, claim: Claim) -> bool:
     """Whether context that is older than what the turn has seen still waits."""
-    oldest = rows(conn, OLDEST_CONTEXT, {"session": claim.session_id})
-    return bool(oldest) and oldest[0][0] < claim.batch[-1].id
+    oldest = scalar(conn, OLDEST_CONTEXT, {"session": claim.session_id})
+    return oldest is not None and oldest < claim.batch[-1].id
 
 
 _FAIL = """
@@ -326,41 +349,42 @@ def is_due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int) -
     return bool(_due(conn, agent, session_id, now_ms=now_ms, limit=1))
 
 
-TAKEN = f"""
-    SELECT {COLUMNS}, process_after, urgency = 'urgent'
+CLAIMED = f"""
+    SELECT {_CANDIDATE}
       FROM messages
      WHERE id IN (SELECT value FROM json_each(:ids)) AND trigger = 1
      ORDER BY id
 """
 
 
-def has_taken_urgent(conn: apsw.Connection, claim: Claim) -> bool:
+def has_urgent_message(conn: apsw.Connection, claim: Claim) -> bool:
     """Whether the turn has an urgent message."""
-    return any(is_urgent for *_, is_urgent in rows(conn, TAKEN, {"ids": claim.ids}))
+    return any(each.is_urgent for each in _candidates(conn, CLAIMED, {"ids": claim.ids}))
 
 
 def would_gain(conn: apsw.Connection, claim: Claim, *, now_ms: int, limit: int) -> bool:
-    """Whether the turn, given back and begun anew, would have an urgent message that it has not.
+    """Whether the turn, released and claimed again, would have an urgent message that it does not have now.
 
-    What was urgent already goes first, oldest first, so each new beginning adds to it, until the batch is full.
+    Urgent messages go first, oldest first, so each new claim adds to them until the batch is full.
     """
-    waiting = rows(conn, URGENT, {"session": claim.session_id, "now": now_ms, "limit": limit})
-    if not waiting:
+    pending = _candidates(conn, URGENT, {"session": claim.session_id, "now": now_ms, "limit": limit})
+    if not pending:
         return False
-    taken = rows(conn, TAKEN, {"ids": claim.ids})
-    urgent = sorted([*waiting, *(row for row in taken if row[-1])], key=lambda row: row[0])
-    others = [row for row in taken if not row[-1]]
-    batch = {message.id for message in _together([*urgent, *others][:limit], now_ms)}
-    return any(row[0] in batch for row in waiting)
+    claimed = _candidates(conn, CLAIMED, {"ids": claim.ids})
+    urgent = sorted([*pending, *(each for each in claimed if each.is_urgent)], key=lambda each: each.id)
+    others = [each for each in claimed if not each.is_urgent]
+    batch = {message.id for message in _batch([*urgent, *others][:limit], now_ms)}
+    return any(each.id in batch for each in pending)
 
 
 def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:
-    """Every turn that holds rows, with the instant its lease runs out."""
+    """Every turn that holds messages, with the end of its lease in ms."""
     turns = []
     for agent, _, _ in rows(conn, OPEN_AGENTS):
         for session_id, _, is_busy, *_ in rows(conn, FIRSTS, {"agent": agent, "now": 0}):
             found = rows(conn, RUNNING, {"agent": agent, "session": session_id}) if is_busy else []
-            if found:  # outside a transaction, it may have been cancelled meanwhile
-                batch = tuple(message_of(row) for row in found)
-                turns.append((Claim(found[0][-2], session_id, agent, batch), found[0][-1]))
+            if found:  # outside a transaction, a cancellation may come in between
+                token, lease, *_ = found[0]
+                batch = tuple(message_of(row) for _, _, *row in found)
+                turns.append((Claim(token, session_id, agent, batch), lease))
     return turns

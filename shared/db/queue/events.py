@@ -3,16 +3,12 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import apsw
 from typing_extensions import TypedDict
 
-from shared.db.engine.connection import rows, scalar
-
-_INSERT = """
-    INSERT INTO events (type, message_id, response_id, agent, channel, session_id, data, created_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-"""
+from shared.db.engine.connection import insert_into, rows, scalar
 
 _PRUNE = """
     DELETE FROM events
@@ -90,6 +86,22 @@ class EventData(_RoomAuthor, total=False):
     teams: list[str]
 
 
+class NewEvent(NamedTuple):
+    """An event to record, by the columns of its table; *data* is ``EventData`` as JSON."""
+
+    type: str
+    created_at: int
+    message_id: str | None = None
+    response_id: int | None = None
+    agent: str | None = None
+    channel: str | None = None
+    session_id: int | None = None
+    data: str = "{}"
+
+
+_INSERT = insert_into("events", NewEvent._fields)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
     """A row of ``events``."""
@@ -116,20 +128,14 @@ def append(
     session_id: int | None = None,
     data: EventData | None = None,
 ) -> None:
-    """Record that something happened, in the transaction in which it does."""
-    conn.execute(
-        _INSERT,
-        (type_, message_id, response_id, agent, channel, session_id, json.dumps(data) if data else "{}", now_ms),
-    )
+    """Record an event, in the transaction of the change that it tells of."""
+    text = json.dumps(data) if data else "{}"
+    conn.execute(_INSERT, NewEvent(type_, now_ms, message_id, response_id, agent, channel, session_id, text))
 
 
-Row = tuple[str, str | None, int | None, str | None, str | None, int | None, str, int]
-"""type, message_id, response_id, agent, channel, session_id, data as JSON, created_at"""
-
-
-def append_many(conn: apsw.Connection, happened: Iterable[Row]) -> None:
-    """The same for several at once, in order."""
-    conn.executemany(_INSERT, happened)
+def append_many(conn: apsw.Connection, new: Iterable[NewEvent]) -> None:
+    """Record several events, in order."""
+    conn.executemany(_INSERT, new)
 
 
 def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[RecordedEvent]:

@@ -8,6 +8,7 @@ import apsw
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows
 from shared.db.queue import events, schedule_runs
+from shared.db.queue.events import NewEvent
 
 _ACK = """
     UPDATE responses
@@ -127,7 +128,7 @@ def give_up(
     events.append_many(
         conn,
         [
-            ("response_dead", message_id, id_, agent, channel, None, data, now_ms)
+            NewEvent("response_dead", now_ms, message_id, id_, agent, channel, data=data)
             for id_, message_id, agent, channel in ended
         ],
     )

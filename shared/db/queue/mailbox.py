@@ -1,8 +1,9 @@
-"""Mail: the messages that agents, and whoever looks after them, leave each other. Rows of ``messages`` like all others.
+"""The rows behind the mailboxes: messages between agents, from the operator, and in the teams' rooms.
 
-Mail is what stands on the channel ``internal``, or in a room (``chatroom``).
+They are rows of ``messages`` on the channel ``internal``, or ``chatroom`` for a room.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -10,14 +11,15 @@ import apsw
 from shared.db.engine.connection import rows
 from shared.db.queue import agent_messages, events
 from shared.db.queue.agent_messages import AgentMessage
-from shared.db.queue.message_row import COLUMNS, WIDTH, Message, message_of
+from shared.db.queue.message_row import COLUMNS, Message, message_of
 
 
 class MailboxMessage(NamedTuple):
-    """A message as it lies in a mailbox: the row, and what no turn needs of it.
+    """A message in a mailbox: what a turn has of it, and the columns that only a mailbox shows.
 
-    *thread_root* is None where the message begins a thread itself; *updated_at* of a completed one is the instant of
-    its delivery.
+    Attributes:
+        thread_root: the row that began the thread; None: this message began it.
+        updated_at: of a completed message, the instant of its delivery, in ms.
     """
 
     message: Message
@@ -30,29 +32,26 @@ class MailboxMessage(NamedTuple):
 
     @property
     def root(self) -> int:
-        """The message that began the thread."""
+        """The row that began the thread."""
         return self.thread_root or self.message.id
 
 
-_LETTER = f"{COLUMNS}, msg_type, urgency, reply_to, thread_root, status, updated_at"  # in the order of Letter
+_OWN_COLUMNS = MailboxMessage._fields[1:]
+_COLUMNS = ", ".join((*_OWN_COLUMNS, COLUMNS))
 
 
-def _letter(row: tuple[Any, ...]) -> MailboxMessage:
-    return MailboxMessage(message_of(row), *row[WIDTH:])
+def _mailbox_message(row: Sequence[Any]) -> MailboxMessage:
+    own, message = row[: len(_OWN_COLUMNS)], row[len(_OWN_COLUMNS) :]
+    return MailboxMessage(message_of(message), *own)
+
+
+_GET = f"SELECT {_COLUMNS} FROM messages WHERE id = :id"
 
 
 def get(conn: apsw.Connection, row_id: int) -> MailboxMessage | None:
     """The message in this row, or None."""
-    found = rows(
-        conn,
-        f"""
-        SELECT {_LETTER}
-          FROM messages
-         WHERE id = :id
-        """,
-        {"id": row_id},
-    )
-    return _letter(found[0]) if found else None
+    found = rows(conn, _GET, {"id": row_id})
+    return _mailbox_message(found[0]) if found else None
 
 
 CONSUME = f"""
@@ -65,12 +64,12 @@ CONSUME = f"""
                      AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
                    ORDER BY id
                    LIMIT :limit)
-    RETURNING {_LETTER}
+    RETURNING {_COLUMNS}
 """
 _MOST = 1000
 
-WAITING = f"""
-    SELECT {_LETTER}
+PENDING = f"""
+    SELECT {_COLUMNS}
       FROM messages
      WHERE agent = :agent AND trigger = 1 AND status = 'pending'
        AND (channel = 'internal' OR channel = 'chatroom')
@@ -80,46 +79,46 @@ WAITING = f"""
 """
 
 
-def waiting(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[MailboxMessage]:
-    """What ``consume`` would take out of the agent's mailbox, which stays there, oldest first."""
-    found = rows(conn, WAITING, {"agent": agent, "now": now_ms, "limit": limit})
-    return [_letter(row) for row in found]
+def pending(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[MailboxMessage]:
+    """The messages that ``consume`` would take out of the agent's mailbox, oldest first; they stay there."""
+    found = rows(conn, PENDING, {"agent": agent, "now": now_ms, "limit": limit})
+    return [_mailbox_message(row) for row in found]
 
 
 def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[MailboxMessage]:
-    """Take the agent's waiting mail out of its mailbox, oldest first: it is read, and no turn will ever have it.
+    """Take the pending messages out of the agent's mailbox, oldest first: they count as read, and get no turn.
 
-    What a turn holds stays with that turn, and what is planned for later is not there yet. Reading and marking are one
-    statement, so whoever else reads gets other mail.
+    A message that a turn holds stays with the turn; one that is planned for later is not in the mailbox yet. One
+    statement reads and marks, so no two readers get the same message.
     """
-    taken = rows(conn, CONSUME, {"agent": agent, "now": now_ms, "limit": limit})
-    found = [_letter(row) for row in sorted(taken, key=lambda row: row[0])]
-    agent_messages.append(conn, [_line(letter.message, now_ms) for letter in found])
-    for letter in found:
+    taken = [_mailbox_message(row) for row in rows(conn, CONSUME, {"agent": agent, "now": now_ms, "limit": limit})]
+    taken.sort(key=lambda each: each.message.id)
+    agent_messages.append(conn, [_history_line(each.message, now_ms) for each in taken])
+    for each in taken:
         events.append(
             conn,
             "message_consumed",
             now_ms=now_ms,
-            message_id=letter.message.message_id,
+            message_id=each.message.message_id,
             agent=agent,
-            channel=letter.message.channel,
-            session_id=letter.message.session_id,
+            channel=each.message.channel,
+            session_id=each.message.session_id,
         )
-    return found
+    return taken
 
 
-def _line(read: Message, now_ms: int) -> AgentMessage:
+def _history_line(read: Message, now_ms: int) -> AgentMessage:
     return AgentMessage(read.agent, "user", read.channel, read.sender, read.message_id, read.message, now_ms)
 
 
 class UrgentMessage(NamedTuple):
-    """An urgent message that waits."""
+    """An urgent message that is pending."""
 
     id: int
     recipient: str
 
 
-# +id: else the whole table would be walked in the order of its ids, looking for the few.
+# +id: else SQLite walks the whole table in the order of its ids, looking for the few.
 POLL_URGENT = """
     SELECT id, agent
       FROM messages
@@ -130,12 +129,12 @@ POLL_URGENT = """
 
 
 def poll_urgent(conn: apsw.Connection, *, limit: int = _MOST) -> list[UrgentMessage]:
-    """What is urgent and was not delivered, oldest first."""
+    """The urgent messages that no turn has taken, oldest first."""
     return [UrgentMessage._make(row) for row in rows(conn, POLL_URGENT, {"limit": limit})]
 
 
 THREAD = f"""
-    SELECT {_LETTER}
+    SELECT {_COLUMNS}
       FROM messages
      WHERE id = :root OR thread_root = :root
      ORDER BY id
@@ -144,5 +143,5 @@ THREAD = f"""
 
 
 def thread(conn: apsw.Connection, root: int, *, limit: int = _MOST) -> list[MailboxMessage]:
-    """The message *root* and what was said to it, in order."""
-    return [_letter(row) for row in rows(conn, THREAD, {"root": root, "limit": limit})]
+    """The message in row *root* and the replies of its thread, in order."""
+    return [_mailbox_message(row) for row in rows(conn, THREAD, {"root": root, "limit": limit})]

@@ -1,4 +1,4 @@
-"""What a turn, or a mailbox, needs of a row of ``messages``."""
+"""The columns of a message that turns and mailboxes read."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,15 +6,9 @@ from typing import Any, NamedTuple
 from shared.core import content
 from shared.core.content import MessageContent
 
-# In the order of the fields of Message.
-COLUMNS = """
-           id, message_id, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender, sender_id,
-           message, content, agent, from_agent, session_id, conversation_id, trigger, retry_count, series_id,
-           scheduled_at, created_at"""
-
 
 class Message(NamedTuple):
-    """A message as a turn has it."""
+    """A message as a turn has it; each field is the column of its name."""
 
     id: int
     message_id: str
@@ -39,12 +33,13 @@ class Message(NamedTuple):
     created_at: int
 
 
-WIDTH = len(Message._fields)
+COLUMNS = ", ".join(Message._fields)
+_CONTENT, _TRIGGER = Message._fields.index("content"), Message._fields.index("trigger")
 
 
 def message_of(row: Sequence[Any]) -> Message:
-    """From a row that begins with the columns of ``COLUMNS``."""
-    values = list(row[:WIDTH])
-    values[11] = content.decode(values[11])
-    values[16] = bool(values[16])
+    """From the columns of ``COLUMNS``."""
+    values = list(row)
+    values[_CONTENT] = content.decode(values[_CONTENT])
+    values[_TRIGGER] = bool(values[_TRIGGER])
     return Message._make(values)

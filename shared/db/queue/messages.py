@@ -27,27 +27,8 @@ import apsw
 from shared.core import ids
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine import meta
-from shared.db.engine.connection import rows, scalar
+from shared.db.engine.connection import insert_into, rows, scalar
 from shared.db.queue import events
-
-_INSERT = """
-    INSERT INTO messages (created_at, updated_at, id_prefix, channel, chat_id, platform_id, thread_id,
-                          platform_message_id, event_key, sender, sender_id, message, content, files, agent, session_id,
-                          given_id, kind, from_agent, conversation_id, msg_type, urgency, reply_to, thread_root,
-                          trigger, status, process_after, recurrence, timezone, misfire, scheduled_at, series_id)
-    VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-            ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)
-    ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING
-"""
-
-# What nearly every message is: all that it leaves out has its default, and is not worth the time to bind it.
-_INSERT_PLAIN = """
-    INSERT INTO messages (created_at, updated_at, id_prefix, channel, chat_id, platform_id, thread_id,
-                          platform_message_id, event_key, sender, sender_id, message, content, files, agent, session_id)
-    VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
-    ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING
-"""
-_PLAIN = 14  # fields of NewMessage
 
 _IS_GIVEN = "SELECT 1 FROM messages WHERE given_id = ?"
 
@@ -64,10 +45,10 @@ _ANNOUNCE_AT_ONCE = 500
 
 
 class NewMessage(NamedTuple):
-    """What a way in hands over; the session is already resolved. The order is that of the insert's parameters.
+    """A message to store, by the columns of its table; the session is already resolved.
 
-    ``id_prefix`` begins the visible id, unless the caller gives one whole (``given_id``). ``content`` and ``files`` are
-    JSON texts.
+    ``id_prefix`` begins the visible id, unless the caller gives a whole id (``given_id``). ``content`` and ``files``
+    are JSON texts.
     """
 
     id_prefix: str = "api"
@@ -106,6 +87,12 @@ class NewMessage(NamedTuple):
         return self.given_id or ids.of_row(self.id_prefix, row_id)
 
 
+_ONCE = " ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING"
+_INSERT = insert_into("messages", ("created_at", "updated_at", *NewMessage._fields)) + _ONCE
+
+# Nearly every message has the defaults of what follows ``session_id``; binding those takes time and gains nothing.
+_PLAIN = NewMessage._fields.index("session_id") + 1
+_INSERT_PLAIN = insert_into("messages", ("created_at", "updated_at", *NewMessage._fields[:_PLAIN])) + _ONCE
 _DEFAULTS = NewMessage()[_PLAIN:]
 
 
@@ -120,11 +107,11 @@ def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | Non
     """
     run = conn.cursor().execute
     if new[_PLAIN:] == _DEFAULTS:
-        run(_INSERT_PLAIN, (now_ms, *new[:_PLAIN]))
+        run(_INSERT_PLAIN, (now_ms, now_ms, *new[:_PLAIN]))
     else:
         if new.given_id is not None and find(conn, new.given_id) is not None:
             raise apsw.ConstraintError(f"another message has the id {new.given_id!r}")
-        run(_INSERT, (now_ms, *new))
+        run(_INSERT, (now_ms, now_ms, *new))
     if not conn.changes():
         return None
     row_id = conn.last_insert_rowid()
@@ -165,9 +152,9 @@ def enqueue_many(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: i
     newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
     for is_plain, group in groupby(news, key=lambda new: new[_PLAIN:] == _DEFAULTS):
         if is_plain:
-            conn.executemany(_INSERT_PLAIN, [(now_ms, *new[:_PLAIN]) for new in group])
+            conn.executemany(_INSERT_PLAIN, [(now_ms, now_ms, *new[:_PLAIN]) for new in group])
         else:
-            conn.executemany(_INSERT, [(now_ms, *new) for new in group])
+            conn.executemany(_INSERT, [(now_ms, now_ms, *new) for new in group])
     rename_taken(conn, after=newest)
 
 

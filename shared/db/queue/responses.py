@@ -21,9 +21,9 @@ import apsw
 from shared.core import content
 from shared.core.content import ResponseContent
 from shared.core.errors import ClaimLost
-from shared.db.engine.connection import rows, scalar
+from shared.db.engine.connection import insert_into, rows, scalar
 from shared.db.queue import events, schedule_runs
-from shared.db.queue.events import EventData
+from shared.db.queue.events import EventData, NewEvent
 
 # A loose scan over the chats of one channel that have something open.
 HEADS = """
@@ -114,28 +114,29 @@ class Response:
     is_inactive: bool = False
 
 
-def _response(row: Sequence[Any]) -> Response:
-    """From the columns of ``claim`` and ``delivering``, in the order of the fields."""
-    values = list(row)
-    values[9] = content.decode(values[9])
-    values[11] = tuple(json.loads(values[11]))
-    return Response(*values)
+_COLUMNS = (
+    *("id", "message_id", "in_reply_to", "channel", "chat_id", "platform_id", "thread_id", "agent", "message"),
+    *("content", "retry_count", "parts", "created_at"),
+)
 
 
-_INSERT = """
-    INSERT INTO responses (created_at, message_id, channel, sender, message, in_reply_to, chat_id, platform_id,
-                           thread_id, session_id, sender_id, original_message, agent, content, kind, files, metadata,
-                           deliver_after, recurrence, timezone, misfire, scheduled_at, series_id)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
-"""
+_CLAIMED = ", ".join(_COLUMNS)
+_SENT = ", ".join(f"r.{column}" for column in _COLUMNS)
 
-# What nearly every response is: all that it leaves out has its default, and is not worth the time to bind it.
-_INSERT_PLAIN = """
-    INSERT INTO responses (created_at, message_id, channel, sender, message, in_reply_to, chat_id, platform_id,
-                           thread_id, session_id, sender_id, original_message, agent, content)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-"""
-_PLAIN = 13  # fields of NewResponse
+
+def _response(row: Sequence[Any], token: str, opens_for: str | None, *, is_inactive: bool = False) -> Response:
+    """From the columns of ``_COLUMNS``."""
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["content"] = content.decode(values["content"])
+    values["parts"] = tuple(json.loads(values["parts"]))
+    return Response(**values, token=token, opens_for=opens_for, is_inactive=is_inactive)
+
+
+_INSERT = insert_into("responses", ("created_at", *NewResponse._fields))
+
+# Nearly every response has the defaults of what follows ``content``; binding those takes time and gains nothing.
+_PLAIN = NewResponse._fields.index("content") + 1
+_INSERT_PLAIN = insert_into("responses", ("created_at", *NewResponse._fields[:_PLAIN]))
 _DEFAULTS = NewResponse("", "", "", "")[_PLAIN:]
 
 
@@ -158,7 +159,7 @@ def enqueue_many(conn: apsw.Connection, news: Sequence[NewResponse], *, now_ms: 
     events.append_many(
         conn,
         [
-            ("response_ready", new.message_id, id_, new.agent, new.channel, new.session_id, "{}", now_ms)
+            NewEvent("response_ready", now_ms, new.message_id, id_, new.agent, new.channel, new.session_id)
             for id_, new in zip(ids_, news, strict=True)
         ],
     )
@@ -175,27 +176,25 @@ def heads(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[
     return sorted(head for head, chat in found if chat not in held)
 
 
+_CLAIM = f"""
+    UPDATE responses
+       SET status = 'delivering', claimed_by = :token, lease = :lease, part_started = json_array_length(parts)
+     WHERE id = :id AND status = 'pending' AND (deliver_after IS NULL OR deliver_after <= :now)
+    RETURNING series_id, scheduled_at, (SELECT opens_for FROM chats WHERE id = chat_id),
+              (SELECT status = 'inactive' FROM chats WHERE id = chat_id), {_CLAIMED}
+"""
+
+
 def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Response | None:
     """Take one head, and note that the sending of its next part begins; None if it is no longer due.
 
     The note is made before the platform is called: if the answer never comes, the row says that it may have been sent.
     """
-    found = rows(
-        conn,
-        """
-        UPDATE responses
-           SET status = 'delivering', claimed_by = :token, lease = :lease, part_started = json_array_length(parts)
-         WHERE id = :id AND status = 'pending' AND (deliver_after IS NULL OR deliver_after <= :now)
-        RETURNING id, message_id, in_reply_to, channel, chat_id, platform_id, thread_id, agent, message, content,
-                  retry_count, parts, created_at, (SELECT opens_for FROM chats WHERE id = chat_id),
-                  (SELECT status = 'inactive' FROM chats WHERE id = chat_id), series_id, scheduled_at
-        """,
-        {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "id": response_id},
-    )
+    found = rows(conn, _CLAIM, {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "id": response_id})
     if not found:
         return None
-    *row, opens_for, is_inactive, series_id, scheduled_at = found[0]
-    claimed = _response([*row, token, opens_for, bool(is_inactive)])
+    ((series_id, scheduled_at, opens_for, is_inactive, *row),) = found
+    claimed = _response(row, token, opens_for, is_inactive=bool(is_inactive))
     if series_id is not None and scheduled_at is not None:
         schedule_runs.begin(conn, series_id, claimed.message_id, due_ms=scheduled_at, now_ms=now_ms)
     return claimed
@@ -340,7 +339,8 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
         "deliver_after": verdict.deliver_after,
     }
     if verdict.failure == "outcome_unknown":
-        _event(conn, "response_outcome_unknown", response, now_ms=now_ms, data={"part": changed[0][0]})
+        ((part,),) = changed
+        _event(conn, "response_outcome_unknown", response, now_ms=now_ms, data={"part": part})
     _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
 
 
@@ -364,34 +364,32 @@ def _event(
     )
 
 
-def delivering(conn: apsw.Connection, channel: str) -> list[tuple[Response, int]]:
-    """Every response of *channel* whose sender holds it, with the instant its lease runs out."""
-    found = rows(
-        conn,
-        """
-        WITH RECURSIVE open (chat_id) AS (
-            SELECT min(chat_id)
-              FROM responses
-             WHERE (status = 'pending' OR status = 'delivering') AND channel = :channel
-             UNION ALL
-            SELECT (SELECT min(r.chat_id)
-                      FROM responses r
-                     WHERE (r.status = 'pending' OR r.status = 'delivering') AND r.channel = :channel
-                       AND r.chat_id > open.chat_id)
-              FROM open
-             WHERE open.chat_id IS NOT NULL
-        )
-        SELECT r.id, r.message_id, r.in_reply_to, r.channel, r.chat_id, r.platform_id, r.thread_id, r.agent, r.message,
-               r.content, r.retry_count, r.parts, r.created_at, r.claimed_by,
-               (SELECT c.opens_for FROM chats c WHERE c.id = r.chat_id), r.lease
+_DELIVERING = f"""
+    WITH RECURSIVE open (chat_id) AS (
+        SELECT min(chat_id)
+          FROM responses
+         WHERE (status = 'pending' OR status = 'delivering') AND channel = :channel
+         UNION ALL
+        SELECT (SELECT min(r.chat_id)
+                  FROM responses r
+                 WHERE (r.status = 'pending' OR r.status = 'delivering') AND r.channel = :channel
+                   AND r.chat_id > open.chat_id)
           FROM open
-         CROSS JOIN responses r
-         WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'delivering'
-         ORDER BY r.id
-        """,
-        {"channel": channel},
+         WHERE open.chat_id IS NOT NULL
     )
-    return [(_response(row), lease) for *row, lease in found]
+    SELECT r.lease, r.claimed_by, (SELECT c.opens_for FROM chats c WHERE c.id = r.chat_id),
+           {_SENT}
+      FROM open
+     CROSS JOIN responses r
+     WHERE r.channel = :channel AND r.chat_id = open.chat_id AND r.status = 'delivering'
+     ORDER BY r.id
+"""
+
+
+def delivering(conn: apsw.Connection, channel: str) -> list[tuple[Response, int]]:
+    """The responses of *channel* that are being sent, each with the end of its lease in ms."""
+    found = rows(conn, _DELIVERING, {"channel": channel})
+    return [(_response(row, token, opens_for), lease) for lease, token, opens_for, *row in found]
 
 
 def next_due(conn: apsw.Connection, channel: str, *, now_ms: int) -> int | None:

@@ -177,7 +177,7 @@ async def get_urgent(service: Service) -> list[UrgentMessageView]:
 async def get_mail(service: Service, *, id: str, query: LimitQuery) -> list[MailboxMessageView]:
     """List the messages in the agent's mailbox, oldest first. They stay there."""
     known_agent(service.reader, id)
-    return list(map(_shown, letters.waiting(service.reader, id, now_ms=clock.now_ms(), limit=query.limit)))
+    return list(map(_shown, letters.pending(service.reader, id, now_ms=clock.now_ms(), limit=query.limit)))
 
 
 @endpoint("POST", "/api/agents/{id}/mail/consume", _UNKNOWN)

@@ -140,5 +140,5 @@ def test_after_too_many_messages_the_sender_is_told(serving, conn):
 
 
 def test_a_mailbox_is_looked_into_by_what_is_open(conn):
-    lines = plan(conn, mailbox.WAITING, agent="bob", now=1, limit=9)
+    lines = plan(conn, mailbox.PENDING, agent="bob", now=1, limit=9)
     assert any(line.startswith("SEARCH messages USING INDEX messages_open") for line in lines), lines
