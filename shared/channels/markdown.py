@@ -66,11 +66,11 @@ def parse(text: str) -> tuple[Block, ...]:
     """
     tokens = _PARSER.parse(text)
     is_too_deep = any(token.level >= _DEEPEST - 1 for token in tokens)  # the parser skips deeper content
-    blocks = () if is_too_deep else tuple(block for block in _Reader(tokens).blocks if plain(block.runs).strip())
+    blocks = () if is_too_deep else tuple(block for block in _BlockBuilder(tokens).blocks if plain(block.runs).strip())
     return blocks or (Block((Run(text),)),)
 
 
-class _Reader:
+class _BlockBuilder:
     """Walks the tokens once; tracks open quotes and lists."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:

@@ -5,7 +5,7 @@ endpoint refuses them. It answers ``/ask`` with "thinking" at once and edits tha
 commands immediately. The token that allows the edit lives for 15 minutes. It is stored encrypted, with a key derived
 from the bot's token.
 
-``reading`` parses the requests; ``sending`` interprets the answers to our calls.
+``interactions`` parses the requests; ``api_calls`` interprets the answers to our calls.
 
 Source: https://docs.discord.com/developers/interactions/receiving-and-responding,
 https://docs.discord.com/developers/interactions/overview#validating-security-request-headers.
@@ -27,8 +27,8 @@ from pydantic_settings import SettingsConfigDict
 
 from shared.channels import markdown, platform_api, sanitize
 from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
-from shared.channels.discord.reading import DiscordInteraction, digest, event_of, webhook_event
-from shared.channels.discord.sending import RACE_MS, classify, components, nonce, race_wait_ms
+from shared.channels.discord.api_calls import RACE_MS, classify, components, nonce, race_wait_ms
+from shared.channels.discord.interactions import DiscordInteraction, digest, event_of, webhook_event
 from shared.channels.platform_api import CallResult
 from shared.core.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
 from shared.core.settings import FromEnvironment
@@ -102,7 +102,7 @@ class DiscordChannel:
         """See ``Channel.receive``. The person sees the reply until the answer arrives."""
         self._verify(request, now_ms)
         try:
-            return self._read(msgspec.json.decode(request.body), request.body)
+            return self._received(msgspec.json.decode(request.body), request.body)
         except (ValueError, RecursionError) as error:
             raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
 
@@ -120,7 +120,7 @@ class DiscordChannel:
                 "the timestamp is more than 5 minutes from now: a replayed request, or a wrong clock on this host"
             )
 
-    def _read(self, payload: Any, body: bytes) -> Received:
+    def _received(self, payload: Any, body: bytes) -> Received:
         match payload:
             case {"event": {"type": str(name)} as event}:
                 return Received((webhook_event(name, event, digest(body)),), WebhookReply(204))
@@ -185,7 +185,7 @@ class DiscordChannel:
         facts = to.context if to.click is None else to.click
         token = self.unseal(facts.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
         routes = self._routes(to, token)
-        route = routes.pop(_first(to, has_token=token is not None), None)
+        route = routes.pop(_best_route(to, has_token=token is not None), None)
         result = _EXPIRED
         while route:
             result = await self._try(route, part, to, client)
@@ -196,7 +196,7 @@ class DiscordChannel:
                     f"{result.reason}; Discord may not have processed our answer to the interaction yet",
                     race_wait_ms(age_ms),
                 )
-            names = _NEXT.get(result.step, ())
+            names = _FALLBACKS.get(result.step, ())
             route = next((routes.pop(name) for name in names if name in routes), None)
             if route is None and result.step == "expired":
                 result = _EXPIRED
@@ -270,10 +270,10 @@ class SendRoute:
 _EXPIRED = CallResult(
     "permanent", "the interaction's 15 minutes are over, and the bot is no member of that conversation"
 )
-_NEXT = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel"), "archived": ("parent",)}
+_FALLBACKS = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel"), "archived": ("parent",)}
 
 
-def _first(to: Outgoing, *, has_token: bool) -> str:
+def _best_route(to: Outgoing, *, has_token: bool) -> str:
     """The name of the best route. The answer to a press is "wait", so @original is the message with the button."""
     if to.click is None:
         if to.edits:

@@ -3,7 +3,7 @@
 A delivery is genuine when it carries our secret header. A genuine delivery never gets an error as its answer: Telegram
 would redeliver it for a day, and hold back all later updates of that chat.
 
-``reading`` parses the updates; ``sending`` builds the calls and interprets their answers.
+``updates`` parses the updates; ``api_calls`` builds the calls and interprets their answers.
 
 Source: https://core.telegram.org/bots/api (10.3): #setwebhook (secret_token), #answercallbackquery,
 #formatting-options.
@@ -23,8 +23,8 @@ from pydantic_settings import SettingsConfigDict
 from shared.channels import markdown, platform_api, sanitize
 from shared.channels.base import Outgoing, Part, Received, WebhookReply, WebhookRequest
 from shared.channels.platform_api import CallResult
-from shared.channels.telegram.reading import UpdateReader
-from shared.channels.telegram.sending import BotApiCall, classify, edit_call, message_call, simplify
+from shared.channels.telegram.api_calls import BotApiCall, classify, edit_call, message_call, simplify
+from shared.channels.telegram.updates import UpdateParser
 from shared.core.errors import OutcomeUnknown, PayloadInvalid, PostroomError, SignatureInvalid
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
@@ -73,7 +73,7 @@ class TelegramChannel:
 
     def __init__(self, settings: TelegramSettings) -> None:
         self._secret = settings.webhook_secret.get_secret_value().encode()
-        self._reader = UpdateReader(int(settings.bot_token.get_secret_value().partition(":")[0]), settings.bot_username)
+        self._parser = UpdateParser(int(settings.bot_token.get_secret_value().partition(":")[0]), settings.bot_username)
         self._base = f"{settings.api_base.rstrip('/')}/bot{settings.bot_token.get_secret_value()}"
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
@@ -84,7 +84,7 @@ class TelegramChannel:
         ):  # as bytes: compare_digest raises TypeError for text that isn't ASCII
             raise SignatureInvalid("the X-Telegram-Bot-Api-Secret-Token header is missing or wrong")
         try:
-            return Received((self._reader.read(request.body),))
+            return Received((self._parser.parse(request.body),))
         except (ValueError, RecursionError) as error:
             raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
 

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.channels.base import Button, Outgoing, Part
+from shared.channels.discord.api_calls import RACE_MS, classify, race_wait_ms
 from shared.channels.discord.channel import DiscordChannel, DiscordSettings
-from shared.channels.discord.sending import RACE_MS, classify, race_wait_ms
 from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient

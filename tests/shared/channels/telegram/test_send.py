@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from shared.channels.base import Button, Outgoing, Part
-from shared.channels.telegram.sending import classify, keyboard
+from shared.channels.telegram.api_calls import classify, keyboard
 from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient

@@ -104,7 +104,7 @@ def event_of(kind: Kind, interaction: DiscordInteraction, application_id: str) -
     place, author = interaction.place, interaction.author
     if place is None or author is None:
         return Event("ignore", interaction.id, reason="malformed")
-    content = _CONTENT_READERS[kind](interaction, application_id)
+    content = _CONTENT_PARSERS[kind](interaction, application_id)
     is_thread = place.type in _THREADS and place.parent_id is not None
     is_slash = interaction.data.get("type", _SLASH_COMMAND) == _SLASH_COMMAND
     return Event(
@@ -227,7 +227,7 @@ def _inputs(components: Any) -> Iterator[dict[str, Any]]:
             yield component
 
 
-_CONTENT_READERS: dict[Kind, Callable[[DiscordInteraction, str], _Content]] = {
+_CONTENT_PARSERS: dict[Kind, Callable[[DiscordInteraction, str], _Content]] = {
     "command": _command,
     "callback": _callback,
     "autocomplete": _autocomplete,

@@ -53,14 +53,14 @@ _SERVICE = (
 )  # fmt: skip
 
 
-class UpdateReader:
+class UpdateParser:
     """Parses the updates of one bot, given by its id and its @name."""
 
     def __init__(self, bot_id: int, username: str) -> None:
         self._bot_id = bot_id
         self._mention = "@" + username.removeprefix("@").lower()
 
-    def read(self, body: bytes) -> Event:
+    def parse(self, body: bytes) -> Event:
         """The event of one update; ``ignore`` where we do not use the update.
 
         Raises:
@@ -72,17 +72,17 @@ class UpdateReader:
     def _event(self, update_id: int, update: dict[str, Any]) -> Event:
         key = f"{self._bot_id}:{update_id}"
         try:
-            return self._read(key, update)
+            return self._parse(key, update)
         except msgspec.ValidationError:
             return Event("ignore", key, reason="malformed")
 
-    def _read(self, key: str, update: dict[str, Any]) -> Event:
+    def _parse(self, key: str, update: dict[str, Any]) -> Event:
         for name, kind in _MESSAGES.items():
             if name in update:
                 return self._message(key, kind, update[name])
-        for name, read in _READERS.items():
+        for name, parse in _PARSERS.items():
             if name in update:
-                return read(key, update[name])
+                return parse(key, update[name])
         reason = next((name for name in _IGNORED_UPDATES if name in update), "unknown_update_type")
         return Event("ignore", key, reason=reason)
 
@@ -232,7 +232,7 @@ def _stopped(key: str, raw: Any) -> Event:
     return replace(event, thread_id=thread, context={"draft_id": str(stopped.draft_id)})
 
 
-_READERS = {
+_PARSERS = {
     "callback_query": _callback,
     "message_reaction": _reaction,
     "my_chat_member": _membership,
