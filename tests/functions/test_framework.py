@@ -64,3 +64,19 @@ def test_the_stock_framework_serves_each_function(name):
     healthy, code, text = json.loads(done.stdout.splitlines()[-1])
     assert healthy == {"ok": True, "function": name}
     assert (code, "error" in text) == (status, False)
+
+
+_WITHOUT_ASGI_OPTION = """
+import sys
+import functions_framework
+for name in sys.argv[1:]:
+    app = functions_framework.create_app(target=name, source=f"functions/{name}.py")
+    print(name, type(app).__name__)
+"""
+
+
+def test_the_stock_framework_recognises_each_handler_as_asgi_even_without_its_option():
+    """Only registered handlers: any other function would be served by Flask."""
+    command = [sys.executable, "-c", _WITHOUT_ASGI_OPTION, *FUNCTIONS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert done.stdout.split("\n")[:-1] == [f"{name} Starlette" for name in FUNCTIONS], done.stderr
