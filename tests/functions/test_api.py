@@ -219,7 +219,7 @@ def test_dead_messages_are_retried_or_deleted(serving, conn):
 
 
 def test_all_dead_messages_are_retried_in_batches_oldest_first(serving, conn):
-    """Of one that fails again between two steps there is no second time, and no end that never comes."""
+    """A message that fails again between two batches is not retried twice, and the loop ends."""
     first, second, _ = (_die(conn, given_id=f"m_{number}") for number in range(3))
     (reply,) = call(serving, ("POST", "/api/queue/dead/retry?limit=2", {}))
     assert reply.json() == {"ok": True, "retried": ["m_0", "m_1"], "next": second}
@@ -253,7 +253,7 @@ def test_an_id_that_is_not_a_number_is_a_404(serving, conn, name):
 
 
 def test_a_program_does_not_fetch_what_our_adapter_sends(serving, conn):
-    """Nobody is answered twice: a chat that the channel's webhooks brought is answered by its adapter alone."""
+    """No person is answered twice: only the adapter answers a chat that came by webhook."""
     wire(conn, make_chat(conn, "7"))
     for sender in ("7", "8"):
         post(serving, {"message": f"from {sender}", "channel": "telegram", "sender": "Bo", "senderId": sender})
@@ -270,7 +270,7 @@ def test_a_program_does_not_fetch_what_our_adapter_sends(serving, conn):
 
 def test_a_proactive_response_takes_the_same_way(serving, conn):
     wire(conn, make_chat(conn, "7"))
-    make_chat(conn, "8")  # known from a program's messages, not from a webhook
+    make_chat(conn, "8")  # from a program's messages, not from a webhook
     for sender in ("7", "8"):
         body = {"message": f"to {sender}", "channel": "telegram", "sender": "Bo", "senderId": sender}
         assert post(serving, body, "/api/responses").json()["messageId"].startswith("proactive_")
@@ -305,7 +305,7 @@ def test_a_dead_response_cannot_be_acked(serving, conn):
 
 
 def test_all_of_a_channel_without_an_adapter_is_fetched_in_order(serving, conn):
-    """A team's room has a chat, and nobody of ours sends to it."""
+    """A team's room has a chat, to which no adapter sends."""
     for number in range(4):
         answer(conn, f"r{number}", channel="chatroom")
     rows(conn, "UPDATE responses SET chat_id = NULL WHERE id IN (2, 4)")

@@ -21,7 +21,7 @@ LONG = "\n\n".join(f"Paragraph {number}: " + "word " * 180 for number in range(6
 
 
 class Platform:
-    """Telegram's and Discord's end of the line: answers by *script*, the last of it for ever."""
+    """Telegram and Discord: answers by *script*, and repeats its last entry."""
 
     def __init__(self, *script):
         self.requests = []
@@ -82,7 +82,7 @@ def step(platform, count=1):
 
 
 def held(conn):
-    """No chat waits any longer."""
+    """No chat has a pending response."""
     with transaction(conn):
         rows(conn, "UPDATE chats SET not_before = NULL")
         rows(conn, "UPDATE responses SET deliver_after = NULL")
@@ -123,7 +123,7 @@ def test_a_crash_between_two_parts_does_not_send_the_first_again(conn):
         await service.claim_and_start()
         while len(first.requests) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-        await service.close()  # the job is cancelled; the row says what was under way
+        await service.close()  # the job is cancelled; the row says which part was being sent
 
     asyncio.run(crash())
     found = row(conn, "responses")
@@ -238,7 +238,7 @@ def test_a_send_without_an_answer_is_unknown_and_policy_decides(conn, monkeypatc
 
 
 def test_a_send_ends_before_its_lease_does(conn, monkeypatch):
-    """Whoever rescues the response must not find its first sender still sending."""
+    """A rescued response must not be sent beside its first send."""
     monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
     monkeypatch.setenv("POSTROOM_UNKNOWN_SENDS", "hold")
     answer(conn)
@@ -248,7 +248,7 @@ def test_a_send_ends_before_its_lease_does(conn, monkeypatch):
 
 
 def test_an_ack_waits_for_the_database_and_nothing_is_sent_again(conn):
-    """A message that was sent must not be dead because the disk was full for a moment."""
+    """A sent response must not go dead because the disk was full for a moment."""
     answer(conn)
 
     def full(number):
@@ -279,7 +279,7 @@ def test_a_response_without_content_is_dead_with_its_reason(conn):
 
 
 def test_a_response_sent_in_more_parts_than_it_has_now_is_acked(conn):
-    """The limits of a part may change with a release, between a crash and the resumption."""
+    """A release between the crash and the next attempt may change the limit of a part."""
     answer(conn, "short")
     with transaction(conn):
         rows(conn, 'UPDATE responses SET parts = \'["1", "2"]\'')
@@ -349,7 +349,7 @@ def test_a_tick_finds_work_without_a_kick(serving, conn, until, monkeypatch):
             await until(lambda: deliver._service.get().worker._lock.is_held)
             answer(conn)
             answers = [await client.post("/tick"), await client.post("/tick", headers=TICK)]
-            await until(lambda: row(conn, "responses")["retry_count"] == 1)  # nobody listens at TELEGRAM_API_BASE
+            await until(lambda: row(conn, "responses")["retry_count"] == 1)  # nothing listens at TELEGRAM_API_BASE
             return answers
 
     assert [each.status_code for each in asyncio.run(go())] == [401, 202]

@@ -1,4 +1,4 @@
-"""Buttons, edits, answers to a press; chats that have to be opened first, and chats that are gone."""
+"""Buttons, edits and answers to a press; chats that must be opened first, and inactive chats."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def test_an_edit_of_our_own_response_changes_its_last_part(conn):
 
 
 def test_an_edit_waits_for_the_card_that_it_changes(conn, monkeypatch):
-    """Decided before the card has gone out: both are of one chat, so the card goes first."""
+    """The approval is decided before its card was sent: both go to one chat, so the card is first."""
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "1")
     card = answer(conn, "May Ana?", content={"buttons": BUTTONS})
     answer(conn, "Expired", content={"edits": card})
@@ -52,7 +52,7 @@ def test_an_edit_waits_for_the_card_that_it_changes(conn, monkeypatch):
 
 @pytest.mark.parametrize("named", ["55", 4711])
 def test_a_pressed_card_is_changed_by_its_own_id_and_without_one_by_the_press(conn, named):
-    """A card may be pruned; the press says which message it stood under."""
+    """The card may be pruned; the press names its message."""
     answer(conn, "Approved", content={"edits": named, "click": PRESS})
     platform = step(Platform())
     assert paths(platform) == ["answerCallbackQuery", "editMessageText"]
@@ -101,7 +101,7 @@ def test_unreadable_buttons_make_the_response_dead(conn, buttons):
 
 
 def direct(conn, text="hi"):
-    """A response to Ana, whose direct chat nobody knows yet."""
+    """A response to Ana, whose direct chat is not known yet."""
     with transaction(conn):
         chats.ensure(conn, "discord", f"user/{ANA}", is_group=False, opens_for=ANA, now_ms=NOW)
     return answer(conn, text, chat=f"user/{ANA}", channel="discord")
@@ -135,7 +135,7 @@ def test_a_response_queues_behind_others_when_the_opened_chat_was_known(conn):
 
     async def go():
         service = service_of(platform)
-        service._chats.add(known)  # a send to it is under way
+        service._chats.add(known)  # a send to it is running
         await worked(service)
         service._chats.discard(known)
         await worked(service)
@@ -173,7 +173,7 @@ def test_a_chat_that_takes_too_long_to_open_is_tried_again(conn, monkeypatch):
 
 
 def test_a_crash_while_a_chat_is_opened_has_a_known_outcome(conn):
-    """Whatever is to become of sends whose outcome nobody knows: this was none."""
+    """The policy for unknown outcomes does not apply: opening a chat sends nothing."""
     direct(conn)
 
     async def crash():

@@ -1,4 +1,4 @@
-"""A send whose lease was lost (the machine slept, its clock jumped) is under way until it ends or gives up."""
+"""A send that lost its lease (the machine slept, its clock jumped) runs on until it ends or gives up."""
 
 import asyncio
 
@@ -41,7 +41,7 @@ def test_a_chat_with_a_running_send_gets_no_second_one(conn, until, unknown_send
 
 
 def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, until):
-    """Else it would seem to be under way, and with it an outcome that nobody knows: sent twice, or given up."""
+    """Otherwise its outcome would count as unknown, and it would be sent twice or given up."""
     answer(conn)
     platform = Platform(sent)
 
@@ -55,7 +55,7 @@ def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, unti
             await asyncio.sleep(0.05)
             await service.worker.stop()
         await service.client.close()
-        service.writer.close()  # does what it was asked for
+        service.writer.close()  # finishes its queued work
         service.reader.close()
         service.kicker.close()
 
@@ -79,7 +79,7 @@ def test_a_send_during_a_long_full_disk_is_not_repeated(conn, until):
         )
         service.worker.begin()
         await until(lambda: platform.texts == ["first"])
-        await asyncio.sleep(8)  # longer than it used to be tried
+        await asyncio.sleep(8)  # longer than the earlier limit of its attempts
         rows(conn, "DROP TRIGGER full")
         await until(lambda: column(conn, "SELECT status FROM responses") == ["acked", "acked"])
         await service.close()

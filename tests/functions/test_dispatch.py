@@ -23,7 +23,7 @@ STATUS = "SELECT status FROM messages ORDER BY id"
 
 
 async def worked(service):
-    """One step, and the jobs that it started."""
+    """One step, until its jobs have ended."""
     due_s = await service.claim_and_start()
     while service.worker.running:  # noqa: ASYNC110 - the worker tells only its own loop
         await asyncio.sleep(0.001)
@@ -31,7 +31,7 @@ async def worked(service):
 
 
 def step(count=1, until=None):
-    """*count* steps of a fresh dispatch."""
+    """*count* steps of a new dispatch."""
 
     async def go():
         service = Dispatch(Settings.load())
@@ -95,7 +95,7 @@ def test_a_failed_turn_writes_its_reason_and_no_answer(conn, monkeypatch, text, 
 
 
 def test_each_agent_has_its_own_time_limit(conn, monkeypatch):
-    """Neither is another's: the agent's own is shorter than the settings' here, and longer there."""
+    """One agent's limit is shorter than the setting, another's longer."""
     monkeypatch.setenv("POSTROOM_TURN_TIMEOUT_MS", "60000")
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
     make_agent(conn, "hasty", turn_timeout_ms=100)

@@ -1,4 +1,4 @@
-"""What people do to messages while dispatch works: cancel, pause, resume, retry, interrupt by something urgent."""
+"""What people do to messages while dispatch runs: cancel, pause, resume, retry, or interrupt by an urgent message."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from tests.support import column, make_agent, put, row
 STATUS = "SELECT status FROM messages ORDER BY id"
 SAID = "SELECT message FROM responses ORDER BY id"
 
-# Notes each run with its process and a grandchild, and stays for ever with a message that says so, unless one says go.
+# Records each run with its process and a grandchild. A message "stay" keeps it running, unless another says "go".
 PROGRAM = """
 import json, os, subprocess, sys, time
 texts = [message["text"] for message in json.load(sys.stdin)["messages"]]
@@ -37,7 +37,7 @@ print(json.dumps({"type": "result", "text": " and ".join(texts)}))
 
 @pytest.fixture
 def coder(conn, tmp_path):
-    """An agent whose program tells of its runs; what it told."""
+    """An agent whose program records its runs; the records."""
     make_agent(conn, "coder", provider="command", config={"command": [sys.executable, "-I", "-c", PROGRAM]})
     told = tmp_path / "agents" / "coder" / "runs"
 
@@ -58,7 +58,7 @@ def cancel(conn, row_id):
 
 
 def working(deed):
-    """Do *deed* beside a dispatch that works."""
+    """Run *deed* while a dispatch runs."""
 
     async def go():
         service = Dispatch(Settings.load())
@@ -72,7 +72,7 @@ def working(deed):
 
 
 def is_gone(pid):
-    """Ended; nobody may have asked for its exit code yet."""
+    """The process has ended, though its exit code may be unread."""
     return not is_alive(pid)
 
 
@@ -146,13 +146,13 @@ def test_two_messages_of_a_turn_are_cancelled_at_once(conn, db, coder, until):
 
 
 def test_a_turn_cancelled_while_it_settles_says_nothing(conn, until):
-    """The fence decides: the cancel came first."""
+    """The fence decides: the cancel was first."""
     first, other = put(conn, "first"), put(conn, "other")
 
     async def deed(service):
         await service.claim_and_start()
         with ExitStack() as held:
-            held.enter_context(transaction(conn))  # the settlement waits behind us
+            held.enter_context(transaction(conn))  # the settlement waits for our lock
             (running,) = service.running.values()
             await until(lambda: running.task and not running.is_interruptible and service.writer._waiting == [])
             messages.cancel(conn, first, reason="unwanted", now_ms=clock.now_ms())
@@ -174,7 +174,7 @@ def test_a_turn_cancelled_while_it_settles_says_nothing(conn, until):
 
 
 def test_of_a_cancel_and_a_settlement_the_first_one_wins(conn, db, until):
-    """Over and over, at whatever instant: either answered, or cancelled, and never both."""
+    """Repeated at different instants: a message is answered or cancelled, never both."""
     count = 30
     ids = [put(conn, "hello", chat=str(number)) for number in range(count)]
     outcomes = {}
@@ -213,7 +213,7 @@ def test_an_urgent_message_interrupts_the_turn_and_runs_with_its_batch(conn, cod
         put(conn, "normal", agent="coder")
         service.worker.wake()
         await asyncio.sleep(0.05)
-        assert not any(map(is_gone, run["pids"]))  # what is not urgent waits
+        assert not any(map(is_gone, run["pids"]))  # a normal message waits
         put(conn, "go", agent="coder", urgency="urgent")
         service.worker.wake()
         await until(lambda: set(column(conn, STATUS)) == {"completed"})
@@ -226,7 +226,7 @@ def test_an_urgent_message_interrupts_the_turn_and_runs_with_its_batch(conn, cod
 
 
 def test_an_urgent_message_runs_before_a_session_that_waits_longer(conn, coder, until):
-    """Else the turn was interrupted, and its agent works for somebody else."""
+    """Otherwise the interrupted agent would run another session."""
     older = put(conn, "older", agent="coder", chat="2", status="paused")
     put(conn, "stay", agent="coder", chat="1")
 
@@ -287,7 +287,7 @@ def test_a_retried_dead_message_has_all_its_attempts_again(conn, until, monkeypa
 
 
 def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, until):
-    """Else the messages would be held by a turn that never begins, until its lease runs out."""
+    """Otherwise a turn that never starts would hold the messages until its lease runs out."""
     put(conn, "hello")
 
     async def go():
@@ -301,7 +301,7 @@ def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, unti
             service.worker.wake()
             await asyncio.sleep(0.05)
             await service.worker.stop()
-        service.writer.close()  # does what it was asked for
+        service.writer.close()  # finishes its queued work
         service.reader.close()
         service.kicker.close()
 
@@ -326,7 +326,7 @@ FULL = (
 
 
 def test_a_turn_that_could_not_be_given_back_is_given_back_later(conn, until):
-    """Else its lease holds the session for ten minutes."""
+    """Otherwise its lease would hold the session for ten minutes."""
     put(conn, "!slow 0.3 done")
 
     async def deed(service):
@@ -389,7 +389,7 @@ def test_old_context_is_never_shown_again(conn, until):
 
 
 def test_a_turn_cancelled_twice_is_given_back(conn):
-    """Interrupted, and stopped in that instant: nobody else would know that its messages are free."""
+    """An interrupt and a stop in the same instant: nothing else would free the messages."""
     put(conn, "!slow 300")
 
     async def go():

@@ -1,4 +1,4 @@
-"""Agents that write to each other, in real turns: what one answers reaches the other, and none goes on for ever."""
+"""Messages between agents in real turns: each answer arrives, and no exchange goes on for ever."""
 
 import asyncio
 import subprocess
@@ -25,7 +25,7 @@ def crew(conn):
 
 @pytest.fixture
 def to_the_end(conn, until):
-    """Lets a dispatch work until nothing is left to do."""
+    """Runs a dispatch until there is nothing left to do."""
 
     async def go():
         service = Dispatch(Settings.load())

@@ -1,4 +1,4 @@
-"""A turn whose lease was lost (the machine slept, its clock jumped) runs on until its next renewal."""
+"""A turn that lost its lease (the machine slept, its clock jumped) runs on until its next renewal."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.support import NOW, column, make_agent, put
 
 
 def rescue(conn):
-    """What the sweep does when all leases seem to have run out."""
+    """A rescue, as the sweep does it when all leases seem to have run out."""
     policy = RetryPolicy(max_attempts=5, base_ms=1, cap_ms=1, jitter=0.0)
     with transaction(conn):
         assert turns.rescue(conn, policy, now_ms=clock.now_ms() - 1000, everything=True)

@@ -1,4 +1,4 @@
-"""An urgent message does not wait for the turn that runs, and no number of them keeps a turn from its end."""
+"""An urgent message does not wait for a running turn, and any number of them lets a turn end."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def crew(conn):
 
 @pytest.fixture
 def working(environment):
-    """A dispatch whose loop runs, and a kick for it."""
+    """A running dispatch, and a way to kick it."""
 
     class Working:
         async def __aenter__(self):
@@ -87,7 +87,7 @@ wait
 
 
 def test_an_urgent_message_ends_the_turn_and_its_processes_within_a_tenth_of_a_second(conn, until, working, tmp_path):
-    """The best of a few tries: others work on this machine too."""
+    """The best of a few measurements, because the machine may be busy."""
     make_agent(conn, "bob", provider="command", config={"command": ["/bin/sh", "-c", AGENT]})
     folder = tmp_path / "agents" / "bob"
     took_ms = []
@@ -106,17 +106,17 @@ def test_an_urgent_message_ends_the_turn_and_its_processes_within_a_tenth_of_a_s
                 began = time.monotonic()
                 await until(lambda count=before: len(batches(conn)) > count)
                 took_ms.append((time.monotonic() - began) * 1000)
-                await until(lambda pids=pids: not any(map(is_alive, pids)))  # killed is not dead yet
+                await until(lambda pids=pids: not any(map(is_alive, pids)))  # a killed process may need a moment to end
                 await until(lambda: column(conn, "SELECT DISTINCT status FROM messages") == ["completed"])
 
     asyncio.run(go())
-    assert min(took_ms) < 2000, took_ms  # it would be five seconds, were it left to the next tick
+    assert min(took_ms) < 2000, took_ms  # waiting for the next tick would take five seconds
     assert column(conn, "SELECT DISTINCT message FROM responses") == ["I stop"]
     assert column(conn, "SELECT max(retry_count) FROM messages") == [0]
 
 
 def test_more_urgent_messages_than_a_batch_holds_let_the_turn_finish(conn, crew, until, working, monkeypatch):
-    """The turn once began anew as long as anything urgent waited, and so for ever."""
+    """A turn used to restart as long as an urgent message waited, and so for ever."""
     monkeypatch.setenv("POSTROOM_BATCH_SIZE", "2")
     send(conn, "!slow 1 first")
 
@@ -135,7 +135,7 @@ def test_more_urgent_messages_than_a_batch_holds_let_the_turn_finish(conn, crew,
 
 
 def test_urgent_messages_that_cannot_share_a_turn_run_one_after_the_other(conn, crew, until, working):
-    """Two that ask for an answer in two places: interrupting the one for the other would go round for ever."""
+    """The two messages need answers in two places; interrupting one for the other would never end."""
     put(conn, "!slow 300", agent="bob", chat="1")
 
     async def go():
@@ -156,7 +156,7 @@ def test_urgent_messages_that_cannot_share_a_turn_run_one_after_the_other(conn, 
 
 
 def test_a_busy_agent_is_interrupted_for_an_urgent_message_of_another_session(conn, crew, until, working):
-    """Mail lies in a session of its own: whoever is busy in a chat must not make it wait."""
+    """A message between agents has a session of its own, which must not wait for a busy chat."""
     put(conn, "!slow 300", agent="bob")
 
     async def go():

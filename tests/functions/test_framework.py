@@ -1,4 +1,4 @@
-"""Each function as its platform sees it: imported without side effects, and served by the stock framework."""
+"""Each function is imported without side effects and served by the stock framework."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ made = []
 def audit(event, args):
     if event in ("socket.__new__", "sqlite3.connect", "subprocess.Popen"):
         made.append(event)
-import functions_framework.aio, httpx, apsw, croniter  # this one asks the program 'file' about Python's word size
+import functions_framework.aio, httpx, apsw, croniter  # croniter runs the program 'file' to learn Python's word size
 sys.addaudithook(audit)
 import importlib
 module = importlib.import_module(f"functions.{sys.argv[1]}")

@@ -30,14 +30,14 @@ KEY = SigningKey(bytes.fromhex(json.loads((EVENTS / "discord/signatures.json").r
 
 
 def discord(body, at=None):
-    """A signed call of Discord's: its headers and body."""
+    """A signed request from Discord: headers and body."""
     timestamp = str(int(time.time()) if at is None else at)
     signature = KEY.sign(timestamp.encode() + body).signature.hex()
     return {"headers": {"x-signature-ed25519": signature, "x-signature-timestamp": timestamp}, "content": body}
 
 
 def post(serving, *calls, path="/webhooks/telegram"):
-    """The answers to *calls*, all under way at once."""
+    """The answers to *calls*, which run at the same time."""
 
     async def go():
         async with serving(ingest) as client:
@@ -95,7 +95,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
 def test_an_unreadable_body_is_acknowledged_and_its_reason_recorded_once(serving, conn, body):
-    """An error would make Telegram send it again for a day, and hold back what follows."""
+    """After an error, Telegram would repeat it for a day and hold back later updates."""
     answers = post(serving, telegram(body), telegram(body))
     assert [answer.status_code for answer in answers] == [200, 200]
     assert rows(conn, "SELECT channel, reason FROM dropped") == [("telegram", "payload")]
@@ -120,7 +120,7 @@ def test_dispatch_is_kicked_for_new_messages_only(serving, environment):
         async with serving(ingest) as client:
             for body in (PRIVATE, PRIVATE, numbered(1)):
                 await client.post("/webhooks/telegram", **telegram(body))
-                await asyncio.sleep(0)  # first come those who shared the commit
+                await asyncio.sleep(0)  # the requests of the same commit resume first
                 kicks.append(_drained(listener))
 
     asyncio.run(go())
@@ -200,7 +200,7 @@ def test_a_slash_command_is_deferred_and_stored_without_its_token(serving, conn)
 
 
 def test_a_command_that_the_bot_does_not_know_asks_no_agent(serving, conn):
-    """The person is told so at once, and must not get an answer besides."""
+    """The person is told at once, and must not get a second answer."""
     (answer,) = post(serving, ask("027_slash_unknown_command.json"))
     assert answer.json()["type"] == 4
     assert column(conn, "SELECT id FROM messages") == []
@@ -216,7 +216,7 @@ def test_no_deferral_is_promised_where_no_agent_answers(serving, conn, monkeypat
 
 @pytest.fixture
 def discord_chat(conn):
-    """The direct chat of the recorded command, where an agent answers and an owner can be asked."""
+    """The direct chat of the recorded command, with an agent that answers and an owner."""
 
     def make(sender_policy):
         with transaction(conn):
@@ -229,7 +229,7 @@ def discord_chat(conn):
 
 
 def test_a_deferral_is_kept_where_an_approver_is_asked_first(serving, conn, discord_chat):
-    """The place that it leaves is filled by our own word, and that by the agent's."""
+    """Our notice replaces the deferral, and the agent's answer replaces our notice."""
     discord_chat("request_approval")
     (answer,) = post(serving, ask())
     assert answer.json() == {"type": 5}
@@ -295,7 +295,7 @@ def test_health_needs_no_secret(serving):
 
 
 class Litestream:
-    """Says yes, or no; ``held`` until it is told to answer. Each question finds what is committed at that instant."""
+    """Answers yes or no; with ``held``, only when told to. It sees what is committed at that instant."""
 
     def __init__(self, conn):
         self.conn = conn
@@ -316,7 +316,7 @@ class Litestream:
 
 @pytest.fixture
 def replicated(serving, environment, monkeypatch, conn):
-    """Ingest that waits for the replica, and the Litestream that it asks."""
+    """An ingest that waits for the replica, and its Litestream."""
     monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
     monkeypatch.setenv("POSTROOM_REPLICATION_TIMEOUT_MS", "60000")
     monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(environment / "l.sock"))
@@ -353,7 +353,7 @@ def test_an_event_is_acknowledged_only_when_it_is_in_the_replica(replicated, unt
 
 
 def test_an_unreplicated_event_is_a_503_even_as_a_duplicate(replicated, conn):
-    """The platform sends it again: that is stored no second time, and acknowledged no earlier."""
+    """The redelivery is not stored again, and not acknowledged earlier."""
 
     async def go():
         async with replicated() as (client, litestream):
@@ -370,7 +370,7 @@ def test_an_unreplicated_event_is_a_503_even_as_a_duplicate(replicated, conn):
 
 
 def test_concurrent_webhooks_share_one_commit_and_one_wait(replicated, until):
-    """The first goes alone, at once. What comes while it waits is one more commit and one more question."""
+    """The first commits alone, at once. All that come while it waits share one commit and one question."""
 
     async def go():
         async with replicated() as (client, litestream):
@@ -388,7 +388,7 @@ def test_concurrent_webhooks_share_one_commit_and_one_wait(replicated, until):
     found, statuses = asyncio.run(go())
     assert statuses == {200}
     assert (found[0], found[-1]) == (1, 41)
-    assert len(found) <= 3  # one; one more if the last commit's news came late
+    assert len(found) <= 3  # one; two if the news of the last commit came late
 
 
 def numbered(number):
@@ -424,9 +424,9 @@ def test_an_impossible_durability_is_refused_at_the_start(serving, monkeypatch):
 
 
 def test_concurrent_webhooks_share_a_commit_and_a_single_one_commits_at_once(serving, conn, until):
-    """Counted by the frames that the write-ahead log marks as commits, each with the size of the file after it.
+    """Counts the commit frames of the write-ahead log, each of which holds the size of the file.
 
-    The first of the many finds the database locked; the others come while it waits.
+    The first of the concurrent ones finds the database locked; the others come while it waits.
     """
 
     async def go():
@@ -451,7 +451,7 @@ def test_concurrent_webhooks_share_a_commit_and_a_single_one_commits_at_once(ser
 
 
 class Timeless(asyncio.SelectorEventLoop):
-    """No time passes: what waits for a timer waits for ever."""
+    """Its time stands still: a timer never fires."""
 
     def time(self):
         return 0.0
@@ -476,7 +476,7 @@ def is_somebody_writing(conn):
 
 
 def commits(conn):
-    """How many transactions stand in the write-ahead log. https://sqlite.org/fileformat2.html#the_write_ahead_log"""
+    """The number of transactions in the write-ahead log. https://sqlite.org/fileformat2.html#the_write_ahead_log"""
     log = Path(f"{conn.filename}-wal").read_bytes()
     page = int.from_bytes(log[8:12])
     heads = (log[at : at + 24] for at in range(32, len(log), 24 + page))

@@ -43,7 +43,7 @@ def sweep_at(now_ms):
 
 
 def done(swept):
-    """What the sweep did to rows, without what it did not."""
+    """The counts of a sweep that are not zero."""
     assert (swept.failed, swept.left) == ([], [])
     return {name: count for name, count in swept.counts.items() if count and name != "analysed_tables"}
 
@@ -108,7 +108,7 @@ def test_a_rescued_turn_is_fenced_even_when_another_turn_has_the_message(conn):
 
 @pytest.mark.parametrize("worker", [Dispatch, Deliver], ids=["dispatch", "deliver"])
 def test_a_new_dispatch_rescues_the_turns_of_a_dead_one_at_once(conn, worker):
-    """It has the worker's lock, so nobody holds anything: the lease, however long, is not waited for."""
+    """It holds the worker lock, so no other process has a turn; it does not wait for the lease."""
     put(conn)
     take(conn)
     sent = answer(conn)
@@ -143,7 +143,7 @@ def test_rescued_messages_run_again_at_once(conn, environment):
 
 
 def completed(conn, count, **fields):
-    """*count* messages that were completed at NOW."""
+    """*count* messages, completed at NOW."""
     _, session = make_session(conn)
     values = {"from_agent": None, "updated_at": NOW, **fields}
     with transaction(conn):
@@ -155,7 +155,7 @@ def completed(conn, count, **fields):
 
 
 def histories(conn, count, at_ms):
-    """*count* rows of each history, from *at_ms*."""
+    """*count* rows of each history, from *at_ms* on."""
     with transaction(conn):
         for number in range(count):
             events.append(conn, "test", now_ms=at_ms)
@@ -174,7 +174,7 @@ def test_a_sweep_prunes_each_history_after_a_month_until_nothing_old_is_left(con
     histories(conn, 603, NOW)
     assert done(sweep_at(NOW + 30 * DAY)) == {}
     assert done(sweep_at(NOW + 30 * DAY + 1)) == {"pruned_events": 602, "pruned_runs": 602, "pruned_refusals": 603}
-    for table in ("events", "schedule_runs"):  # the newest stay, so that no id is used twice
+    for table in ("events", "schedule_runs"):  # the newest row stays, so that no id is used twice
         assert column(conn, f"SELECT id FROM {table}") == [603]
 
 
@@ -193,7 +193,7 @@ def test_the_newest_thousand_messages_between_agents_stay_however_old(conn):
 
 
 def test_the_live_row_of_a_series_is_never_pruned(conn):
-    """Nor one that ended and has not yet handed on; once it has, it goes like any other."""
+    """An ended row without a successor stays too; with a successor it is pruned like any other."""
     missed(conn)
     put(conn, "planned", process_after=NOW + 99 * DAY, **{**SERIES, "series_id": "s2"})
     put(conn, "newest")
@@ -205,7 +205,7 @@ def test_the_live_row_of_a_series_is_never_pruned(conn):
 
 @pytest.fixture
 def written():
-    """The rows that each transaction of a connection opened from now on has changed."""
+    """The number of rows that each transaction changes, on connections that open from now on."""
     counts = []
 
     def watch(connection):
@@ -230,7 +230,7 @@ def written():
 
 
 def test_no_transaction_of_a_sweep_changes_more_rows_than_a_batch(conn, written):
-    """250 rows held the write lock for 1 ms, 6 ms at worst, in a million of them: see ``_BATCH``."""
+    """250 of a million rows held the write lock for 1 ms, 6 ms at worst: see ``_BATCH``."""
     completed(conn, 1203)
     histories(conn, 603, NOW)
     swept = done(sweep_at(NOW + 31 * DAY))
@@ -239,7 +239,7 @@ def test_no_transaction_of_a_sweep_changes_more_rows_than_a_batch(conn, written)
 
 
 def test_a_long_chore_does_not_delay_the_others(conn, written):
-    """One batch of each, in turns: a sweep that is cut off has done something of everything."""
+    """The chores take turns, so a sweep that is cut off has done a part of each."""
     completed(conn, 1203)
     histories(conn, 3, NOW)
     sweep_at(NOW + 31 * DAY)
@@ -344,7 +344,7 @@ def test_ended_approvals_are_kept_as_long_as_the_history(conn):
 
 
 def test_the_log_of_pruning_is_checkpointed_beside_the_writers(conn):
-    """Nobody's commit has to move 40 MB: without Litestream that kept all who write waiting for 0.4 s."""
+    """No commit moves 40 MB: without Litestream, that held up all writers for 0.4 s."""
     completed(conn, 2000)
     rows(conn, "UPDATE messages SET message = hex(zeroblob(2000))")
     ((_, written, moved),) = rows(conn, "PRAGMA wal_checkpoint(NOOP)")
@@ -361,7 +361,7 @@ def test_a_short_log_is_left_to_litestream(conn):
 
 
 def test_only_small_tables_are_analysed(conn):
-    """To count a million rows one by one, with the write lock in hand, takes 0.3 s."""
+    """Counting a million rows under the write lock takes 0.3 s."""
     completed(conn, 5)
     assert sweep_at(NOW).counts["analysed_tables"] > 0
     names = column(conn, "SELECT DISTINCT tbl FROM sqlite_stat1")
@@ -407,7 +407,7 @@ SERIES = {"recurrence": "0 9 * * *", "timezone": "UTC", "series_id": "s1", "sche
 
 
 def missed(conn, **fields):
-    """An occurrence that ended without handing over, as a release without series would leave it."""
+    """An occurrence that ended without a successor, as a release without series left it."""
     put(conn, "task", process_after=NINE, **{**SERIES, **fields})
     with transaction(conn):
         rows(conn, "UPDATE messages SET status = 'completed' WHERE id = (SELECT max(id) FROM messages)")
@@ -433,7 +433,7 @@ def test_recurrence_catches_up_in_transactions_of_bounded_size(conn, written):
         missed(conn, series_id=f"s{number}")
     assert advance_at(NINE + 5) == {"messages": 53, "responses": 0}
     assert column(conn, "SELECT count(*) FROM messages WHERE recurrence IS NOT NULL AND status = 'pending'") == [53]
-    assert max(written) == 2 * 20  # of each, the one that ended and the one that follows
+    assert max(written) == 2 * 20  # for each series, the ended row and its successor
 
 
 def test_a_failing_table_does_not_stop_the_other(serving, conn):

@@ -1,4 +1,4 @@
-"""``POSTROOM_TIMEZONE``: the zone of agents and schedules that name none."""
+"""``POSTROOM_TIMEZONE``: the zone of agents and schedules without their own."""
 
 import asyncio
 

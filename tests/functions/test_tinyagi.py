@@ -1,6 +1,6 @@
-"""TinyAGI's programs against ours: what they send, what they read of the answers, in the order in which they do it.
+"""TinyAGI's programs against our API: they send and read the same fields, in the same order.
 
-The names of keys, and their types, are those of TinyAGI's channel clients, command line and web office.
+Names and types of the fields are those of TinyAGI's channel clients, command line and web office.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tests.support import answer, column, make_agent, make_chat, put, take, wire
 
 @pytest.fixture
 def running(serving):
-    """``api`` and ``dispatch``, as they run beside each other; a client for the one."""
+    """``api`` and ``dispatch``, running together; a client for ``api``."""
 
     @contextlib.asynccontextmanager
     async def start():
@@ -41,9 +41,9 @@ def running(serving):
 
 
 class ChannelClient:
-    """A channel client: hears that something is done, fetches what waits for its channel, sends it, acknowledges it.
+    """A channel client: hears of a response, fetches its channel's pending responses, sends them and acks them.
 
-    It remembers whom it asked for whom; what it knows nothing of goes to the number that is the sender's id.
+    It remembers who asked. A response to an unknown message goes to the sender's id.
     """
 
     def __init__(self, http, channel):
@@ -53,13 +53,13 @@ class ChannelClient:
         self.sent = []
 
     async def receive(self, text, sender, sender_id, message_id, **more):
-        """A person wrote."""
+        """A person writes."""
         body = {"channel": self.channel, "sender": sender, "senderId": sender_id, "message": text, **more}
         await self.http.post("/api/message", json={**body, "messageId": message_id, "files": []})
         self.asked[message_id] = sender_id
 
     async def drain(self):
-        """Send all that waits."""
+        """Send all pending responses."""
         reply = await self.http.get(f"/api/responses/pending?channel={self.channel}")
         assert reply.status_code == 200
         for response in reply.json():
@@ -70,7 +70,7 @@ class ChannelClient:
             await self.http.post(f"/api/responses/{response['id']}/ack")
 
     async def listen(self, queue, until):
-        """Drain whenever the stream says that something for the channel is done."""
+        """Drain whenever the stream names a response for the channel."""
         await self.drain()
         while len(self.sent) < until:
             block = await asyncio.wait_for(queue.get(), 60)
@@ -122,7 +122,7 @@ def test_a_returning_client_fetches_all_pending_responses_oldest_first(running, 
 
 
 def test_a_client_is_reminded_of_responses_that_came_while_it_sent(serving):
-    """Its guard drops events while it sends; what came meanwhile would wait for the next message of the channel."""
+    """It ignores events while it sends; without a reminder, later responses would wait for the next event."""
     told = {"sender": "Ana", "agentId": None, "responseLength": 3, "responseText": "two"}
 
     async def go():
@@ -149,7 +149,7 @@ def test_a_client_is_reminded_of_responses_that_came_while_it_sent(serving):
 
 
 def test_a_client_is_reminded_of_responses_that_it_did_not_ack(conn):
-    """It tries again when it hears of a response, and may hear of none for hours."""
+    """It tries again only when it hears of a response, which may take hours."""
     answer(conn, "two", channel="cli")
 
     async def go():
@@ -173,7 +173,7 @@ def test_a_client_is_reminded_of_responses_that_it_did_not_ack(conn):
 
 
 def test_an_ack_that_is_running_at_the_end_causes_no_reminder(conn, db):
-    """The connection that it would look on is closed by then."""
+    """The connection that it would read on is closed by then."""
     answer(conn, "two", channel="cli")
     trouble = []
 
@@ -186,7 +186,7 @@ def test_an_ack_that_is_running_at_the_end_causes_no_reminder(conn, db):
         unfetched.close()
         unfetched.acknowledged("cli")
         reading.close()
-        for _ in range(3):  # a timer of no time has had its turn then
+        for _ in range(3):  # by then a timer of zero seconds has fired
             await asyncio.sleep(0)
 
     asyncio.run(go())
@@ -194,7 +194,7 @@ def test_an_ack_that_is_running_at_the_end_causes_no_reminder(conn, db):
 
 
 def test_a_reset_in_a_chat_or_on_the_command_line_starts_a_new_session(running, conn):
-    """Both write a file into the agent's folder, below the workspace that the settings name."""
+    """Both write a file into the agent's folder, in the workspace of the settings."""
     make_agent(conn, "coder")
 
     def leave(workspace):
@@ -221,14 +221,14 @@ def test_a_reset_in_a_chat_or_on_the_command_line_starts_a_new_session(running, 
 
 @pytest.fixture
 def flag(conn, tmp_path):
-    """The file that a reset leaves, behind what was said to the agent before."""
+    """The file of a reset, newer than the messages before it."""
     make_agent(conn, "coder")
 
     def leave():
         folder = tmp_path / "agents" / "coder"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "reset_flag").write_text("reset")
-        os.utime(folder / "reset_flag", ns=(time.time_ns(),) * 2)  # a file system's own clock is some ms behind
+        os.utime(folder / "reset_flag", ns=(time.time_ns(),) * 2)  # a file system's clock may be some ms behind
         return folder / "reset_flag"
 
     return leave
@@ -239,7 +239,7 @@ def to_coder(message_id):
 
 
 def test_a_duplicate_message_uses_up_no_reset(serving, conn, flag):
-    """The client repeats what it got no answer to; nothing begins afresh with it, and the next one has to."""
+    """The client repeats an unanswered request. That must not use up the reset, which belongs to the next message."""
     assert post(serving, to_coder("m1")).status_code == 200
     left = flag()
     assert post(serving, to_coder("m1")).status_code == 409
@@ -250,7 +250,7 @@ def test_a_duplicate_message_uses_up_no_reset(serving, conn, flag):
 
 
 def test_two_concurrent_messages_share_one_new_session(serving, conn, flag):
-    """They may be in one transaction, and the file is taken away behind it."""
+    """They may share a transaction, and the file is removed after it."""
     assert post(serving, to_coder("m1")).status_code == 200
     flag()
 
@@ -288,7 +288,7 @@ def test_status_prints_the_queue_state(serving, conn):
     assert isinstance(status.pop("uptime"), int)
     assert status == {
         "server": {"running": True, "port": 3777},
-        "channels": {"telegram": {"running": False}},  # nobody delivers here
+        "channels": {"telegram": {"running": False}},  # no deliver runs here
         "heartbeat": {"running": False, "interval": 0, "lastSent": {}},
     }
     assert {name: type(value) for name, value in queue.items()} == dict.fromkeys(
@@ -303,7 +303,7 @@ ORIGIN = {"origin": "http://localhost:3000", "content-type": "application/json"}
 
 
 def test_the_office_connects(serving, conn):
-    """It sends a content type with every call, so its browser asks before each."""
+    """It sends a content type with every call, so its browser sends a preflight request."""
     paths = ["/api/settings", "/api/agents", "/api/teams", "/api/queue/status", "/api/queue/processing"]
     paths += ["/api/responses?limit=20", "/api/logs?limit=100", "/api/status", "/api/tasks", "/api/projects"]
     paths += ["/api/pairing", "/api/custom-providers", "/api/agent-messages?limit=100&since_id=0"]
@@ -324,7 +324,7 @@ def test_the_office_shows_agents_by_these_names(serving, conn):
 
 
 def test_the_office_can_save_an_agent_as_it_was_shown(serving, conn):
-    """It sends the whole agent back, and names TinyAGI's fields only."""
+    """It sends the whole agent back, but only TinyAGI's fields."""
     make_agent(conn, "coder", instructions="be kind", concurrency=4)
     shown = get(serving, "/api/agents").json()["coder"]
     kept = {name: shown[name] for name in ("name", "provider", "model", "working_directory", "system_prompt")}
@@ -403,7 +403,7 @@ def test_a_running_message_is_shown_and_can_be_killed(serving, conn):
 
 
 def test_the_office_gets_a_reason_for_every_refusal(serving, conn):
-    """It shows the sentence that stands under ``error``."""
+    """It shows the sentence in ``error``."""
     for method, path, body in [
         *(("PUT", "/api/settings", {"models": {}}), ("POST", "/api/setup", {}), ("POST", "/api/services/restart", {})),
         *(("POST", "/api/tasks", {"title": "x"}), ("POST", "/api/pairing/approve", {"code": "A"})),

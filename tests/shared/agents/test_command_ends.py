@@ -1,4 +1,4 @@
-"""A program that ends but leaves somebody behind who keeps its pipes open."""
+"""A program that ends while another process holds its pipes open."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ sys.exit("oops" if {fails} else 0)
 
 
 def run(source, runner, times=1):
-    """Its events, and how many descriptors are open more than before."""
+    """The events of a turn, and the number of file descriptors that it leaves open."""
     config = {"command": [sys.executable, "-I", "-c", source]}
     turn = Turn("a", None, "", config, Path(), "s", None, "the prompt", (), 1)
 
@@ -60,7 +60,7 @@ def test_the_failure_counts_when_the_program_ends(runner):
 
 def test_no_descriptor_stays_open(runner):
     _, more = run(LEAVES.format(apart=True, fails=False), runner, times=2)
-    assert more <= 1  # uvloop and asyncio keep one of their own for child processes
+    assert more <= 1  # uvloop and asyncio keep one for child processes
 
 
 def test_all_of_a_long_last_output_is_read(runner):

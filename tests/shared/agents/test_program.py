@@ -1,4 +1,4 @@
-"""A program that providers start: how it begins, and that it ends with us."""
+"""A program of a provider: how it starts, and that it dies with us."""
 
 import asyncio
 import contextlib
@@ -51,7 +51,7 @@ def start(*command, folder=Path("/"), **environment):
 
 
 async def heard(*command, **fields):
-    """Its output, and its code."""
+    """The output and the exit code."""
     begun = await start(*command, **fields)
     text = await begun.stdout.read()
     code = await begun.wait()
@@ -73,7 +73,7 @@ def test_a_signal_is_a_negative_exit_code():
 
 
 def held():
-    """The pipes that are open in this process, and its children."""
+    """The open pipes and the children of this process."""
     found = {str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()}
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return {name for name in found if name.startswith("pipe:")} | {*children}

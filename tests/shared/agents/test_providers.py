@@ -34,7 +34,7 @@ def turn(*texts, attempt=1, config=None, continuation=None, folder=Path(), promp
 
 
 def run(name, what, timeout_s=60):
-    """Everything that the provider yields for the turn."""
+    """The events of the provider for the turn."""
 
     async def collect():
         async with asyncio.timeout(timeout_s), contextlib.aclosing(registry.get(name).run(what)) as events:
@@ -104,7 +104,7 @@ def test_echo_knows_every_command_that_it_lists():
 
 @pytest.fixture
 def script(tmp_path):
-    """A turn of the command provider that runs a small Python program."""
+    """The events of the command provider with a small Python program."""
 
     def make(source, *texts, env=None, arguments=(), **fields):
         program = tmp_path / "agent.py"

@@ -17,7 +17,7 @@ def ms(text, zone="UTC"):
 
 
 def following(expression, zone, after, count):
-    """The next *count* instants, on the wall clock of *zone* with its offset."""
+    """The next *count* instants, on the wall clock of *zone*, with the offset."""
     instants, at = [], ms(after, zone)
     for _ in range(count):
         at = next_occurrence(expression, zone, after_ms=at)
@@ -168,7 +168,7 @@ def test_a_daily_task_runs_once_on_every_day(zone, at):
 
 @given(minutes, hours, days, weekdays, zones, instants, st.floats(0, 1, exclude_max=True))
 def test_the_grid_does_not_depend_on_the_starting_instant(minute, hour, day, weekday, zone, at, share):
-    """No drift: what is computed from a late run, or after a downtime, is what was there before."""
+    """No drift: a late run or a downtime does not change the following instants."""
     expression = f"{minute} {hour} {day} * {weekday}"
     following_ms = next_occurrence(expression, zone, after_ms=at)
     between = at + int((following_ms - at) * share)

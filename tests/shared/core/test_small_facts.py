@@ -1,4 +1,4 @@
-"""Backoff, ids, settings, logs, series: what is small."""
+"""Backoff, durations, ids, settings and logs."""
 
 import json
 import subprocess
@@ -58,7 +58,7 @@ def test_ids_are_a_prefix_and_eight_of_their_alphabet():
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch):
-    """No setting of the machine that the tests run on."""
+    """No settings of this machine."""
     for name in Settings.model_fields:
         monkeypatch.delenv(f"POSTROOM_{name.upper()}", raising=False)
 
@@ -92,7 +92,7 @@ def test_secrets_are_in_no_repr(monkeypatch):
 
 
 def test_an_empty_variable_is_not_set(monkeypatch):
-    """An empty secret would let everybody in."""
+    """An empty secret would let every caller in."""
     monkeypatch.setenv("POSTROOM_TICK_SECRET", "")
     monkeypatch.setenv("POSTROOM_API_TOKEN", "")
     settings = Settings.load()

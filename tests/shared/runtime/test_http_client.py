@@ -1,4 +1,4 @@
-"""The HTTP client against real sockets: what is said, and how connections end."""
+"""The HTTP client against real sockets: what it sends, and how connections end."""
 
 import asyncio
 import contextlib
@@ -17,9 +17,9 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Server:
-    """Takes requests one after the other on each connection, and answers with what *script* has in turn.
+    """Takes requests one after the other on each connection, and answers with the next entry of *script*.
 
-    A piece of the script is the answer's bytes; ``HANG`` answers never, ``END`` closes the connection.
+    An entry is the bytes of the answer; ``HANG`` never answers, ``END`` closes the connection.
     """
 
     HANG, END = object(), object()
@@ -51,7 +51,7 @@ class Server:
 
 
 def talk(server, work, *, tls=None, **options):
-    """Run *work*, which gets a client and a function that posts to *server*."""
+    """Run *work* with a client and a function that posts to *server*."""
 
     async def go():
         client = HttpClient(**options)
@@ -216,7 +216,7 @@ def test_an_unusable_connection_is_not_reused(first):
 
     async def work(_, post):
         await post()
-        await asyncio.sleep(0.05)  # what the server does after its answer has arrived
+        await asyncio.sleep(0.05)  # the server acts after its answer has arrived
         return await post()
 
     assert talk(server, work) == (200, b"ok")
@@ -285,7 +285,7 @@ def test_closing_aborts_running_requests():
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """A certificate of our own for the name localhost, and its key."""
+    """A self-signed certificate for localhost, and its key."""
     folder = tmp_path_factory.mktemp("tls")
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
@@ -324,7 +324,7 @@ def test_tls_works_with_a_trusted_host(certificate):
 
 @pytest.mark.parametrize(("is_trusted", "host"), [(False, "localhost"), (True, "127.0.0.1")])
 def test_nothing_is_sent_to_an_untrusted_host(certificate, is_trusted, host):
-    """One whose certificate nobody signed whom everybody trusts, and one who has another's."""
+    """One host with a self-signed certificate, and one with the certificate of another name."""
     server = Server([OK])
     trusted = ssl.create_default_context(cafile=certificate[0]) if is_trusted else None
 

@@ -11,13 +11,13 @@ from shared.runtime.worker import Backlog, Worker
 
 @pytest.fixture
 def sockets():
-    """A folder short enough for sockets, wherever the tests run."""
+    """A folder with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as folder:
         yield Path(folder)
 
 
 class Steps:
-    """Steps and repairs of a worker that are counted, and done as *script* says, the last of it for ever."""
+    """Counts the steps and repairs of a worker, and runs them by *script*, whose last entry repeats."""
 
     def __init__(self, db, sockets, *script, repair_fails=0):
         self.told = []
@@ -167,14 +167,14 @@ def test_stop_cancels_slow_jobs_and_waits_for_their_end(tmp_path, sockets):
 
 
 def test_a_step_that_runs_at_the_stop_finishes(tmp_path, sockets):
-    """What it has claimed must get its job: nobody else gives it back."""
+    """Its claims need their jobs: only a job gives a claim back."""
 
     async def work():
         begun, told = asyncio.Event(), []
 
         async def step():
             begun.set()
-            await asyncio.sleep(0.01)  # the commit of a claim, in another thread
+            await asyncio.sleep(0.01)  # stands for the commit of a claim, in another thread
             worker.start(job())
 
         async def job():

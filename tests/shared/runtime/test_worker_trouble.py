@@ -6,7 +6,7 @@ from shared.runtime.worker import Worker
 
 
 def test_an_unopenable_lock_file_is_retried(tmp_path):
-    """A full disk or too many open files at the start must not leave a process that answers and never works."""
+    """After a full disk or too many open files at the start, the process must work as soon as it can."""
     in_its_place = tmp_path / "p.db-dispatch"
     in_its_place.mkdir()
     worked = asyncio.Event()
