@@ -91,8 +91,10 @@ _SELECT = """
 
 
 def _approval(row: tuple[Any, ...]) -> Approval:
-    read = Approval._make(row)
-    return read._replace(payload=content.decode(row[9]), options=tuple(json.loads(row[10])))
+    values = dict(zip(Approval._fields, row, strict=True))
+    values["payload"] = content.decode(values["payload"])
+    values["options"] = tuple(json.loads(values["options"]))
+    return Approval(**values)
 
 
 def _read(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> list[Approval]:

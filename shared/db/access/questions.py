@@ -81,8 +81,9 @@ def get(conn: apsw.Connection, question_id: str) -> Question | None:
     )
     if not found:
         return None
-    row = found[0]
-    return Question._make((*row[:4], tuple(json.loads(row[4])), *row[5:]))
+    values = dict(zip(Question._fields, found[0], strict=True))
+    values["options"] = tuple(json.loads(values["options"]))
+    return Question(**values)
 
 
 def answer(conn: apsw.Connection, question_id: str, text: str, *, answered_by: str | None, now_ms: int) -> None:

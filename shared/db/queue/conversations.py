@@ -101,6 +101,6 @@ def prune(conn: apsw.Connection, *, after: str, older_than_ms: int, limit: int) 
         """,
         {"before": older_than_ms, "after": after, "limit": limit},
     )
-    old = [(id_,) for id_, is_old in found if is_old]
-    conn.executemany("DELETE FROM conversations WHERE id = ?1", old)
+    old = [{"id": id_} for id_, is_old in found if is_old]
+    conn.executemany("DELETE FROM conversations WHERE id = :id", old)
     return len(old), found[-1][0] if len(found) == limit else ""

@@ -6,7 +6,7 @@ there any more.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import apsw
@@ -45,10 +45,14 @@ class Agent:
     retired_at: int | None = None
 
 
+_FIELDS = tuple(field.name for field in fields(Agent))
+
+
 def _agent(row: Sequence[Any]) -> Agent:
-    values = list(row)
-    values[6], values[9] = json.loads(values[6]), bool(values[9])
-    return Agent(*values)
+    values = dict(zip(_FIELDS, row, strict=True))
+    values["config"] = json.loads(values["config"])
+    values["is_default"] = bool(values["is_default"])
+    return Agent(**values)
 
 
 def get(conn: apsw.Connection, agent_id: str) -> Agent | None:

@@ -64,8 +64,8 @@ def save(conn: apsw.Connection, team: Team, *, now_ms: int) -> None:
     )
     conn.execute("DELETE FROM team_members WHERE team_id = :id", {"id": team.id})
     conn.executemany(
-        "INSERT INTO team_members (team_id, agent, place) VALUES (?1, ?2, ?3)",
-        [(team.id, agent, place) for place, agent in enumerate(team.agents)],
+        "INSERT INTO team_members (team_id, agent, place) VALUES (:team, :agent, :place)",
+        [{"team": team.id, "agent": agent, "place": place} for place, agent in enumerate(team.agents)],
     )
 
 
