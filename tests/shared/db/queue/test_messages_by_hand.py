@@ -296,12 +296,12 @@ def test_retrying_what_is_dead_gives_all_attempts_back_and_the_old_place(conn):
 def test_several_dead_messages_are_retried_in_one_statement_the_oldest_first(conn):
     first, alive, second, third = dead(conn), put(conn, chat="200"), dead(conn), dead(conn)
     with transaction(conn):
-        assert [each.id for each in messages.retry_many(conn, after=0, limit=2, now_ms=NOW)] == [first, second]
-        assert [each.id for each in messages.retry_many(conn, after=second, limit=2, now_ms=NOW)] == [third]
-        assert messages.retry_many(conn, after=0, limit=2, now_ms=NOW) == []
+        assert [each.id for each in messages.retry_many(conn, after=first, limit=1, now_ms=NOW)] == [second]
+        assert [each.id for each in messages.retry_many(conn, after=0, limit=9, now_ms=NOW)] == [first, third]
+        assert messages.retry_many(conn, after=0, limit=9, now_ms=NOW) == []
     assert column(conn, "SELECT status FROM messages") == ["pending"] * 4
     retried = column(conn, "SELECT message_id FROM events WHERE type = 'message_retried' ORDER BY id")
-    assert retried == [row(conn, "messages", each)["message_id"] for each in (first, second, third)]
+    assert retried == [row(conn, "messages", each)["message_id"] for each in (second, first, third)]
     assert alive
 
 
