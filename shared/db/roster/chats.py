@@ -145,6 +145,19 @@ def update(conn: apsw.Connection, chat_id: int, *, now_ms: int, **changes: Unpac
     return Chat.of(found[0])
 
 
+def refuse(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> bool:
+    """Note since when no agent is wanted in the chat. False, and no change, if an agent is wired to it."""
+    conn.execute(
+        """
+        UPDATE chats
+           SET refused_at = ifnull(refused_at, :now), updated_at = :now
+         WHERE id = :id AND NOT EXISTS (SELECT 1 FROM wirings WHERE chat_id = :id)
+        """,
+        {"id": chat_id, "now": now_ms},
+    )
+    return conn.changes() == 1
+
+
 def _check_word(field: str, word: str | None, known: tuple[str, ...]) -> None:
     if word is not None and word not in known:
         raise ConfigInvalid(f"{field} {word!r} of a chat is none of {', '.join(known)}")

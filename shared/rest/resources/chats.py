@@ -157,12 +157,11 @@ async def patch_chat(service: Service, *, id: int, body: ChatChangeBody) -> Save
     def work(conn: apsw.Connection) -> ChatView:
         before, now_ms = _chat(conn, id), clock.now_ms()
         change: chats.ChatChange = {names[name]: value for name, value in sent.items() if name in names}  # type: ignore[assignment]
-        if "refused" in sent:
-            if sent["refused"] and before["agents"]:
-                raise RequestRefused(
-                    409, f"chat {id} can't be refused: first delete the wirings of {', '.join(before['agents'])}"
-                )
-            change["refused_at"] = (before["refusedAt"] or now_ms) if sent["refused"] else None
+        if sent.get("refused") is False:
+            change["refused_at"] = None
+        elif sent.get("refused") and not chats.refuse(conn, id, now_ms=now_ms):
+            wired = ", ".join(before["agents"])
+            raise RequestRefused(409, f"chat {id} can't be refused: first delete the wirings of {wired}")
         chats.update(conn, id, now_ms=now_ms, **change)
         if sent.get("name"):
             for agent in before["agents"]:
