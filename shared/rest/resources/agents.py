@@ -103,7 +103,7 @@ class AgentHistoryQuery(HistoryQuery):
     channel: str | None = Field(default=None, max_length=32)
 
 
-def shown(agent: agents.Agent, settings: Settings) -> AgentView:
+def agent_view(agent: agents.Agent, settings: Settings) -> AgentView:
     """The agent as the API shows it."""
     return {
         "name": agent.name,
@@ -130,13 +130,13 @@ def folder_of(agent: agents.Agent, settings: Settings) -> Path:
 @endpoint("GET", "/api/agents")
 async def get_agents(service: Service) -> dict[str, AgentView]:
     """List all agents, by id."""
-    return {agent.id: shown(agent, service.settings) for agent in agents.every(service.reader)}
+    return {agent.id: agent_view(agent, service.settings) for agent in agents.every(service.reader)}
 
 
 @endpoint("GET", "/api/agents/{id}", {404: "there is no such agent"})
 async def get_agent(service: Service, *, id: str) -> AgentView:
     """Read one agent."""
-    return shown(known_agent(service.reader, id), service.settings)
+    return agent_view(known_agent(service.reader, id), service.settings)
 
 
 @endpoint(
@@ -151,7 +151,7 @@ async def put_agent(service: Service, *, id: str, body: AgentBody) -> SavedAgent
     saved = await service.change(
         lambda conn: agents_and_teams.save_agent(conn, id, change, timezone=zone, now_ms=clock.now_ms())
     )
-    return {"ok": True, "agent": shown(saved.agent, service.settings), "provisioned": saved.is_new}
+    return {"ok": True, "agent": agent_view(saved.agent, service.settings), "provisioned": saved.is_new}
 
 
 def _translated(agent_id: str, change: dict[str, Any], settings: Settings) -> dict[str, Any]:

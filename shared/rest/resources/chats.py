@@ -18,8 +18,7 @@ from shared.rest.http.common import OK, Ok, PageQuery, Removed
 from shared.rest.http.endpoint import Body, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName
-from shared.roster import agents_and_teams
-from shared.roster import wirings as wiring
+from shared.roster import agents_and_teams, wirings
 
 _UNKNOWN = {404: "there is no such chat"}
 _NOT_WIRED = {404: "there is no such chat, or the agent is not wired to it"}
@@ -213,7 +212,7 @@ async def put_wiring(service: Service, *, id: int, agent: str, body: WiringChang
     change = {_FIELDS[name]: value for name, value in body.model_dump(exclude_unset=True).items()}
 
     def work(conn: apsw.Connection) -> WiringView:
-        wiring.connect(conn, id, agent, change, now_ms=clock.now_ms())
+        wirings.connect(conn, id, agent, change, now_ms=clock.now_ms())
         return _wiring(conn, id, agent)
 
     return {"ok": True, "wiring": await service.change(work)}
@@ -225,7 +224,7 @@ async def delete_wiring(service: Service, *, id: int, agent: str) -> Ok:
 
     def work(conn: apsw.Connection) -> None:
         _wiring(conn, id, agent)
-        wiring.disconnect(conn, id, agent)
+        wirings.disconnect(conn, id, agent)
 
     await service.change(work)
     return OK

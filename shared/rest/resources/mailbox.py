@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 
 from shared.core import clock
 from shared.core.errors import NotFound, WrongState
-from shared.db.queue import mailbox as letters
+from shared.db.queue import mailbox as mailbox_rows
 from shared.db.queue import messages
-from shared.db.queue.mailbox import MailboxMessage as Row
+from shared.db.queue.mailbox import MailboxMessage
 from shared.queue import mailbox
 from shared.rest.http.common import LimitQuery
 from shared.rest.http.endpoint import Body, endpoint
@@ -89,15 +89,15 @@ class MailboxMessageBody(ReplyBody):
     because: str | None = Field(default=None, max_length=200, description="a messageId")
 
 
-def _shown(letter: Row) -> MailboxMessageView:
-    message = letter.message
-    words: Any = letter.msg_type, letter.urgency, letter.status  # constraints hold them to those of MailboxMessageView
+def _view(stored: MailboxMessage) -> MailboxMessageView:
+    message = stored.message
+    words: Any = stored.msg_type, stored.urgency, stored.status  # a CHECK of the table limits each of them
     msg_type, urgency, status = words
     return {
         "id": message.id,
         "messageId": message.message_id,
-        "threadId": letter.root,
-        "replyTo": letter.reply_to,
+        "threadId": stored.root,
+        "replyTo": stored.reply_to,
         "sender": message.from_agent or message.sender,
         "recipient": message.agent,
         "msgType": msg_type,
@@ -106,7 +106,7 @@ def _shown(letter: Row) -> MailboxMessageView:
         "status": status,
         "conversationId": message.conversation_id,
         "createdAt": message.created_at,
-        "deliveredAt": letter.updated_at if letter.status == "completed" else None,
+        "deliveredAt": stored.updated_at if stored.status == "completed" else None,
     }
 
 
@@ -117,19 +117,18 @@ def _row(conn: apsw.Connection, message_id: str) -> int:
     return row
 
 
-def _known_as(conn: apsw.Connection, row: int) -> str:
-    letter = letters.get(conn, row)
-    assert letter is not None  # noqa: S101 - it was stored in this transaction
-    return letter.message.message_id
+def _message_id(conn: apsw.Connection, row: int) -> str:
+    stored = mailbox_rows.get(conn, row)
+    assert stored is not None  # noqa: S101 - it was stored in this transaction
+    return stored.message.message_id
 
 
 def _cause(conn: apsw.Connection, body: MailboxMessageBody) -> int | None:
     if body.because is None:
         return None
-    cause = letters.get(conn, _row(conn, body.because))
-    if (
-        cause is None or cause.message.agent != body.sender
-    ):  # else the answer would go to people who did not ask the sender
+    cause = mailbox_rows.get(conn, _row(conn, body.because))
+    # Otherwise the answer would go to people who did not ask the sender.
+    if cause is None or cause.message.agent != body.sender:
         raise WrongState(f"message {body.because!r} was not for {body.sender!r}")
     return cause.message.id
 
@@ -157,7 +156,7 @@ async def post_mail(service: Service, *, body: MailboxMessageBody) -> SentMessag
             because=_cause(conn, body),
             now_ms=clock.now_ms(),
         )
-        return {"ok": True, "id": row, "messageId": _known_as(conn, row)}
+        return {"ok": True, "id": row, "messageId": _message_id(conn, row)}
 
     return await service.change(work, "dispatch")
 
@@ -167,9 +166,9 @@ async def get_urgent(service: Service) -> list[UrgentMessageView]:
     """List the urgent messages that are not delivered yet, oldest first."""
     found = mailbox.poll_urgent(service.reader)
     return [
-        {"id": each.id, "messageId": letter.message.message_id, "recipient": each.recipient}
+        {"id": each.id, "messageId": stored.message.message_id, "recipient": each.recipient}
         for each in found
-        if (letter := letters.get(service.reader, each.id)) is not None
+        if (stored := mailbox_rows.get(service.reader, each.id)) is not None
     ]
 
 
@@ -177,20 +176,20 @@ async def get_urgent(service: Service) -> list[UrgentMessageView]:
 async def get_mail(service: Service, *, id: str, query: LimitQuery) -> list[MailboxMessageView]:
     """List the messages in the agent's mailbox, oldest first. They stay there."""
     known_agent(service.reader, id)
-    return list(map(_shown, letters.pending(service.reader, id, now_ms=clock.now_ms(), limit=query.limit)))
+    return list(map(_view, mailbox_rows.pending(service.reader, id, now_ms=clock.now_ms(), limit=query.limit)))
 
 
 @endpoint("POST", "/api/agents/{id}/mail/consume", _UNKNOWN)
 async def consume(service: Service, *, id: str) -> list[MailboxMessageView]:
     """Take all messages out of the agent's mailbox, oldest first. They count as read; no turn processes them."""
     taken = await service.change(lambda conn: mailbox.consume(conn, id, now_ms=clock.now_ms()))
-    return list(map(_shown, taken))
+    return list(map(_view, taken))
 
 
 @endpoint("GET", "/api/messages/{id}/thread", {404: "there is no such message"})
 async def get_thread(service: Service, *, id: str) -> list[MailboxMessageView]:
     """List the thread of a message, oldest first."""
-    return list(map(_shown, mailbox.thread(service.reader, _row(service.reader, id))))
+    return list(map(_view, mailbox.thread(service.reader, _row(service.reader, id))))
 
 
 @endpoint(
@@ -205,8 +204,8 @@ async def post_reply(service: Service, *, id: str, body: ReplyBody) -> SentReply
         sent = mailbox.reply(
             conn, _row(conn, id), body.body, msg_type=body.msgType, urgency=body.urgency, now_ms=clock.now_ms()
         )
-        known_as = None if sent.message is None else _known_as(conn, sent.message)
-        return {"ok": True, "messageId": known_as, "responseId": sent.response, "line": sent.line}
+        message_id = None if sent.message is None else _message_id(conn, sent.message)
+        return {"ok": True, "messageId": message_id, "responseId": sent.response, "line": sent.line}
 
     return await service.change(work, "dispatch", "deliver")
 

@@ -91,7 +91,7 @@ def _enqueue(
     conn: apsw.Connection, body: NewMessageBody, zone: str, agents_dir: Path, *, now_ms: int
 ) -> tuple[str, Path | None]:
     """The id of the stored message, and the reset file that it obeyed, if there is one."""
-    new = address(
+    new = addressed(
         conn,
         messages.NewMessage(
             given_id=body.messageId,
@@ -106,19 +106,19 @@ def _enqueue(
         now_ms=now_ms,
     )
     flag = agents_dir / new.agent / "reset_flag"
-    left_ms = _left_at(flag)
-    taken = None if left_ms is None else flag
-    if left_ms is not None and new.session_id and sessions.known(conn, new.session_id).created_at <= left_ms:
+    requested_ms = _reset_requested_at(flag)
+    obeyed = None if requested_ms is None else flag
+    if requested_ms is not None and new.session_id and sessions.known(conn, new.session_id).created_at <= requested_ms:
         new = new._replace(session_id=session_reset.reset(conn, new.session_id, now_ms=now_ms))
     if body.recurrence is not None:
         when = series.When(body.processAfter, body.recurrence, zone, body.misfire)
-        return series.plan_message(conn, new, when, now_ms=now_ms).message_id, taken
+        return series.plan_message(conn, new, when, now_ms=now_ms).message_id, obeyed
     row = messages.enqueue(conn, new, now_ms=now_ms)
     assert row is not None  # noqa: S101 - only an event from a platform can be stored already
-    return new.message_id(row), taken
+    return new.message_id(row), obeyed
 
 
-def _left_at(flag: Path) -> int | None:
+def _reset_requested_at(flag: Path) -> int | None:
     """When TinyAGI's ``/reset @agent`` or ``reset`` left the reset file, in ms UTC; None if it did not."""
     try:
         return flag.stat().st_mtime_ns // 1_000_000
@@ -126,7 +126,7 @@ def _left_at(flag: Path) -> int | None:
         return None
 
 
-def address(
+def addressed(
     conn: apsw.Connection,
     new: messages.NewMessage,
     *,
@@ -144,7 +144,7 @@ def address(
     Raises:
         RequestRefused: there is no such agent (404).
     """
-    agent = agent_of(conn, agent_id, new.message)
+    agent = _recipient(conn, agent_id, new.message)
     chat = chats.ensure(conn, channel, sender_id or sender, is_group=False, name=sender, now_ms=now_ms)
     return new._replace(
         id_prefix=channel,
@@ -158,7 +158,7 @@ def address(
     )
 
 
-def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
+def _recipient(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
     """The id of the agent that the message is for.
 
     Raises:
@@ -168,7 +168,7 @@ def agent_of(conn: apsw.Connection, agent_id: str | None, text: str) -> str:
         found = agents.get(conn, agent_id)
     else:
         known = {agent.id: agent.name for agent in agents.every(conn)} if text.startswith("@") else {}
-        named = addressing.find_id(text, known, teams.addressable(conn)) if known else None
+        named = addressing.find_id(text, known, teams.team_names(conn)) if known else None
         found = agents.get(conn, named) if named else agents.default(conn)
     if found is None:
         names = ", ".join(each.id for each in agents.every(conn))

@@ -9,8 +9,7 @@ import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.core import clock
-from shared.core import cron as schedule
+from shared.core import clock, cron
 from shared.core.errors import NotFound
 from shared.db.queue import messages
 from shared.db.queue.series import Plan
@@ -18,7 +17,7 @@ from shared.queue import series
 from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources.messages import LATEST_MS, ChannelName, Name, address
+from shared.rest.resources.messages import LATEST_MS, ChannelName, Name, addressed
 
 _CHANNEL = "schedule"
 _SENDER = "Scheduler"
@@ -90,9 +89,9 @@ class SchedulesQuery(Query):
     agent: str | None = None
 
 
-def shown(plan: Plan) -> ScheduleView:
+def schedule_view(plan: Plan) -> ScheduleView:
     """The plan as the API shows it."""
-    told: ScheduleView = {
+    view: ScheduleView = {
         "id": plan.series_id,
         "label": plan.label or plan.series_id,
         "cron": plan.recurrence or "",
@@ -107,32 +106,32 @@ def shown(plan: Plan) -> ScheduleView:
     }
     if plan.recurrence is None:
         at = datetime.fromtimestamp(plan.scheduled_at / 1000, ZoneInfo("UTC"))
-        told["runAt"] = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return told
+        view["runAt"] = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return view
 
 
-def _every(conn: apsw.Connection, label: str | None = None) -> list[Plan]:
+def _plans(conn: apsw.Connection, label: str | None = None) -> list[Plan]:
     return [plan for plan in series.every(conn, label=label) if plan.kind == "message"]
 
 
-def _find(conn: apsw.Connection, name: str) -> Plan:
+def _plan_named(conn: apsw.Connection, name: str) -> Plan:
     """The plan with this id or, if there is none, with this label."""
     with contextlib.suppress(NotFound):
         plan = series.get(conn, name)
         if plan.kind == "message":
             return plan
-    found = _every(conn, label=name)
+    found = _plans(conn, label=name)
     if not found:
         raise RequestRefused(404, f"schedule '{name}' not found")
     return found[0]
 
 
 def _check_label(conn: apsw.Connection, label: str | None, series_id: str | None = None) -> None:
-    if label and any(plan.series_id != series_id for plan in _every(conn, label)):
+    if label and any(plan.series_id != series_id for plan in _plans(conn, label)):
         raise RequestRefused(400, f"a schedule with the label {label!r} exists already")
 
 
-def _instant(text: str | None, zone: str, *, now_ms: int) -> int | None:
+def _instant_ms(text: str | None, zone: str, *, now_ms: int) -> int | None:
     if text is None:
         return None
     try:
@@ -148,30 +147,30 @@ def _instant(text: str | None, zone: str, *, now_ms: int) -> int | None:
 @endpoint("GET", "/api/schedules")
 async def get_schedules(service: Service, *, query: SchedulesQuery) -> list[ScheduleView]:
     """List the schedules, soonest first. A schedule that ran once and has ended is not in the list."""
-    return [shown(plan) for plan in _every(service.reader) if query.agent in (None, "", plan.agent)]
+    return [schedule_view(plan) for plan in _plans(service.reader) if query.agent in (None, "", plan.agent)]
 
 
 @endpoint("POST", "/api/schedules", {400: "it could never run; the error says why", 404: "there is no such agent"})
 async def post_schedule(service: Service, *, body: NewScheduleBody) -> SavedSchedule:
     """Schedule a message for an agent."""
-    plan = await service.change(lambda conn: _plan(conn, body, service, now_ms=clock.now_ms()), "dispatch")
-    return {"ok": True, "schedule": shown(plan)}
+    plan = await service.change(lambda conn: _schedule(conn, body, service, now_ms=clock.now_ms()), "dispatch")
+    return {"ok": True, "schedule": schedule_view(plan)}
 
 
-def _plan(conn: apsw.Connection, body: NewScheduleBody, service: Service, *, now_ms: int) -> Plan:
+def _schedule(conn: apsw.Connection, body: NewScheduleBody, service: Service, *, now_ms: int) -> Plan:
     if bool(body.cron) == bool(body.runAt):
         raise RequestRefused(400, "either cron or runAt is required")
     zone = body.timezone or service.settings.timezone
-    schedule.validate("* * * * *", zone)
+    cron.validate("* * * * *", zone)
     _check_label(conn, body.label)
     when = series.When(
-        due_ms=_instant(body.runAt or None, zone, now_ms=now_ms),
+        due_ms=_instant_ms(body.runAt or None, zone, now_ms=now_ms),
         recurrence=body.cron or None,
         timezone=zone,
         misfire=body.misfire,
         label=body.label,
     )
-    new = address(
+    new = addressed(
         conn,
         messages.NewMessage(kind="task", message=body.message),
         agent_id=body.agentId,
@@ -192,22 +191,22 @@ def _plan(conn: apsw.Connection, body: NewScheduleBody, service: Service, *, now
 async def put_schedule(service: Service, *, id: str, body: ScheduleChangeBody) -> SavedSchedule:
     """Change the given fields, from the next run that has not begun. ``enabled`` pauses or resumes the schedule."""
     plan = await service.change(lambda conn: _change(conn, id, body, now_ms=clock.now_ms()), "dispatch")
-    return {"ok": True, "schedule": shown(plan)}
+    return {"ok": True, "schedule": schedule_view(plan)}
 
 
 def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_ms: int) -> Plan:
-    plan = _find(conn, name)
-    before = shown(plan)
+    plan = _plan_named(conn, name)
+    before = schedule_view(plan)
     for fixed in _FIXED:
         if getattr(body, fixed) not in (None, before[fixed]):  # type: ignore[literal-required]
             raise RequestRefused(400, f"{fixed} can't change: delete the schedule and make a new one")
     zone = body.timezone or plan.timezone or "UTC"
-    schedule.validate("* * * * *", zone)
+    cron.validate("* * * * *", zone)
     _check_label(conn, body.label, plan.series_id)
     change = series.Change(
         message=body.message,
         label=body.label,
-        due_ms=_instant(body.runAt or None, zone, now_ms=now_ms),
+        due_ms=_instant_ms(body.runAt or None, zone, now_ms=now_ms),
         recurrence=body.cron or None,
         timezone=body.timezone,
         misfire=body.misfire,
@@ -223,7 +222,7 @@ def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_m
 @endpoint("DELETE", "/api/schedules/{id}", {404: "there is no such schedule", 409: "its only run has begun"})
 async def delete_schedule(service: Service, *, id: str) -> Ok:
     """Delete a schedule, by its id or its label. A run that has begun goes on."""
-    await service.change(lambda conn: series.cancel(conn, _find(conn, id).series_id, now_ms=clock.now_ms()))
+    await service.change(lambda conn: series.cancel(conn, _plan_named(conn, id).series_id, now_ms=clock.now_ms()))
     return OK
 
 

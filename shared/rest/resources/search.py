@@ -55,13 +55,13 @@ class SearchPage(TypedDict):
 async def get_search(service: Service, *, query: SearchQuery, request: Request) -> SearchPage:
     """Search the histories, newest first. One call searches a limited number of lines, and ``next`` continues."""
 
-    def look(conn: apsw.Connection, is_abandoned: IsAbandoned) -> SearchPage:
-        return _look(conn, query, is_abandoned)
+    def work(conn: apsw.Connection, is_abandoned: IsAbandoned) -> SearchPage:
+        return _search(conn, query, is_abandoned)
 
-    return await service.background_reads.read(look, request.receive)
+    return await service.background_reads.read(work, request.receive)
 
 
-def _look(conn: apsw.Connection, query: SearchQuery, is_abandoned: IsAbandoned) -> SearchPage:
+def _search(conn: apsw.Connection, query: SearchQuery, is_abandoned: IsAbandoned) -> SearchPage:
     pattern = re.compile(re.escape(query.q), re.IGNORECASE)
     found: list[SearchHit] = []
     before, seen = query.before, 0

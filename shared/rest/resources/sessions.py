@@ -87,23 +87,23 @@ async def get_sessions(service: Service, *, query: SessionsQuery) -> list[Sessio
         before=query.before,
         limit=query.limit,
     )
-    return [_shown(service.reader, each) for each in found]
+    return [_view(service.reader, each) for each in found]
 
 
 @endpoint("GET", "/api/sessions/{id}", _UNKNOWN)
 async def get_session(service: Service, *, id: str) -> SessionView:
     """Read one session."""
-    return _shown(service.reader, _known(service.reader, id))
+    return _view(service.reader, _session(service.reader, id))
 
 
 @endpoint("GET", "/api/sessions/{id}/messages", _UNKNOWN)
-async def get_said(service: Service, *, id: str, query: PageQuery) -> list[SessionMessage]:
+async def get_messages(service: Service, *, id: str, query: PageQuery) -> list[SessionMessage]:
     """List the session's messages with their answers, oldest first, for example to compare a replay with the original.
 
     Completed messages are kept for ``POSTROOM_RETENTION_MS`` (a day). Cancelled, paused and planned ones are left out.
     """
-    session = _known(service.reader, id)
-    found = await _said(service.reader, session.id, before=query.before, limit=query.limit)
+    session = _session(service.reader, id)
+    found = await _message_rows(service.reader, session.id, before=query.before, limit=query.limit)
     return replays.story(service.reader, found)
 
 
@@ -112,7 +112,7 @@ async def reset(service: Service, *, id: str) -> SessionReset:
     """Replace the session by a new one without its history, like ``/clear`` in the chat."""
 
     def work(conn: apsw.Connection) -> str:
-        new = session_reset.reset(conn, _known(conn, id).id, now_ms=clock.now_ms())
+        new = session_reset.reset(conn, _session(conn, id).id, now_ms=clock.now_ms())
         return sessions.known(conn, new).session_id
 
     return {"ok": True, "sessionId": await service.change(work, "dispatch"), "closed": id}
@@ -124,24 +124,24 @@ async def replay(service: Service, *, id: str, query: ReplayQuery) -> SessionRep
 
     The answers go to where the first answers went. Only messages that are still kept are asked, the newest ones.
     """
-    said = await _said(service.reader, _known(service.reader, id).id, limit=query.limit)
+    said = await _message_rows(service.reader, _session(service.reader, id).id, limit=query.limit)
 
     def work(conn: apsw.Connection) -> tuple[str, int]:
-        new, given = session_reset.replay(conn, _known(conn, id).id, said, now_ms=clock.now_ms())
+        new, given = session_reset.replay(conn, _session(conn, id).id, said, now_ms=clock.now_ms())
         return sessions.known(conn, new).session_id, given
 
     fresh, given = await service.change(work, "dispatch")
     return {"ok": True, "sessionId": fresh, "replays": id, "messages": given}
 
 
-def _known(conn: apsw.Connection, session_id: str) -> sessions.Session:
+def _session(conn: apsw.Connection, session_id: str) -> sessions.Session:
     found = sessions.find(conn, session_id)
     if found is None:
         raise NotFound(f"no session {session_id!r}; GET /api/sessions lists them")
     return found
 
 
-def _shown(conn: apsw.Connection, session: sessions.Session) -> SessionView:
+def _view(conn: apsw.Connection, session: sessions.Session) -> SessionView:
     counts = sessions.counts(conn, session)
     return {
         "id": session.id,
@@ -160,7 +160,9 @@ def _shown(conn: apsw.Connection, session: sessions.Session) -> SessionView:
     }
 
 
-async def _said(conn: apsw.Connection, session: int, *, before: int = named_rows.NEWEST, limit: int) -> list[int]:
+async def _message_rows(
+    conn: apsw.Connection, session: int, *, before: int = named_rows.NEWEST, limit: int
+) -> list[int]:
     """The rows of the session's messages, newest first. Other requests are served between the steps."""
     found: list[int] = []
     while before and len(found) < limit:
@@ -170,4 +172,4 @@ async def _said(conn: apsw.Connection, session: int, *, before: int = named_rows
     return found[:limit]
 
 
-ENDPOINTS = (get_sessions, get_session, get_said, reset, replay)
+ENDPOINTS = (get_sessions, get_session, get_messages, reset, replay)

@@ -16,7 +16,7 @@ from shared.rest.http.common import LimitQuery
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import teams
-from shared.rest.resources.agents import AgentView, shown
+from shared.rest.resources.agents import AgentView, agent_view
 
 
 class ServerStatus(TypedDict):
@@ -101,12 +101,12 @@ async def get_status(service: Service, *, request: Request) -> SystemStatus:
         "ok": True,
         "uptime": (clock.now_ms() - service.started_at) // 1000,
         "server": {"running": True, "port": server[1] or 0},
-        "channels": {name: {"running": is_delivering} for name in _channels(service)},
+        "channels": {name: {"running": is_delivering} for name in _wired_channels(service)},
         "heartbeat": {"running": False, "interval": 0, "lastSent": {}},
     }
 
 
-def _channels(service: Service) -> list[str]:
+def _wired_channels(service: Service) -> list[str]:
     """The channels with an adapter and a wired chat."""
     return [name for name in registry.NAMES if access.has_wired_chat(service.reader, name)]
 
@@ -133,10 +133,10 @@ async def get_settings(service: Service) -> SettingsView:
     default = next((agent.provider for agent in every if agent.is_default), "")
     return {
         "workspace": {"path": str(root), "name": root.name},
-        "channels": {"enabled": _channels(service)},
+        "channels": {"enabled": _wired_channels(service)},
         "models": {"provider": default},
-        "agents": {agent.id: shown(agent, service.settings) for agent in every},
-        "teams": teams.every(service.reader),
+        "agents": {agent.id: agent_view(agent, service.settings) for agent in every},
+        "teams": teams.team_views(service.reader),
         "monitoring": {"heartbeat_interval": 0},
     }
 

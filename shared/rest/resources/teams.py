@@ -66,17 +66,17 @@ class RoomQuery(LimitQuery):
     since_id: int = Field(default=0, ge=0, lt=2**63, description="the same as since")
 
 
-def shown(team: teams.Team) -> TeamView:
+def team_view(team: teams.Team) -> TeamView:
     """The team as the API shows it."""
     return {"name": team.name, "agents": list(team.agents), "leader_agent": team.leader}
 
 
-def every(conn: apsw.Connection) -> dict[str, TeamView]:
+def team_views(conn: apsw.Connection) -> dict[str, TeamView]:
     """All teams, by id."""
-    return {team.id: shown(team) for team in teams.every(conn)}
+    return {team.id: team_view(team) for team in teams.every(conn)}
 
 
-def addressable(conn: apsw.Connection) -> dict[str, TeamName]:
+def team_names(conn: apsw.Connection) -> dict[str, TeamName]:
     """The teams that ``@team`` can address, by id."""
     return {team.id: TeamName(team.name, team.leader) for team in teams.every(conn)}
 
@@ -84,13 +84,13 @@ def addressable(conn: apsw.Connection) -> dict[str, TeamName]:
 @endpoint("GET", "/api/teams")
 async def get_teams(service: Service) -> dict[str, TeamView]:
     """List all teams, by id."""
-    return every(service.reader)
+    return team_views(service.reader)
 
 
 @endpoint("GET", "/api/teams/{id}", {404: "there is no such team"})
 async def get_team(service: Service, *, id: str) -> TeamView:
     """Read one team."""
-    return shown(known_team(service.reader, id))
+    return team_view(known_team(service.reader, id))
 
 
 @endpoint("PUT", "/api/teams/{id}", {400: "a value is not allowed; the error says why"})
@@ -100,7 +100,7 @@ async def put_team(service: Service, *, id: str, body: TeamBody) -> SavedTeam:
     if "leader_agent" in change:
         change["leader"] = change.pop("leader_agent")
     team = await service.change(lambda conn: agents_and_teams.save_team(conn, id, change, now_ms=clock.now_ms()))
-    return {"ok": True, "team": shown(team)}
+    return {"ok": True, "team": team_view(team)}
 
 
 @endpoint("DELETE", "/api/teams/{id}", {404: "there is no such team"})
