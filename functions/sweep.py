@@ -178,7 +178,7 @@ class WriteAheadLog:
         try:
             if self._conn is None:
                 self._conn = open_connection(self._path)
-            checkpoints.relieve(self._conn)
+            checkpoints.checkpoint_if_long(self._conn)
         except (apsw.Error, OSError):
             log.exception("sweep.checkpoint_failed")
 

@@ -259,9 +259,9 @@ def test_a_provider_is_one_file_and_one_line(tree):
 
 @pytest.mark.spark
 def test_a_job_is_one_file_and_one_line(tree, tmp_path):
-    line = '"senders": "spark_jobs.senders",'
-    extend(tree, "spark_jobs/senders.py", JOB, "spark_jobs/__main__.py", line)
-    assert_only(tree, "spark_jobs/senders.py", "spark_jobs/__main__.py")
+    line = '"senders": "spark_jobs.jobs.senders",'
+    extend(tree, "spark_jobs/jobs/senders.py", JOB, "spark_jobs/__main__.py", line)
+    assert_only(tree, "spark_jobs/jobs/senders.py", "spark_jobs/__main__.py")
     source = tmp_path / "messages.parquet"
     parquet.write_table(pa.table({"sender": ["Ana", "Ben", "Ana"]}), source)
     command = [sys.executable, "-m", "spark_jobs", "senders", str(source)]

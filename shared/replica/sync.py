@@ -1,12 +1,11 @@
-"""Waiting until what was committed is in the replica, for those whose acknowledgement promises that.
+"""Waits until a commit is in the replica, for callers whose acknowledgement promises that.
 
-Litestream copies every commit by itself, a moment later. Where ``POSTROOM_DURABILITY`` says ``replicated``, nobody is
-told that a message is stored before Litestream has said, over its control socket, that it is in the replica, and its
-keeper, that the replica is ours (``shared/replica/sync_permit.py``).
+Litestream copies every commit by itself, a moment later. Where ``POSTROOM_DURABILITY`` says ``replicated``, a message
+is acknowledged only after two answers. Litestream says over its control socket that it is in the replica. Its
+supervisor says that the replica is ours (``shared/replica/sync_permit.py``).
 
-Whoever waits at the same time waits together. Those who come while Litestream is at work share its next answer and
-never the current one, which may have been begun before their commit. There is no timer: who is alone is asked for at
-once.
+Callers that wait at the same time wait together. Those that come while Litestream works share its next answer, and
+never the current one, which may have begun before their commit. There is no timer: a caller that is alone asks at once.
 """
 
 import asyncio
@@ -24,24 +23,24 @@ from shared.core.errors import ConfigInvalid, NotReplicated
 from shared.db.engine import write_gate
 from shared.replica import sync_permit
 
-if TYPE_CHECKING:  # the supervisor, which only asks, has no use for what reads settings
+if TYPE_CHECKING:  # the supervisor only asks, and needs nothing that reads settings
     from shared.core.settings import Settings
 
-API = "api"  # what messages are called here that come over REST, whatever channel they name
+API = "api"  # stands for the channel of every message that comes over REST
 _REASON_CHARACTERS = 300
-_TORN = "a process died in a commit: Litestream begins with a whole copy"
-_NOT_OURS = "the replica has no whole copy yet, or its lease has run out"
+_TORN = "a process died in a commit; Litestream begins with a full copy, try again in a moment"
+_NOT_OURS = "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
 
 
 class Replication:
-    """The way to ask; one object for a process and its event loop. With every channel ``local`` it opens nothing.
+    """Asks Litestream; one object for a process and its event loop. With every channel ``local`` it opens nothing.
 
     Args:
         settings: ``durability``, ``litestream_socket``, ``replication_timeout_ms``, ``db``.
-        channels: the names that may stand in ``durability``.
+        channels: the names that ``durability`` may use.
 
     Raises:
-        ConfigInvalid: the setting names an unknown channel, or there is no socket to ask at.
+        ConfigInvalid: the setting names an unknown channel, or no socket is set.
     """
 
     def __init__(self, settings: "Settings", channels: Iterable[str]) -> None:
@@ -68,7 +67,7 @@ class Replication:
         return self._levels.get(channel, self._levels[EVERY_OTHER]) == "replicated"
 
     async def confirm(self, channel: str) -> None:
-        """Return when what this process has committed so far may be acknowledged to *channel*: at once if ``local``.
+        """Return when the commits of this process so far may be acknowledged to *channel*; at once if ``local``.
 
         Call it after the commit and before the 2xx, for a duplicate as well: the first delivery may have been
         committed and not replicated. REST is the channel ``api``::
@@ -78,7 +77,7 @@ class Replication:
 
         Raises:
             NotReplicated: Litestream did not answer, or said no, within ``replication_timeout_ms``; or it replicates
-                to a place that no restore may look in. The rows stay, and are replicated as soon as that is possible.
+                to a prefix that no restore may read. The rows stay, and are replicated as soon as possible.
         """
         if not self.is_awaited(channel):
             return
@@ -90,30 +89,30 @@ class Replication:
             async with asyncio.timeout(self._limit_s):
                 problem = await answer
         except TimeoutError:
-            problem = f"not within {self._limit_s:g} s"
+            problem = f"Litestream did not finish within {self._limit_s:g} s: is the bucket well?"
         if problem is not None:
             raise NotReplicated(problem)
 
     async def close(self) -> None:
-        """Ask no more; who still waits is told that it is not replicated."""
+        """Stop asking; callers that still wait get NotReplicated."""
         if self._asking is not None:
             self._asking.cancel()
             with suppress(asyncio.CancelledError):
                 await self._asking
-        _tell(self._waiting, "this function is stopping")
+        _settle(self._waiting, "this function is stopping")
 
     async def _ask(self) -> None:
-        """One question after another, as long as somebody waits."""
+        """Ask again and again, as long as a caller waits."""
         try:
             while self._waiting:
                 together, self._waiting = self._waiting, []
                 if all(answer.done() for answer in together):
-                    continue  # they have given up
-                problem: str | None = "Litestream was not asked to the end"
+                    continue  # they have stopped waiting
+                problem: str | None = "the question to Litestream was cut off"
                 try:
                     problem = await self._sync()
                 finally:
-                    _tell(together, problem)
+                    _settle(together, problem)
         finally:
             self._asking = None
 
@@ -130,17 +129,17 @@ class Replication:
 
 
 class _Synced(msgspec.Struct):
-    """What Litestream answers: where the database stands, and where the replica."""
+    """Litestream's answer: the positions of the database and of the replica."""
 
     txid: int
     replicated_txid: int = 0
 
 
 async def sync(socket: Path, database: Path, limit_s: float) -> int:
-    """Have everything committed so far brought to the replica; the position there.
+    """Have everything committed so far brought to the replica; return the position there.
 
-    Litestream reads both positions when it has finished, and by then its own monitor may have taken in newer commits:
-    such an answer is no "no". The next one tells whether the replica has reached the position of the first.
+    Litestream reads both positions when it has finished. By then its own monitor may have taken in newer commits, so a
+    replica that is behind is no "no" yet. A second answer tells whether it has reached the position of the first.
 
     Source: https://litestream.io/reference/ipc/#post-sync
 
@@ -148,7 +147,7 @@ async def sync(socket: Path, database: Path, limit_s: float) -> int:
         database: absolute, as Litestream calls it.
 
     Raises:
-        NotReplicated: it is not known to be there, and why.
+        NotReplicated: the commits are not known to be there; says why.
     """
     body = msgspec.json.encode({"path": str(database), "wait": True, "timeout": math.ceil(limit_s)})
     try:
@@ -158,14 +157,16 @@ async def sync(socket: Path, database: Path, limit_s: float) -> int:
             if synced is not None and synced.replicated_txid < wanted:
                 synced, text = await _asked(socket, body)
     except (OSError, TimeoutError, httptools.HttpParserError) as error:
-        raise NotReplicated(f"Litestream does not answer ({type(error).__name__})") from None
+        raise NotReplicated(
+            f"Litestream does not answer at {socket} ({type(error).__name__}): does infra.replicate run?"
+        ) from None
     if synced is None or synced.replicated_txid < wanted:
         raise NotReplicated(text)
     return synced.replicated_txid
 
 
 async def _asked(socket: Path, body: bytes) -> tuple[_Synced | None, str]:
-    """What Litestream answers, if it is a position; and its words."""
+    """Litestream's answer, if it is a position; and its text."""
     status, text = await _post(socket, b"/sync", body)
     try:
         synced = msgspec.json.decode(text, type=_Synced) if status == 200 else None
@@ -191,7 +192,7 @@ async def _post(socket: Path, path: bytes, body: bytes) -> tuple[int, bytes]:
 
 
 class _Exchange(asyncio.Protocol):
-    """One HTTP answer, whole."""
+    """Reads one whole HTTP answer."""
 
     def __init__(self) -> None:
         self.answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
@@ -219,7 +220,7 @@ class _Exchange(asyncio.Protocol):
             self.answer.set_exception(error)
 
 
-def _tell(waiting: Iterable["asyncio.Future[str | None]"], problem: str | None) -> None:
+def _settle(waiting: Iterable["asyncio.Future[str | None]"], problem: str | None) -> None:
     for answer in waiting:
         if not answer.done():
             answer.set_result(problem)

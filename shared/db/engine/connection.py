@@ -1,9 +1,9 @@
-"""Opening the database, and taking turns at writing it.
+"""Connections to the database, and write transactions behind the write gate.
 
-Only apsw opens this file: the SQLite inside Python may be older than 3.51.3, whose WAL can be corrupted when one
-process writes while another checkpoints, and that is how Litestream works. Nothing of ours truncates or restarts the
-WAL: a foreign TRUNCATE stalls every writer for the whole busy timeout. Who checkpoints:
-``shared/db/engine/checkpoints.py``.
+Only apsw opens this file. The SQLite inside Python may be older than 3.51.3, which can corrupt the WAL when one process
+writes while another checkpoints, as Litestream does. Nothing of ours truncates or restarts the WAL: a TRUNCATE beside
+Litestream stalls every writer for the whole busy timeout. ``shared/db/engine/checkpoints.py`` says which process
+checkpoints.
 """
 
 import contextlib
@@ -20,28 +20,29 @@ from shared.db.engine.checkpoints import WalBound
 from shared.db.engine.write_gate import WriteGate
 
 _OLDEST_SQLITE = (3, 51, 3)
-_BUSY_STEP_S = 0.001  # constant: SQLite's own growing steps starve the unlucky (1.7 s against 0.03 s measured)
+_BUSY_STEP_S = 0.001  # constant: SQLite's own growing steps starve some writers (1.7 s against 0.03 s measured)
 _BUSY_LIMIT_S = 10.0
-_STATEMENTS = 256  # kept prepared, by use and not by text: each row of an executemany pushes out another one's
+_STATEMENTS = 256  # kept prepared; apsw counts uses, so each row of an executemany pushes one out
 
 _gates: dict[str, WriteGate] = {}
 _gates_lock = threading.Lock()
 
 
 def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
-    """A connection to the database at *path*; one thread uses it.
+    """Open the database at *path*, for use by one thread.
 
     Raises:
         ConfigInvalid: this apsw carries an SQLite that could corrupt the file.
     """
-    # What is loaded, which is not what it was compiled with where a distribution links its own.
+    # The loaded version: a distribution may link another one than apsw was compiled with.
     if tuple(map(int, apsw.sqlite_lib_version().split("."))) < _OLDEST_SQLITE:
         raise ConfigInvalid(
-            f"apsw {apsw.apsw_version()} carries SQLite {apsw.sqlite_lib_version()}; 3.51.3 or newer is needed"
+            f"apsw {apsw.apsw_version()} carries SQLite {apsw.sqlite_lib_version()}, which can corrupt a database "
+            f"beside Litestream: install an apsw with SQLite 3.51.3 or newer"
         )
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     conn = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
-    # Else every statement that could use a partial index is planned anew whenever a value is bound: twice its time.
+    # Without it SQLite plans a statement that could use a partial index again at each bound value: twice the time.
     conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     conn.set_busy_handler(_BusyHandler())
     if not readonly:
@@ -52,9 +53,10 @@ def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
 
 
 def _use_wal(conn: apsw.Connection) -> None:
-    """Make a new file one with a WAL, one process at a time.
+    """Switch a new file to a WAL, one process at a time.
 
-    Of two that would at once, SQLite refuses one without asking its busy handler: each would wait for the other.
+    Of two processes that switch at once, SQLite refuses one without asking its busy handler, or each would wait for
+    the other.
     """
     if scalar(conn, "PRAGMA journal_mode") == "wal":
         return
@@ -83,7 +85,7 @@ class _BusyHandler:
 def rows(
     conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | Sequence[Any] | None = None
 ) -> list[tuple[Any, ...]]:
-    """All rows of a statement. Always all: while a half-read RETURNING lives, nothing commits and the lock is held."""
+    """All rows of a statement. While a half-read RETURNING lives, nothing commits and the write lock stays held."""
     return conn.execute(sql, parameters).fetchall()
 
 
@@ -102,17 +104,17 @@ def insert_into(table: str, columns: Sequence[str]) -> str:
 
 
 class transaction:
-    """One write transaction: all or nothing, after waiting for its turn. Keep it short; nothing remote inside.
+    """One write transaction, all or nothing, entered through the write gate. Keep it short, with nothing remote inside.
 
-    IMMEDIATE, because a read that turns into a write fails at once when somebody else wrote in between. Never inside
-    another one: the gate would wait for itself.
+    It is IMMEDIATE, because a read that turns into a write fails at once when another process wrote in between. It
+    can't stand inside another one: the gate would wait for itself.
     """
 
     __slots__ = ("_conn", "_gate", "_run")
 
     def __init__(self, conn: apsw.Connection) -> None:
         if conn.in_transaction:
-            raise RuntimeError("a transaction inside a transaction: the caller owns it already")
+            raise RuntimeError("a transaction inside a transaction: the caller has one open already")
         self._conn = conn
         self._gate = _gate(conn)
         self._run = conn.cursor().execute  # conn.execute makes a cursor each time
@@ -123,7 +125,7 @@ class transaction:
             self._run("BEGIN IMMEDIATE")
         except BaseException:
             try:
-                self._roll_back()  # a signal may come when it has begun
+                self._roll_back()  # a signal may have come after BEGIN
             finally:
                 self._gate.leave()
             raise
@@ -147,7 +149,7 @@ class transaction:
 
 
 class savepoint:
-    """A part of a transaction: what raises within it is taken back, and the rest stays."""
+    """A part of a transaction: an error within it undoes this part, and the rest stays."""
 
     __slots__ = ("_conn", "_is_over")
 
@@ -160,7 +162,7 @@ class savepoint:
         return self
 
     def undo(self) -> None:
-        """Take back what was done within; what follows belongs to the whole."""
+        """Undo this part; what follows belongs to the whole transaction."""
         if not self._is_over and self._conn.in_transaction:  # a full disk or an I/O error may have ended all of it
             self._is_over = True
             self._conn.execute("ROLLBACK TO part")
@@ -175,7 +177,7 @@ class savepoint:
 
 @contextlib.contextmanager
 def writers_held(conn: apsw.Connection) -> Iterator[None]:
-    """Keep writers at the gate for a moment. Litestream, which does not take it, goes on."""
+    """Hold the write gate without a transaction. Litestream does not take the gate, and goes on."""
     gate = _gate(conn)
     gate.enter()
     try:

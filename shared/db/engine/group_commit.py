@@ -1,8 +1,8 @@
-"""One writing thread a process: concurrent work shares one commit, and the event loop never waits for the disk.
+"""Group commit: one writing thread a process. Concurrent work shares one commit, and the event loop never waits.
 
-While one commit is on its way to the disk, whatever arrives piles up and goes into the next; and whatever is asked for
-in one turn of the event loop goes together, because the thread is woken at the end of it. No timer, so nobody who is
-alone waits for company. Each piece of work runs in a savepoint: one that fails does not take its neighbours down.
+While one commit is on its way to the disk, new work piles up and goes into the next one. Work that is asked for in one
+turn of the event loop goes together, because the thread is woken at the end of the turn. There is no timer, so work
+that is alone does not wait. Each piece of work runs in a savepoint: one that fails leaves its neighbours alone.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ class _Job(Generic[T]):
 
 
 class Writer:
-    """Runs work on the database, in the order in which it was asked for.
+    """Runs work on the database, in the order of the requests.
 
     ``durable`` work is on the disk (``synchronous=FULL``) when its future resolves. Other work survives any crash of a
-    process, and is on the disk after the next durable commit; a power cut before that takes it back whole.
+    process, and is on the disk after the next durable commit; a power cut before that undoes it as a whole.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +52,7 @@ class Writer:
         """Do *work* in a transaction and return what it returned, once it is committed.
 
         Raises:
-            Whatever *work* raised, and then nothing of it is kept; or what the commit of its group raised.
+            The error of *work*, and then nothing of it is kept; or the error of its group's commit.
         """
         loop = asyncio.get_running_loop()
         job: _Job[T] = _Job(work, durable, loop, loop.create_future())
@@ -70,7 +70,7 @@ class Writer:
             self._lock.notify()
 
     def close(self) -> None:
-        """Finish what was asked for, then stop."""
+        """Finish the work that is waiting, then stop."""
         with self._lock:
             self._closing = True
             self._lock.notify()
@@ -82,10 +82,12 @@ class Writer:
             try:
                 conn = conn or open_connection(self._path)
                 self._commit(conn, group)
-            except Exception as error:  # noqa: BLE001 - handed to whoever asked; nothing of the group was kept
+            except Exception as error:  # noqa: BLE001 - each caller gets it; nothing of the group was kept
                 for job in group:
                     job.error = job.error or error
-                if conn is not None and conn.in_transaction:  # not even its rollback worked: later work needs another
+                if (
+                    conn is not None and conn.in_transaction
+                ):  # even its rollback failed: later work needs another connection
                     with contextlib.suppress(apsw.Error):
                         conn.close()
                     conn, self._synchronous = None, ""
@@ -119,7 +121,7 @@ def _attempt(conn: apsw.Connection, job: _Job[Any]) -> None:
         job.result = job.work(conn)
     except Exception as error:
         if not conn.in_transaction:
-            raise  # SQLite gave up the whole transaction (disk full, I/O error): so must the group
+            raise  # SQLite ended the whole transaction (disk full, I/O error), and so the group
         conn.execute("ROLLBACK TO job")
         job.error = error
     conn.execute("RELEASE job")
@@ -130,14 +132,14 @@ def _report(group: list[_Job[Any]]) -> None:
     for job in group:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, jobs in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it every caller
             loop.call_soon_threadsafe(_resolve, jobs)
 
 
 def _resolve(jobs: list[_Job[Any]]) -> None:
     for job in jobs:
         if job.future.done():
-            continue  # whoever asked went away
+            continue  # the caller was cancelled
         if isinstance(job.error, StopIteration):  # which no future takes
             job.future.set_exception(RuntimeError("the work raised StopIteration"))
         elif job.error is not None:

@@ -1,4 +1,4 @@
-"""One worker of a kind per database: a lock file, which the kernel frees when its holder dies in whatever way."""
+"""A lock for one worker of a kind per database: a lock file that the kernel frees when its holder dies."""
 
 import asyncio
 import fcntl
@@ -9,9 +9,9 @@ _POLL_S = 0.02
 
 
 class WorkerLock:
-    """Held by the one process of a kind that works on the database: whoever gets it knows that the others are gone.
+    """Held by the one process of a kind that works on the database; a new holder knows that the last one is gone.
 
-    A child that is given its descriptor goes on holding it when this process has released it.
+    A child that inherits the descriptor goes on holding the lock when this process has released it.
     """
 
     def __init__(self, db: Path, kind: str) -> None:
@@ -23,7 +23,7 @@ class WorkerLock:
         return self._fd is not None
 
     def try_acquire(self) -> bool:
-        """Take it, if nobody has it."""
+        """Take the lock, if it is free."""
         if self._fd is not None:
             return True
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -36,14 +36,14 @@ class WorkerLock:
         return True
 
     def fileno(self) -> int:
-        """Of the lock that is held: a child that inherits it holds it too, until it ends."""
+        """The descriptor of the held lock: a child that inherits it holds the lock too, until it ends."""
         if self._fd is None:
             raise ValueError("the lock is not held")
         return self._fd
 
     async def acquire(self) -> None:
-        """Wait until it is ours: while code is reloaded, the old process first ends its work."""
-        while not self.try_acquire():  # noqa: ASYNC110 - the holder is another process, nothing here can be told
+        """Wait for the lock: while code is reloaded, the old process first ends its work."""
+        while not self.try_acquire():  # noqa: ASYNC110 - the holder is another process, which sets no event here
             await asyncio.sleep(_POLL_S)
 
     def release(self) -> None:

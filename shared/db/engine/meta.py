@@ -1,4 +1,4 @@
-"""Facts about the database itself: schema version, epoch, the heartbeat of the sweep."""
+"""The ``meta`` table, facts about the database itself: schema version, epoch, the heartbeat of the sweep."""
 
 import apsw
 
@@ -20,14 +20,7 @@ def put(conn: apsw.Connection, key: str, value: str) -> None:
 
 
 def ensure_epoch(conn: apsw.Connection) -> None:
-    """Name this history, if it has no name yet."""
+    """Give this history an epoch, if it has none yet."""
     conn.execute(
         "INSERT INTO meta (key, value) VALUES ('epoch', :new) ON CONFLICT DO NOTHING", {"new": ids.new("epoch")}
     )
-
-
-def new_epoch(conn: apsw.Connection) -> str:
-    """After a restore: what follows is another history than what the lost machine may have gone on to write."""
-    epoch = ids.new("epoch")
-    put(conn, "epoch", epoch)
-    return epoch

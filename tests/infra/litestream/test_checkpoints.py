@@ -124,7 +124,7 @@ def running(conn, db, tmp_path):
 def relieve(conn):
     grow(conn, MORE_THAN_LITESTREAM_LEAVES)
     make_agent(conn, "kept")
-    checkpoints.relieve(conn)
+    checkpoints.checkpoint_if_long(conn)
 
 
 def exceed(conn):
@@ -175,11 +175,14 @@ def test_what_was_acknowledged_before_and_after_a_process_died_in_its_commit_is_
 def test_while_it_runs_the_log_is_left_to_it_and_when_it_has_ended_it_is_ours(running, conn):
     running.freeze()
     grow(conn, MORE_THAN_WE_LEAVE)
-    checkpoints.relieve(conn)
+    checkpoints.checkpoint_if_long(conn)
     assert state(conn)[1] < checkpoints.LITESTREAM_PAGES
 
     running.lose()
-    until(lambda: not checkpoints.relieve(conn) and state(conn)[0] == state(conn)[1], "the log is left to nobody")
+    until(
+        lambda: not checkpoints.checkpoint_if_long(conn) and state(conn)[0] == state(conn)[1],
+        "the log is left to nobody",
+    )
 
 
 def test_while_another_litestream_runs_none_is_started(conn, db, tmp_path):
@@ -197,7 +200,7 @@ def test_while_another_litestream_runs_none_is_started(conn, db, tmp_path):
 def test_a_log_that_is_all_in_the_database_has_a_page_that_is_not_before_litestream_reads_it(conn, db):
     version = scalar(conn, "PRAGMA user_version")
     grow(conn, MORE_THAN_LITESTREAM_LEAVES)
-    checkpoints.relieve(conn)
+    checkpoints.checkpoint_if_long(conn)
     assert state(conn)[0] == state(conn)[1] > 0
 
     begin_log(db)
@@ -216,8 +219,8 @@ def test_a_connection_by_hand_that_holds_the_log_up_does_not_hold_up_who_relieve
     reader = apsw.Connection(str(db))
     reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
     grow(conn, MORE_THAN_LITESTREAM_LEAVES)
-    checkpoints.relieve(conn)
+    checkpoints.checkpoint_if_long(conn)
     assert state(conn)[1] < state(conn)[0]
     reader.close()
-    checkpoints.relieve(conn)
+    checkpoints.checkpoint_if_long(conn)
     assert state(conn)[1] == state(conn)[0]

@@ -127,7 +127,7 @@ def test_after_an_end_in_mid_work_the_same_history_goes_on_in_a_new_place(one: M
     assert (ready.step, ready.url) == (Step.AGAIN, f"{one.url}/{after.current.path}")
     assert (after.current.epoch, after.newest_event_id) == (before.epoch, 4) == one.facts
     assert (after.old_prefixes, after.has_full_copy) == ((before,), False)
-    assert local_state.newest_txid(one.database) is None, "Litestream begins with a whole copy"
+    assert local_state.newest_txid(one.database) is None, "Litestream begins with a full copy"
     assert (one.start().step, one.lease.record.current) == (Step.CONTINUE, after.current), "nothing came there yet"
     local_state.remove_mark(one.database)
     assert one.start().step is Step.AGAIN, "now something may have"
@@ -259,7 +259,7 @@ def test_a_file_that_was_moved_to_another_machine_goes_on_in_a_new_epoch(one: Ma
     assert copied.lease.owner.id != one.lease.owner.id, "a copy of the owner's file is another owner"
     assert ready.step is Step.BEGIN
     assert copied.facts == (copied.lease.record.current.epoch, 3)
-    assert local_state.newest_txid(copied.database) is None, "Litestream begins with a whole copy"
+    assert local_state.newest_txid(copied.database) is None, "Litestream begins with a full copy"
 
 
 def test_a_replica_from_before_there_were_epochs_moves_to_one(tmp_path: Path, url: str) -> None:

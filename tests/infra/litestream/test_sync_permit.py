@@ -275,7 +275,7 @@ def test_the_permit_ends_with_doubt_or_at_the_latest_before_another_litestream_a
             on_line=lambda _: None,
         )
         await supervisor.start()
-        assert not sync_permit.is_valid(control), "it has no whole copy yet"
+        assert not sync_permit.is_valid(control), "it has no full copy yet"
         await lease.note_full_copy(PLACE, "epoch_x")
         assert await supervisor._renew() is None
         assert sync_permit.is_valid(control)
@@ -286,7 +286,7 @@ def test_the_permit_ends_with_doubt_or_at_the_latest_before_another_litestream_a
         await asyncio.wait_for(again.wait(), 20)
         await saying
         assert await supervisor._renew() is None
-        assert not sync_permit.is_valid(control), "the new place has no whole copy yet"
+        assert not sync_permit.is_valid(control), "the new place has no full copy yet"
         await lease.note_full_copy(lease.record.current, "epoch_x")
         assert await supervisor._renew() is None
         assert sync_permit.is_valid(control)

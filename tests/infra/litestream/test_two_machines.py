@@ -199,7 +199,7 @@ def test_after_kill_9_of_everything_the_same_machine_waits_for_nothing(
     one.replicate()
 
     there = began(open_store(url, ENVIRONMENT))
-    assert there.current.path != place.path, "a whole copy, for what was sent last may lack something"
+    assert there.current.path != place.path, "a full copy, for what was sent last may lack something"
     assert (there.current.epoch, there.old_prefixes) == (place.epoch, (place,)), "of the same history"
 
 

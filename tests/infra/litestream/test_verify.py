@@ -33,7 +33,7 @@ from tests.support import make_agent
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 PATIENCE_S = 60.0
-TOO_BUSY = "Litestream does not answer (TimeoutError)"
+TOO_BUSY = "(TimeoutError)"
 SNAPSHOT = '"msg":"snapshot complete"'
 WRITER = """
 import sys
@@ -202,7 +202,7 @@ def test_while_another_comparison_is_at_work_there_is_none(running, db, tmp_path
     right = WorkerLock(db, "verify")
     assert right.try_acquire()
     (its := tmp_path / "p.db.verifying").mkdir()
-    assert refused(running) == "another comparison is at work"
+    assert refused(running).startswith("another comparison of ")
     right.release()
     assert its.exists()
 
@@ -216,13 +216,13 @@ def test_what_a_comparison_that_was_killed_has_left_is_removed_by_the_next(runni
 
 def test_litestream_that_does_not_answer_is_no_difference(running):
     running.freeze()
-    assert refused(running, patience_s=0.5) == TOO_BUSY
+    assert TOO_BUSY in refused(running, patience_s=0.5)
 
 
 def test_a_place_that_nobody_vouches_for_is_not_compared(running):
     running.supervisor.signal(signal.SIGSTOP)
     sync_permit.revoke(Path(running.environment["POSTROOM_LITESTREAM_SOCKET"]))
-    assert refused(running) == "the replica has no whole copy yet, or its lease has run out"
+    assert refused(running) == "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
 
 
 def test_a_place_that_is_left_meanwhile_is_no_difference(running, tmp_path):
@@ -231,7 +231,7 @@ def test_a_place_that_is_left_meanwhile_is_no_difference(running, tmp_path):
         running.supervisor.wait_for("replicate.begun", 2)
         return 1 << 50
 
-    assert refused(running, free=move) == "Litestream began a new place meanwhile: try again"
+    assert refused(running, free=move) == "Litestream began a new prefix meanwhile: try again"
     assert leftovers(tmp_path) == []
 
 
@@ -364,7 +364,7 @@ def test_that_nothing_could_be_compared_is_told_once_until_the_reason_is_another
 
     asyncio.run(scenario())
     assert {line["event"] for line in told} == {"replicate.not_verified"}
-    assert [line["reason"] for line in told] == ["the replica has no whole copy yet", f"there is no database {db}"]
+    assert [line["reason"] for line in told] == ["the replica has no full copy yet: is infra.replicate well?", f"there is no database {db}"]
 
 
 def test_where_nothing_can_be_removed_nobody_is_brought_down(tmp_path):
@@ -376,7 +376,7 @@ def test_what_is_no_line_of_ours_is_a_reason():
     line = json.dumps({"event": "verify.differs", "level": "error", "rows": 1})
     assert parse_output(f"a warning\n{line}\n") == ("verify.differs", {"rows": 1})
     assert parse_output('{"event": "verify.refused", "reason": "why"}') == ("verify.not_verified", {"reason": "why"})
-    killed = {"reason": "it ended before it had compared: Traceback\n  7"}
+    killed = {"reason": "the comparison ended before its time: Traceback\n  7"}
     assert parse_output("Traceback\n  7") == ("verify.not_verified", killed)
     assert parse_output("")[0] == "verify.not_verified"
 

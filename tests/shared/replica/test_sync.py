@@ -192,7 +192,7 @@ def test_a_yes_without_a_permit_is_a_no(folder):
         sync_permit.grant(stranger.path, sync_permit.now_s() + 60)
         await waits.confirm("telegram")
         sync_permit.revoke(stranger.path)
-        with pytest.raises(NotReplicated, match="no whole copy"):
+        with pytest.raises(NotReplicated, match="no full copy"):
             await waits.confirm("telegram")
 
     play(folder, scenario)

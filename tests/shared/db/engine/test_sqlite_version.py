@@ -9,6 +9,6 @@ from shared.db.engine.connection import open_connection
 def test_an_sqlite_that_could_corrupt_the_file_is_refused_by_what_is_loaded(tmp_path, monkeypatch, loaded):
     """Where apsw links the system's library, the version it was compiled with says nothing."""
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: loaded)
-    with pytest.raises(ConfigInvalid, match=r"3\.51\.3 or newer is needed"):
+    with pytest.raises(ConfigInvalid, match=r"install an apsw with SQLite 3\.51\.3 or newer"):
         open_connection(tmp_path / "p.db")
     assert not (tmp_path / "p.db").exists()

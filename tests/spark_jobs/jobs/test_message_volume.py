@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import message_volume as job
+from spark_jobs.jobs import message_volume as job
 
 pytestmark = pytest.mark.spark
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 DAY_MS = 86_400_000
 NINTH, TENTH = date(2025, 10, 9), date(2025, 10, 10)
