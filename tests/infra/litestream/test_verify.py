@@ -364,7 +364,10 @@ def test_that_nothing_could_be_compared_is_told_once_until_the_reason_is_another
 
     asyncio.run(scenario())
     assert {line["event"] for line in told} == {"replicate.not_verified"}
-    assert [line["reason"] for line in told] == ["the replica has no full copy yet: is infra.replicate well?", f"there is no database {db}"]
+    assert [line["reason"] for line in told] == [
+        "the replica has no full copy yet: is infra.replicate well?",
+        f"there is no database {db}",
+    ]
 
 
 def test_where_nothing_can_be_removed_nobody_is_brought_down(tmp_path):
