@@ -1,7 +1,7 @@
-"""The agents and teams that there are: made and changed in one place, whoever asks for it; ``retiring`` lets agents go.
+"""Creates and changes agents and teams; ``shared.admin.retire`` deletes agents.
 
-REST, the command line, the operator's file and agents that ask for another agent all come here. What is not named of
-an agent or a team stays as it was. The caller owns the transaction.
+REST, the command line, the operator's file and the action ``create_agent`` all come here. A field that a change does
+not name stays. The caller owns the transaction.
 """
 
 import json
@@ -30,13 +30,13 @@ MOST_MEMBERS = 100
 
 
 def without_defaults(schema: dict[str, Any]) -> None:
-    """Take the defaults out of a change's JSON schema: what is not named stays."""
+    """Take the defaults out of a change's JSON schema, because a field that is not named stays."""
     for each in schema["properties"].values():
         each.pop("default", None)
 
 
 class AgentChange(BaseModel):
-    """What an agent is to be. What is not named stays, whatever the defaults here say."""
+    """A change of an agent. A field that is not named stays, whatever its default here."""
 
     model_config = ConfigDict(extra="forbid", strict=True, str_max_length=100_000, json_schema_extra=without_defaults)
 
@@ -57,7 +57,7 @@ class AgentChange(BaseModel):
 
 
 class TeamChange(BaseModel):
-    """What a team is to be. What is not named stays; a new one needs *agents*, and is led by the first of them."""
+    """A change of a team. A field that is not named stays. A new team needs *agents*; the first leads it by default."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=without_defaults)
 
@@ -68,7 +68,7 @@ class TeamChange(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AgentSave:
-    """The agent as it is now. *is_new*: there was none with this id, not even a retired one."""
+    """The agent as it is now. *is_new*: no agent had this id before, not even a retired one."""
 
     agent: Agent
     is_new: bool
@@ -77,15 +77,15 @@ class AgentSave:
 def save_agent(
     conn: apsw.Connection, agent_id: str, changes: Mapping[str, Any], *, timezone: str = "UTC", now_ms: int
 ) -> AgentSave:
-    """Make the agent, or change what is named of it. A retired one is back, as it was but for the changes.
+    """Create the agent, or change the named fields. A retired agent comes back as it was, with the changes.
 
     Args:
         changes: fields of :class:`AgentChange`.
-        timezone: where a new agent lives that is told nothing else.
+        timezone: the time zone of a new agent whose changes name none.
 
     Raises:
-        ConfigInvalid: it can't be so; says which field, and why.
-        WrongState: the default agent can't stop being it: another one has to begin.
+        ConfigInvalid: a field is invalid; the message says which, and why.
+        WrongState: the default agent can't give that up: make another agent the default.
     """
     what = f"agent {agent_id!r}"
     change = _checked(AgentChange, changes, what).model_dump(exclude_unset=True)
@@ -99,7 +99,7 @@ def save_agent(
         change["folder"] = _folder(agent_id, change["folder"])
     after = replace(before or Agent(agent_id, agent_id, "echo", None, None, "", {}, 1, timezone, False), **change)
     if not is_there and teams.get(conn, agent_id) is not None:
-        raise ConfigInvalid(f"{what}: there is a team of this id, and @{agent_id} can't name both; take another id")
+        raise ConfigInvalid(f"{what}: a team has this id, and @{agent_id} can't name both; take another id")
     if not is_there or not {"provider", "config"}.isdisjoint(change):
         _check_provider(what, after)
     if not is_there or "timezone" in change:
@@ -120,7 +120,7 @@ def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:
     """The agent.
 
     Raises:
-        NotFound: there is none with this id, or it is retired; lists those that there are.
+        NotFound: no agent has this id, or it is retired; the message lists the agents.
     """
     agent = agents.get(conn, agent_id)
     if agent is None:
@@ -130,7 +130,7 @@ def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:
 
 
 def free_id(conn: apsw.Connection, name: str) -> str:
-    """An id that nobody has, made of a name that somebody thought of: ``Code Review`` is ``code-review``."""
+    """An unused id made from a name: ``Code Review`` becomes ``code-review``."""
     stem = slug(name)[: _LONGEST_ID - 4].rstrip("-") or "agent"
     taken = {
         *agents.RESERVED,
@@ -144,13 +144,13 @@ def free_id(conn: apsw.Connection, name: str) -> str:
 
 
 def save_team(conn: apsw.Connection, team_id: str, changes: Mapping[str, Any], *, now_ms: int) -> Team:
-    """Make the team, or change what is named of it. An agent that is named twice is a member once.
+    """Create the team, or change the named fields. An agent that is named twice is a member once.
 
     Args:
         changes: fields of :class:`TeamChange`.
 
     Raises:
-        ConfigInvalid: it can't be so; says which field, and why.
+        ConfigInvalid: a field is invalid; the message says which, and why.
     """
     what = f"team {team_id!r}"
     change = _checked(TeamChange, changes, what).model_dump(exclude_unset=True)
@@ -161,14 +161,14 @@ def save_team(conn: apsw.Connection, team_id: str, changes: Mapping[str, Any], *
         raise ConfigInvalid(f"{what}: agents: a new team needs at least one")
     leader = change.get("leader", before.leader if before else members[0])
     if agents.get(conn, team_id) is not None:
-        raise ConfigInvalid(f"{what}: there is an agent {team_id!r}: @{team_id} can't name both; take another id")
+        raise ConfigInvalid(f"{what}: an agent has this id, and @{team_id} can't name both; take another id")
     team = Team(team_id, change.get("name", before.name if before else team_id), leader, members)
     teams.save(conn, team, now_ms=now_ms)
     return team
 
 
 def delete_team(conn: apsw.Connection, team_id: str) -> None:
-    """Forget the team. Its agents stay, and what was said in its room.
+    """Delete the team. Its agents and the messages of its room stay.
 
     Raises:
         NotFound: there is no such team.
@@ -181,7 +181,7 @@ def known_team(conn: apsw.Connection, team_id: str) -> Team:
     """The team.
 
     Raises:
-        NotFound: there is none with this id; lists those that there are.
+        NotFound: no team has this id; the message lists the teams.
     """
     team = teams.get(conn, team_id)
     if team is None:
@@ -213,17 +213,17 @@ def _check_id(id_: str, what: str) -> None:
 
 
 def _check_name(what: str, change: Mapping[str, Any]) -> None:
-    """A name stands in one line with other things, for people and agents to read."""
+    """Check that a name fits in one line with other text."""
     name = change.get("name")
     if name is not None and (name != name.strip() or not name.isprintable()):
-        raise ConfigInvalid(f"{what}: name: one line that can be seen, without spaces around it")
+        raise ConfigInvalid(f"{what}: name: it must be one line of visible characters, without spaces around it")
 
 
 def _check_config(what: str, change: Mapping[str, Any]) -> None:
     try:
         json.dumps(change.get("config"), allow_nan=False)
     except (TypeError, ValueError):
-        raise ConfigInvalid(f"{what}: config: it is kept as JSON, which has no dates, no NaN and no infinity") from None
+        raise ConfigInvalid(f"{what}: config: it is stored as JSON, which has no dates, NaN or infinity") from None
 
 
 def _check_provider(what: str, agent: Agent) -> None:
@@ -234,23 +234,23 @@ def _check_provider(what: str, agent: Agent) -> None:
 
 
 def _folder(agent_id: str, given: str) -> str | None:
-    """The folder as it is stored: in its shortest form, and None where that is the agent's id."""
+    """The folder as it is stored: normalised, and None where it is the agent's id."""
     folder = PurePosixPath(given)
     if not given or given != given.strip() or not given.isprintable() or len(given) > _LONGEST_FOLDER:
-        raise ConfigInvalid(f"agent {agent_id!r}: folder: a path of 1 to {_LONGEST_FOLDER} characters that can be seen")
+        raise ConfigInvalid(f"agent {agent_id!r}: folder: a path of 1 to {_LONGEST_FOLDER} visible characters")
     if folder.is_absolute() or ".." in folder.parts or not folder.parts:
-        raise ConfigInvalid(f"agent {agent_id!r}: folder: {given!r} does not lie below the folder of the agents")
+        raise ConfigInvalid(f"agent {agent_id!r}: folder: {given!r} is not below the agents' folder")
     return None if str(folder) == agent_id else str(folder)
 
 
 def _check_folder_is_free(conn: apsw.Connection, agent: Agent) -> None:
-    """No two agents read and write the same files, unless they are told to."""
+    """Check that no other agent has the same files, unless sharing is asked for."""
     mine = PurePosixPath(agent.folder or agent.id)
     for other in agents.every_with_retired(conn):
         theirs = PurePosixPath(other.folder or other.id)
         if other.id != agent.id and (mine.is_relative_to(theirs) or theirs.is_relative_to(mine)):
-            gone = ", who is retired and may come back" if other.retired_at is not None else ""
+            gone = " (retired, and may come back)" if other.retired_at is not None else ""
             raise ConfigInvalid(
-                f"agent {agent.id!r}: folder: {str(mine)!r} and {str(theirs)!r} of agent {other.id!r}{gone} are not "
-                "apart: take another folder, or say share_folder if both are to have the same files"
+                f"agent {agent.id!r}: folder: {str(mine)!r} and {str(theirs)!r} of agent {other.id!r}{gone} overlap: "
+                "take another folder, or set share_folder if both agents should have the same files"
             )

@@ -1,20 +1,20 @@
-"""``postroom.toml``: the agents and teams that a new database begins with, and how a database differs from it later.
+"""``postroom.toml``: the first agents and teams of a new database, and how a database differs from the file later.
 
 ::
 
-    default = "assistant"            # who answers where nobody is named; if it is not said, the first agent of the file
+    default = "assistant"            # gets the messages that name no agent; if missing, the first agent of the file
 
-    [agents.assistant]               # the table's name is the agent's id; the keys are those of roster.AgentChange
+    [agents.assistant]               # the table's name is the agent's id; the keys are the fields of AgentChange
     provider = "echo"
     instructions = "Be brief."
 
-    [teams.dev]                      # those of roster.TeamChange
+    [teams.dev]                      # the fields of TeamChange
     leader = "coder"
     agents = ["coder", "reviewer"]
 
-The file is read when a database has no agent yet, and all of it comes in with one transaction, or nothing does. From
-then on the database is the truth: the file is compared with it, and taken over when somebody says so. It speaks only
-of what it names; a setting that it does not name is not compared.
+The file is read when a database has no agent yet; one transaction stores all of it or nothing. From then on the
+database is the truth: the file is compared with it, and applied on request. A setting that the file does not name is
+not compared.
 """
 
 import json
@@ -33,7 +33,7 @@ from shared.db.roster import agents, teams
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import AgentChange, TeamChange
 
-# What an agent's row has; the other fields of a change say how it is to be made, or who is the default.
+# The columns of an agent; the other two fields of a change are not among them.
 AGENT_FIELDS = tuple(name for name in AgentChange.model_fields if name not in ("share_folder", "default"))
 
 
@@ -46,9 +46,9 @@ class _File(BaseModel):
 
 
 class Roster(NamedTuple):
-    """Who there is: settings by id of the agent or team, and which agent is the default.
+    """Agents and teams: their settings by id, and the id of the default agent.
 
-    Of a file: what it names, in its order. Of a database: everything.
+    From a file, only what it names, in its order; from a database, everything.
     """
 
     agents: Mapping[str, Mapping[str, Any]]
@@ -57,13 +57,13 @@ class Roster(NamedTuple):
 
 
 class RosterDifference(NamedTuple):
-    """One thing that file and database don't agree about.
+    """One difference between file and database.
 
     Args:
-        table: where, as the file would say it, such as ``agents.coder``; empty at the top of it.
-        field: which setting; empty where all of the agent or team is in only one of the two.
-        file: its value there; None where the file has nothing.
-        database: its value there; None where the database has nothing.
+        table: the table of the file, such as ``agents.coder``; empty for the top level.
+        field: the setting; empty where only one of the two has the whole agent or team.
+        file: the value in the file; None where it has none.
+        database: the value in the database; None where it has none.
     """
 
     table: str
@@ -78,10 +78,10 @@ class RosterDifference(NamedTuple):
 
 
 def read(path: Path) -> Roster:
-    """What the file says.
+    """Read and check the file.
 
     Raises:
-        ConfigInvalid: what can't be so, with file, table and key.
+        ConfigInvalid: the file is wrong; the message names file, table and key.
     """
     try:
         found = _File.model_validate(tomllib.loads(path.read_text("utf-8")))
@@ -90,9 +90,9 @@ def read(path: Path) -> Roster:
     except OSError as error:
         raise ConfigInvalid(f"{path} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigInvalid(f"{path} is not UTF-8, as TOML has to be") from None
+        raise ConfigInvalid(f"{path} is not UTF-8: save it as UTF-8, as TOML requires") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigInvalid(f"{path} is no TOML: {error}") from None
+        raise ConfigInvalid(f"{path} is not valid TOML: {error}") from None
     except ValidationError as error:
         raise ConfigInvalid("; ".join(_sentence(path, problem) for problem in error.errors())) from None
     named = Roster(
@@ -115,14 +115,14 @@ def _settings(path: Path, agent_id: str, agent: AgentChange) -> dict[str, Any]:
         json.dumps(settings.get("config"))
     except TypeError:
         raise ConfigInvalid(
-            f"{path}: [agents.{agent_id}] config: it is kept as JSON, which has no dates: quote them"
+            f"{path}: [agents.{agent_id}] config: it is stored as JSON, which has no dates: quote them"
         ) from None
     return as_stored(agent_id, settings)
 
 
 def as_stored(agent_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """An agent's settings in the words of the database: a folder of its own and no model are None there."""
-    usual = {"folder": agent_id, "model": ""}  # TOML has no word for none
+    """An agent's settings as the database stores them: the default folder and an empty model are None."""
+    usual = {"folder": agent_id, "model": ""}  # TOML has no null
     return {name: None if value == usual.get(name) else value for name, value in settings.items()}
 
 
@@ -142,14 +142,14 @@ def _sentence(path: Path, problem: ErrorDetails) -> str:
 
 
 def create_first_agents(conn: apsw.Connection, path: Path | None, *, timezone: str, now_ms: int) -> None:
-    """Give a database without agents its first ones: those of the file, else one that needs no account.
+    """Create the first agents and teams: those of the file, or one agent that needs no account.
 
     Args:
         path: the file, if there is one.
-        timezone: of the agents that name none.
+        timezone: the time zone of each agent for which the file names none.
 
     Raises:
-        ConfigInvalid: the file is wrong, with table and key; nothing may be committed.
+        ConfigInvalid: the file is wrong; the message names table and key, and the caller must roll back.
     """
     if path is not None:
         _create(conn, path, read(path), timezone=timezone, now_ms=now_ms)
@@ -168,7 +168,7 @@ def _create(conn: apsw.Connection, path: Path, named: Roster, *, timezone: str, 
 
 @contextmanager
 def _in_table(path: Path, kind: str, id_: str) -> Iterator[None]:
-    """What is refused within is told with its place in the file."""
+    """Add the file and table to an error that is raised inside."""
     try:
         yield
     except (ConfigInvalid, WrongState) as error:
@@ -177,7 +177,7 @@ def _in_table(path: Path, kind: str, id_: str) -> Iterator[None]:
 
 
 def read_database(conn: apsw.Connection) -> Roster:
-    """Who there is in the database."""
+    """The agents and teams of the database."""
     default = agents.default(conn)
     return Roster(
         {agent.id: {name: getattr(agent, name) for name in AGENT_FIELDS} for agent in agents.every(conn)},
@@ -190,7 +190,7 @@ def read_database(conn: apsw.Connection) -> Roster:
 
 
 def differences(file: Roster, database: Roster) -> list[RosterDifference]:
-    """What the file says otherwise than the database, and what only the database has; agents before teams."""
+    """The settings that differ, and the agents and teams that only the database has; agents before teams."""
     found = [*_of_kind("agents", file.agents, database.agents), *_of_kind("teams", file.teams, database.teams)]
     if file.default not in (None, database.default):
         found.append(RosterDifference("", "default", file.default, database.default))

@@ -1,4 +1,4 @@
-"""Wires agents to chats: the one way for REST, CLI, approvals, pairing and routing, so that none is left half made."""
+"""Wires agents to chats. REST, CLI, approvals, pairing and routing all do it here, so that no wiring is half made."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict, get_args
@@ -18,12 +18,12 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "ignored_message_policy": get_args(IgnoredMessagePolicy),
     "session_mode": get_args(SessionMode),
 }
-_HIGHEST = 1_000_000  # priority, and the lowest the same below zero
+_HIGHEST = 1_000_000  # the highest priority; the lowest is its negative
 FIELDS = (*WORDS, "engage_pattern", "priority")
 
 
 class WiringChange(TypedDict, total=False):
-    """What can be said of a wiring; what is left out stays, or is what suits the chat if the wiring is new."""
+    """The fields of a wiring that can change. A missing field stays, or gets the chat's default in a new wiring."""
 
     engage_mode: str
     engage_pattern: str | None
@@ -34,7 +34,7 @@ class WiringChange(TypedDict, total=False):
 
 
 def defaults_for(chat: Chat, has_threads: bool) -> WiringChange:
-    """What suits the chat where nobody said more. Pure. Never an agent that answers everything in a group."""
+    """The defaults for a new wiring. Pure. By default no agent answers everything in a group."""
     if chat.is_group and has_threads:
         return {"engage_mode": "mention-sticky", "session_mode": "per-thread"}
     return {"engage_mode": "mention", "session_mode": "shared"}
@@ -43,14 +43,14 @@ def defaults_for(chat: Chat, has_threads: bool) -> WiringChange:
 def connect(
     conn: apsw.Connection, chat_id: int, agent: str, changes: Mapping[str, Any] | None = None, *, now_ms: int
 ) -> Wiring:
-    """Let *agent* answer in the chat, or change how it does; the wiring as it is now. A refused chat no longer is.
+    """Create or change the wiring of *agent* in the chat; the wiring as it is now. The chat is no longer refused.
 
     Args:
         changes: a ``WiringChange``.
 
     Raises:
         NotFound: there is no such chat, or no such agent.
-        ConfigInvalid: something of *changes* can't be; the message says what, and what could.
+        ConfigInvalid: a field of *changes* is invalid; the message says which, and lists the valid words.
     """
     chat = chats.get(conn, chat_id)
     if chat is None:
@@ -58,16 +58,16 @@ def connect(
     if agents.get(conn, agent) is None:
         raise NotFound(f"there is no agent {agent!r} to wire to chat {chat_id}; GET /api/agents lists them")
     known = wirings.get(conn, chat_id, agent)
-    wanted = {**_as_it_is(chat, known), **(changes or {})}
+    wanted = {**_known_or_default(chat, known), **(changes or {})}
     _check(wanted)
     wiring = wirings.put(conn, chat_id, agent, now_ms=now_ms, **wanted)
     destinations.name_after_chat(conn, agent, chat_id)
     if chat.refused_at is not None:
-        chats.update(conn, chat_id, status="active", refused_at=None, now_ms=now_ms)  # it may have been retired
+        chats.update(conn, chat_id, status="active", refused_at=None, now_ms=now_ms)  # the chat may have been retired
     return wiring
 
 
-def _as_it_is(chat: Chat, known: Wiring | None) -> dict[str, Any]:
+def _known_or_default(chat: Chat, known: Wiring | None) -> dict[str, Any]:
     if known is not None:
         return {field: getattr(known, field) for field in FIELDS}
     rest = {"engage_pattern": None, "sender_scope": "all", "ignored_message_policy": "drop", "priority": 0}
@@ -82,10 +82,12 @@ def _check(wanted: Mapping[str, Any]) -> None:
         if wanted[field] not in words:
             raise ConfigInvalid(f"{field} {wanted[field]!r} of a wiring is none of {', '.join(words)}")
     if type(wanted["priority"]) is not int or abs(wanted["priority"]) > _HIGHEST:
-        raise ConfigInvalid(f"priority {wanted['priority']!r} of a wiring is no whole number up to {_HIGHEST}")
+        raise ConfigInvalid(
+            f"priority {wanted['priority']!r} of a wiring is not a whole number from -{_HIGHEST} to {_HIGHEST}"
+        )
     pattern = wanted["engage_pattern"]
     if not isinstance(pattern, str | None):
-        raise ConfigInvalid(f"engage_pattern {pattern!r} of a wiring is no text")
+        raise ConfigInvalid(f"engage_pattern {pattern!r} of a wiring is not a text")
     if pattern is not None:
         patterns.check(pattern)
     elif wanted["engage_mode"] == "pattern":
@@ -93,5 +95,5 @@ def _check(wanted: Mapping[str, Any]) -> None:
 
 
 def disconnect(conn: apsw.Connection, chat_id: int, agent: str) -> bool:
-    """The agent answers in the chat no more, and may not send there; its sessions stay. False: it did not."""
+    """Delete the wiring and its destination; the sessions stay. False: there is no such wiring."""
     return wirings.delete(conn, chat_id, agent)

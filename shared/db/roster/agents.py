@@ -1,7 +1,7 @@
 """Agents: identity, folder, provider, limits.
 
-One that is deleted after it was talked to is *retired*: its messages go on to name it, and to everybody else it is not
-there any more.
+An agent that has sessions when it is deleted is *retired* instead: its messages go on naming it, and everything else
+treats it as absent.
 """
 
 import json
@@ -23,12 +23,12 @@ _SELECT = """
 """
 
 
-RESERVED = ("operator", "user")  # a person in the mailbox, and one in a room
+RESERVED = ("operator", "user")  # the names of a person in the mailbox and in a team's room
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One row of ``agents``. *turn_timeout_ms*, *batch_size*: None is as the settings say."""
+    """A row of ``agents``. *turn_timeout_ms* and *batch_size* are None where the settings decide."""
 
     id: str
     name: str
@@ -56,7 +56,7 @@ def _agent(row: Sequence[Any]) -> Agent:
 
 
 def get(conn: apsw.Connection, agent_id: str) -> Agent | None:
-    """The agent with this id, or None; a retired one is none."""
+    """The agent with this id, or None; None for a retired agent too."""
     agent = find(conn, agent_id)
     return agent if agent is not None and agent.retired_at is None else None
 
@@ -68,23 +68,23 @@ def find(conn: apsw.Connection, agent_id: str) -> Agent | None:
 
 
 def every(conn: apsw.Connection) -> list[Agent]:
-    """All agents but the retired ones, by id."""
+    """All agents that are not retired, by id."""
     return [_agent(row) for row in rows(conn, _SELECT + " WHERE retired_at IS NULL ORDER BY id")]
 
 
 def every_with_retired(conn: apsw.Connection) -> list[Agent]:
-    """All agents, the retired ones among them, by id."""
+    """All agents, retired ones included, by id."""
     return [_agent(row) for row in rows(conn, _SELECT + " ORDER BY id")]
 
 
 def default(conn: apsw.Connection) -> Agent | None:
-    """The agent that answers where nobody is named."""
+    """The agent that gets the messages that name no agent."""
     found = rows(conn, _SELECT + " WHERE is_default = 1")
     return _agent(found[0]) if found else None
 
 
 def ensure_default(conn: apsw.Connection, *, timezone: str, now_ms: int) -> None:
-    """Give a database without agents its first: the echo agent, which needs no account."""
+    """Create the echo agent, which needs no account, in a database without agents."""
     conn.execute(
         """
         INSERT INTO agents (id, name, provider, timezone, is_default, created_at, updated_at)
@@ -96,13 +96,13 @@ def ensure_default(conn: apsw.Connection, *, timezone: str, now_ms: int) -> None
 
 
 def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
-    """Create the agent, or replace all of its settings, and it is not retired; who is the default stays as it is.
+    """Create the agent, or replace all of its settings and bring it back if it is retired. The default stays.
 
     Raises:
-        ConfigInvalid: the id is taken by people.
+        ConfigInvalid: the id is reserved for people.
     """
     if agent.id in RESERVED:
-        raise ConfigInvalid(f"no agent can be called {agent.id!r}: that is what people are called; take another id")
+        raise ConfigInvalid(f"an agent can't have the id {agent.id!r}, which is reserved for people: take another id")
     conn.execute(
         """
         INSERT INTO agents (id, name, provider, model, folder, instructions, config, concurrency, timezone,
@@ -133,7 +133,7 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
 
 
 def make_default(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> None:
-    """From now on this agent answers where nobody is named, and no other."""
+    """Make this agent the default, in place of the present one."""
     changed = {"id": agent_id, "now": now_ms}
     conn.execute(
         "UPDATE agents SET is_default = 0, updated_at = :now WHERE is_default = 1 AND id <> :id",
@@ -153,13 +153,13 @@ COUNT_OPEN_MESSAGES = """
 
 
 def count_open_messages(conn: apsw.Connection, agent_id: str) -> int:
-    """How many messages ask the agent for a turn, run, or are paused."""
+    """How many of the agent's messages are pending, processing or paused; context is not counted."""
     count: int = scalar(conn, COUNT_OPEN_MESSAGES, {"agent": agent_id})
     return count
 
 
 def has_history(conn: apsw.Connection, agent_id: str) -> bool:
-    """Whether there are sessions, and so perhaps messages, that name the agent."""
+    """Whether the agent has sessions, and so perhaps messages."""
     return bool(scalar(conn, "SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = :id)", {"id": agent_id}))
 
 

@@ -1,4 +1,4 @@
-"""Chats: one conversation place on one platform."""
+"""Chats: one conversation on one platform."""
 
 from typing import Any, Literal, NamedTuple, Self, TypedDict, Unpack, get_args
 
@@ -16,10 +16,10 @@ class Chat(NamedTuple):
     """A row of ``chats``.
 
     Attributes:
-        platform_id: what the platform calls it; while *opens_for* is set, only our word for it.
-        sender_policy: what becomes of those whom no agent knows: ``strict``, ``request_approval`` or ``public``.
-        refused_at: since when an owner wants no agent here, ms UTC, or None.
-        opens_for: with whom, by the platform's id, where the platform has not opened this direct chat yet.
+        platform_id: the platform's id; a provisional one of ours while *opens_for* is set.
+        sender_policy: how strangers are treated: ``strict``, ``request_approval`` or ``public``.
+        refused_at: when an approver chose to ignore the chat, ms UTC, or None.
+        opens_for: the platform's id of the person, while the platform has not opened this direct chat yet.
     """
 
     id: int
@@ -41,7 +41,7 @@ class Chat(NamedTuple):
 
 
 class ChatChange(TypedDict, total=False):
-    """What can be changed of a chat; what is left out stays."""
+    """The fields of a chat that can change; a missing field stays."""
 
     name: str | None
     sender_policy: str
@@ -56,7 +56,7 @@ _SELECT = """
 
 
 def find(conn: apsw.Connection, channel: str, platform_id: str) -> Chat | None:
-    """The chat that the platform knows under *platform_id*, or None."""
+    """The chat with this id of the platform, or None."""
     found = rows(
         conn,
         _SELECT + " WHERE channel = :channel AND platform_id = :platform_id",
@@ -72,7 +72,7 @@ def get(conn: apsw.Connection, chat_id: int) -> Chat | None:
 
 
 def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[Chat]:
-    """Up to *limit* chats in the order in which they came, from those with an id beyond *after*."""
+    """Up to *limit* chats with an id beyond *after*, in the order of their ids."""
     found = rows(conn, _SELECT + " WHERE id > :after ORDER BY id LIMIT :limit", {"after": after, "limit": limit})
     return list(map(Chat.of, found))
 
@@ -177,12 +177,12 @@ def reopen(conn: apsw.Connection, chat: Chat, sender_id: str, *, now_ms: int) ->
 
 
 def pause_sending(conn: apsw.Connection, chat_id: int, *, until_ms: int) -> None:
-    """The platform asked for silence in this chat."""
+    """Send nothing to the chat until then, as the platform asked."""
     conn.execute("UPDATE chats SET not_before = :until WHERE id = :id", {"until": until_ms, "id": chat_id})
 
 
 def set_status(conn: apsw.Connection, channel: str, platform_id: str, status: str, *, now_ms: int) -> bool:
-    """``inactive`` when the bot was blocked or removed, ``active`` when it is back. False: no such chat."""
+    """``inactive`` when the bot was blocked or removed, ``active`` when it is back. False: there is no such chat."""
     conn.execute(
         "UPDATE chats SET status = :status, updated_at = :now WHERE channel = :channel AND platform_id = :platform_id",
         {"status": status, "now": now_ms, "channel": channel, "platform_id": platform_id},
@@ -191,7 +191,7 @@ def set_status(conn: apsw.Connection, channel: str, platform_id: str, status: st
 
 
 def rename(conn: apsw.Connection, chat_id: int, title: str, *, now_ms: int) -> None:
-    """The people of a group call it otherwise. What agents call it stays: they send by that name."""
+    """Take over the group's new title. Destinations keep their names, because agents send by them."""
     conn.execute(
         "UPDATE chats SET name = :title, updated_at = :now WHERE id = :id",
         {"title": title, "now": now_ms, "id": chat_id},
@@ -217,17 +217,17 @@ SPANS = """
     SELECT ifnull((SELECT max(id) FROM messages), 0) - ifnull((SELECT min(id) FROM messages), 0)
          + ifnull((SELECT max(id) FROM responses), 0) - ifnull((SELECT min(id) FROM responses), 0)
 """
-_MOST_LOOKED_AT = 50_000  # rows: what belongs to a chat is in no index, and the database itself looks too
+_MOST_LOOKED_AT = 50_000  # rows: no index covers all rows of a chat, and the foreign keys' checks scan them once more
 
 
 def count_open(conn: apsw.Connection, chat_id: int) -> int:
-    """How many messages ask for a turn there, run or are paused, and how many responses are to be sent there."""
+    """How many messages and responses of the chat are pending, in progress or paused; context is not counted."""
     count: int = scalar(conn, COUNT_OPEN, {"chat": chat_id})
     return count
 
 
 def is_unused(conn: apsw.Connection, chat_id: int) -> bool:
-    """Whether nothing was ever said there. False too where that would take long to find out."""
+    """Whether the chat has no message and no response. False too where a scan would take long."""
     of = {"chat": chat_id}
     if scalar(conn, "SELECT EXISTS (SELECT 1 FROM sessions WHERE chat_id = :chat)", of):
         return False
@@ -238,23 +238,23 @@ def is_unused(conn: apsw.Connection, chat_id: int) -> bool:
 
 
 def retire(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
-    """No agent answers or may send there, nobody is written to there, and nobody is asked about it."""
+    """Make the chat inactive and refused: without wirings, destinations and direct users."""
     for table, column in (("wirings", "chat_id"), ("destinations", "target_chat"), ("user_dms", "chat_id")):
-        conn.execute(f"DELETE FROM {table} WHERE {column} = :chat", {"chat": chat_id})  # noqa: S608 - names of ours
+        conn.execute(f"DELETE FROM {table} WHERE {column} = :chat", {"chat": chat_id})  # noqa: S608 - our own names
     update(conn, chat_id, status="inactive", refused_at=now_ms, now_ms=now_ms)
 
 
 def delete(conn: apsw.Connection, chat_id: int) -> None:
-    """Forget a chat in which nothing was ever said; approvals that ended name it no more."""
+    """Delete an unused chat; approvals that ended lose their reference to it."""
     conn.execute("UPDATE approvals SET chat_id = NULL WHERE chat_id = :id AND status <> 'pending'", {"id": chat_id})
     conn.execute("DELETE FROM chats WHERE id = :id", {"id": chat_id})
 
 
 def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int) -> Chat | None:
-    """The platform calls the chat otherwise from now on; what waits in it goes there. None: no chat was called *old*.
+    """Give the chat its new platform id, with every open row. None: no chat has the id *old*.
 
-    Where a chat is called *new* already, the two become one: that one, with the wirings, the sessions and the ways of
-    the old one, which nobody writes to any more.
+    If a chat with the id *new* exists, the two are merged into it: it gets the wirings, sessions and settings of the
+    old chat, which becomes inactive.
     """
     source, target = find(conn, channel, old), find(conn, channel, new)
     if source is None or old == new:
@@ -277,7 +277,7 @@ def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int
     return target
 
 
-# What waits, rests, or could be tried again; each by a partial index of that.
+# Rows that are open, paused or could be retried; a partial index answers each statement.
 REDIRECT = (
     """
     UPDATE messages
@@ -308,7 +308,7 @@ REDIRECT = (
     """,
 )
 
-# What waits for somebody's yes: the event says where it came from, and is given to its agent there.
+# Held events: the event itself names its chat, and is stored for its agent there.
 REDIRECT_HELD = """
     UPDATE held
        SET event = json_set(event, '$.platform_id', :new)
@@ -318,7 +318,7 @@ REDIRECT_HELD = """
 """
 
 _MERGE = (
-    # Of two sessions with the same key the one of the old chat goes on; what waits in the other still runs there.
+    # Of two sessions with the same key the old chat's stays active; open messages of the other still run in it.
     """
     UPDATE sessions
        SET status = 'closed', closed_at = :now
@@ -340,10 +340,10 @@ _MERGE = (
 
 
 def _merge(conn: apsw.Connection, source: Chat, target: Chat, *, now_ms: int) -> Chat:
-    """What hangs on *source* hangs on *target* afterwards; *target* as it is then."""
+    """Move everything from *source* to *target*; *target* as it is then."""
     for statement in _MERGE:
         conn.execute(statement, {"from": source.id, "to": target.id, "now": now_ms})
-    if source.opens_for is not None:  # nobody has said anything about it: it was never open
+    if source.opens_for is not None:  # a provisional chat that was never opened has no settings of its own
         return target
     kept: ChatChange = {
         "sender_policy": source.sender_policy,

@@ -1,7 +1,7 @@
-"""Destinations: where an agent may send, and what it calls that. Both at once: what has no name can't be sent to.
+"""Destinations: the chats and agents to which an agent may send, each with a name. Without a name it can't send.
 
-The names are the agent's own; two agents may call the same chat by two. A chat that an agent is wired to is always one
-of its destinations: a trigger makes the row with the wiring and takes it away with it.
+Each agent has its own names; two agents may call one chat by two names. A chat in which an agent is wired is always one
+of its destinations: a trigger inserts the row with the wiring and deletes it with the wiring.
 """
 
 import re
@@ -15,7 +15,7 @@ from shared.db.engine.connection import rows
 
 _LONGEST = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_NUMBERED = re.compile(r"chat-[0-9]+")  # what the trigger calls a chat: nothing else may be called so
+_NUMBERED = re.compile(r"chat-[0-9]+")  # the trigger's name for a chat: no other destination may have such a name
 
 
 class Destination(NamedTuple):
@@ -28,13 +28,13 @@ class Destination(NamedTuple):
 
 
 def slug(text: str) -> str:
-    """*text* as a name: small Latin letters, digits and single ``-``; empty where it has none of them. Pure."""
+    """*text* as a name: lower-case Latin letters, digits and single ``-``; empty if it has none of them. Pure."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-")
 
 
 def of_agent(conn: apsw.Connection, agent: str) -> list[Destination]:
-    """Where the agent may send, by name."""
+    """The agent's destinations, by name."""
     found = rows(
         conn,
         "SELECT agent, name, target_chat, target_agent FROM destinations WHERE agent = :agent ORDER BY name",
@@ -44,7 +44,7 @@ def of_agent(conn: apsw.Connection, agent: str) -> list[Destination]:
 
 
 def get(conn: apsw.Connection, agent: str, name: str) -> Destination | None:
-    """What the agent calls *name*, or None."""
+    """The agent's destination with this name, or None."""
     found = rows(
         conn,
         "SELECT agent, name, target_chat, target_agent FROM destinations WHERE agent = :agent AND name = :name",
@@ -56,7 +56,7 @@ def get(conn: apsw.Connection, agent: str, name: str) -> Destination | None:
 def find(
     conn: apsw.Connection, agent: str, *, chat: int | None = None, target_agent: str | None = None
 ) -> Destination | None:
-    """What the agent calls this chat or that agent, or None: it may not send there."""
+    """The agent's destination for this chat or agent, or None: it may not send there."""
     found = rows(
         conn,
         """
@@ -82,19 +82,19 @@ def put(
     target_agent: str | None = None,
     now_ms: int,
 ) -> Destination:
-    """Let *agent* send to a chat or to an agent: one of the two. If it may already, only a given name changes anything.
+    """Let *agent* send to a chat or to an agent. An existing destination changes only if a name is given.
 
     Args:
-        name: what the agent calls it; without, one is made of the target's own name, with ``-2`` where that is taken.
+        name: the agent's name for it; None: made of the target's own name, with ``-2`` and so on where that is taken.
 
     Raises:
         NotFound: there is no such chat or agent.
-        ConfigInvalid: the name can be none, or the agent would send to itself.
-        WrongState: the agent calls something else by the given name.
+        ConfigInvalid: the name is invalid, or the agent would send to itself.
+        WrongState: another destination of the agent has this name.
     """
     made = _named_after(conn, chat, target_agent)
     if target_agent == agent:
-        raise ConfigInvalid(f"agent {agent!r} is no destination of its own")
+        raise ConfigInvalid(f"agent {agent!r} can't be its own destination: name another agent, or a chat")
     known = find(conn, agent, chat=chat, target_agent=target_agent)
     if known is not None:
         return known if name is None else rename(conn, agent, known.name, name)
@@ -133,12 +133,12 @@ def _named_after(conn: apsw.Connection, chat: int | None, target_agent: str | No
 
 
 def _is_numbered(name: str) -> bool:
-    """Whether it is a name of the trigger's, or becomes one with a number behind it."""
+    """Whether the trigger uses the name, or would use it with a number appended."""
     return name == "chat" or _NUMBERED.fullmatch(name) is not None
 
 
 def _free(conn: apsw.Connection, agent: str, wanted: str) -> str:
-    """*wanted*, or the first of ``wanted-2``, ``wanted-3`` and so on that the agent calls nothing by."""
+    """*wanted*, or the first of ``wanted-2``, ``wanted-3`` and so on that no destination of the agent has."""
     taken = {name for (name,) in rows(conn, "SELECT name FROM destinations WHERE agent = :agent", {"agent": agent})}
     name, number = wanted, 1
     while name in taken:
@@ -162,12 +162,12 @@ def _taken(agent: str, name: str) -> WrongState:
 
 
 def rename(conn: apsw.Connection, agent: str, name: str, new_name: str) -> Destination:
-    """Let the agent call it otherwise.
+    """Rename the agent's destination.
 
     Raises:
-        NotFound: the agent calls nothing so.
-        ConfigInvalid: the new name can be none.
-        WrongState: the agent calls something else by it.
+        NotFound: the agent has no destination with this name.
+        ConfigInvalid: the new name is invalid.
+        WrongState: another destination of the agent has the new name.
     """
     if new_name != name:
         _check_name(new_name)
@@ -189,7 +189,7 @@ def rename(conn: apsw.Connection, agent: str, name: str, new_name: str) -> Desti
 
 
 def name_after_chat(conn: apsw.Connection, agent: str, chat: int) -> None:
-    """Call a wired chat by its own name, if it still has only the number that the trigger gave it."""
+    """Name the destination after its chat, if it still has the trigger's name with a number."""
     wanted = _named_after(conn, chat, None)
     known = get(conn, agent, f"chat-{chat}")
     if known is not None and wanted != known.name:

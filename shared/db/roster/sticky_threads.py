@@ -1,4 +1,4 @@
-"""Threads in which an agent was addressed once, and therefore answers without being addressed again."""
+"""Threads in which an agent was mentioned once, and so answers without another mention."""
 
 import apsw
 
@@ -6,7 +6,7 @@ from shared.db.engine.connection import scalar
 
 
 def add(conn: apsw.Connection, wiring_id: int, thread_id: str, now_ms: int) -> None:
-    """From now on the wiring engages in this thread; nothing changes if it already does."""
+    """Let the wiring engage with every message in this thread from now on."""
     conn.execute(
         """
         INSERT INTO sticky_threads (wiring_id, thread_id, created_at)
@@ -18,7 +18,7 @@ def add(conn: apsw.Connection, wiring_id: int, thread_id: str, now_ms: int) -> N
 
 
 def has(conn: apsw.Connection, wiring_id: int, thread_id: str) -> bool:
-    """Whether the wiring was addressed in this thread before."""
+    """Whether the wiring was mentioned in this thread before."""
     return bool(
         scalar(
             conn,

@@ -1,4 +1,4 @@
-"""Teams: agents that work together, one of whom is asked when somebody asks the team."""
+"""Teams: agents that work together. The leader gets the messages to the team."""
 
 import re
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _SELECT = """
 
 
 class Team(NamedTuple):
-    """A team; its *agents* are in the order in which they were named, and the *leader* is one of them."""
+    """A team. *agents* keep the order in which they were given; the *leader* is one of them."""
 
     id: str
     name: str
@@ -47,11 +47,11 @@ def every(conn: apsw.Connection) -> list[Team]:
 
 
 def save(conn: apsw.Connection, team: Team, *, now_ms: int) -> None:
-    """Create the team, or replace what it was.
+    """Create the team, or replace it.
 
     Raises:
-        ConfigInvalid: the id can be none, an agent does not exist, comes twice or is called like a person in the room,
-            or the leader is not one of them.
+        ConfigInvalid: the id is invalid, an agent is unknown, repeated or named like a person in the room, or the
+            leader is not a member.
     """
     _check(conn, team)
     conn.execute(
@@ -79,12 +79,12 @@ def _check(conn: apsw.Connection, team: Team) -> None:
     if len(set(team.agents)) < len(team.agents):
         raise ConfigInvalid(f"team {team.id!r}: an agent is named twice")
     if chat_messages.USER in team.agents:
-        raise ConfigInvalid(f"team {team.id!r}: in its room, {chat_messages.USER!r} is a person and no agent")
+        raise ConfigInvalid(f"team {team.id!r}: {chat_messages.USER!r} is the person in its room and can't be an agent")
     if team.leader not in team.agents:
         raise ConfigInvalid(f"team {team.id!r}: its leader {team.leader!r} is not among the agents")
 
 
 def delete(conn: apsw.Connection, team_id: str) -> bool:
-    """Forget the team; what was said in its room stays. False: there is no such team."""
+    """Delete the team; the messages of its room stay. False: there is no such team."""
     conn.execute("DELETE FROM teams WHERE id = :id", {"id": team_id})
     return conn.changes() == 1

@@ -1,4 +1,4 @@
-"""Wirings: which agent answers in which chat, and when. ``shared.roster.wirings`` checks and makes them."""
+"""Wirings: which agent answers in which chat, and when. ``shared.roster.wirings`` checks and saves them."""
 
 from typing import Literal, NamedTuple
 
@@ -29,13 +29,13 @@ class Wiring(NamedTuple):
 
 
 class WiredChat(NamedTuple):
-    """A chat and its wirings, the most important first."""
+    """A chat and its wirings, highest priority first."""
 
     chat: Chat
     wirings: list[Wiring]
 
 
-# In the order of an index; sorting in SQL would build a table for the one or two rows of each message.
+# Sorted in Python: in SQL each message would build a temporary table for one or two rows.
 FIND_CHAT = """
     SELECT c.id, c.channel, c.platform_id, c.is_group, c.status, c.sender_policy, c.refused_at, c.name, c.opens_for,
            c.created_at,
@@ -49,7 +49,7 @@ _CHAT_COLUMNS = len(Chat._fields)
 
 
 def find_chat(conn: apsw.Connection, channel: str, platform_id: str) -> WiredChat | None:
-    """The chat that the platform knows under *platform_id* with its wirings, or None: there is no such chat."""
+    """The chat with this id of the platform, with its wirings, or None: there is no such chat."""
     found = rows(conn, FIND_CHAT, {"channel": channel, "platform_id": platform_id})
     if not found:
         return None
@@ -66,7 +66,7 @@ _SELECT = """
 
 
 def of_chat(conn: apsw.Connection, chat_id: int) -> list[Wiring]:
-    """The chat's wirings, most important first."""
+    """The chat's wirings, highest priority first."""
     found = rows(conn, _SELECT + " WHERE chat_id = :chat_id", {"chat_id": chat_id})
     return sorted(map(Wiring._make, found), key=_rank)
 
@@ -76,13 +76,13 @@ def _rank(wiring: Wiring) -> tuple[int, int]:
 
 
 def get(conn: apsw.Connection, chat_id: int, agent: str) -> Wiring | None:
-    """How *agent* is wired in the chat, or None."""
+    """The wiring of *agent* in the chat, or None."""
     found = rows(conn, _SELECT + " WHERE chat_id = :chat_id AND agent = :agent", {"chat_id": chat_id, "agent": agent})
     return Wiring(*found[0]) if found else None
 
 
 def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[Wiring]:
-    """Up to *limit* wirings in the order in which they were made, from those with an id beyond *after*."""
+    """Up to *limit* wirings with an id beyond *after*, in the order of their ids."""
     found = rows(conn, _SELECT + " WHERE id > :after ORDER BY id LIMIT :limit", {"after": after, "limit": limit})
     return list(map(Wiring._make, found))
 
@@ -100,7 +100,7 @@ def put(
     priority: int,
     now_ms: int,
 ) -> Wiring:
-    """Make the wiring, or make it so; its id and its birthday stay."""
+    """Create or change the wiring; its id and ``created_at`` stay."""
     found = rows(
         conn,
         """
@@ -131,7 +131,7 @@ def put(
 
 
 def delete(conn: apsw.Connection, chat_id: int, agent: str) -> bool:
-    """The agent answers there no more; its destination goes too. False: it did not."""
+    """Delete the wiring, and with it the destination. False: there is no such wiring."""
     conn.execute(
         "DELETE FROM wirings WHERE chat_id = :chat_id AND agent = :agent", {"chat_id": chat_id, "agent": agent}
     )

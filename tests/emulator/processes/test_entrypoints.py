@@ -71,7 +71,7 @@ def test_a_file_that_went_wrong_later_does_not_end_a_start(folder: Path, prepare
     facts(prepared)
     (folder / "postroom.toml").write_text("[agents.front\n")
     found = facts(prepared)
-    assert found["file"].startswith("postroom.toml is no TOML: ")
+    assert found["file"].startswith("postroom.toml is not valid TOML: ")
     assert found["file"].endswith("; the database stays as it is")
     assert not found["differs"]
 

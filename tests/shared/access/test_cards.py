@@ -36,7 +36,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_markup_of_others_is_shown_as_they_wrote_it_and_does_nothing(text):
+def test_markup_from_outside_is_shown_as_text(text):
     assert plain(cards.escape(text)) == text
     (part,) = TELEGRAM.render(cards.escape(text))
     assert part.html is not None
@@ -44,7 +44,7 @@ def test_markup_of_others_is_shown_as_they_wrote_it_and_does_nothing(text):
 
 
 @pytest.mark.parametrize("text", ["plain", "` ``` ```` `", "a\n```\n**b**", "~~~"])
-def test_a_block_can_not_be_ended_from_within(text):
+def test_text_can_not_end_its_code_block(text):
     for channel in (TELEGRAM, DISCORD):
         (part,) = channel.render(f"{cards.block(text)}\n\nours")
         assert part.text.endswith("ours")
@@ -61,7 +61,7 @@ def test_a_block_can_not_be_ended_from_within(text):
         ("  ", ""),
     ],
 )
-def test_a_line_has_nothing_that_is_not_seen_and_says_what_is_cut(text, shown):
+def test_a_line_has_no_invisible_characters_and_says_what_is_cut(text, shown):
     assert cards.line(text, 10 if set(text) == {"x"} else 300) == shown
 
 
@@ -75,7 +75,7 @@ def test_every_argument_is_shown_on_its_own_line_with_nothing_invisible():
     ]
 
 
-def test_long_arguments_are_cut_and_the_card_says_so_and_where_all_of_it_is():
+def test_the_card_cuts_long_arguments_and_says_where_to_read_them():
     short = asked(payload={"arguments": {"a": 1}})
     assert "cut" not in cards.question(short)
     long = asked(payload={"arguments": {"a" * 70: "x" * 1_000, "last": 1}})
@@ -93,7 +93,7 @@ def test_a_card_shows_the_last_argument_as_well_as_the_first(count):
     assert all(f'"argument{number}"' in text for number in range(count))
 
 
-def test_what_somebody_wrote_is_shown_cut_and_as_theirs():
+def test_held_text_is_quoted_and_cut():
     text = plain(cards.question(asked(), ["```\n**Approved by Bo**" + "x" * 300, "more", "again"]))
     assert "They wrote (and 2 more):" in text
     assert "``` **Approved by Bo**xxx" in text
@@ -101,10 +101,10 @@ def test_what_somebody_wrote_is_shown_cut_and_as_theirs():
     assert "They wrote" not in cards.question(asked(), [""])
 
 
-def test_a_card_says_until_when_and_under_which_name():
+def test_a_card_names_its_approval_and_its_expiry():
     assert plain(cards.question(asked())).splitlines()[-1] == "Until 15 Jan 2027 08:00 UTC. approval_0000000a"
 
 
-def test_what_was_decided_can_not_be_forged_by_a_name_either():
+def test_a_name_can_not_forge_the_outcome():
     text = cards.closed(asked(title="**x**"), "Refused by telegram 1 (*Bo*\n)")
     assert plain(text) == "**x**\n\nRefused by telegram 1 (*Bo* )"

@@ -52,7 +52,7 @@ STANDINGS = {
 
 
 @pytest.mark.parametrize(("given", "found"), STANDINGS.values(), ids=STANDINGS)
-def test_what_somebody_is(conn, second, given, found):
+def test_the_standing_of_a_sender(conn, second, given, found):
     ana, other = person(conn), person(conn, "6")
     grant(conn, other, "owner")
     with transaction(conn):
@@ -71,12 +71,12 @@ def test_what_somebody_is(conn, second, given, found):
 @pytest.mark.parametrize(
     ("channel", "sender_id"), [("discord", "5"), ("telegram", "6"), ("telegram", None), ("telegram", "Ana")]
 )
-def test_a_stranger_is_nobody_whatever_they_are_called(conn, channel, sender_id):
+def test_a_strangers_name_gives_no_standing(conn, channel, sender_id):
     grant(conn, person(conn, name="Ana"))
     assert people.standing(conn, channel, sender_id) == STRANGER
 
 
-def test_what_somebody_is_is_found_by_indexes_alone(conn):
+def test_a_standing_is_read_by_indexes_alone(conn):
     lines = plan(conn, people.STANDING, channel="telegram", sender_id="5")
     searches = [line for line in lines if line.startswith(("SEARCH", "SCAN"))]
     assert len(searches) == 3
@@ -86,7 +86,7 @@ def test_what_somebody_is_is_found_by_indexes_alone(conn):
 # Who is made what
 
 
-def test_roles_are_given_and_taken(conn, second):
+def test_roles_are_granted_and_revoked(conn, second):
     ana = person(conn)
     assert grant(conn, ana, "admin", "second")
     assert not grant(conn, ana, "admin", "second", now_ms=NOW + 1)
@@ -104,7 +104,7 @@ LEAVES = {
 
 
 @pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
-def test_the_last_owner_goes_only_if_that_is_meant(conn, leave):
+def test_the_last_owner_is_removed_only_if_that_is_forced(conn, leave):
     ana, bob = person(conn), person(conn, "6", name="Bob")
     for user in (ana, bob):
         grant(conn, user)
@@ -120,7 +120,7 @@ def test_the_last_owner_goes_only_if_that_is_meant(conn, leave):
     assert user_roles.owners(conn) == []
 
 
-def test_who_is_no_owner_goes_where_there_is_only_one(conn):
+def test_another_user_can_be_removed_where_there_is_one_owner(conn):
     ana, bob = person(conn), person(conn, "6", name="Bob")
     grant(conn, ana)
     with transaction(conn):
@@ -197,7 +197,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("act", "error", "said"), WRONG.values(), ids=WRONG)
-def test_what_can_not_be_is_refused_with_a_sentence_and_nothing_is_written(conn, act, error, said):
+def test_an_invalid_change_is_refused_with_a_sentence_and_nothing_is_written(conn, act, error, said):
     assert person(conn).id == 1
     make_agent(conn, "gone")
     rows(conn, "UPDATE agents SET retired_at = 1 WHERE id = 'gone'")
@@ -214,7 +214,7 @@ with transaction(conn):
 """
 
 
-def test_of_eight_processes_at_once_one_gives_the_role(conn, db):
+def test_of_eight_processes_at_once_one_grants_the_role(conn, db):
     person(conn)
     assert sorted(race(db, GRANT, [[number] for number in range(8)])) == ["False"] * 7 + ["True"]
     assert column(conn, "SELECT count(*) FROM user_roles") == [1]
@@ -258,13 +258,13 @@ APPROVERS = {
 
 
 @pytest.mark.parametrize(("asked", "found"), APPROVERS.values(), ids=APPROVERS)
-def test_who_decides(conn, crowd, asked, found):
+def test_who_is_an_approver_and_in_which_order(conn, crowd, asked, found):
     agent, channel = asked
     who = people.approvers(conn, agent, channel=channel)
     assert [f"{user.channel[0]} {user.name}" for user in who] == found
 
 
-def test_who_is_several_things_is_asked_once_and_as_the_nearest_of_them(conn):
+def test_an_approver_with_several_roles_counts_once_by_the_nearest(conn):
     ana, bob = person(conn), person(conn, "6", name="Bob")
     grant(conn, ana, "admin", now_ms=NOW)
     grant(conn, bob, "owner", now_ms=NOW - 5)
@@ -273,14 +273,14 @@ def test_who_is_several_things_is_asked_once_and_as_the_nearest_of_them(conn):
     assert people.approvers(conn, None, channel="telegram") == [ana, bob]
 
 
-def test_of_equals_who_became_it_first_decides(conn):
+def test_of_equal_approvers_the_first_to_get_the_role_comes_first(conn):
     ana, bob = person(conn), person(conn, "6", name="Bob")
     grant(conn, ana, now_ms=NOW + 1)
     grant(conn, bob, now_ms=NOW)
     assert people.approvers(conn, "assistant", channel="telegram") == [bob, ana]
 
 
-def test_where_nobody_has_a_role_nobody_decides(conn):
+def test_without_roles_there_is_no_approver(conn):
     person(conn)
     assert people.approvers(conn, "assistant", channel="telegram") == []
 
@@ -293,7 +293,7 @@ def direct(conn, user, now_ms=NOW):
         return people.direct_chat(conn, user, now_ms=now_ms)
 
 
-def test_where_the_platform_calls_it_by_the_user_the_chat_is_made_and_lets_nobody_else_in(conn):
+def test_a_direct_chat_named_after_the_user_is_created_strict(conn):
     ana = person(conn)
     chat = chats.get(conn, direct(conn, ana))
     assert chat[1:] == ("telegram", "5", False, "active", "strict", None, "Ana", None, NOW)
@@ -302,7 +302,7 @@ def test_where_the_platform_calls_it_by_the_user_the_chat_is_made_and_lets_nobod
     assert column(conn, "SELECT count(*) FROM chats") == [1]
 
 
-def test_a_chat_that_is_there_is_taken_as_it_is(conn):
+def test_an_existing_direct_chat_is_used_as_it_is(conn):
     known = make_chat(conn, "5")
     with transaction(conn):
         chats.update(conn, known, sender_policy="public", now_ms=NOW)
@@ -310,14 +310,14 @@ def test_a_chat_that_is_there_is_taken_as_it_is(conn):
     assert chats.get(conn, known).sender_policy == "public"
 
 
-def test_where_it_has_to_be_opened_first_the_chat_says_for_whom(conn):
+def test_a_direct_chat_that_the_platform_is_yet_to_open_says_for_whom(conn):
     bob = person(conn, "9", "discord", "Bob")
     chat = chats.get(conn, direct(conn, bob))
     assert (chat.platform_id, chat.opens_for, chat.is_group) == ("user/9", "9", False)
     assert direct(conn, bob) == chat.id
 
 
-def test_the_chat_in_which_they_were_seen_is_the_one(conn):
+def test_the_remembered_direct_chat_is_used(conn):
     bob = person(conn, "9", "discord", "Bob")
     seen = make_chat(conn, "D1", "discord")
     with transaction(conn):
@@ -327,7 +327,7 @@ def test_the_chat_in_which_they_were_seen_is_the_one(conn):
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_who_has_blocked_the_bot_is_not_written_to(conn, cached):
+def test_a_user_who_blocked_the_bot_has_no_direct_chat(conn, cached):
     ana = person(conn)
     chat = direct(conn, ana) if cached else make_chat(conn, "5")
     with transaction(conn):
@@ -336,12 +336,12 @@ def test_who_has_blocked_the_bot_is_not_written_to(conn, cached):
 
 
 @pytest.mark.parametrize("channel", ["api", "chatroom", "signal"])
-def test_on_what_is_no_platform_of_ours_nobody_is_written_to(conn, channel):
+def test_an_unknown_channel_has_no_direct_chats(conn, channel):
     assert direct(conn, person(conn, channel=channel)) is None
     assert column(conn, "SELECT count(*) FROM chats") == [0]
 
 
-def test_seen_again_in_the_same_place_writes_nothing(conn):
+def test_remembering_the_same_direct_chat_writes_nothing(conn):
     ana, chat = person(conn), make_chat(conn, "5")
     with transaction(conn):
         people.remember_direct_chat(conn, ana.id, chat, NOW)
@@ -351,7 +351,7 @@ def test_seen_again_in_the_same_place_writes_nothing(conn):
     assert conn.total_changes() == before
 
 
-def test_what_waits_in_a_chat_that_was_not_opened_yet_goes_where_they_are_seen(conn):
+def test_responses_in_a_provisional_chat_move_to_the_real_one(conn):
     bob = person(conn, "9", "discord", "Bob")
     unopened, seen = direct(conn, bob), make_chat(conn, "D1", "discord")
     response = answer(conn, "a card", chat="user/9", channel="discord")
@@ -363,7 +363,7 @@ def test_what_waits_in_a_chat_that_was_not_opened_yet_goes_where_they_are_seen(c
     assert chats.get(conn, unopened).status == "inactive"
 
 
-def test_who_was_forgotten_and_comes_again_is_written_to_although_their_chat_became_one_with_another(conn):
+def test_a_user_who_returns_is_reached_although_their_chat_was_merged(conn):
     bob = person(conn, "9", "discord", "Bob")
     unopened, seen = direct(conn, bob), make_chat(conn, "D1", "discord")
     with transaction(conn):
@@ -373,12 +373,12 @@ def test_who_was_forgotten_and_comes_again_is_written_to_although_their_chat_bec
     assert chats.get(conn, unopened)[4:9] == ("active", "strict", None, "Bob", "9")
 
 
-def test_a_group_that_speaks_as_itself_is_nobody_to_be_written_to_alone(conn):
+def test_a_group_that_writes_as_itself_has_no_direct_chat(conn):
     make_chat(conn, "-100", is_group=True)
     assert direct(conn, person(conn, "-100")) is None
 
 
-def test_seen_elsewhere_leaves_an_open_chat_as_it_is(conn):
+def test_remembering_another_chat_leaves_the_open_one_as_it_is(conn):
     ana = person(conn)
     before, seen = direct(conn, ana), make_chat(conn, "77")
     answer(conn, "a card", chat="5")

@@ -30,7 +30,7 @@ def fields(approval, *names):
 # -- about somebody unknown
 
 
-def test_a_stranger_is_asked_about_and_what_they_wrote_waits_and_stands_nowhere_else(conn, place):
+def test_a_strangers_message_is_held_and_stored_nowhere_else(conn, place):
     owner = person(conn, OWNER, "owner")
     asked = ask_sender(conn, event())
     assert (asked.outcome, asked.said) == ("held", True)
@@ -51,7 +51,7 @@ def test_a_stranger_is_asked_about_and_what_they_wrote_waits_and_stands_nowhere_
     assert approval.approver == owner.id
 
 
-def test_the_card_goes_to_the_one_with_a_say_and_its_buttons_name_the_approval_and_the_choice(conn, place):
+def test_the_card_goes_to_an_approver_and_its_buttons_name_the_approval_and_the_choice(conn, place):
     person(conn, OWNER, "owner")
     approval = ask_sender(conn, event()).approval
     assert shown(conn) == [
@@ -79,7 +79,7 @@ APPROVERS = {
 
 
 @pytest.mark.parametrize(("known", "who"), APPROVERS.values(), ids=APPROVERS)
-def test_who_is_nearest_to_the_matter_is_asked(conn, place, known, who):
+def test_the_approver_with_the_nearest_role_is_asked(conn, place, known, who):
     make_agent(conn, "other")
     for sender, role, agent in known:
         person(conn, sender, role, agent)
@@ -87,14 +87,14 @@ def test_who_is_nearest_to_the_matter_is_asked(conn, place, known, who):
     assert [chat for chat, _ in shown(conn)] == [f"telegram {who}"]
 
 
-def test_who_is_on_the_same_channel_is_asked_first(conn, place):
+def test_an_approver_on_the_same_channel_is_asked_first(conn, place):
     person(conn, "8", "admin", "assistant", channel="discord")
     person(conn, "9", "owner")
     ask_sender(conn, event())
     assert [chat for chat, _ in shown(conn)] == ["telegram 9"]
 
 
-def test_who_blocked_the_bot_is_passed_over(conn, place):
+def test_an_approver_who_blocked_the_bot_is_skipped(conn, place):
     person(conn, "8", "admin", "assistant")
     person(conn, "9", "owner")
     make_chat(conn, "8")
@@ -103,7 +103,7 @@ def test_who_blocked_the_bot_is_passed_over(conn, place):
     assert [chat for chat, _ in shown(conn)] == ["telegram 9"]
 
 
-def test_where_nobody_can_be_asked_it_waits_without_a_card_and_is_shown_when_somebody_is_there(conn, place):
+def test_an_approval_without_an_approver_waits_and_is_shown_to_the_first_one(conn, place):
     asked = ask_sender(conn, event())
     assert (asked.outcome, asked.said, shown(conn)) == ("held", False, [])
     person(conn, OWNER, "owner")
@@ -113,7 +113,7 @@ def test_where_nobody_can_be_asked_it_waits_without_a_card_and_is_shown_when_som
     assert [chat for chat, _ in shown(conn)] == ["telegram 1"]
 
 
-def test_a_card_that_did_not_arrive_is_followed_by_the_next_with_a_say_and_by_nobody_twice(conn, place):
+def test_a_card_that_did_not_arrive_goes_to_the_next_approver(conn, place):
     person(conn, "8", "admin", "assistant")
     person(conn, "9", "owner")
     ask_sender(conn, event())
@@ -124,7 +124,7 @@ def test_a_card_that_did_not_arrive_is_followed_by_the_next_with_a_say_and_by_no
     assert [chat for chat, _ in shown(conn)] == ["telegram 8", "telegram 9"]
 
 
-def test_when_a_card_reached_nobody_who_may_decide_they_are_tried_again_an_hour_later(conn, place):
+def test_approvers_whom_no_card_reached_are_tried_again_an_hour_later(conn, place):
     person(conn, "8", "admin")
     ask_sender(conn, event())
     rows(conn, "UPDATE responses SET status = 'dead'")
@@ -148,7 +148,7 @@ def deleted(conn, user):
 
 
 @pytest.mark.parametrize(("leave", "is_told"), [(revoked, True), (blocked, False), (deleted, True)])
-def test_who_was_asked_and_can_decide_no_more_is_followed_by_the_next(conn, place, leave, is_told):
+def test_an_approver_who_lost_the_role_is_followed_by_the_next(conn, place, leave, is_told):
     person(conn, "1", "owner")
     gone = person(conn, "8", "admin", "assistant")
     ask_sender(conn, event())
@@ -167,7 +167,7 @@ def test_who_was_asked_and_can_decide_no_more_is_followed_by_the_next(conn, plac
     assert ["**Another approver is asked now\\.**" in text for text in told] == [True] * is_told
 
 
-def test_what_concerns_everything_is_not_left_with_who_is_an_admin_of_one_agent_now(conn):
+def test_a_global_approval_moves_on_from_an_admin_of_one_agent(conn):
     _, session = make_session(conn)
     was = person(conn, "8", "admin")
     with transaction(conn):
@@ -181,7 +181,7 @@ def test_what_concerns_everything_is_not_left_with_who_is_an_admin_of_one_agent_
 
 
 @pytest.mark.parametrize("is_wired", [False, True])
-def test_when_two_chats_become_one_nobody_is_asked_about_twice(conn, is_wired):
+def test_merged_chats_ask_about_a_sender_once(conn, is_wired):
     person(conn, OWNER, "owner")
     old = make_chat(conn, is_group=True)
     make_chat(conn, "-200", is_group=True)
@@ -215,14 +215,14 @@ with transaction(conn):
 """
 
 
-def test_an_event_that_comes_to_several_processes_at_once_is_held_once_and_asked_about_once(conn, db, place):
+def test_an_event_in_several_processes_at_once_is_held_once_and_asked_about_once(conn, db, place):
     person(conn, OWNER, "owner")
     assert sorted(race(db, RACE, [[]] * 4)) == ["again"] * 3 + ["held"]
     assert column(conn, "SELECT event_key FROM held") == ["1"]
     assert len(shown(conn)) == 1
 
 
-def test_only_so_much_of_one_person_is_held(conn, place):
+def test_a_bounded_number_of_messages_of_one_sender_is_held(conn, place):
     person(conn, OWNER, "owner")
     outcomes = [ask_sender(conn, event(str(number))).outcome for number in range(MOST_HELD + 2)]
     assert outcomes == ["held"] * MOST_HELD + ["too_many_held"] * 2
@@ -230,7 +230,7 @@ def test_only_so_much_of_one_person_is_held(conn, place):
     assert ask_sender(conn, event("0")).outcome == "again"
 
 
-def test_a_thousand_strangers_are_one_card_and_few_rows(conn, place):
+def test_a_thousand_strangers_leave_one_card_and_few_rows(conn, place):
     person(conn, OWNER, "owner")
     outcomes = [ask_sender(conn, event(str(number), sender=str(1000 + number))).outcome for number in range(100)]
     assert outcomes == ["held"] * MOST_WAITING + ["too_many_waiting"] * (100 - MOST_WAITING)
@@ -239,7 +239,7 @@ def test_a_thousand_strangers_are_one_card_and_few_rows(conn, place):
     assert ask_sender(conn, event("again", sender="1000")).outcome == "held", "who is asked about may go on"
 
 
-def test_two_agents_of_a_chat_are_asked_for_one_after_the_other(conn, place):
+def test_the_cards_of_two_agents_of_a_chat_follow_each_other(conn, place):
     person(conn, OWNER, "owner")
     make_agent(conn, "second")
     wire(conn, place, "second")
@@ -248,7 +248,7 @@ def test_two_agents_of_a_chat_are_asked_for_one_after_the_other(conn, place):
     assert column(conn, "SELECT event_key FROM held") == ["1", "1"]
 
 
-def test_nobody_can_be_asked_about_who_has_no_identity(conn, place):
+def test_a_sender_without_an_identity_causes_no_request(conn, place):
     person(conn, OWNER, "owner")
     assert ask_sender(conn, event(sender=None)).outcome == "nobody_to_ask"
     assert column(conn, "SELECT count(*) FROM approvals") == [0]
@@ -267,7 +267,7 @@ def test_a_new_chat_is_offered_every_agent_the_default_first_and_none(conn):
     assert [chat for chat, _ in shown(conn)] == ["telegram 1"]
 
 
-def test_a_new_chat_is_not_a_matter_of_the_admins_of_one_agent(conn):
+def test_admins_of_one_agent_are_not_asked_about_a_new_chat(conn):
     person(conn, "7", "admin", "assistant")
     assert ask_chat(conn, event(chat="-7")).outcome == "nobody_to_ask"
     assert column(conn, "SELECT count(*) FROM approvals") == [0]
@@ -276,7 +276,7 @@ def test_a_new_chat_is_not_a_matter_of_the_admins_of_one_agent(conn):
     assert [chat for chat, _ in shown(conn)] == ["telegram 8"]
 
 
-def test_of_many_agents_only_so_many_are_offered(conn):
+def test_a_card_offers_a_bounded_number_of_agents(conn):
     person(conn, OWNER, "owner")
     for number in range(12):
         make_agent(conn, f"agent{number:02}")
@@ -285,7 +285,7 @@ def test_of_many_agents_only_so_many_are_offered(conn):
     assert approval.options[0] == "Assistant"
 
 
-def test_many_new_chats_are_few_cards_and_then_no_more_rows(conn):
+def test_many_new_chats_leave_few_cards_and_a_bounded_number_of_rows(conn):
     person(conn, OWNER, "owner")
     outcomes = [ask_chat(conn, event(str(number), chat=f"-{number + 1}")).outcome for number in range(110)]
     assert outcomes == ["held"] * MOST_NEW_CHATS + ["too_many_waiting"] * 10
@@ -309,7 +309,7 @@ def ask_tool(conn, session, tool="shell", **given):
         return requests.ask_tool(conn, session, "assistant", tool, given, policy=POLICY, now_ms=NOW)
 
 
-def test_what_an_agent_wants_done_is_shown_with_every_argument(conn):
+def test_the_card_of_an_action_shows_every_argument(conn):
     person(conn, OWNER, "owner")
     _, session = make_session(conn)
     approval = ask_action(conn, session, given={"name": "Bob", "instructions": "Be brief."}, why="**Only** a test")
@@ -336,7 +336,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("action", "given", "error", "says"), REFUSED.values(), ids=REFUSED)
-def test_what_can_not_be_done_is_refused_before_anybody_is_asked(conn, action, given, error, says):
+def test_an_impossible_action_is_refused_before_an_approver_is_asked(conn, action, given, error, says):
     person(conn, OWNER, "owner")
     _, session = make_session(conn)
     with pytest.raises(error, match=says):
@@ -344,7 +344,7 @@ def test_what_can_not_be_done_is_refused_before_anybody_is_asked(conn, action, g
     assert column(conn, "SELECT count(*) FROM approvals") == [0]
 
 
-def test_an_agent_is_not_made_by_the_admin_of_another(conn):
+def test_an_admin_of_one_agent_is_not_asked_about_a_new_agent(conn):
     person(conn, "7", "admin", "assistant")
     person(conn, "9", "owner")
     _, session = make_session(conn)
@@ -353,7 +353,7 @@ def test_an_agent_is_not_made_by_the_admin_of_another(conn):
     assert [chat for chat, _ in shown(conn)] == ["telegram 9", "telegram 7"]
 
 
-def test_the_same_is_asked_for_once_and_something_else_besides(conn):
+def test_the_same_request_is_pending_once_and_another_beside_it(conn):
     person(conn, OWNER, "owner")
     _, session = make_session(conn)
     first = ask_tool(conn, session, command="ls", path="/")
@@ -362,7 +362,7 @@ def test_the_same_is_asked_for_once_and_something_else_besides(conn):
     assert len(shown(conn)) == 2
 
 
-def test_a_session_can_ask_for_only_so_much_at_once(conn):
+def test_a_session_has_a_bounded_number_of_pending_requests(conn):
     _, session = make_session(conn)
     for number in range(MOST_ASKED):
         ask_tool(conn, session, number=number)
@@ -372,13 +372,13 @@ def test_a_session_can_ask_for_only_so_much_at_once(conn):
     assert column(conn, "SELECT count(*) FROM approvals") == [MOST_ASKED]
 
 
-def test_more_than_anybody_would_read_is_not_asked(conn):
+def test_arguments_too_long_to_read_are_refused(conn):
     _, session = make_session(conn)
     with pytest.raises(ConfigInvalid, match="too many to read on a card"):
         ask_tool(conn, session, text="x" * 100_000)
 
 
-def test_the_direct_chat_that_a_platform_has_not_opened_yet_gets_the_card_too(conn, place):
+def test_a_provisional_direct_chat_gets_the_card_too(conn, place):
     person(conn, "77", "owner", channel="discord")
     ask_sender(conn, event())
     assert [chat for chat, _ in shown(conn)] == ["discord user/77"]

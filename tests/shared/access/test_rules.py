@@ -42,12 +42,12 @@ def test_a_role_outweighs_an_earlier_refusal(role):
     assert admits("strict", "known", Standing(1, refused_by=frozenset({"a"}), **role), "a") == YES
 
 
-def test_nobody_is_asked_about_somebody_without_an_identity():
+def test_no_approver_is_asked_about_a_sender_without_an_identity():
     assert [admits(policy, "all", STRANGER, "a", has_id=False) for policy in POLICIES] == [YES, UNKNOWN, UNKNOWN]
 
 
 @pytest.mark.parametrize("policy", ["", "Public", "everybody"])
-def test_a_policy_that_is_none_lets_nobody_in(policy):
+def test_an_unknown_policy_admits_no_stranger(policy):
     assert admits(policy, "all", STRANGER, "a") == UNKNOWN
 
 

@@ -21,7 +21,7 @@ def follow(conn, file=FILE, *, delete=False, now_ms=NOW):
         return apply_file.apply(conn, file, is_deleting=delete, timezone="Europe/Rome", now_ms=now_ms)
 
 
-def test_all_that_is_named_is_made_and_then_nothing_is_to_be_done(conn):
+def test_applying_a_file_twice_changes_nothing_the_second_time(conn):
     made = ["agents.a made", "agents.b made", "default b", "teams.t made"]
     assert follow(conn) == (made, ["agents.assistant"])
     found = agents.get(conn, "b")
@@ -32,7 +32,7 @@ def test_all_that_is_named_is_made_and_then_nothing_is_to_be_done(conn):
     assert roster_file.differences(FILE, roster_file.read_database(conn))[0].where == "agents.assistant"
 
 
-def test_only_what_differs_of_what_is_named_is_changed(conn):
+def test_only_named_settings_that_differ_are_changed(conn):
     follow(conn)
     rows(conn, "UPDATE agents SET name = 'Other', instructions = 'stays' WHERE id = 'a'")
     rows(conn, "UPDATE teams SET leader = 'a'")
@@ -41,11 +41,11 @@ def test_only_what_differs_of_what_is_named_is_changed(conn):
     assert teams.get(conn, "t").leader == "b"
 
 
-def test_a_folder_is_changed_to_one_that_is_shared_if_the_file_says_so(conn):
+def test_a_shared_folder_is_applied_if_the_file_allows_sharing(conn):
     follow(conn)
     agent = {"folder": "there", "share_folder": True}
     assert follow(conn, Roster({"b": {}, "a": agent}, {}, None)).done == ["agents.a folder"]
-    with pytest.raises(ConfigInvalid, match="are not apart"):
+    with pytest.raises(ConfigInvalid, match="overlap"):
         follow(conn, Roster({"assistant": {"folder": "there"}}, {}, None))
 
 
@@ -57,7 +57,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("file", "error"), WRONG.values(), ids=WRONG)
-def test_if_anything_can_not_be_nothing_is(conn, file, error):
+def test_an_invalid_entry_applies_nothing(conn, file, error):
     put(conn)  # for the assistant, who so can't go
     before = dump(conn)
     with pytest.raises(error):
@@ -65,7 +65,7 @@ def test_if_anything_can_not_be_nothing_is(conn, file, error):
     assert dump(conn) == before
 
 
-def test_who_is_only_in_the_database_goes_teams_first_and_what_waited_because_of_them_too(conn):
+def test_deleting_removes_teams_before_agents_and_ends_their_approvals(conn):
     follow(conn)
     wire(conn, make_chat(conn), "assistant")
     make_session(conn)

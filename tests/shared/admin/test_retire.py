@@ -19,7 +19,7 @@ def let_go(conn, chat):
         return retire.delete_chat(conn, chat, now_ms=LATER)
 
 
-def test_a_chat_in_which_nothing_was_said_leaves_no_trace(conn):
+def test_an_unused_chat_is_deleted(conn):
     before = dump(conn)
     chat = make_chat(conn)
     wire(conn, chat)
@@ -43,7 +43,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
-def test_a_chat_in_which_something_was_said_stays_as_one_that_nobody_wants(conn, said):
+def test_a_used_chat_is_retired(conn, said):
     chat = make_chat(conn)
     wire(conn, chat)
     admin = person(conn, "1", "admin")
@@ -58,7 +58,7 @@ def test_a_chat_in_which_something_was_said_stays_as_one_that_nobody_wants(conn,
 
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["seen there", "never seen"])
-def test_where_the_last_owner_is_asked_stays_until_another_can_be(conn, is_seen):
+def test_the_chat_of_the_last_owner_stays_until_there_is_another_owner(conn, is_seen):
     """Else cards would be shown to nobody, and nothing would say so."""
     owner, chat = person(conn, "100", "owner"), make_chat(conn, "100")
     put(conn)
@@ -74,7 +74,7 @@ def test_where_the_last_owner_is_asked_stays_until_another_can_be(conn, is_seen)
     assert let_go(conn, chat) == "retired"
 
 
-def test_a_direct_chat_of_the_last_owner_in_which_nothing_was_said_is_made_again(conn):
+def test_an_unused_chat_of_the_last_owner_is_created_again(conn):
     owner, chat = person(conn, "100", "owner"), make_chat(conn, "100")
     with transaction(conn):
         user_dms.put(conn, owner.id, chat, NOW)
@@ -84,7 +84,7 @@ def test_a_direct_chat_of_the_last_owner_in_which_nothing_was_said_is_made_again
     assert chats.get(conn, again).status == "active"
 
 
-def test_a_chat_of_a_large_database_is_not_looked_for_everywhere(conn, monkeypatch):
+def test_a_chat_in_a_large_database_is_retired_without_a_scan(conn, monkeypatch):
     monkeypatch.setattr(chats, "_MOST_LOOKED_AT", 0)
     for other in ("200", "300"):
         put(conn, chat=other)
@@ -99,7 +99,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
-def test_nothing_is_let_go_in_which_something_waits(conn, wait):
+def test_a_chat_with_open_rows_stays(conn, wait):
     chat = make_chat(conn)
     wait(conn)
     before = dump(conn)
@@ -108,12 +108,12 @@ def test_nothing_is_let_go_in_which_something_waits(conn, wait):
     assert dump(conn) == before
 
 
-def test_what_is_not_there_can_not_go(conn):
+def test_an_unknown_chat_can_not_be_deleted(conn):
     with pytest.raises(NotFound, match="no chat 7"):
         let_go(conn, 7)
 
 
-def test_what_waits_for_a_yes_about_the_chat_goes_with_it_and_of_others_stays(conn):
+def test_the_pending_approvals_about_a_deleted_chat_end_with_it(conn):
     person(conn, "1", "owner")
     chat = make_chat(conn, "100", is_group=True)
     wire(conn, chat)
@@ -133,7 +133,7 @@ def test_what_waits_for_a_yes_about_the_chat_goes_with_it_and_of_others_stays(co
     assert column(conn, "SELECT event_key FROM held") == ["2"]
 
 
-def test_what_waits_in_a_chat_is_counted_by_what_is_open(conn):
+def test_the_open_rows_of_a_chat_are_counted_by_indexes(conn):
     found = [line for line in plan(conn, chats.COUNT_OPEN, chat=1) if "messages" in line or "responses" in line]
     assert [line.partition("USING ")[2].split("(")[0].strip() for line in found] == [
         *("INDEX messages_open", "INDEX messages_resting", "COVERING INDEX responses_open", "INDEX responses_resting")

@@ -69,7 +69,7 @@ def said(conn):
 # -- about somebody unknown
 
 
-def test_yes_makes_a_member_and_the_agent_gets_what_waited_once_and_in_order(conn, place, owner):
+def test_an_approval_makes_a_member_and_stores_the_held_messages_once_and_in_order(conn, place, owner):
     approval, *_ = (ask_sender(conn, event(key)).approval for key in "123")
     done = decide(conn, approval)
     assert (done.sentence, done.problem, done.stored) == ("Allowed by operator.", None, 3)
@@ -80,7 +80,7 @@ def test_yes_makes_a_member_and_the_agent_gets_what_waited_once_and_in_order(con
     assert dropped(conn) == []
 
 
-def test_what_was_held_and_comes_again_afterwards_is_not_given_twice(conn, place, owner):
+def test_a_redelivery_after_the_approval_is_not_stored_twice(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     decide(conn, approval)
     with transaction(conn):
@@ -88,7 +88,7 @@ def test_what_was_held_and_comes_again_afterwards_is_not_given_twice(conn, place
     assert texts(conn) == ["text of 1"]
 
 
-def test_no_refuses_for_good_and_leaves_the_reason_and_nothing_of_the_text(conn, place, owner):
+def test_a_refusal_lasts_and_leaves_the_reason_and_nothing_of_the_text(conn, place, owner):
     approval, *_ = (ask_sender(conn, event(key)).approval for key in "12")
     done = decide(conn, approval, 1)
     assert (done.sentence, done.stored) == ("Refused by operator.", 0)
@@ -98,7 +98,7 @@ def test_no_refuses_for_good_and_leaves_the_reason_and_nothing_of_the_text(conn,
     assert "text of" not in str(dump(conn))
 
 
-def test_where_the_agent_answers_no_more_it_is_said_and_nothing_is_lost_without_a_word(conn, place, owner):
+def test_held_messages_are_dropped_with_a_reason_where_the_agent_no_longer_answers(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     with transaction(conn):
         wirings.delete(conn, place, "assistant")
@@ -109,7 +109,7 @@ def test_where_the_agent_answers_no_more_it_is_said_and_nothing_is_lost_without_
     assert dropped(conn) == [("not_wired", "1")]
 
 
-def test_what_can_not_be_done_is_told_and_undone_whole_and_the_decision_stands(conn, place, owner):
+def test_a_consequence_that_fails_is_undone_whole_and_reported_and_the_decision_stands(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     rows(conn, "UPDATE agents SET retired_at = 1, is_default = 0")
     done = decide(conn, approval)
@@ -123,7 +123,7 @@ def test_what_can_not_be_done_is_told_and_undone_whole_and_the_decision_stands(c
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["a new id", "an id that has a chat"])
 @pytest.mark.parametrize("is_wired", [False, True])
-def test_what_was_held_in_a_group_that_got_another_id_is_given_to_its_agent(conn, owner, is_there, is_wired):
+def test_messages_held_in_a_group_that_moved_are_stored_for_their_agent(conn, owner, is_there, is_wired):
     chat = make_chat(conn, is_group=True)
     if is_wired:
         wire(conn, chat)
@@ -145,7 +145,7 @@ def test_the_same_person_is_not_asked_about_twice_in_two_chats(conn, place, owne
     assert len(said(conn)) == 2, "both cards say what came of it"
 
 
-def test_who_becomes_known_in_another_way_is_let_in_and_their_card_closed(conn, place, owner):
+def test_a_sender_who_becomes_a_member_another_way_gets_in_and_the_card_is_closed(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     with transaction(conn):
         people.add_member(conn, approval.user_id, "assistant", by="operator", now_ms=LATER)
@@ -154,7 +154,7 @@ def test_who_becomes_known_in_another_way_is_let_in_and_their_card_closed(conn, 
     assert "Allowed by operator" in said(conn)[0]
 
 
-def test_what_is_too_old_is_left_to_expire_whoever_they_are_by_now(conn, place, owner):
+def test_an_approval_whose_time_is_over_expires_even_if_the_sender_is_a_member_by_now(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     with transaction(conn):
         people.add_member(conn, approval.user_id, "assistant", by="operator", now_ms=LATE)
@@ -162,7 +162,7 @@ def test_what_is_too_old_is_left_to_expire_whoever_they_are_by_now(conn, place, 
     assert approvals.get(conn, approval.approval_id).status == "pending"
 
 
-def test_which_agent_answers_in_a_new_chat_is_not_decided_by_who_asks(conn, owner):
+def test_a_new_member_does_not_choose_the_agent_of_a_new_chat(conn, owner):
     approval = ask_chat(conn, event(sender="1", chat="-7", is_group=True)).approval
     with transaction(conn):
         assert decisions.reconsider(conn, owner.id, by="operator", policy=POLICY, now_ms=LATER) == 0
@@ -187,7 +187,7 @@ def test_a_new_chat_gets_the_chosen_agent_and_never_one_that_answers_everything(
     assert destinations.find(conn, "second", chat=chat.id) is not None
 
 
-def test_who_else_wrote_in_a_new_chat_is_asked_about_and_not_let_in_with_the_first(conn, owner):
+def test_other_senders_in_a_new_chat_need_their_own_approval(conn, owner):
     approval = ask_chat(conn, event("1", chat="-7", is_group=True)).approval
     ask_chat(conn, event("2", sender="6", chat="-7", is_group=True))
     assert decide(conn, approval).stored == 1
@@ -199,7 +199,7 @@ def test_who_else_wrote_in_a_new_chat_is_asked_about_and_not_let_in_with_the_fir
     assert texts(conn) == ["text of 1", "text of 2"]
 
 
-def test_a_chat_that_is_ignored_stays_without_an_agent_and_is_not_asked_about_again(conn, owner):
+def test_an_ignored_chat_stays_unwired_and_is_not_asked_about_again(conn, owner):
     approval = ask_chat(conn, event(chat="-7")).approval
     done = decide(conn, approval, 1)
     assert done.sentence == "Ignored by operator."
@@ -210,7 +210,7 @@ def test_a_chat_that_is_ignored_stays_without_an_agent_and_is_not_asked_about_ag
 
 
 @pytest.mark.parametrize("end", ["ignore", "expire"])
-def test_a_chat_that_was_wired_by_hand_meanwhile_is_not_one_that_nobody_wants_an_agent_in(conn, owner, end):
+def test_ignoring_a_chat_that_was_wired_meanwhile_does_not_refuse_it(conn, owner, end):
     approval = ask_chat(conn, event(chat="-7", is_group=True)).approval
     wire(conn, approval.chat_id)
     if end == "ignore":
@@ -229,7 +229,7 @@ def test_a_chat_that_was_wired_by_hand_meanwhile_is_not_one_that_nobody_wants_an
         ("@assistant /clear", "command_refused", ["Only an admin of Assistant may use /clear."]),
     ],
 )
-def test_a_command_that_waited_in_a_new_chat_gets_past_no_gate(conn, owner, text, reason, says):
+def test_a_command_held_in_a_new_chat_does_not_evade_its_check(conn, owner, text, reason, says):
     command = "cost" if "our_bot" in text else None
     approval = ask_chat(conn, event(chat="-7", is_group=True, text=text, command=command)).approval
     assert decide(conn, approval).stored == 0
@@ -238,7 +238,7 @@ def test_a_command_that_waited_in_a_new_chat_gets_past_no_gate(conn, owner, text
     assert [each.split(" Ask")[0] for each in said(conn) if "admin" in each] == says
 
 
-def test_a_command_of_an_admin_that_waited_in_a_new_chat_is_done(conn, owner):
+def test_an_admins_command_held_in_a_new_chat_is_done(conn, owner):
     approval = ask_chat(conn, event(chat="1", sender="1", text="/clear")).approval
     assert decide(conn, approval).stored == 0
     assert dropped(conn) == [("command_done", "1")]
@@ -260,7 +260,7 @@ def ask_tool(conn, session, **given):
         return requests.ask_tool(conn, session, "assistant", "shell", given, policy=POLICY, now_ms=NOW)
 
 
-def test_an_agent_that_was_asked_for_is_made_like_the_one_that_asked_and_both_can_write(conn, owner):
+def test_an_approved_new_agent_is_like_the_requesting_one_and_each_can_send_to_the_other(conn, owner):
     rows(
         conn, """UPDATE agents SET provider = 'command', config = '{"command": ["cat"]}', timezone = 'Europe/Zurich'"""
     )
@@ -284,7 +284,7 @@ def test_the_session_that_asked_is_told_and_has_a_turn(conn, owner):
     assert told["message"].startswith("Agent assistant asks to make another agent, like itself: Approved by operator.")
 
 
-def test_a_session_that_began_afresh_is_told_where_it_goes_on(conn, owner):
+def test_the_outcome_goes_to_the_session_that_replaced_the_one_that_asked(conn, owner):
     _, session = make_session(conn)
     approval = ask_tool(conn, session, command="ls")
     with transaction(conn):
@@ -295,7 +295,7 @@ def test_a_session_that_began_afresh_is_told_where_it_goes_on(conn, owner):
     assert ": Refused by operator." in told["message"]
 
 
-def test_what_went_wrong_with_an_approved_action_is_told_to_who_asked_and_who_decided(conn, owner):
+def test_an_approved_action_that_fails_is_reported_to_the_session_and_the_approver(conn, owner):
     wire(conn, make_chat(conn, "200"))
     _, session = make_session(conn)
     (called,) = destinations.of_agent(conn, "assistant")
@@ -306,7 +306,7 @@ def test_what_went_wrong_with_an_approved_action_is_told_to_who_asked_and_who_de
     assert done.problem in row(conn, "messages")["message"]
 
 
-def test_of_an_action_that_fails_in_the_middle_nothing_stays(conn, owner, monkeypatch):
+def test_an_action_that_fails_in_the_middle_leaves_nothing(conn, owner, monkeypatch):
     def fails(conn, agent, wanted, *, now_ms):
         agents.make_default(conn, "second", now_ms=now_ms)
         raise WrongState("there is no room for it")
@@ -349,7 +349,7 @@ def test_a_chat_is_wired_and_unwired_whole(conn, owner):
 
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
-def test_an_agent_that_may_leave_the_chat_it_asked_in_is_not_told_there_and_of_another_it_is(conn, owner, where):
+def test_an_agent_is_not_told_in_the_chat_that_it_may_leave(conn, owner, where):
     chat, session = make_session(conn)
     left = chat if where == "here" else make_chat(conn, "200")
     for each in {chat, left}:
@@ -361,7 +361,7 @@ def test_an_agent_that_may_leave_the_chat_it_asked_in_is_not_told_there_and_of_a
     assert "no longer answers there" in said(conn)[-1].replace("\\", "")
 
 
-def test_a_refused_leave_and_one_that_fails_are_told_where_they_were_asked_for(conn, owner):
+def test_a_leave_that_is_refused_or_fails_is_told_in_the_session_that_asked(conn, owner):
     chat, session = make_session(conn)
     wire(conn, chat)
     called = destinations.find(conn, "assistant", chat=chat).name
@@ -392,7 +392,7 @@ BY = {
 
 @pytest.mark.parametrize("matter", MATTERS)
 @pytest.mark.parametrize("who", BY)
-def test_only_who_has_a_say_decides(conn, place, owner, who, matter):
+def test_only_an_approver_decides(conn, place, owner, who, matter):
     make_agent(conn, "second")
     role, agent, may = BY[who]
     user = person(conn, "66", role, agent)
@@ -411,7 +411,7 @@ def test_only_who_has_a_say_decides(conn, place, owner, who, matter):
         assert dump(conn) == before
 
 
-def test_nobody_decides_what_is_not_there_twice_or_too_late(conn, place, owner):
+def test_an_approval_that_is_unknown_decided_or_over_can_not_be_decided(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     with pytest.raises(NotFound), transaction(conn):
         decisions.decide(conn, "approval_x", 0, OPERATOR, policy=POLICY, now_ms=NOW)
@@ -429,7 +429,7 @@ def test_nobody_decides_what_is_not_there_twice_or_too_late(conn, place, owner):
 # -- buttons
 
 
-def test_a_press_decides_and_the_card_says_by_whom(conn, place, owner):
+def test_a_press_decides_and_the_card_names_the_approver(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     assert press(conn, approval) == Routed(stored=1, said=True)
     assert texts(conn) == ["text of 1"]
@@ -450,7 +450,7 @@ def test_a_card_that_never_arrived_is_not_changed(conn, place, owner):
     assert said(conn) == []
 
 
-def test_a_press_that_is_delivered_again_does_and_says_nothing(conn, place, owner):
+def test_a_redelivered_press_does_nothing(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     press(conn, approval)
     before = dump(conn)
@@ -459,7 +459,7 @@ def test_a_press_that_is_delivered_again_does_and_says_nothing(conn, place, owne
 
 
 @pytest.mark.parametrize("sender", ["5", "66", None], ids=["who is asked about", "a stranger", "nobody"])
-def test_a_stranger_who_presses_is_told_so_once_and_decides_nothing(conn, place, owner, sender):
+def test_a_strangers_press_decides_nothing_and_is_answered_once(conn, place, owner, sender):
     approval = ask_sender(conn, event()).approval
     for _ in range(2):
         clicked = press(conn, approval, sender=sender, chat="100")
@@ -470,12 +470,12 @@ def test_a_stranger_who_presses_is_told_so_once_and_decides_nothing(conn, place,
     assert shown(conn)[-1] == ("telegram 100", {"click": {"callback_id": "q"}})
 
 
-def test_the_same_id_on_another_platform_is_somebody_else(conn, place, owner):
+def test_the_same_id_on_another_platform_is_another_person(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     assert press(conn, approval, channel="discord").dropped == "not_approver"
 
 
-def test_who_comes_second_is_told_who_was_first(conn, place, owner):
+def test_a_second_press_is_told_who_decided(conn, place, owner):
     person(conn, "2", "admin")
     approval = ask_sender(conn, event()).approval
     press(conn, approval)
@@ -486,7 +486,7 @@ def test_who_comes_second_is_told_who_was_first(conn, place, owner):
     assert standing(conn).member_of == {"assistant"}
 
 
-def test_who_comes_too_late_is_told_so(conn, place, owner):
+def test_a_late_press_is_told_that_it_is_too_late(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     press(conn, approval, now_ms=LATE)
     assert said(conn) == ["Too late: the time for it is over."]
@@ -498,7 +498,7 @@ def test_who_comes_too_late_is_told_so(conn, place, owner):
 @pytest.mark.parametrize(
     "token", ["", "approval_00000000.0", "approval_00000000", "question_00000000.0", "{id}.2", "{id}.00", "{id}.0\n"]
 )
-def test_a_button_that_is_not_of_an_approval_is_not_ours(conn, place, owner, token):
+def test_a_button_of_no_approval_is_ignored(conn, place, owner, token):
     approval = ask_sender(conn, event()).approval
     before = dump(conn)
     assert press(conn, token.format(id=approval.approval_id)) is None
@@ -516,7 +516,7 @@ with transaction(conn):
 """
 
 
-def test_of_people_who_press_at_the_same_instant_one_decides_and_the_others_are_told(conn, db, place):
+def test_of_presses_at_the_same_instant_one_decides_and_the_others_are_told(conn, db, place):
     for sender in "1234":
         person(conn, sender, "owner")
         make_chat(conn, sender)
@@ -533,7 +533,7 @@ def test_of_people_who_press_at_the_same_instant_one_decides_and_the_others_are_
     assert len(said(conn)) == 4
 
 
-def test_the_same_press_that_comes_to_several_processes_decides_once_and_is_answered_once(conn, db, place, owner):
+def test_the_same_press_in_several_processes_decides_once_and_is_answered_once(conn, db, place, owner):
     approval = ask_sender(conn, event()).approval
     assert race(db, CLICKS, [(f"{approval.approval_id}.0", "c1", "1")] * 4) == ["None"] * 4
     assert texts(conn) == ["text of 1"]
@@ -562,7 +562,7 @@ print("done")
 """
 
 
-def test_a_kill_between_the_decision_and_what_follows_leaves_nothing_half_done(conn, db, place, owner):
+def test_a_kill_between_the_decision_and_its_consequences_leaves_nothing_half_done(conn, db, place, owner):
     """It is one transaction: before its commit nothing of it is there, whatever statement it was killed at."""
     approval = ask_sender(conn, event()).approval
     before = dump(conn)
@@ -578,7 +578,7 @@ def test_a_kill_between_the_decision_and_what_follows_leaves_nothing_half_done(c
     assert column(conn, "SELECT count(*) FROM held") == [0]
 
 
-def test_what_the_database_itself_suffers_from_decides_nothing(conn, place, owner):
+def test_an_error_of_the_database_decides_nothing(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     rows(conn, "CREATE TRIGGER full BEFORE INSERT ON members BEGIN SELECT RAISE(ABORT, 'disk'); END")
     before = dump(conn)
@@ -603,7 +603,7 @@ def test_the_next_card_of_a_chat_is_shown_when_the_one_before_is_decided(conn, p
     assert approvals.get(conn, third.approval_id).status == "expired"
 
 
-def test_the_next_card_is_shown_when_nobody_answered_the_one_before(conn, place, owner):
+def test_the_next_card_is_shown_when_the_one_before_expires(conn, place, owner):
     ask_sender(conn, event("1", "5"))
     second = ask_sender(conn, event("2", "6"), now_ms=NOW + 1).approval
     assert approvals.get(conn, second.approval_id).card is None
@@ -626,7 +626,7 @@ def expire(conn, now_ms=LATE):
         return decisions.expire(conn, limit=9, now_ms=now_ms)
 
 
-def test_what_nobody_answers_expires_says_so_on_the_card_and_drops_what_waited(conn, place, owner):
+def test_an_expired_approval_says_so_on_its_card_and_drops_its_held_messages(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     assert expire(conn, LATE - 1) == 0
     assert expire(conn) == 1
@@ -639,7 +639,7 @@ def test_what_nobody_answers_expires_says_so_on_the_card_and_drops_what_waited(c
     assert ask_sender(conn, event("2"), now_ms=LATE).outcome == "held", "they may try again"
 
 
-def test_a_chat_that_nobody_answers_for_is_left_alone(conn, owner):
+def test_a_chat_whose_approval_expires_is_refused(conn, owner):
     ask_chat(conn, event(chat="-7"))
     expire(conn)
     assert chats.find(conn, "telegram", "-7").refused_at == LATE
@@ -661,7 +661,7 @@ def let_go(conn, agent="coder"):
 
 
 @pytest.mark.parametrize("end", ["retired", "deleted"])
-def test_nothing_waits_because_of_an_agent_that_was_let_go(conn, place, owner, coder, end):
+def test_the_pending_approvals_of_a_deleted_agent_end_with_it(conn, place, owner, coder, end):
     approval = ask_sender(conn, event(), "coder").approval
     other = ask_sender(conn, event("2", "6")).approval
     assert approvals.get(conn, other.approval_id).card is None, "one card of a chat at a time"
@@ -680,7 +680,7 @@ def test_nothing_waits_because_of_an_agent_that_was_let_go(conn, place, owner, c
     assert "agent coder was deleted" in said(conn)[-1]
 
 
-def test_what_an_agent_asked_for_before_it_was_let_go_is_not_done_and_it_is_not_told(conn, place, owner, coder):
+def test_the_request_of_a_deleted_agent_is_not_done(conn, place, owner, coder):
     _, session = make_session(conn, "coder")
     given = {"command": "ls"}
     with transaction(conn):
@@ -691,7 +691,7 @@ def test_what_an_agent_asked_for_before_it_was_let_go_is_not_done_and_it_is_not_
     assert texts(conn) == []
 
 
-def test_an_agent_that_stays_loses_nothing_it_waits_for(conn, place, owner, coder):
+def test_deleting_an_agent_ends_no_approval_of_another(conn, place, owner, coder):
     approval = ask_sender(conn, event(), "coder").approval
     with transaction(conn):
         agents.make_default(conn, "coder", now_ms=NOW)
@@ -703,7 +703,7 @@ def test_an_agent_that_stays_loses_nothing_it_waits_for(conn, place, owner, code
 
 
 @pytest.mark.parametrize("by", ["press", "operator"])
-def test_a_new_chat_is_not_given_an_agent_that_was_let_go_and_another_can_still_be_chosen(conn, owner, by):
+def test_a_deleted_agent_can_not_be_chosen_for_a_new_chat_and_another_can(conn, owner, by):
     make_agent(conn, "coder")
     approval = ask_chat(conn, event(chat="-7", is_group=True)).approval
     assert approval.payload["agents"] == ["assistant", "coder"]
@@ -718,7 +718,7 @@ def test_a_new_chat_is_not_given_an_agent_that_was_let_go_and_another_can_still_
     assert decide(conn, approval, 0).stored == 1
 
 
-def test_an_agent_that_nobody_answers_is_told(conn, owner):
+def test_an_agent_is_told_that_its_request_expired(conn, owner):
     _, session = make_session(conn)
     ask_tool(conn, session, command="ls")
     expire(conn)
@@ -728,7 +728,7 @@ def test_an_agent_that_nobody_answers_is_told(conn, owner):
     assert json.loads(told["content"])["status"] == "expired"
 
 
-def test_the_outcome_stands_in_the_rows_whichever_process_looks(conn, other, place, owner):
+def test_another_process_reads_the_outcome_from_the_rows(conn, other, place, owner):
     approval = ask_sender(conn, event()).approval
     conn.close()
     assert press(other, approval).stored == 1

@@ -46,7 +46,7 @@ def press(token, key="c1", *, sender="9", reason=None):
 
 
 @pytest.mark.parametrize("reason", [None, "unsupported:callback"])
-def test_a_press_decides_also_where_the_adapter_can_do_nothing_with_it(conn, held, reason):
+def test_a_press_decides_even_if_the_adapter_does_not_support_it(conn, held, reason):
     assert take(conn, press(held[0], reason=reason)) == Routed(stored=1, said=True)
     assert asked(conn) == ["assistant"]
 
@@ -58,14 +58,14 @@ def test_a_press_that_comes_again_decides_nothing_more(conn, held):
     assert dump(conn) == before
 
 
-def test_a_press_by_somebody_without_a_say_decides_nothing(conn, held):
+def test_a_press_of_a_person_who_is_no_approver_decides_nothing(conn, held):
     found = take(conn, press(held[0], sender="5"))
     assert (found.stored, found.dropped, found.said) == (0, "not_approver", True)
     assert asked(conn) == []
 
 
 @pytest.mark.parametrize("token", ["", "approval_aaaaaaaa.0", "x.0", "nonsense"])
-def test_a_button_that_nobody_knows_leaves_its_reason(conn, held, token):
+def test_an_unknown_button_leaves_its_reason(conn, held, token):
     assert take(conn, press(token)) == Routed(dropped="unsupported:callback")
     assert reasons(conn) == [("unsupported", "callback")]
 
@@ -102,7 +102,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize(("what", "is_code"), SAYS.values(), ids=SAYS)
-def test_a_code_is_one_where_it_is_said_to_us(conn, what, is_code):
+def test_a_code_counts_only_where_it_is_sent_to_this_bot(conn, what, is_code):
     wire(conn, make_chat(conn))
     code = make_code(conn)
     args = what.command_args and code
@@ -110,7 +110,7 @@ def test_a_code_is_one_where_it_is_said_to_us(conn, what, is_code):
     assert column(conn, "SELECT count(*) FROM user_roles") == [int(is_code)]
 
 
-def test_a_code_that_is_none_reaches_no_agent_and_no_row(conn):
+def test_a_wrong_code_reaches_no_agent_and_no_row(conn):
     wire(conn, make_chat(conn))
     found = take(conn, event("/start ABCD-EFGH"))
     assert (found.stored, found.dropped, found.said) == (0, "pairing_failed", True)
@@ -122,7 +122,7 @@ def test_a_code_that_is_none_reaches_no_agent_and_no_row(conn):
     "policy", [replace(OPEN, new_chats="wire"), replace(OPEN, new_chats="ask")], ids=["wire", "ask"]
 )
 @pytest.mark.parametrize("is_group", [False, True])
-def test_a_wrong_code_before_anything_else_changes_nothing_of_how_strangers_are_treated(conn, policy, is_group):
+def test_a_wrong_code_as_first_message_does_not_change_the_chats_sender_policy(conn, policy, is_group):
     become(conn, "owner", "9")
     assert take(conn, event("/start summer", is_group=is_group), policy).dropped == "pairing_failed"
     found = take(conn, event("hello", event_key="2", is_group=is_group), policy)
@@ -134,7 +134,7 @@ def test_start_without_a_code_is_text(conn):
     assert take(conn, event("/start")).stored == 1
 
 
-def test_codes_count_against_the_limit_and_a_right_one_waits_too(conn):
+def test_codes_count_against_the_limit_even_right_ones(conn):
     wire(conn, make_chat(conn))
     code = make_code(conn)
     texts = ["/start WRONG-1", "/start WRONG-2", f"/start {code}"]
@@ -164,7 +164,7 @@ def test_a_chat_that_the_bot_was_removed_from_is_inactive_until_it_is_back(conn,
     assert take(conn, event(event_key="4")).stored == 1
 
 
-def test_what_is_said_in_an_inactive_chat_shows_that_the_bot_is_back(conn):
+def test_a_message_in_an_inactive_chat_activates_it(conn):
     wire(conn, make_chat(conn))
     take(conn, membership("kicked"))
     assert take(conn, event(event_key="2")).stored == 1
@@ -176,7 +176,7 @@ def test_what_is_said_in_an_inactive_chat_shows_that_the_bot_is_back(conn):
     [membership("kicked", chat="999"), membership("authorized"), membership("kicked", chat=None), membership(None)],
     ids=["a chat that is none of ours", "installed", "no chat", "nothing said"],
 )
-def test_news_that_concern_no_chat_of_ours_leave_their_reason(conn, what):
+def test_news_about_an_unknown_chat_leaves_its_reason(conn, what):
     make_chat(conn)
     assert take(conn, what) == Routed(dropped="unsupported:membership")
     assert status_of(conn) == "active"
@@ -187,7 +187,7 @@ def migration(key, old="100", new="-200"):
     return Event("migrate", key, platform_id=old, context=ids)
 
 
-def test_a_group_that_got_another_id_goes_on_under_that_and_the_news_come_twice(conn):
+def test_a_group_that_moves_keeps_its_row_though_the_news_comes_twice(conn):
     chat = make_chat(conn, is_group=True)
     wire(conn, chat)
     assert [take(conn, migration(key)) for key in ("1", "2")] == [Routed()] * 2
@@ -197,7 +197,7 @@ def test_a_group_that_got_another_id_goes_on_under_that_and_the_news_come_twice(
     assert reasons(conn) == []
 
 
-def test_another_id_for_a_chat_that_is_none_of_ours_leaves_its_reason(conn):
+def test_the_move_of_an_unknown_chat_leaves_its_reason(conn):
     assert take(conn, migration("1")) == Routed(dropped="unsupported:migrate")
 
 

@@ -44,14 +44,14 @@ def reasons(conn):
 # -- codes
 
 
-def test_a_code_is_eight_characters_that_nobody_misreads_and_no_two_are_alike(conn):
+def test_a_code_has_eight_unambiguous_characters_and_no_two_codes_are_alike(conn):
     codes = {make(conn).code for _ in range(50)}
     assert len(codes) == 50
     assert all(re.fullmatch("[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}", code) for code in codes)
     assert make(conn).say.startswith("/start ")
 
 
-def test_the_code_stands_nowhere(conn):
+def test_the_code_is_stored_nowhere(conn):
     code = make(conn).code
     send(conn, code)
     everything = str(dump(conn)).upper()
@@ -69,7 +69,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("grants", "agent", "error", "says"), REFUSED.values(), ids=REFUSED)
-def test_what_can_not_be_granted_gets_no_code(conn, grants, agent, error, says):
+def test_an_invalid_grant_gets_no_code(conn, grants, agent, error, says):
     with pytest.raises(error, match=says):
         make(conn, grants, agent)
     assert pairings.every(conn, limit=9) == []
@@ -97,7 +97,7 @@ def test_a_code_is_what_follows_start(fields, code):
 # -- what they give
 
 
-def test_the_first_owner_is_made_and_talks_to_the_default_agent_at_once(conn):
+def test_the_first_owner_is_paired_and_talks_to_the_default_agent_at_once(conn):
     claimed = send(conn, make(conn).code)
     assert claimed.is_paired
     assert standing(conn).is_owner
@@ -118,7 +118,7 @@ RIGHTS = {
 
 
 @pytest.mark.parametrize(("grants", "agent", "has", "answers"), RIGHTS.values(), ids=RIGHTS)
-def test_a_code_gives_what_it_was_made_for_and_no_more(conn, grants, agent, has, answers):
+def test_a_code_grants_exactly_what_it_was_created_for(conn, grants, agent, has, answers):
     make_agent(conn, "second")
     send(conn, make(conn, grants, agent).code)
     now = standing(conn)
@@ -150,7 +150,7 @@ def test_a_chat_is_wired_by_a_code_that_is_sent_in_it_and_its_people_are_asked_a
 
 
 @pytest.mark.parametrize(("grants", "agent"), [("owner", None), ("admin", None), ("member", "assistant")])
-def test_a_code_for_a_person_does_nothing_in_a_group_and_stays_good(conn, grants, agent):
+def test_a_code_for_one_person_does_nothing_in_a_group_and_stays_valid(conn, grants, agent):
     code = make(conn, grants, agent).code
     refused = send(conn, code, chat="-7", is_group=True)
     assert (refused.is_paired, refused.dropped) == (False, "pairing_failed")
@@ -159,21 +159,21 @@ def test_a_code_for_a_person_does_nothing_in_a_group_and_stays_good(conn, grants
     assert send(conn, code, "s2").is_paired
 
 
-def test_a_person_on_another_platform_with_the_same_id_is_not_paired_with_it(conn):
+def test_the_same_id_on_another_platform_is_not_paired_too(conn):
     send(conn, make(conn).code)
     assert not standing(conn, channel="discord").is_owner
 
 
 @pytest.mark.parametrize("typed", [str.lower, lambda code: code.replace("-", ""), lambda code: f" {code} "])
-def test_a_code_is_taken_as_it_is_typed(conn, typed):
+def test_a_code_works_in_any_case_and_with_or_without_its_hyphen(conn, typed):
     assert send(conn, typed(make(conn).code)).is_paired
 
 
-def test_letters_that_are_not_in_the_alphabet_are_what_they_look_like():
+def test_misread_letters_stand_for_what_they_look_like():
     assert pairing._hash("oOiIlL00-11") == pairing._hash("0011 11 00 11".replace(" ", ""))
 
 
-def test_what_waited_for_the_person_goes_on_when_they_are_paired(conn):
+def test_held_messages_are_stored_when_their_sender_is_paired(conn):
     person(conn, "1", "owner")
     wire(conn, make_chat(conn))
     approval = ask_sender(conn, event()).approval
@@ -184,7 +184,7 @@ def test_what_waited_for_the_person_goes_on_when_they_are_paired(conn):
     assert decided.decided_by.startswith("pairing pairing_")
 
 
-def test_what_waited_for_somebody_with_a_say_is_shown_to_the_first_owner(conn):
+def test_pending_approvals_are_shown_to_the_first_owner(conn):
     wire(conn, make_chat(conn, is_group=True))
     ask_sender(conn, event(sender="6"))
     send(conn, make(conn).code)
@@ -200,7 +200,7 @@ def test_a_new_chat_can_be_asked_about_as_soon_as_there_is_an_owner(conn):
 # -- once, and not for long
 
 
-def test_wrong_used_and_expired_sound_alike_and_leave_the_same_reason(conn):
+def test_wrong_used_and_expired_codes_get_one_answer_and_one_reason(conn):
     used, old = make(conn).code, make(conn).code
     send(conn, used)
     heard = [
@@ -218,11 +218,11 @@ def test_wrong_used_and_expired_sound_alike_and_leave_the_same_reason(conn):
     assert column(conn, "SELECT sender_id FROM users") == ["5"]
 
 
-def test_the_last_instant_counts(conn):
+def test_a_code_works_until_the_last_instant(conn):
     assert send(conn, make(conn).code, now_ms=NOW + LIFE - 1).is_paired
 
 
-def test_a_redelivery_pairs_nobody_again_and_is_not_wrong(conn):
+def test_a_redelivered_code_pairs_no_second_time_and_is_not_wrong(conn):
     code = make(conn).code
     send(conn, code)
     assert (send(conn, code).dropped, len(said(conn))) == ("pairing_used", 1)
@@ -252,7 +252,7 @@ def test_after_five_tries_the_sender_waits_and_is_told_once_even_if_the_code_is_
     assert send(conn, make(conn).code, "later", now_ms=NOW + 3 * MINUTE).is_paired
 
 
-def test_who_connects_many_chats_by_codes_is_taken_for_no_guesser(conn):
+def test_a_sender_who_connects_many_chats_is_not_limited_as_a_guesser(conn):
     codes = [make(conn, "chat", "assistant").code for _ in range(8)]
     assert all(send(conn, code, f"k{n}", chat=f"-{n}", is_group=True).is_paired for n, code in enumerate(codes))
 
@@ -263,7 +263,7 @@ def test_strangers_with_wrong_codes_keep_no_right_one_out(conn):
     assert send(conn, make(conn).code).is_paired
 
 
-def test_to_a_hundred_wrong_codes_an_hour_somebody_is_answered_and_the_rest_leaves_its_reason_only(conn):
+def test_a_hundred_wrong_codes_an_hour_are_answered_and_the_rest_leave_only_their_reason(conn):
     heard = [send(conn, "0000-0000", f"t{number}", str(1000 + number)) for number in range(103)]
     assert [each.sentence for each in heard] == [NOT_VALID] * 100 + [None] * 3
     assert (len(said(conn)), column(conn, "SELECT count(*) FROM chats")) == (100, [100])
@@ -272,7 +272,7 @@ def test_to_a_hundred_wrong_codes_an_hour_somebody_is_answered_and_the_rest_leav
     assert send(conn, "0000-0000", "late", now_ms=NOW + MINUTE).sentence == NOT_VALID
 
 
-def test_who_is_told_to_wait_is_one_of_the_hundred(conn):
+def test_an_answer_that_says_to_wait_is_one_of_the_hundred(conn):
     heard = [send(conn, "0000-0000", f"t{number}", str(1000 + number // 6)) for number in range(6 * 25)]
     assert {each.dropped for each in heard[5::6]} == {"pairing_limited"}
     told = [each.sentence for each in heard if each.sentence]
@@ -280,26 +280,26 @@ def test_who_is_told_to_wait_is_one_of_the_hundred(conn):
     assert send(conn, make(conn).code).is_paired
 
 
-def test_a_wrong_code_that_is_delivered_again_uses_up_no_answer_of_others(conn):
+def test_a_redelivered_wrong_code_uses_up_no_answer(conn):
     for _ in range(4):
         send(conn, "0000-0000", "again")
     heard = [send(conn, "0000-0000", f"t{number}", str(1000 + number)) for number in range(100)]
     assert [each.sentence for each in heard] == [NOT_VALID] * 99 + [None]
 
 
-def test_a_code_is_guessed_once_in_a_million_by_a_thousand_tries_a_second_as_long_as_it_is_good():
+def test_a_thousand_tries_a_second_guess_one_code_in_a_million():
     tries = 1000 * Settings().pairing_life_ms // 1000
     assert len(set(pairing.ALPHABET)) ** pairing.SIZE > 1_000_000 * tries
 
 
 @pytest.mark.parametrize("missing", [{"sender_id": None}, {"platform_id": None}])
-def test_nobody_in_particular_is_paired_with_nothing(conn, missing):
+def test_a_code_without_a_sender_or_a_chat_pairs_nothing(conn, missing):
     code = make(conn).code
     assert send(conn, code, **missing).dropped == "pairing_failed"
     assert (said(conn), standing(conn).is_owner) == ([], False)
 
 
-def test_who_answers_a_discord_command_needs_what_came_with_it(conn):
+def test_the_answer_to_a_discord_command_carries_its_context(conn):
     send(conn, make(conn).code, channel="discord", context={"sealed_token": "t"})
     assert column(conn, "SELECT content ->> '$.context.sealed_token' FROM responses") == ["t"]
 
@@ -315,7 +315,7 @@ with transaction(conn):
 """
 
 
-def test_of_several_who_send_the_code_at_once_one_is_paired(conn, db):
+def test_of_several_senders_at_once_one_is_paired(conn, db):
     code = make(conn).code
     assert sorted(race(db, CLAIM, [(code, sender) for sender in "5678"])) == ["False"] * 3 + ["True"]
     assert column(conn, "SELECT count(*) FROM user_roles") == [1]

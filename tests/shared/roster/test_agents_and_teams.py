@@ -38,7 +38,7 @@ def talk_to(conn, agent_id):
     )
 
 
-def test_a_new_agent_is_what_it_is_told_to_be_and_the_rest_is_usual(conn):
+def test_a_new_agent_has_the_named_settings_and_defaults(conn):
     saved = save(conn, "coder", zone="Europe/Rome", instructions="Be brief.", batch_size=3, turn_timeout_ms=5000)
     expected = agents.Agent("coder", "coder", "echo", None, None, "Be brief.", {}, 1, "Europe/Rome", False, 5000, 3)
     assert (saved.agent, saved.is_new) == (expected, True)
@@ -72,7 +72,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("field", SETTINGS)
-def test_a_change_of_one_thing_keeps_the_rest(conn, field):
+def test_a_change_of_one_setting_keeps_the_others(conn, field):
     save(conn, "coder", **SETTINGS)
     saved = save(conn, "coder", now_ms=NOW + 5, **{field: OTHERS[field]})
     assert not saved.is_new
@@ -83,10 +83,10 @@ def test_a_change_of_one_thing_keeps_the_rest(conn, field):
 
 WRONG = {
     "no name": ({"name": ""}, "agent 'x': name: String should have at least 1 character"),
-    "a name of two lines": ({"name": "a\nb"}, "agent 'x': name: one line that can be seen"),
-    "a name that can't be seen": ({"name": " "}, "agent 'x': name: one line that can be seen"),
-    "a setting that JSON has not": ({"config": {"a": [float("inf")]}}, "agent 'x': config: it is kept as JSON"),
-    "a date": ({"config": {"a": object()}}, "agent 'x': config: it is kept as JSON"),
+    "a name of two lines": ({"name": "a\nb"}, "agent 'x': name: it must be one line of visible characters"),
+    "a name that can't be seen": ({"name": " "}, "agent 'x': name: it must be one line of visible characters"),
+    "a setting that JSON has not": ({"config": {"a": [float("inf")]}}, "agent 'x': config: it is stored as JSON"),
+    "a date": ({"config": {"a": object()}}, "agent 'x': config: it is stored as JSON"),
     "a provider that nobody knows": ({"provider": "claudius"}, "agent 'x': unknown provider 'claudius'; known: "),
     "a provider without its settings": ({"provider": "command"}, "command"),
     "a setting that nobody knows": ({"colour": "red"}, "agent 'x': colour: there is no such setting; known: name, "),
@@ -95,18 +95,18 @@ WRONG = {
     "a zone of no place": ({"timezone": "Mars/Olympus"}, "Mars/Olympus"),
     "no time at all": ({"turn_timeout_ms": 99}, "turn_timeout_ms: Input should be greater than or equal to 100"),
     "an empty batch": ({"batch_size": 0}, "batch_size: Input should be greater than or equal to 1"),
-    "an absolute folder": ({"folder": "/etc"}, "folder: '/etc' does not lie below the folder of the agents"),
-    "a folder above": ({"folder": "a/../../b"}, "does not lie below the folder of the agents"),
-    "the folder of all": ({"folder": "."}, "does not lie below the folder of the agents"),
-    "no folder": ({"folder": ""}, "folder: a path of 1 to 200 characters"),
-    "a folder that can't be seen": ({"folder": "a\x00b"}, "folder: a path of 1 to 200 characters"),
-    "somebody's folder": ({"folder": "./assistant//"}, "'assistant' of agent 'assistant' are not apart"),
-    "a folder in somebody's": ({"folder": "assistant/x"}, "'assistant' of agent 'assistant' are not apart"),
+    "an absolute folder": ({"folder": "/etc"}, "folder: '/etc' is not below the agents' folder"),
+    "a folder above": ({"folder": "a/../../b"}, "is not below the agents' folder"),
+    "the folder of all": ({"folder": "."}, "is not below the agents' folder"),
+    "no folder": ({"folder": ""}, "folder: a path of 1 to 200 visible characters"),
+    "a folder that can't be seen": ({"folder": "a\x00b"}, "folder: a path of 1 to 200 visible characters"),
+    "somebody's folder": ({"folder": "./assistant//"}, "'assistant' of agent 'assistant' overlap"),
+    "a folder in somebody's": ({"folder": "assistant/x"}, "'assistant' of agent 'assistant' overlap"),
 }
 
 
 @pytest.mark.parametrize(("changes", "sentence"), WRONG.values(), ids=WRONG)
-def test_an_agent_that_can_not_be_is_refused_and_nothing_is_written(conn, changes, sentence):
+def test_an_invalid_agent_is_refused_and_nothing_is_written(conn, changes, sentence):
     before = dump(conn)
     with pytest.raises(ConfigInvalid) as refused:
         save(conn, "x", **changes)
@@ -115,18 +115,18 @@ def test_an_agent_that_can_not_be_is_refused_and_nothing_is_written(conn, change
 
 
 @pytest.mark.parametrize("agent_id", ["", "X", "-x", "a b", "x" * 65, "../x", "x\n", "ä"])
-def test_an_id_that_can_be_none_is_refused(conn, agent_id):
+def test_an_invalid_id_is_refused(conn, agent_id):
     with pytest.raises(ConfigInvalid, match="an agent's id is 1 to 64 of a-z"):
         save(conn, agent_id)
 
 
 @pytest.mark.parametrize("agent_id", ["operator", "user"])
-def test_no_agent_is_called_what_people_are_called(conn, agent_id):
+def test_an_agent_can_not_have_an_id_reserved_for_people(conn, agent_id):
     with pytest.raises(ConfigInvalid, match="take another id"):
         save(conn, agent_id)
 
 
-def test_what_stands_there_already_is_not_held_against_a_change_of_something_else(conn):
+def test_an_old_invalid_setting_does_not_block_another_change(conn):
     """An agent of an earlier release, whose provider is gone: its name can be changed all the same."""
     make_agent(conn, "old", provider="claudius", timezone="Mars/Olympus", folder="assistant")
     assert save(conn, "old", name="Old").agent.name == "Old"
@@ -134,28 +134,28 @@ def test_what_stands_there_already_is_not_held_against_a_change_of_something_els
         save(conn, "old", config={"a": 1})
 
 
-def test_two_agents_share_a_folder_only_if_they_are_told_to(conn):
+def test_two_agents_share_a_folder_only_if_sharing_is_asked_for(conn):
     save(conn, "coder", folder="work/code")
     for folder in ("work/code", "work", "work/code/tests"):
-        with pytest.raises(ConfigInvalid, match="of agent 'coder' are not apart"):
+        with pytest.raises(ConfigInvalid, match="of agent 'coder' overlap"):
             save(conn, "writer", folder=folder)
     assert save(conn, "writer", folder="work/code", share_folder=True).agent.folder == "work/code"
     assert save(conn, "writer", name="W").agent.folder == "work/code"  # said once is enough
     assert save(conn, "tester", folder="work/codes").agent.folder == "work/codes"
 
 
-def test_a_new_agent_does_not_get_the_folder_that_another_one_was_given(conn):
+def test_a_new_agent_does_not_get_a_folder_in_use(conn):
     save(conn, "coder", folder="writer")
     with pytest.raises(ConfigInvalid, match="'writer' of agent 'coder'"):
         save(conn, "writer")
 
 
 @pytest.mark.parametrize(("given", "stored"), [("a//b/./c", "a/b/c"), ("x/", None), ("x", None), ("x.y", "x.y")])
-def test_a_folder_is_kept_in_its_shortest_form(conn, given, stored):
+def test_a_folder_is_stored_normalised(conn, given, stored):
     assert save(conn, "x", folder=given).agent.folder == stored
 
 
-def test_one_agent_is_the_default_and_another_takes_its_place(conn):
+def test_exactly_one_agent_is_the_default(conn):
     save(conn, "coder", default=True)
     assert (agents.default(conn).id, agents.get(conn, "assistant").is_default) == ("coder", False)
     with pytest.raises(WrongState, match="make another agent the default in its place"):
@@ -164,7 +164,7 @@ def test_one_agent_is_the_default_and_another_takes_its_place(conn):
     assert column(conn, "SELECT id FROM agents WHERE is_default = 1") == ["coder"]
 
 
-def test_an_agent_that_nobody_has_talked_to_is_gone_without_a_trace(conn):
+def test_an_agent_without_sessions_is_deleted(conn):
     before = dump(conn)
     save(conn, "coder")
     wire(conn, make_chat(conn), "coder")
@@ -195,7 +195,7 @@ def retired(conn):
     return conn
 
 
-def test_an_agent_that_was_talked_to_is_retired_and_its_messages_stay(retired):
+def test_an_agent_with_sessions_is_retired_and_its_messages_stay(retired):
     assert agents.get(retired, "coder") is None
     assert agents.find(retired, "coder").retired_at == NOW + 5
     assert [agent.id for agent in agents.every(retired)] == ["assistant", "writer"]
@@ -213,7 +213,7 @@ def test_a_retired_agent_is_in_no_team(retired):
         save_team(retired, "crew", agents=["writer", "coder"])
 
 
-def test_a_retired_agent_comes_back_as_it_was_but_for_what_is_named(retired):
+def test_a_retired_agent_comes_back_as_it_was_with_the_changes(retired):
     saved = save(retired, "coder", name="Coder II")
     assert (saved.is_new, saved.agent.name, saved.agent.instructions) == (False, "Coder II", "Be brief.")
     assert agents.get(retired, "coder") == saved.agent
@@ -221,13 +221,13 @@ def test_a_retired_agent_comes_back_as_it_was_but_for_what_is_named(retired):
 
 
 def test_the_folder_of_a_retired_agent_is_kept_for_it(retired):
-    with pytest.raises(ConfigInvalid, match="'code' of agent 'coder', who is retired and may come back"):
+    with pytest.raises(ConfigInvalid, match=r"'code' of agent 'coder' \(retired, and may come back\)"):
         save(retired, "writer", folder="code")
 
 
-def test_an_agent_does_not_come_back_under_the_name_of_a_team(retired):
+def test_a_retired_agent_does_not_come_back_where_a_team_has_its_id(retired):
     save_team(retired, "coder", agents=["writer"])
-    with pytest.raises(ConfigInvalid, match="there is a team of this id"):
+    with pytest.raises(ConfigInvalid, match="a team has this id"):
         save(retired, "coder")
 
 
@@ -235,7 +235,7 @@ WAITING = {"pending": {}, "planned": {"process_after": NOW + 10**9}, "paused": {
 
 
 @pytest.mark.parametrize("fields", WAITING.values(), ids=WAITING)
-def test_an_agent_for_which_messages_wait_stays_and_says_how_many(conn, fields):
+def test_an_agent_with_open_messages_stays_and_the_error_counts_them(conn, fields):
     save(conn, "coder")
     for _ in range(2):
         row = put(conn, agent="coder", process_after=fields.get("process_after"))
@@ -246,7 +246,7 @@ def test_an_agent_for_which_messages_wait_stays_and_says_how_many(conn, fields):
     assert delete(conn, "coder") == "retired"
 
 
-def test_a_running_turn_keeps_its_agent_and_context_does_not(conn):
+def test_an_agent_with_a_running_turn_stays_and_one_with_context_alone_goes(conn):
     save(conn, "coder")
     put(conn, agent="coder", trigger=False)
     put(conn, agent="coder", chat="200")
@@ -261,13 +261,13 @@ def test_a_running_turn_keeps_its_agent_and_context_does_not(conn):
     assert delete(conn, "coder") == "retired"
 
 
-def test_what_waits_is_counted_along_indexes(conn):
+def test_the_open_messages_of_an_agent_are_counted_by_indexes(conn):
     found = " ".join(plan(conn, agents.COUNT_OPEN_MESSAGES, agent="coder"))
     assert "messages_open (agent=?)" in found
     assert "messages_resting" in found
 
 
-def test_neither_the_default_nor_a_leader_can_go(conn):
+def test_neither_the_default_nor_a_leader_can_be_deleted(conn):
     with pytest.raises(WrongState, match=r"'assistant' is the default.*make another agent the default first"):
         delete(conn, "assistant")
     save(conn, "coder")
@@ -289,7 +289,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("name", "agent_id"), NAMES.items())
-def test_a_name_makes_an_id_that_nobody_has(conn, name, agent_id):
+def test_a_name_makes_an_unused_id(conn, name, agent_id):
     assert agents_and_teams.free_id(conn, name) == agent_id
     save(conn, agent_id)
 
@@ -299,7 +299,7 @@ def test_an_id_is_free_if_neither_a_team_nor_a_retired_agent_has_it(retired):
     assert agents_and_teams.free_id(retired, "Coder") == "coder-3"
 
 
-def test_a_team_is_led_by_its_first_and_a_change_of_one_thing_keeps_the_rest(conn):
+def test_a_team_is_led_by_its_first_agent_and_a_change_keeps_the_rest(conn):
     for name in ("coder", "writer"):
         save(conn, name)
     assert save_team(conn, "crew", agents=["writer", "coder", "writer"]) == Team(
@@ -312,19 +312,19 @@ def test_a_team_is_led_by_its_first_and_a_change_of_one_thing_keeps_the_rest(con
 
 
 TEAMS = {
-    "a name of two lines": ("crew", {"name": "a\nb", "agents": ["coder"]}, "team 'crew': name: one line"),
+    "a name of two lines": ("crew", {"name": "a\nb", "agents": ["coder"]}, "team 'crew': name: it must be one line"),
     "nobody in it": ("crew", {}, "team 'crew': agents: a new team needs at least one"),
     "an empty list": ("crew", {"agents": []}, "team 'crew': agents: List should have at least 1 item"),
     "a stranger": ("crew", {"agents": ["nobody"]}, "team 'crew': there is no agent nobody"),
     "a leader from elsewhere": ("crew", {"agents": ["coder"], "leader": "assistant"}, "its leader 'assistant' is not"),
-    "an agent's id": ("coder", {"agents": ["coder"]}, "there is an agent 'coder'"),
+    "an agent's id": ("coder", {"agents": ["coder"]}, "an agent has this id"),
     "an id in capitals": ("Crew", {"agents": ["coder"]}, "a team's id is"),
     "an unknown setting": ("crew", {"members": ["coder"]}, "members: there is no such setting; known: name, agents"),
 }
 
 
 @pytest.mark.parametrize(("team_id", "changes", "sentence"), TEAMS.values(), ids=TEAMS)
-def test_a_team_that_can_not_be_is_refused(conn, team_id, changes, sentence):
+def test_an_invalid_team_is_refused(conn, team_id, changes, sentence):
     save(conn, "coder")
     with pytest.raises(ConfigInvalid) as refused:
         save_team(conn, team_id, **changes)
@@ -332,7 +332,7 @@ def test_a_team_that_can_not_be_is_refused(conn, team_id, changes, sentence):
     assert teams.every(conn) == []
 
 
-def test_a_team_is_forgotten_once(conn):
+def test_a_team_is_deleted_once(conn):
     save_team(conn, "crew", agents=["assistant"])
     with transaction(conn):
         agents_and_teams.delete_team(conn, "crew")

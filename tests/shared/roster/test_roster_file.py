@@ -69,7 +69,7 @@ def begin(conn, path, timezone="Asia/Tokyo"):
 # -- the beginning
 
 
-def test_a_new_database_begins_with_what_the_file_names(bare, file):
+def test_a_new_database_gets_the_agents_of_the_file(bare, file):
     begin(bare, file())
 
     coder, reviewer = agents.every(bare)
@@ -87,7 +87,7 @@ def test_the_first_agent_of_the_file_is_the_default_where_none_is_named(bare, fi
 
 
 @pytest.mark.parametrize("text", [None, "", "# nothing yet\n"])
-def test_without_a_file_or_with_an_empty_one_there_is_the_echo_agent(bare, file, text):
+def test_without_a_file_or_with_an_empty_one_the_echo_agent_is_created(bare, file, text):
     begin(bare, None if text is None else file(text))
     assert [(agent.id, agent.provider, agent.is_default) for agent in agents.every(bare)] == [
         ("assistant", "echo", True)
@@ -95,8 +95,8 @@ def test_without_a_file_or_with_an_empty_one_there_is_the_echo_agent(bare, file,
 
 
 WRONG = {
-    "no TOML": ("[agents.coder\n", "is no TOML: .*line 1"),
-    "one table twice": ("[agents.a]\n[agents.a]\n", "is no TOML: .*line 2"),
+    "no TOML": ("[agents.coder\n", "is not valid TOML: .*line 1"),
+    "one table twice": ("[agents.a]\n[agents.a]\n", "is not valid TOML: .*line 2"),
     "a table nobody knows": ("[agent.coder]\n", r": agent: there is no such setting; known: default, \[agents.ID\]"),
     "a key nobody knows": ("[agents.a]\nprovidr = 'echo'\n", r": \[agents.a\] providr: .*known: name, provider"),
     "a team's key nobody knows": ("[teams.a]\nlead = 'x'\n", r": \[teams.a\] lead: .*known: name, agents, leader"),
@@ -121,7 +121,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "sentence"), WRONG.values(), ids=WRONG)
-def test_a_mistake_is_told_with_file_table_and_key_and_nothing_is_begun(bare, tmp_path, text, sentence):
+def test_an_error_names_file_table_and_key_and_nothing_is_created(bare, tmp_path, text, sentence):
     path = tmp_path / "postroom.toml"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     before = dump(bare)
@@ -134,7 +134,7 @@ def test_a_mistake_is_told_with_file_table_and_key_and_nothing_is_begun(bare, tm
     assert dump(bare) == before
 
 
-def test_every_mistake_of_the_file_is_told_at_once(file):
+def test_every_error_of_the_file_is_reported_at_once(file):
     with pytest.raises(ConfigInvalid, match=r"\[agents.a\] x: .*; .*\[agents.b\] y: "):
         roster_file.read(file("[agents.a]\nx = 1\n[agents.b]\ny = 1\n"))
 
@@ -153,11 +153,11 @@ def ids(path):
 def test_a_first_start_reads_the_file_and_no_later_one_does(tmp_path, file):
     prepare_database(tmp_path / "p.db", agents_file=file())
     prepare_database(tmp_path / "p.db", agents_file=file("[agents.other]\n"))
-    prepare_database(tmp_path / "p.db", agents_file=file("this is no TOML"))
+    prepare_database(tmp_path / "p.db", agents_file=file("this is not valid TOML"))
     assert ids(tmp_path / "p.db") == ["coder", "reviewer"]
 
 
-def test_it_is_found_in_the_folder_where_we_are(tmp_path, file, monkeypatch):
+def test_the_file_is_found_in_the_working_directory(tmp_path, file, monkeypatch):
     monkeypatch.delenv("POSTROOM_CONFIG", raising=False)
     file("[agents.here]\n")
     monkeypatch.chdir(tmp_path)
@@ -167,7 +167,7 @@ def test_it_is_found_in_the_folder_where_we_are(tmp_path, file, monkeypatch):
     assert Settings().agents_file == Path("elsewhere.toml"), "what is named and not there is no reason to take another"
 
 
-def test_a_wrong_file_ends_the_first_start_and_a_right_one_mends_it(tmp_path, file):
+def test_an_invalid_file_ends_the_first_start_and_a_valid_one_repairs_it(tmp_path, file):
     with pytest.raises(ConfigInvalid, match="batch_size"):
         prepare_database(tmp_path / "p.db", agents_file=file("[agents.a]\n[agents.b]\nbatch_size = 0\n"))
     assert ids(tmp_path / "p.db") == []
@@ -175,12 +175,12 @@ def test_a_wrong_file_ends_the_first_start_and_a_right_one_mends_it(tmp_path, fi
     assert ids(tmp_path / "p.db") == ["a", "b"]
 
 
-def test_a_file_that_is_named_and_not_there_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(ConfigInvalid, match=r"nowhere.toml does not exist: .*POSTROOM_CONFIG"):
         roster_file.read(tmp_path / "nowhere.toml")
 
 
-def test_six_processes_that_start_at_once_begin_once(tmp_path, file):
+def test_six_processes_that_start_at_once_create_the_agents_once(tmp_path, file):
     path, agents_file = tmp_path / "p.db", file()
     script = (
         "import sys; from pathlib import Path; from shared.roster.new_database import prepare_database;"
@@ -197,19 +197,19 @@ def test_six_processes_that_start_at_once_begin_once(tmp_path, file):
 # -- the comparison
 
 
-def test_what_was_just_begun_does_not_differ(bare, file):
+def test_a_new_database_does_not_differ_from_its_file(bare, file):
     path = file()
     begin(bare, path)
     assert roster_file.differences(roster_file.read(path), roster_file.read_database(bare)) == []
 
 
-def test_a_folder_called_like_its_agent_is_no_difference(bare, file):
+def test_a_folder_named_like_its_agent_is_no_difference(bare, file):
     path = file("[agents.a]\nfolder = 'a'\n")
     begin(bare, path)
     assert roster_file.differences(roster_file.read(path), roster_file.read_database(bare)) == []
 
 
-def test_how_an_agent_is_to_be_made_is_no_difference_afterwards(bare, file):
+def test_share_folder_is_no_difference(bare, file):
     path = file("[agents.a]\n[agents.b]\nfolder = 'a'\nshare_folder = true\n")
     begin(bare, path)
     assert [agent.folder for agent in agents.every(bare)] == [None, "a"]
@@ -235,7 +235,7 @@ def test_what_the_file_does_not_name_is_not_compared(bare, file):
     ]
 
 
-def test_who_is_in_one_of_the_two_only(bare, file):
+def test_an_agent_or_team_in_only_one_of_the_two_is_a_difference(bare, file):
     path = file()
     begin(bare, path)
     make_agent(bare, "late")
@@ -265,11 +265,11 @@ def test_another_default_and_another_order_in_a_team_are_differences():
     ]
 
 
-def test_a_file_without_agents_has_no_opinion_about_the_default():
+def test_a_file_without_agents_names_no_default():
     assert roster_file.differences(Roster({}, {}, None), Roster({}, {}, "a")) == []
 
 
-def test_the_example_is_one(bare):
+def test_the_example_file_is_valid(bare):
     begin(bare, Path(__file__).parents[3] / "postroom.example.toml")
     assert len(agents.every(bare)) > 1
     assert teams.every(bare)

@@ -28,7 +28,7 @@ DEFAULTS = {
 
 
 @pytest.mark.parametrize(("is_group", "has_threads", "engage", "session"), DEFAULTS.values(), ids=DEFAULTS)
-def test_what_suits_a_chat(is_group, has_threads, engage, session):
+def test_the_defaults_of_a_wiring(is_group, has_threads, engage, session):
     found = wiring.defaults_for(chat_of(is_group=is_group), has_threads)
     assert found == {"engage_mode": engage, "session_mode": session}
 
@@ -42,7 +42,7 @@ NEW = {
 
 
 @pytest.mark.parametrize(("channel", "is_group", "engage", "session"), NEW.values(), ids=NEW)
-def test_a_new_wiring_of_which_nothing_is_said_is_what_suits_the_chat(conn, channel, is_group, engage, session):
+def test_a_new_wiring_has_the_chats_defaults(conn, channel, is_group, engage, session):
     chat = make_chat(conn, "1", channel, is_group=is_group)
     made = connect(conn, chat)
     assert made[1:] == (chat, "assistant", engage, None, "all", "drop", session, 0, NOW)
@@ -59,7 +59,7 @@ EVERYTHING = {
 }
 
 
-def test_what_is_named_is_changed_and_the_rest_stays(conn):
+def test_only_the_named_fields_change(conn):
     chat = make_chat(conn, is_group=True)
     made = connect(conn, chat, changes=EVERYTHING)
     assert made._asdict() == {"id": made.id, "chat_id": chat, "agent": "assistant", **EVERYTHING, "created_at": NOW}
@@ -106,16 +106,16 @@ WRONG = {
     ),
     "a broken pattern for later": (1, "assistant", {"engage_pattern": "["}, ConfigInvalid, "pattern"),
     "an empty pattern": (1, "assistant", {"engage_mode": "pattern", "engage_pattern": ""}, ConfigInvalid, "empty"),
-    "a pattern that is no text": (1, "assistant", {"engage_pattern": 5}, ConfigInvalid, "5 of a wiring is no text"),
-    "a priority that is no number": (1, "assistant", {"priority": "high"}, ConfigInvalid, "no whole number"),
-    "a priority of true": (1, "assistant", {"priority": True}, ConfigInvalid, "no whole number"),
-    "a priority beyond the column": (1, "assistant", {"priority": 2**63}, ConfigInvalid, "no whole number"),
+    "a pattern that is no text": (1, "assistant", {"engage_pattern": 5}, ConfigInvalid, "5 of a wiring is not a text"),
+    "a priority that is no number": (1, "assistant", {"priority": "high"}, ConfigInvalid, "not a whole number"),
+    "a priority of true": (1, "assistant", {"priority": True}, ConfigInvalid, "not a whole number"),
+    "a priority beyond the column": (1, "assistant", {"priority": 2**63}, ConfigInvalid, "not a whole number"),
 }
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "wired"])
 @pytest.mark.parametrize(("chat", "agent", "changes", "error", "said"), WRONG.values(), ids=WRONG)
-def test_what_can_not_be_is_refused_with_a_sentence_and_nothing_is_half_made(
+def test_an_invalid_wiring_is_refused_with_a_sentence_and_nothing_is_half_made(
     conn, chat, agent, changes, error, said, is_new
 ):
     assert make_chat(conn) == 1
@@ -129,7 +129,7 @@ def test_what_can_not_be_is_refused_with_a_sentence_and_nothing_is_half_made(
     assert dump(conn) == before
 
 
-def test_a_wired_chat_is_a_destination_that_is_called_as_people_call_it(conn):
+def test_a_wired_chat_is_a_destination_named_after_the_chat(conn):
     with transaction(conn):
         made = [
             chats.ensure(conn, "telegram", str(number), is_group=True, name=name, now_ms=NOW).id
@@ -141,7 +141,7 @@ def test_a_wired_chat_is_a_destination_that_is_called_as_people_call_it(conn):
     assert [each.name for each in destinations.of_agent(conn, "assistant")] == ["chat-3", "family", "family-2"]
 
 
-def test_a_name_that_was_given_stays_when_the_wiring_changes(conn):
+def test_a_given_name_stays_when_the_wiring_changes(conn):
     with transaction(conn):
         chat = chats.ensure(conn, "telegram", "1", is_group=True, name="Family", now_ms=NOW).id
         wiring.connect(conn, chat, "assistant", now_ms=NOW)
@@ -150,7 +150,7 @@ def test_a_name_that_was_given_stays_when_the_wiring_changes(conn):
     assert [each.name for each in destinations.of_agent(conn, "assistant")] == ["kin"]
 
 
-def test_a_refused_chat_that_is_wired_is_refused_no_more(conn):
+def test_wiring_a_refused_chat_ends_the_refusal(conn):
     chat = make_chat(conn)
     with transaction(conn):
         chats.update(conn, chat, refused_at=NOW, now_ms=NOW)
@@ -158,7 +158,7 @@ def test_a_refused_chat_that_is_wired_is_refused_no_more(conn):
     assert chats.get(conn, chat).refused_at is None
 
 
-def test_a_retired_chat_that_is_wired_is_written_to_again(conn):
+def test_wiring_a_retired_chat_activates_it(conn):
     chat = make_chat(conn)
     make_session(conn)
     with transaction(conn):
@@ -170,7 +170,7 @@ def test_a_retired_chat_that_is_wired_is_written_to_again(conn):
         assert not responses.claim(conn, response, token="t", now_ms=NOW, lease_ms=1000).is_inactive
 
 
-def test_a_chat_in_which_the_bot_was_blocked_is_so_however_it_is_wired(conn):
+def test_wiring_a_chat_that_blocked_the_bot_does_not_activate_it(conn):
     chat = make_chat(conn)
     with transaction(conn):
         chats.update(conn, chat, status="inactive", now_ms=NOW)
@@ -178,7 +178,7 @@ def test_a_chat_in_which_the_bot_was_blocked_is_so_however_it_is_wired(conn):
     assert chats.get(conn, chat).status == "inactive"
 
 
-def test_a_disconnected_agent_answers_there_no_more_and_may_not_send_there(conn):
+def test_a_disconnected_agent_loses_the_wiring_and_the_destination(conn):
     chat = make_chat(conn)
     connect(conn, chat)
     with transaction(conn):

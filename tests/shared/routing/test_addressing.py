@@ -36,7 +36,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(("text", "expected"), NAMED.values(), ids=NAMED)
-def test_whom_a_text_names(text, expected):
+def test_which_agent_a_text_names(text, expected):
     assert find(text, AGENTS, TEAMS) == expected
     has_mark = text.partition(" ")[0].endswith((",", ":"))
     assert find_id(text, AGENTS, TEAMS) == (None if has_mark else expected and expected.agent), "the API is strict"
@@ -53,7 +53,7 @@ AFTER_US = {
 
 
 @pytest.mark.parametrize(("text", "expected"), AFTER_US.values(), ids=AFTER_US)
-def test_whom_a_text_names_behind_the_name_of_the_bot(text, expected):
+def test_which_agent_a_text_names_behind_the_bots_name(text, expected):
     assert find_behind_bot(text, AGENTS, TEAMS) == expected
 
 

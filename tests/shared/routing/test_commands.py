@@ -34,11 +34,11 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("given", "expected"), COMMANDS.values(), ids=COMMANDS)
-def test_the_command_that_an_event_begins_with(given, expected):
+def test_a_command_is_the_whole_first_token(given, expected):
     assert parse(given) == expected
 
 
-def test_a_command_is_found_where_what_stood_before_it_was_taken_off():
+def test_a_command_is_found_behind_a_prefix():
     assert parse(event("@coder /clear"), "/clear") == "clear"
 
 

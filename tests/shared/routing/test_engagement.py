@@ -38,14 +38,14 @@ ENGAGES = {
 
 
 @pytest.mark.parametrize(("wired", "given", "expected"), ENGAGES.values(), ids=ENGAGES)
-def test_a_wiring_engages(wired, given, expected):
+def test_when_a_wiring_engages(wired, given, expected):
     assert engages(wired, given) is expected
 
 
 @pytest.mark.parametrize(
     "wired", [wiring("pattern", "("), wiring("pattern"), wiring("pattern", ""), wiring("always")], ids=str
 )
-def test_what_can_not_be_decided_is_an_error_and_never_a_yes(wired):
+def test_an_invalid_wiring_is_an_error_and_never_engages(wired):
     with pytest.raises(ValueError, match=r"missing|engage_mode"):
         engages(wired, facts("mention", text="("))
 
@@ -61,5 +61,5 @@ STICKS = {
 
 
 @pytest.mark.parametrize(("wired", "given", "expected"), STICKS.values(), ids=STICKS)
-def test_a_mention_sticks(wired, given, expected):
+def test_which_mentions_stick(wired, given, expected):
     assert sticks(wired, given) is expected

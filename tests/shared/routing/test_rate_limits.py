@@ -19,7 +19,7 @@ def asked(conn, what, *, sender=0, chat=0, at=NOW, channel="telegram"):
         return rate_limits.count(conn, channel, what, AccessPolicy(sender_limit=sender, chat_limit=chat), now_ms=at)
 
 
-def test_a_minutes_worth_may_come_at_once_and_what_follows_is_refused_and_told_once(conn):
+def test_a_whole_minutes_limit_may_come_at_once_and_the_rest_is_refused_and_told_once(conn):
     found = [asked(conn, event(), sender=3) for _ in range(5)]
     assert found[:3] == [None] * 3
     assert found[3:] == [Exceeded("sender", NOW + 20 * SECOND), Exceeded("sender", None)]
@@ -33,41 +33,41 @@ def test_room_comes_back_evenly(conn):
     assert asked(conn, event(), sender=3, at=NOW + 21 * SECOND) is not None
 
 
-def test_a_chat_has_a_limit_of_its_own_for_all_who_write_there(conn):
+def test_a_group_has_one_limit_for_all_its_senders(conn):
     found = [asked(conn, event(sender=str(number)), sender=1, chat=2) for number in range(3)]
     assert found == [None, None, Exceeded("chat", NOW + 30 * SECOND)]
     assert asked(conn, event(sender="9", chat="101"), sender=1, chat=2) is None
 
 
-def test_who_has_no_room_takes_none_of_the_chats(conn):
+def test_a_sender_beyond_the_limit_uses_no_room_of_the_chat(conn):
     """One person can't silence a group."""
     found = [asked(conn, event(), sender=1, chat=2) for _ in range(9)]
     assert [exceeded.whose for exceeded in found[1:]] == ["sender"] * 8
     assert asked(conn, event(sender="6"), sender=1, chat=2) is None
 
 
-def test_a_direct_chat_has_the_limit_of_the_one_who_writes_there(conn):
+def test_a_direct_chat_has_only_its_senders_limit(conn):
     found = [asked(conn, event(is_group=False), sender=2, chat=1) for _ in range(3)]
     assert found == [None, None, Exceeded("sender", NOW + 30 * SECOND)]
 
 
-def test_the_same_ids_on_two_platforms_are_two(conn):
+def test_the_same_ids_on_two_platforms_are_counted_apart(conn):
     assert asked(conn, event(), sender=1, channel="telegram") is None
     assert asked(conn, event(), sender=1, channel="discord") is None
 
 
-def test_no_id_can_pretend_to_be_anothers_key(conn):
+def test_no_id_makes_the_key_of_another(conn):
     assert asked(conn, event(sender='x","y'), sender=1, chat=1) is None
     assert len(set(column(conn, "SELECT key FROM rates"))) == 2
     assert asked(conn, event(sender="x", chat="y"), sender=1, chat=1) is None
 
 
-def test_a_limit_of_nothing_is_none_and_writes_no_row(conn):
+def test_a_limit_of_zero_is_no_limit_and_writes_no_row(conn):
     assert [asked(conn, event()) for _ in range(500)] == [None] * 500
     assert rows(conn, "SELECT * FROM rates") == []
 
 
-def test_who_has_no_identity_is_counted_with_the_chat_alone(conn):
+def test_a_sender_without_an_identity_is_counted_against_the_chat_alone(conn):
     assert [bool(asked(conn, event(sender=None), sender=1, chat=2)) for _ in range(3)] == [False, False, True]
 
 
@@ -80,7 +80,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize(("exceeded", "who", "when"), SENTENCES.values(), ids=SENTENCES)
-def test_the_person_is_told_whose_room_is_used_up_and_when_to_go_on(exceeded, who, when):
+def test_the_sender_is_told_whose_limit_it_is_and_when_to_continue(exceeded, who, when):
     said = rate_limits.sentence(exceeded, now_ms=NOW)
     assert who in said
     assert when in said

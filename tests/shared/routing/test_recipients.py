@@ -36,12 +36,12 @@ TAKES = {
 
 
 @pytest.mark.parametrize(("what", "wired", "named", "expected"), TAKES.values(), ids=TAKES)
-def test_a_wiring_takes_an_event(what, wired, named, expected):
+def test_which_wirings_take_an_event(what, wired, named, expected):
     recipient = recipients.recipient_of(what, wired, named)
     assert (recipient and ("asked" if recipient.trigger else "context")) == expected
 
 
-def test_a_pattern_that_is_none_is_an_error_and_naming_the_agent_still_works():
+def test_an_invalid_pattern_is_an_error_and_naming_the_agent_still_works():
     broken = wiring(mode="pattern", pattern="(")
     with pytest.raises(ValueError, match="missing"):
         recipients.recipient_of(event(), broken, None)
@@ -61,12 +61,12 @@ def test_the_text_that_an_agent_is_given(what, named, text):
     assert recipients.answering(what, wiring(), named).text == text
 
 
-def test_a_file_with_nothing_but_a_name_is_given_without_it():
+def test_a_file_whose_text_is_only_a_name_is_given_without_the_name():
     sent = Event("message", "1", text="@a ", attachments=({"kind": "photo"},))
     assert recipients.answering(sent, wiring(), Addressee("a", "")).text == ""
 
 
-def test_context_keeps_the_text_as_it_was():
+def test_context_keeps_the_whole_text():
     assert recipients.recipient_of(event("@b hello"), wiring(ignored="accumulate"), FOR_B).text == "@b hello"
 
 

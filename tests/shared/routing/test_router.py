@@ -77,7 +77,7 @@ def said(conn):
 
 
 @pytest.mark.parametrize("is_wired", [True, False])
-def test_a_group_that_was_renamed_is_called_so_from_its_next_message_on_but_not_by_its_agents(conn, is_wired):
+def test_a_new_group_title_is_stored_and_destinations_keep_their_names(conn, is_wired):
     store(conn, event(is_group=True, chat_name="Lunch"), WIRE)
     if not is_wired:
         rows(conn, "DELETE FROM wirings")
@@ -88,7 +88,7 @@ def test_a_group_that_was_renamed_is_called_so_from_its_next_message_on_but_not_
     assert rows(conn, "SELECT name, target_chat FROM destinations") == called
 
 
-def test_a_direct_chat_keeps_its_name_whatever_who_writes_there_calls_themselves(conn):
+def test_a_direct_chat_keeps_its_name_when_the_sender_changes_theirs(conn):
     store(conn, event(), WIRE)
     store(conn, event(event_key="2", sender="Your bank"), WIRE)
     assert column(conn, "SELECT name FROM chats") == ["Ana"]
@@ -125,7 +125,7 @@ def test_a_redelivery_is_stored_for_the_agent_that_missed_it_and_for_no_other(co
     assert asked(conn) == ["assistant", "second"]
 
 
-def test_all_wirings_engage_the_most_important_first(conn):
+def test_all_wirings_engage_in_order_of_priority(conn):
     chat = make_chat(conn)
     wire(conn, chat)
     wire(conn, chat, "second", priority=5)
@@ -150,7 +150,7 @@ DROPPED = {
 
 
 @pytest.mark.parametrize(("what", "reason", "detail"), DROPPED.values(), ids=DROPPED)
-def test_what_is_dropped_leaves_its_reason_once_and_never_the_text(conn, what, reason, detail):
+def test_a_dropped_event_leaves_its_reason_once_and_never_its_text(conn, what, reason, detail):
     wire(conn, make_chat(conn))
     unwanted = make_chat(conn, "unwanted")
     with transaction(conn):
@@ -170,7 +170,7 @@ def test_attachments_alone_are_a_message(conn):
     assert column(conn, "SELECT files ->> '$[0].kind' FROM messages") == ["photo"]
 
 
-def test_a_group_that_did_not_address_the_bot_is_context_where_the_wiring_wants_that(conn):
+def test_a_group_message_without_a_mention_is_context_where_the_wiring_accumulates(conn):
     chat = make_chat(conn, is_group=True)
     wire(conn, chat, ignored_message_policy="accumulate")
     wire(conn, chat, "second", ignored_message_policy="drop")
@@ -206,12 +206,12 @@ def test_a_new_chat_is_wired_to_the_default_agent_where_the_operator_allows_it(
     assert store(conn, what, WIRE).duplicates == 1
 
 
-def test_who_treats_strangers_strictly_in_a_chat_goes_on_doing_so_when_it_is_wired_by_itself(conn):
+def test_a_strict_chat_stays_strict_when_it_is_wired_automatically(conn):
     make_chat(conn, "7", "strict")
     assert store(conn, event(platform_id="7"), WIRE).dropped == "sender_unknown"
 
 
-def test_where_strangers_are_treated_strictly_nothing_of_them_is_held_and_nobody_asked_before_an_agent_is_there(conn):
+def test_an_unwired_strict_chat_holds_nothing_of_strangers_and_asks_no_approver(conn):
     become(conn, "owner", "9")
     make_chat(conn, "7", "strict", is_group=True)
     said_there = event(platform_id="7", is_group=True)
@@ -222,7 +222,7 @@ def test_where_strangers_are_treated_strictly_nothing_of_them_is_held_and_nobody
 
 
 @pytest.mark.parametrize("policy", [WIRE, ASK], ids=["wire", "ask"])
-def test_a_group_that_did_not_address_the_bot_is_neither_wired_nor_asked_about(conn, policy):
+def test_a_group_message_without_a_mention_neither_wires_the_group_nor_asks_about_it(conn, policy):
     become(conn, "owner", "9")
     assert store(conn, event(platform_id="7", is_group=True, is_mention=False), policy).dropped == "not_wired"
     assert chats.find(conn, "telegram", "7") is None
@@ -246,14 +246,14 @@ def test_an_owner_is_asked_about_a_new_chat_and_the_message_waits(conn):
     assert column(conn, "SELECT platform_id FROM responses ORDER BY id") == ["9", "7"]
 
 
-def test_of_a_new_chat_that_nobody_can_be_asked_about_no_row_stays(conn):
+def test_a_new_chat_leaves_no_row_where_no_approver_can_be_asked(conn):
     assert store(conn, event(platform_id="7"), ASK).dropped == "not_wired"
     assert chats.find(conn, "telegram", "7") is None
     assert reasons(conn) == [("not_wired", "")]
     assert SECRET not in str(dump(conn))
 
 
-def test_who_waits_is_told_when_that_begins_and_a_redelivery_says_nothing(conn):
+def test_the_sender_is_told_once_that_the_message_waits(conn):
     become(conn, "owner", "9")
     for key, at, is_said in (("1", NOW, True), ("1", NOW, False), ("2", NOW, False), ("3", NOW + 2, False)):
         assert store(conn, event(platform_id="7", event_key=key), ASK, at=at) == Routed(held=1, said=is_said)
@@ -261,7 +261,7 @@ def test_who_waits_is_told_when_that_begins_and_a_redelivery_says_nothing(conn):
     assert column(conn, "SELECT count(*) FROM held") == [3]
 
 
-def test_where_the_platform_shows_a_place_for_each_answer_who_waits_is_told_each_time(conn):
+def test_a_command_is_told_each_time_that_it_waits(conn):
     become(conn, "owner", "9", "discord")
     for key in ("1", "2"):
         what = event(platform_id="7", kind="command", command="ask", event_key=key, context={"token": key})
@@ -303,7 +303,7 @@ def test_who_may_talk_to_an_agent(conn, policy, scope, role, expected):
 
 
 @pytest.mark.parametrize(("policy", "scope", "role", "expected"), CASES)
-def test_only_what_those_wrote_who_may_becomes_context(conn, policy, scope, role, expected):
+def test_only_messages_of_admitted_senders_become_context(conn, policy, scope, role, expected):
     """Nobody is asked about somebody who did not ask for anything, and nothing of what they wrote is kept anywhere."""
     chat = make_chat(conn, policy=policy, is_group=True)
     wire(conn, chat, sender_scope=scope, ignored_message_policy="accumulate")
@@ -318,7 +318,7 @@ def test_only_what_those_wrote_who_may_becomes_context(conn, policy, scope, role
     assert (SECRET in str(dump(conn))) is is_context
 
 
-def test_an_identity_is_of_one_channel_and_no_name_stands_for_it(conn):
+def test_an_identity_belongs_to_one_channel_and_a_name_never_replaces_it(conn):
     become(conn, "owner", "5", "discord")
     wire(conn, make_chat(conn, policy="strict"))
     for what in (event(), event(sender="owner", sender_id="discord:5"), event(sender="5", sender_id=None)):
@@ -334,7 +334,7 @@ def test_an_identity_is_of_one_channel_and_no_name_stands_for_it(conn):
         ("public", False, False, True),
     ],
 )
-def test_where_strangers_are_treated_strictly_they_are_not_quoted_either(conn, policy, is_known, is_self, stays):
+def test_a_strict_chat_does_not_store_quotations_of_strangers(conn, policy, is_known, is_self, stays):
     wire(conn, make_chat(conn, policy=policy))
     become(conn, "member")
     if is_known:
@@ -346,7 +346,7 @@ def test_where_strangers_are_treated_strictly_they_are_not_quoted_either(conn, p
     assert json.loads(row(conn, "messages")["content"])["context"]["media_group_id"] == "7"
 
 
-def test_two_agents_treat_the_same_person_each_in_its_own_way(conn):
+def test_two_agents_admit_the_same_sender_independently(conn):
     chat = make_chat(conn, policy="request_approval")
     wire(conn, chat)
     wire(conn, chat, "second")
@@ -358,7 +358,7 @@ def test_two_agents_treat_the_same_person_each_in_its_own_way(conn):
     assert reasons(conn) == [("sender_refused", "")]
 
 
-def test_of_a_flood_of_strangers_a_bounded_number_waits_and_one_card_is_shown(conn):
+def test_a_flood_of_strangers_leaves_a_bounded_number_of_approvals_and_one_card(conn):
     become(conn, "owner", "9")
     wire(conn, make_chat(conn, policy="request_approval", is_group=True))
     for number in range(60):
@@ -373,7 +373,7 @@ def test_of_a_flood_of_strangers_a_bounded_number_waits_and_one_card_is_shown(co
 IN_THREAD = {"is_group": True, "thread_id": "7"}
 
 
-def test_who_was_mentioned_in_a_thread_answers_there_without_being_mentioned_again(conn):
+def test_an_agent_that_was_mentioned_in_a_thread_answers_there_without_another_mention(conn):
     wire(conn, make_chat(conn, is_group=True), engage_mode="mention-sticky")
     told = [
         store(conn, event(event_key="1", is_mention=False, **IN_THREAD)).dropped,
@@ -385,7 +385,7 @@ def test_who_was_mentioned_in_a_thread_answers_there_without_being_mentioned_aga
     assert told == ["not_addressed", 1, 1, "not_addressed", "not_addressed"]
 
 
-def test_one_mention_outside_of_threads_makes_no_group_answer_everything(conn):
+def test_a_mention_outside_of_threads_does_not_stick(conn):
     wire(conn, make_chat(conn, is_group=True), engage_mode="mention-sticky")
     assert store(conn, event(event_key="1", is_group=True)).stored == 1
     assert store(conn, event(event_key="2", is_group=True, is_mention=False)).dropped == "not_addressed"
@@ -400,7 +400,7 @@ def test_context_in_a_thread_does_not_make_it_stick(conn):
 
 
 @pytest.mark.parametrize(("policy", "role"), [("strict", NOBODY), ("request_approval", NOBODY), ("public", "refused")])
-def test_a_mention_by_somebody_who_may_not_sticks_nowhere(conn, policy, role):
+def test_a_mention_by_a_refused_sender_does_not_stick(conn, policy, role):
     wired = wire(conn, make_chat(conn, policy=policy, is_group=True), engage_mode="mention-sticky")
     if role != NOBODY:
         become(conn, role)
@@ -408,7 +408,7 @@ def test_a_mention_by_somebody_who_may_not_sticks_nowhere(conn, policy, role):
     assert not sticky_threads.has(conn, wired.id, "7")
 
 
-def test_threads_of_a_platform_that_has_none_are_none(conn):
+def test_a_thread_id_is_ignored_on_a_platform_without_threads(conn):
     wire(conn, make_chat(conn, channel="sms", is_group=True), engage_mode="mention-sticky", session_mode="per-thread")
     store(conn, event(**IN_THREAD), channel="sms")
     assert rows(conn, "SELECT m.thread_id, s.thread_id FROM messages m JOIN sessions s ON s.id = m.session_id") == [
@@ -433,7 +433,7 @@ SESSIONS = {
 
 
 @pytest.mark.parametrize(("mode", "one", "other", "is_same"), SESSIONS.values(), ids=SESSIONS)
-def test_one_session_serves(conn, mode, one, other, is_same):
+def test_the_session_mode_decides_which_messages_share_a_session(conn, mode, one, other, is_same):
     for chat in ("100", "200"):
         wire(conn, make_chat(conn, chat), session_mode=mode)
     store(conn, event(**one))
@@ -442,7 +442,7 @@ def test_one_session_serves(conn, mode, one, other, is_same):
     assert column(conn, "SELECT count(*) FROM messages") == [2]
 
 
-def test_the_agents_own_session_is_never_that_of_a_thread(conn):
+def test_an_agent_shared_session_is_never_that_of_a_thread(conn):
     wire(conn, make_chat(conn, "100", is_group=True), session_mode="per-thread")
     wire(conn, make_chat(conn, "200"), session_mode="agent-shared")
     store(conn, event(**IN_THREAD))
@@ -450,7 +450,7 @@ def test_the_agents_own_session_is_never_that_of_a_thread(conn):
     assert len(column(conn, "SELECT DISTINCT session_id FROM messages")) == 2
 
 
-def test_two_agents_of_a_chat_have_sessions_of_their_own(conn):
+def test_two_agents_of_a_chat_have_separate_sessions(conn):
     chat = make_chat(conn)
     wire(conn, chat)
     wire(conn, chat, "second")
@@ -489,13 +489,13 @@ NAMED = {
 
 @pytest.mark.usefixtures("two")
 @pytest.mark.parametrize(("what", "expected"), NAMED.values(), ids=NAMED)
-def test_a_text_asks_whom_it_names(conn, what, expected):
+def test_a_text_goes_to_the_agent_that_it_names(conn, what, expected):
     make_agent(conn, "absent")
     store(conn, what)
     assert rows(conn, "SELECT agent, message FROM messages ORDER BY id") == expected
 
 
-def test_where_anybody_may_talk_to_any_agent_the_one_that_is_named_comes_and_answers_nobody_else(conn):
+def test_a_named_agent_is_wired_into_an_open_direct_chat_only_for_messages_that_name_it(conn):
     make_agent(conn, "coder")
     for key, text in enumerate(("@coder hi", "hello", "@coder again", "@assistant hello")):
         assert store(conn, event(text, platform_id="7", event_key=str(key)), WIRE).stored == 1
@@ -504,7 +504,7 @@ def test_where_anybody_may_talk_to_any_agent_the_one_that_is_named_comes_and_ans
     assert rows(conn, "SELECT engage_mode, priority FROM wirings WHERE agent = 'coder'") == [("pattern", -1)]
 
 
-def test_a_team_whose_leader_is_gone_names_nobody(conn):
+def test_a_team_whose_leader_is_retired_names_no_agent(conn):
     make_agent(conn, "coder")
     with transaction(conn):
         teams.save(conn, teams.Team("build", "Builders", "coder", ("coder",)), now_ms=NOW)
@@ -519,7 +519,7 @@ def test_a_team_whose_leader_is_gone_names_nobody(conn):
     [(OPEN, {}), (ASK, {}), (WIRE, {"is_group": True})],
     ids=["new chats are refused", "are asked about", "are wired, in a group"],
 )
-def test_elsewhere_nobody_comes_by_being_named(conn, policy, fields):
+def test_a_named_agent_is_wired_in_no_other_chat(conn, policy, fields):
     make_agent(conn, "coder")
     wire(conn, make_chat(conn))
     store(conn, event("@coder hi", **fields), policy)
@@ -530,7 +530,7 @@ def test_elsewhere_nobody_comes_by_being_named(conn, policy, fields):
 @pytest.mark.parametrize(
     ("sender_policy", "role"), [("strict", None), ("request_approval", None), ("public", "refused")]
 )
-def test_nobody_comes_by_being_named_by_somebody_who_may_not_talk_to_them(conn, sender_policy, role):
+def test_a_sender_who_may_not_talk_to_an_agent_can_not_wire_it_by_its_name(conn, sender_policy, role):
     make_agent(conn, "coder")
     wire(conn, make_chat(conn, policy=sender_policy))
     if role:
@@ -546,7 +546,7 @@ def test_nobody_comes_by_being_named_by_somebody_who_may_not_talk_to_them(conn, 
 
 
 @pytest.mark.parametrize("role", ["owner", "admin", "scoped"])
-def test_clear_by_an_admin_starts_afresh_once(conn, role):
+def test_clear_by_an_admin_starts_one_new_session(conn, role):
     become(conn, role)
     chat = make_chat(conn)
     wire(conn, chat)
@@ -563,7 +563,7 @@ def test_clear_by_an_admin_starts_afresh_once(conn, role):
 
 @pytest.mark.parametrize("role", [NOBODY, "user", "member"])
 @pytest.mark.parametrize("command", ["clear", "compact", "context", "cost", "files"])
-def test_an_admins_command_by_somebody_else_is_refused_with_a_sentence(conn, role, command):
+def test_an_admin_command_of_another_sender_is_refused_with_a_sentence(conn, role, command):
     if role != NOBODY:
         become(conn, role)
     wire(conn, make_chat(conn, is_group=True))
@@ -581,19 +581,19 @@ def test_an_admins_command_by_somebody_else_is_refused_with_a_sentence(conn, rol
 
 
 @pytest.mark.parametrize("text", ["/clearance", "/clear! now", "please /clear", "/clear@other_bot", "/compactly"])
-def test_what_is_no_command_is_text(conn, text):
+def test_an_unknown_command_is_text(conn, text):
     wire(conn, make_chat(conn))
     assert store(conn, event(text)).stored == 1
 
 
 @pytest.mark.parametrize("text", ["/compact", "/context now", "/cost", "/files", "/model x"])
-def test_the_other_commands_of_an_admin_are_the_agents(conn, text):
+def test_the_other_admin_commands_go_to_the_agent(conn, text):
     become(conn, "admin")
     wire(conn, make_chat(conn))
     assert store(conn, event(text)).stored == 1
 
 
-def test_a_command_in_a_group_that_is_not_for_the_bot_is_context_like_any_text(conn):
+def test_a_command_without_a_mention_in_a_group_is_context(conn):
     become(conn, "owner")
     wire(conn, make_chat(conn, is_group=True), ignored_message_policy="accumulate")
     assert store(conn, event("/clear", is_group=True, is_mention=False)) == Routed(stored=1)
@@ -601,7 +601,7 @@ def test_a_command_in_a_group_that_is_not_for_the_bot_is_context_like_any_text(c
 
 
 @pytest.mark.usefixtures("two")
-def test_a_name_before_a_command_gets_nobody_past_the_gate(conn):
+def test_a_name_before_a_command_does_not_evade_its_check(conn):
     found = store(conn, event("@coder /clear"))
     assert (found.dropped, found.said) == ("command_refused:clear", True)
     become(conn, "scoped", agent="coder")
@@ -622,9 +622,7 @@ def test_a_command_to_two_agents_is_answered_once_for_both(conn):
     ("policy", "outcome"),
     [("strict", (0, "sender_unknown", False)), ("request_approval", (0, "command_refused:clear", True))],
 )
-def test_nobody_is_asked_about_a_stranger_who_commands_and_where_strangers_get_no_word_they_get_none(
-    conn, policy, outcome
-):
+def test_a_strangers_command_asks_no_approver_and_is_answered_only_where_strangers_are(conn, policy, outcome):
     become(conn, "owner", "9")
     wire(conn, make_chat(conn, policy=policy))
     found = store(conn, event("/clear"))
@@ -637,7 +635,7 @@ def test_nobody_is_asked_about_a_stranger_who_commands_and_where_strangers_get_n
 LIMITED = replace(OPEN, sender_limit=3)
 
 
-def test_more_than_a_minutes_worth_is_refused_and_the_person_is_told_once(conn):
+def test_messages_beyond_the_limit_are_refused_and_the_sender_is_told_once(conn):
     wire(conn, make_chat(conn))
     found = [store(conn, event(event_key=str(number)), LIMITED) for number in range(6)]
     assert [each.stored for each in found] == [1, 1, 1, 0, 0, 0]
@@ -647,7 +645,7 @@ def test_more_than_a_minutes_worth_is_refused_and_the_person_is_told_once(conn):
     assert store(conn, event(event_key="7"), LIMITED, at=NOW + 20_000).stored == 1
 
 
-def test_a_redelivery_of_what_was_refused_is_not_told_again(conn):
+def test_a_redelivery_of_a_refused_message_is_not_answered_again(conn):
     wire(conn, make_chat(conn))
     found = [store(conn, event(event_key=str(number)), LIMITED).said for number in range(4)]
     later = [store(conn, event(event_key=f"later {number}"), LIMITED, at=NOW + 60_000).said for number in range(3)]
@@ -656,26 +654,26 @@ def test_a_redelivery_of_what_was_refused_is_not_told_again(conn):
     assert (again.dropped, again.said) == ("rate_limited:sender", False)
 
 
-def test_a_redelivery_of_what_is_stored_is_nobodys_fault(conn):
+def test_a_redelivery_of_a_stored_message_is_a_duplicate_even_beyond_the_limit(conn):
     wire(conn, make_chat(conn))
     for number in range(4):
         store(conn, event(event_key=str(number)), LIMITED)
     assert store(conn, event(event_key="0"), LIMITED) == Routed(duplicates=1)
 
 
-def test_whether_an_agent_has_an_event_is_told_by_an_index(conn):
+def test_a_stored_event_is_found_by_an_index(conn):
     (line,) = plan(conn, messages.HAS_EVENT, channel="telegram", event_key="1")
     assert "COVERING INDEX messages_event" in line
 
 
-def test_a_group_is_not_told_about_what_nobody_asked(conn):
+def test_a_group_hears_nothing_about_refused_context(conn):
     wire(conn, make_chat(conn, is_group=True), ignored_message_policy="accumulate")
     found = [store(conn, event(event_key=str(number), is_group=True, is_mention=False), LIMITED) for number in range(5)]
     assert [each.stored for each in found] == [1, 1, 1, 0, 0]
     assert said(conn) == []
 
 
-def test_what_concerns_no_agent_counts_against_nobody(conn):
+def test_a_message_without_recipients_is_not_counted(conn):
     wire(conn, make_chat(conn, is_group=True))
     for number in range(9):
         store(conn, event(event_key=str(number), is_group=True, is_mention=False), LIMITED)
@@ -683,14 +681,14 @@ def test_what_concerns_no_agent_counts_against_nobody(conn):
 
 
 @pytest.mark.parametrize("text", ["/clear", "/help", "/anything"])
-def test_commands_count_too(conn, text):
+def test_commands_count_against_the_limit(conn, text):
     wire(conn, make_chat(conn))
     found = [store(conn, event(text, event_key=str(number)), LIMITED).dropped for number in range(4)]
     assert found[3] == "rate_limited:sender"
     assert found[2] != "rate_limited:sender"
 
 
-def test_a_new_chat_has_its_limit_before_anybody_is_asked(conn):
+def test_a_new_chat_is_limited_before_an_approver_is_asked(conn):
     become(conn, "owner", "9")
     policy = replace(ASK, sender_limit=2)
     found = [store(conn, event(platform_id=str(number), event_key=str(number)), policy) for number in range(4)]
@@ -699,7 +697,7 @@ def test_a_new_chat_has_its_limit_before_anybody_is_asked(conn):
 
 
 @pytest.mark.parametrize("sender_policy", ["strict", "request_approval"])
-def test_many_who_may_not_use_up_no_room_of_those_who_may_and_hear_nothing_where_none_is_asked(conn, sender_policy):
+def test_refused_senders_use_up_no_room_of_admitted_ones(conn, sender_policy):
     wire(conn, make_chat(conn, policy=sender_policy, is_group=True))
     become(conn, "member", "9")
     policy = replace(OPEN, sender_limit=2, chat_limit=4)
@@ -710,7 +708,7 @@ def test_many_who_may_not_use_up_no_room_of_those_who_may_and_hear_nothing_where
     assert store(conn, event(event_key="me", sender_id="9", is_group=True), policy).stored == 1
 
 
-def test_the_first_message_of_a_chat_that_is_wired_by_itself_counts_once(conn):
+def test_the_message_that_wires_a_chat_counts_once(conn):
     policy = replace(WIRE, sender_limit=2)
     found = [store(conn, event(platform_id="7", event_key=str(number)), policy).stored for number in range(3)]
     assert found == [1, 1, 0]
@@ -719,7 +717,7 @@ def test_the_first_message_of_a_chat_that_is_wired_by_itself_counts_once(conn):
 # -- what fails --------------------------------------------------------------------------------------------------------
 
 
-def test_a_stored_pattern_that_is_none_stops_nobody_else(conn):
+def test_a_wiring_with_an_invalid_pattern_does_not_stop_the_others(conn):
     chat = make_chat(conn)
     wire(conn, chat, "broken", engage_mode="pattern", engage_pattern=".", priority=9)
     wire(conn, chat)
@@ -730,7 +728,7 @@ def test_a_stored_pattern_that_is_none_stops_nobody_else(conn):
     assert reasons(conn) == [("wiring_failed", "broken")]
 
 
-def test_a_wiring_that_fails_on_its_rows_leaves_none_of_them_and_stops_nobody_else(conn):
+def test_a_wiring_that_fails_leaves_no_row_and_does_not_stop_the_others(conn):
     chat = make_chat(conn)
     for agent, priority in (("first", 9), ("broken", 5), ("assistant", 0)):
         wire(conn, chat, agent, priority=priority)
@@ -752,7 +750,7 @@ def test_a_wiring_that_fails_on_its_rows_leaves_none_of_them_and_stops_nobody_el
 # -- events that were held ---------------------------------------------------------------------------------------------
 
 
-def test_what_was_held_is_given_to_its_agent_once(conn):
+def test_a_held_event_is_stored_once_for_its_agent(conn):
     chat = make_chat(conn, policy="strict", is_group=True)
     wired = wire(conn, chat, engage_mode="mention-sticky", session_mode="per-thread")
     wire(conn, chat, "second")
@@ -765,7 +763,7 @@ def test_what_was_held_is_given_to_its_agent_once(conn):
 
 
 @pytest.mark.parametrize("what", [event(platform_id="999"), event()], ids=["no such chat", "wired no more"])
-def test_what_was_held_for_an_agent_that_answers_there_no_more_is_given_to_nobody(conn, what):
+def test_a_held_event_is_not_stored_where_its_agent_is_no_longer_wired(conn, what):
     make_chat(conn)
     with transaction(conn):
         assert router.route_held(conn, "telegram", what, "assistant", OPEN, now_ms=NOW) == Routed()
@@ -775,7 +773,7 @@ def test_what_was_held_for_an_agent_that_answers_there_no_more_is_given_to_nobod
 # -- people ------------------------------------------------------------------------------------------------------------
 
 
-def test_where_somebody_known_writes_alone_is_where_they_are_reached(conn):
+def test_a_known_senders_direct_chat_is_remembered(conn):
     user = become(conn, "member", channel="discord")
     chat = make_chat(conn, channel="discord")
     wire(conn, chat)
@@ -822,7 +820,7 @@ def at_once(db, keys, new_chats="refuse"):
     return sorted(map(tuple, json.loads(done.stdout)))
 
 
-def test_twenty_first_messages_at_once_make_one_chat_one_wiring_and_one_session(conn, db):
+def test_twenty_first_messages_at_once_create_one_chat_one_wiring_and_one_session(conn, db):
     found = at_once(db, list(map(str, range(20))), new_chats="wire")
     assert found == [(1, 0)] * 20
     counts = [
@@ -832,7 +830,7 @@ def test_twenty_first_messages_at_once_make_one_chat_one_wiring_and_one_session(
     assert column(conn, "SELECT count(*) FROM destinations") == [1]
 
 
-def test_an_event_that_comes_many_times_at_once_is_one_row_for_each_agent_and_serves_who_missed_it(conn, db):
+def test_an_event_delivered_many_times_at_once_is_one_row_for_each_agent_and_serves_one_that_missed_it(conn, db):
     chat = make_chat(conn)
     wire(conn, chat)
     wire(conn, chat, "second")
@@ -844,7 +842,7 @@ def test_an_event_that_comes_many_times_at_once_is_one_row_for_each_agent_and_se
     assert asked(conn) == ["assistant", "second", "third"]
 
 
-def test_strangers_who_come_at_once_leave_one_card(conn, db):
+def test_strangers_who_write_at_once_leave_one_card(conn, db):
     become(conn, "owner", "9")
     wire(conn, make_chat(conn, policy="request_approval"))
     assert at_once(db, list(map(str, range(12)))) == [(0, 0)] * 12

@@ -38,7 +38,7 @@ def types(conn):
     return column(conn, "SELECT type FROM events WHERE type LIKE 'approval%' ORDER BY id")
 
 
-def test_what_is_asked_stands_in_the_row_as_it_was_given(conn):
+def test_a_request_is_stored_as_it_was_given(conn):
     chat = make_chat(conn)
     with transaction(conn):
         user = users.ensure(conn, "telegram", "5", name="Ana", now_ms=NOW)
@@ -70,7 +70,7 @@ def test_the_last_of_the_options_refuses_and_every_other_approves(conn, options,
     assert json.loads(row(conn, "events")["data"]) == {"approval": id_, "kind": "tool"}
 
 
-def test_the_event_that_decided_is_remembered(conn):
+def test_the_deciding_event_is_stored(conn):
     id_ = request(conn)
     assert decide(conn, id_, click='["telegram","9"]').payload == {**ASKED.payload, "click": '["telegram","9"]'}
 
@@ -83,7 +83,7 @@ def test_the_first_decision_holds(conn):
     assert (approvals.get(conn, id_).status, approvals.get(conn, id_).decided_by) == ("refused", "telegram 5")
 
 
-def test_nobody_decides_what_was_not_requested(conn):
+def test_an_unknown_approval_can_not_be_decided(conn):
     with pytest.raises(NotFound, match="no approval 'approval_x'"):
         decide(conn, "approval_x")
 
@@ -96,14 +96,14 @@ def test_a_choice_that_was_not_offered_decides_nothing(conn, choice):
     assert approvals.get(conn, id_).status == "pending"
 
 
-def test_its_time_is_over_at_the_instant_even_before_anybody_sweeps(conn):
+def test_it_ends_at_its_instant_even_before_a_sweep(conn):
     id_ = request(conn)
     with pytest.raises(WrongState, match=f"{id_} has expired"):
         decide(conn, id_, now_ms=LATER)
     decide(conn, id_, now_ms=LATER - 1)
 
 
-def test_what_nobody_decided_in_time_expires_oldest_first_a_batch_at_a_time(conn):
+def test_pending_approvals_expire_oldest_first_a_batch_at_a_time(conn):
     ids = [request(conn, LATER + step) for step in range(4)]
     decide(conn, ids[0])
     assert expire(conn, LATER - 1) == []
@@ -113,7 +113,7 @@ def test_what_nobody_decided_in_time_expires_oldest_first_a_batch_at_a_time(conn
     assert types(conn)[-2:] == ["approval_expired"] * 2
 
 
-def test_the_same_is_asked_once_while_it_is_pending_and_anew_afterwards(conn):
+def test_the_same_request_is_pending_once_and_can_be_made_again_afterwards(conn):
     first, _ = ask(conn, subject="[1]")
     assert ask(conn, subject="[1]", title="again") == (first, False)
     assert ask(conn, subject="[2]")[1]
@@ -125,7 +125,7 @@ def test_the_same_is_asked_once_while_it_is_pending_and_anew_afterwards(conn):
     assert ask(conn, subject="[1]")[1]
 
 
-def test_of_many_who_ask_for_the_same_at_once_one_asks(conn, db):
+def test_of_the_same_requests_at_once_one_is_stored(conn, db):
     start = threading.Barrier(4)
     made = []
 
@@ -146,7 +146,7 @@ def test_of_many_who_ask_for_the_same_at_once_one_asks(conn, db):
     assert {each.approval_id for each, _ in made} == set(column(conn, "SELECT approval_id FROM approvals"))
 
 
-def test_of_people_who_decide_at_once_one_wins(conn, db):
+def test_of_decisions_at_once_one_wins(conn, db):
     requested = [request(conn) for _ in range(40)]
     won = {0: [], 1: []}
     start = threading.Barrier(2)
@@ -182,14 +182,14 @@ def show(conn, id_, response):
         approvals.set_card(conn, approvals.get(conn, id_).id, approver=user.id, card=response)
 
 
-def test_a_card_is_found_where_it_was_sent(conn):
+def test_a_card_is_found_by_its_response(conn):
     id_ = request(conn)
     assert approvals.card_of(conn, approvals.get(conn, id_)) is None
     show(conn, id_, answer(conn, chat="5"))
     assert approvals.card_of(conn, approvals.get(conn, id_)) == (make_chat(conn, "5"), "pending", NOW)
 
 
-def test_what_nobody_sees_is_what_has_no_card_or_a_dead_one(conn):
+def test_an_approval_is_unseen_without_a_card_or_with_a_dead_one(conn):
     chat = make_chat(conn)
     none, dead, seen, pruned, decided = (request(conn, chat_id=chat) for _ in range(5))
     for id_ in (dead, seen, pruned):
@@ -214,7 +214,7 @@ def test_what_nobody_sees_is_what_has_no_card_or_a_dead_one(conn):
     assert not approvals.is_card_open(conn, chat)
 
 
-def test_the_card_of_what_is_pending_is_not_pruned(conn):
+def test_the_card_of_a_pending_approval_is_not_pruned(conn):
     """After a week it still has to be found, to say that nobody answered."""
     id_ = request(conn)
     show(conn, id_, answer(conn, chat="5"))
@@ -229,7 +229,7 @@ def test_the_card_of_what_is_pending_is_not_pruned(conn):
             decide(conn, id_)
 
 
-def test_what_ended_long_ago_is_pruned_a_batch_at_a_time_and_the_rest_stays(conn):
+def test_old_ended_approvals_are_pruned_a_batch_at_a_time(conn):
     old, older, late, pending = (request(conn) for _ in range(4))
     decide(conn, older, now_ms=NOW + 1)
     decide(conn, old, now_ms=NOW + 2)
@@ -245,7 +245,7 @@ def test_what_ended_long_ago_is_pruned_a_batch_at_a_time_and_the_rest_stays(conn
     assert column(conn, "SELECT approval_id FROM approvals ORDER BY id") == [late, pending]
 
 
-def test_they_are_listed_by_status_page_by_page(conn):
+def test_approvals_are_listed_by_status_page_by_page(conn):
     made = [request(conn) for _ in range(4)]
     decide(conn, made[1])
     listed = approvals.every(conn, status="pending", limit=2)
@@ -269,7 +269,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize(("sql", "values", "index"), PLANS.values(), ids=PLANS)
-def test_nothing_looks_at_more_than_what_is_pending_or_over(conn, sql, values, index):
+def test_reads_use_the_indexes_of_pending_and_ended_approvals(conn, sql, values, index):
     lines = plan(conn, sql, **values)
     assert any(index in line for line in lines), lines
     assert [line for line in lines if line.startswith("SCAN") and index not in line] in ([], ["SCAN CONSTANT ROW"])

@@ -21,7 +21,7 @@ def hold(conn, approval, key="1", event="{}", now_ms=NOW, channel="telegram"):
         return held_events.hold(conn, approval, channel, key, event, now_ms=now_ms)
 
 
-def test_an_event_is_held_once_and_given_back_as_it_was(conn, ask):
+def test_an_event_is_held_once_and_returned_as_it_was(conn, ask):
     first = ask()
     assert hold(conn, first, event='{"text": "hello"}')
     assert not hold(conn, first, event='{"text": "other"}', now_ms=NOW + 1)
@@ -30,7 +30,7 @@ def test_an_event_is_held_once_and_given_back_as_it_was(conn, ask):
     ]
 
 
-def test_what_is_held_for_two_approvals_is_apart_and_the_oldest_comes_first(conn, ask):
+def test_each_approval_has_its_own_held_events_oldest_first(conn, ask):
     first, second = ask(), ask()
     for key in ("2", "1", "3"):
         hold(conn, first, key)
@@ -43,7 +43,7 @@ def test_what_is_held_for_two_approvals_is_apart_and_the_oldest_comes_first(conn
     assert held_events.count(conn, second) == 1
 
 
-def test_what_is_held_goes_with_the_approval(conn, ask):
+def test_held_events_are_deleted_with_the_approval(conn, ask):
     approval = ask()
     hold(conn, approval)
     with transaction(conn):
@@ -51,7 +51,7 @@ def test_what_is_held_goes_with_the_approval(conn, ask):
     assert column(conn, "SELECT count(*) FROM held") == [0]
 
 
-def test_the_schema_refuses_what_is_no_json_and_what_waits_for_nothing(conn, ask):
+def test_the_schema_refuses_invalid_json_and_an_unknown_approval(conn, ask):
     with pytest.raises(apsw.ConstraintError):
         hold(conn, ask(), event="{")
     with pytest.raises(apsw.ConstraintError):

@@ -18,20 +18,20 @@ def put(conn, user, agent="assistant", is_refused=False, by="operator", now_ms=N
         return members.put(conn, user, agent, is_refused=is_refused, by=by, now_ms=now_ms)
 
 
-def test_a_member_is_added_once_and_who_added_them_stays(conn, people):
+def test_a_member_is_added_once_and_added_by_stays(conn, people):
     assert put(conn, people[0])
     assert not put(conn, people[0], by="somebody else", now_ms=NOW + 1)
     assert members.of_user(conn, people[0]) == [(people[0], "assistant", False, "operator", NOW)]
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
-def test_who_was_refused_may_be_let_in_and_the_other_way_round(conn, people, is_refused):
+def test_a_refusal_can_become_a_membership_and_back(conn, people, is_refused):
     assert put(conn, people[0], is_refused=not is_refused)
     assert put(conn, people[0], is_refused=is_refused, by="telegram 1", now_ms=NOW + 1)
     assert members.of_user(conn, people[0]) == [(people[0], "assistant", is_refused, "telegram 1", NOW + 1)]
 
 
-def test_whom_an_agent_knows_and_who_knows_somebody(conn, people):
+def test_members_are_listed_by_agent_and_by_user(conn, people):
     ana, bob = people
     make_agent(conn, "second")
     put(conn, bob, is_refused=True)
@@ -44,7 +44,7 @@ def test_whom_an_agent_knows_and_who_knows_somebody(conn, people):
     assert [each.agent for each in members.of_user(conn, ana)] == ["assistant", "second"]
 
 
-def test_who_is_removed_is_neither_member_nor_refused(conn, people):
+def test_a_removed_user_is_neither_member_nor_refused(conn, people):
     put(conn, people[0], is_refused=True)
     put(conn, people[1])
     with transaction(conn):
@@ -53,7 +53,7 @@ def test_who_is_removed_is_neither_member_nor_refused(conn, people):
     assert [each.user_id for each in members.of_agent(conn, "assistant")] == [people[1]]
 
 
-def test_memberships_go_with_the_agent(conn, people):
+def test_memberships_are_deleted_with_the_agent(conn, people):
     put(conn, people[0], make_agent(conn, "second"))
     with transaction(conn):
         agents.delete(conn, "second")
@@ -61,6 +61,6 @@ def test_memberships_go_with_the_agent(conn, people):
 
 
 @pytest.mark.parametrize(("user", "agent"), [(1, "ghost"), (99, "assistant")])
-def test_the_schema_refuses_a_stranger_or_an_agent_that_is_none(conn, people, user, agent):
+def test_the_schema_refuses_an_unknown_user_or_agent(conn, people, user, agent):
     with pytest.raises(apsw.ConstraintError):
         put(conn, user, agent)

@@ -25,7 +25,7 @@ def ana(conn):
         return users.ensure(conn, "telegram", "5", name="Ana", now_ms=NOW).id
 
 
-def test_an_open_pairing_is_found_by_its_hash_until_it_is_over(conn):
+def test_an_open_pairing_is_found_by_its_hash_until_it_ends(conn):
     made = add(conn)
     assert made[2:] == ("owner", None, "open", None, LATER, NOW)
     assert made.pairing_id.startswith("pairing_")
@@ -52,7 +52,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_what_is_over_can_not_be_used_or_revoked(conn, ana, end):
+def test_an_ended_pairing_can_not_be_used_or_revoked(conn, ana, end):
     made = add(conn)
     with transaction(conn):
         end(conn, made)
@@ -61,7 +61,7 @@ def test_what_is_over_can_not_be_used_or_revoked(conn, ana, end):
     assert pairings.find_open(conn, "h1", LATER) is None
 
 
-def test_those_that_are_over_are_given_up_the_oldest_first_and_so_many_at_once(conn):
+def test_pairings_expire_oldest_first_a_batch_at_a_time(conn):
     for name, expires_at in (("a", LATER), ("b", LATER - 1), ("c", LATER + 1)):
         add(conn, name, expires_at=expires_at)
     with transaction(conn):
@@ -73,14 +73,14 @@ def test_those_that_are_over_are_given_up_the_oldest_first_and_so_many_at_once(c
     assert all("SCAN" not in line for line in plan(conn, pairings.EXPIRE, now=LATER, limit=9))
 
 
-def test_the_newest_come_first_and_in_pages(conn):
+def test_pairings_are_listed_newest_first_page_by_page(conn):
     made = [add(conn, str(number)) for number in range(4)][::-1]
     first = pairings.every(conn, limit=3)
     assert first == made[:3]
     assert pairings.every(conn, limit=3, before=first[-1].id) == made[3:]
 
 
-def test_a_used_pairing_outlives_who_used_it_and_goes_with_its_agent(conn, ana):
+def test_a_used_pairing_outlives_its_user_and_is_deleted_with_its_agent(conn, ana):
     make_agent(conn, "second")
     kept, gone = add(conn, "a"), add(conn, "b", "chat", "second")
     with transaction(conn):
@@ -91,7 +91,7 @@ def test_a_used_pairing_outlives_who_used_it_and_goes_with_its_agent(conn, ana):
     assert pairings.get(conn, kept.pairing_id).used_by is None
 
 
-def test_who_used_it_is_told_by_the_hash(conn, ana):
+def test_the_user_of_a_pairing_is_found_by_the_hash(conn, ana):
     made = add(conn)
     assert not pairings.is_used_by(conn, "h1", ana)
     with transaction(conn):
@@ -101,7 +101,7 @@ def test_who_used_it_is_told_by_the_hash(conn, ana):
     assert not pairings.is_used_by(conn, "h2", ana)
 
 
-def test_those_that_ended_long_ago_are_forgotten_so_many_at_once_and_open_ones_never(conn, ana):
+def test_old_ended_pairings_are_pruned_a_batch_at_a_time_and_open_ones_never(conn, ana):
     made = [add(conn, code_hash) for code_hash in "abcd"]
     with transaction(conn):
         for number, pairing in enumerate(made[:3]):
@@ -128,6 +128,6 @@ def test_the_schema_refuses(conn, fields):
         add(conn, **fields)
 
 
-def test_of_eight_processes_at_once_one_uses_it(conn, db, ana):
+def test_of_eight_processes_at_once_one_uses_the_pairing(conn, db, ana):
     add(conn, expires_at=10)
     assert sorted(race(db, USE, [[ana]] * 8)) == ["False"] * 7 + ["True"]

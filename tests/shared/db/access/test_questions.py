@@ -56,7 +56,7 @@ def test_a_question_is_answered(conn):
     assert (event["message_id"], json.loads(event["data"])) == ("telegram_00000001", {"question": id_})
 
 
-def test_there_is_one_answer(conn):
+def test_a_question_has_one_answer(conn):
     id_ = ask(conn)
     answer(conn, id_, "left")
     with pytest.raises(WrongState, match=f"{id_} is answered"):
@@ -75,20 +75,20 @@ def test_a_cancelled_question_takes_no_answer(conn):
     assert types(conn) == ["question_asked", "question_cancelled"]
 
 
-def test_nobody_answers_what_was_not_asked(conn):
+def test_an_unknown_question_can_not_be_answered(conn):
     for attempt in (answer, cancel):
         with pytest.raises(NotFound, match="no question 'question_x'"):
             attempt(conn, "question_x")
 
 
-def test_its_time_is_over_at_the_instant_even_before_anybody_sweeps(conn):
+def test_it_ends_at_its_instant_even_before_a_sweep(conn):
     id_ = ask(conn)
     with pytest.raises(WrongState, match=f"{id_} is expired"):
         answer(conn, id_, now_ms=LATER)
     answer(conn, id_, now_ms=LATER - 1)
 
 
-def test_what_nobody_answered_in_time_expires_oldest_first_a_batch_at_a_time(conn):
+def test_open_questions_expire_oldest_first_a_batch_at_a_time(conn):
     ids = [ask(conn, expires_at=LATER + step) for step in range(4)]
     answer(conn, ids[0])
     assert expire(conn, LATER - 1) == 0
@@ -142,7 +142,7 @@ def test_of_processes_that_answer_at_once_one_wins(conn, db):
     assert types(conn).count("question_answered") == len(asked)
 
 
-def test_what_expires_is_found_by_its_index(conn):
+def test_questions_to_expire_are_found_by_an_index(conn):
     lines = plan(conn, questions.EXPIRE, now=NOW, limit=9)
     assert any("questions_open (expires_at<?)" in line for line in lines), lines
     assert not any("SCAN" in line or "TEMP" in line for line in lines), lines

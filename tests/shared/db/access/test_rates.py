@@ -33,7 +33,7 @@ ALLOWANCES = {
 
 
 @pytest.mark.parametrize(("per_minute", "burst", "allowance"), ALLOWANCES.values(), ids=ALLOWANCES)
-def test_what_is_allowed_in_milliseconds(per_minute, burst, allowance):
+def test_a_limit_in_milliseconds(per_minute, burst, allowance):
     assert rates.allowance(per_minute, burst) == allowance
 
 
@@ -58,7 +58,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("instants", "outcome"), CASES.values(), ids=CASES)
-def test_so_many_are_let_through(conn, instants, outcome):
+def test_a_burst_is_let_through_and_then_one_at_a_time(conn, instants, outcome):
     assert "".join("y" if take(conn, NOW + at).allowed else "n" for at in instants) == outcome
 
 
@@ -67,7 +67,7 @@ def test_so_many_are_let_through(conn, instants, outcome):
     burst=st.integers(1, 4),
     steps=st.lists(st.one_of(st.just(0), st.just(0), st.integers(0, 500), st.integers(0, 200_000)), max_size=60),
 )
-def test_it_is_the_bucket_that_it_is_said_to_be(fresh_database, per_minute, burst, steps):
+def test_it_behaves_like_a_token_bucket(fresh_database, per_minute, burst, steps):
     """Beside a bucket told plainly: so many tokens, which drip in at their interval and are at most *burst*."""
     interval, _ = rates.allowance(per_minute, burst)
     conn = open_connection(fresh_database)
@@ -84,7 +84,7 @@ def test_it_is_the_bucket_that_it_is_said_to_be(fresh_database, per_minute, burs
         conn.close()
 
 
-def test_each_key_has_its_own(conn):
+def test_each_key_has_its_own_bucket(conn):
     for _ in range(4):
         take(conn)
     assert not take(conn).allowed
@@ -92,7 +92,7 @@ def test_each_key_has_its_own(conn):
     assert take(conn, key=rates.key("sender", "discord", "5")).allowed
 
 
-def test_the_first_refusal_of_each_minute_is_told_apart_and_says_when_to_go_on(conn):
+def test_the_first_refusal_of_each_minute_is_marked_and_says_when_to_continue(conn):
     for _ in range(3):
         assert take(conn, per_minute=1) == RateResult(allowed=True)
     assert take(conn, NOW + 10, per_minute=1) == RateResult(False, is_first_refusal=True, again_at=NOW + MINUTE)
@@ -105,7 +105,7 @@ def test_the_first_refusal_of_each_minute_is_told_apart_and_says_when_to_go_on(c
     )
 
 
-def test_it_may_go_on_exactly_when_that_was_said(conn):
+def test_a_token_is_back_exactly_at_the_announced_instant(conn):
     for _ in range(3):
         take(conn, per_minute=7)
     again_at = take(conn, NOW + 1, per_minute=7).again_at
@@ -113,7 +113,7 @@ def test_it_may_go_on_exactly_when_that_was_said(conn):
     assert take(conn, again_at, per_minute=7).allowed
 
 
-def test_a_refusal_that_is_not_told_writes_nothing(conn):
+def test_a_later_refusal_writes_nothing(conn):
     for _ in range(4):
         take(conn)
     before = conn.total_changes()
@@ -121,7 +121,7 @@ def test_a_refusal_that_is_not_told_writes_nothing(conn):
     assert conn.total_changes() == before
 
 
-def test_a_clock_that_went_ahead_locks_nobody_out_for_longer_than_all_of_it_takes(conn):
+def test_a_clock_that_was_ahead_blocks_a_key_for_one_burst_at_most(conn):
     day = 86_400_000
     for _ in range(4):
         take(conn, NOW + day)
@@ -129,7 +129,7 @@ def test_a_clock_that_went_ahead_locks_nobody_out_for_longer_than_all_of_it_take
     assert take(conn, NOW + 1000).allowed
 
 
-def test_what_is_all_there_again_is_forgotten_so_many_at_once(conn):
+def test_full_buckets_are_pruned_a_batch_at_a_time(conn):
     for number in range(4):
         take(conn, key=str(number))
     take(conn, key="late", now_ms=NOW + 60)
@@ -140,9 +140,9 @@ def test_what_is_all_there_again_is_forgotten_so_many_at_once(conn):
     assert column(conn, "SELECT key FROM rates") == ["late"]
 
 
-def test_one_is_taken_by_its_key(conn):
+def test_a_bucket_is_found_by_its_key(conn):
     assert all(line.startswith("SEARCH") for line in plan(conn, rates.TAKE, key="k", now=1, interval=1, room=1))
 
 
-def test_of_eight_processes_at_once_as_many_are_let_through_as_may_be(db):
+def test_eight_processes_at_once_take_no_more_than_the_limit(db):
     assert sorted(race(db, TAKE, [[]] * 8)) == ["False"] * 3 + ["True"] * 5

@@ -3,7 +3,7 @@ from shared.db.engine.connection import transaction
 from tests.support import NOW, column, make_chat
 
 
-def test_where_somebody_is_written_to_is_kept_and_only_a_new_place_is_written(conn):
+def test_a_direct_chat_is_stored_once_and_written_only_when_it_changes(conn):
     one, other = make_chat(conn, "1"), make_chat(conn, "2")
     with transaction(conn):
         ana = users.ensure(conn, "telegram", "5", name="Ana", now_ms=NOW).id

@@ -21,7 +21,7 @@ ROLES = [("owner", None), ("admin", None), ("admin", "assistant")]
 
 
 @pytest.mark.parametrize(("role", "agent"), ROLES)
-def test_a_role_is_given_once_and_who_gave_it_first_stays(conn, ana, role, agent):
+def test_a_role_is_granted_once_and_its_first_grant_stays(conn, ana, role, agent):
     assert grant(conn, ana, role, agent)
     assert not grant(conn, ana, role, agent, by="somebody else", now_ms=NOW + 1)
     assert user_roles.of_user(conn, ana) == [(ana, role, agent, "operator", NOW)]
@@ -33,7 +33,7 @@ def test_roles_of_everything_and_of_an_agent_stand_beside_each_other(conn, ana):
 
 
 @pytest.mark.parametrize("taken", ROLES)
-def test_exactly_that_role_is_taken_away(conn, ana, taken):
+def test_exactly_that_role_is_revoked(conn, ana, taken):
     for each in ROLES:
         grant(conn, ana, *each)
     with transaction(conn):
@@ -42,7 +42,7 @@ def test_exactly_that_role_is_taken_away(conn, ana, taken):
     assert [(role.role, role.agent) for role in user_roles.of_user(conn, ana)] == [r for r in ROLES if r != taken]
 
 
-def test_the_roles_that_concern_an_agent_are_its_own_and_those_of_everything(conn, ana):
+def test_the_roles_over_an_agent_are_its_own_and_those_of_everything(conn, ana):
     make_agent(conn, "second")
     for each in (*ROLES, ("admin", "second")):
         grant(conn, ana, *each)
@@ -73,7 +73,7 @@ def test_the_schema_refuses_the_same_role_of_everything_twice(conn, ana):
             rows(conn, insert, (ana,))
 
 
-def test_the_last_owner_stays_one_unless_that_is_meant(conn, ana):
+def test_the_last_owner_stays_unless_that_is_forced(conn, ana):
     grant(conn, ana, "owner", None)
     with transaction(conn):
         assert not user_roles.revoke(conn, ana, "owner", None)

@@ -16,7 +16,7 @@ def ensure(conn, channel="telegram", sender_id="5", name="Ana", now_ms=NOW):
         return users.ensure(conn, channel, sender_id, name=name, now_ms=now_ms)
 
 
-def test_a_user_is_made_once_and_found_by_what_the_platform_calls_them(conn):
+def test_a_user_is_created_once_and_found_by_the_platforms_id(conn):
     ana = ensure(conn)
     assert ensure(conn) == ana == users.find(conn, "telegram", "5") == users.get(conn, ana.id)
     assert ana.display_name == "telegram 5 (Ana)"
@@ -44,7 +44,7 @@ def test_a_new_name_replaces_the_old_one_and_an_empty_one_does_not(conn, given, 
     assert users.find(conn, "telegram", "5").name == kept
 
 
-def test_a_user_without_a_name_is_shown_by_the_id(conn):
+def test_a_user_without_a_name_is_displayed_by_the_id(conn):
     assert ensure(conn, name="").display_name == "telegram 5"
 
 
@@ -69,7 +69,7 @@ def test_a_deleted_user_is_a_stranger_again(conn):
     assert column(conn, "SELECT count(*) FROM chats") == [1]
 
 
-def test_eight_processes_at_once_make_one(conn, db):
+def test_eight_processes_at_once_create_one_user(conn, db):
     made = race(db, ENSURE, [[f"Ana {number}"] for number in range(8)])
     assert len(set(made)) == 1
     assert column(conn, "SELECT count(*) FROM users") == [1]

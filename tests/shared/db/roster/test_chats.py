@@ -25,14 +25,14 @@ def move(conn, old="100", new="-200", now_ms=NOW + 1):
         return chats.move(conn, "telegram", old, new, now_ms=now_ms)
 
 
-def test_a_new_chat_lets_nobody_in_unless_that_is_said(conn):
+def test_a_new_chat_is_strict_by_default(conn):
     made = ensure(conn, name="Family", is_group=True)
     assert made[1:] == ("telegram", "100", True, "active", "strict", None, "Family", None, NOW)
     assert ensure(conn, "200", sender_policy="request_approval").sender_policy == "request_approval"
     assert ensure(conn, "user/5", opens_for="5").opens_for == "5"
 
 
-def test_a_chat_that_exists_stays_as_it_is_and_is_found_by_what_its_platform_calls_it(conn):
+def test_an_existing_chat_stays_as_it_is_and_is_found_by_the_platforms_id(conn):
     made = ensure(conn, name="Family")
     assert ensure(conn, name="Other", is_group=True, sender_policy="public", now_ms=NOW + 1) == made
     assert chats.find(conn, "telegram", "100") == made == chats.get(conn, made.id)
@@ -58,7 +58,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("changes", CHANGES)
-def test_what_is_named_is_changed_and_the_rest_stays(conn, changes):
+def test_only_the_named_fields_change(conn, changes):
     made = ensure(conn, name="Old", is_group=True)
     update(conn, made.id, refused_at=5)
     changed = update(conn, made.id, **changes)
@@ -73,14 +73,14 @@ def test_what_is_named_is_changed_and_the_rest_stays(conn, changes):
         ({"status": "gone"}, "'gone' of a chat is none of active, inactive"),
     ],
 )
-def test_a_word_that_is_none_is_refused_and_the_known_ones_are_listed(conn, changes, said):
+def test_an_unknown_word_is_refused_and_the_known_ones_are_listed(conn, changes, said):
     made = ensure(conn)
     with pytest.raises(ConfigInvalid, match=said):
         update(conn, made.id, **changes)
     assert chats.get(conn, made.id) == made
 
 
-def test_no_chat_can_not_be_changed(conn):
+def test_an_unknown_chat_can_not_be_changed(conn):
     with pytest.raises(NotFound, match="no chat 99"):
         update(conn, 99, name="x")
 
@@ -113,7 +113,7 @@ def places(conn, table):
     }
 
 
-def test_a_chat_that_is_called_otherwise_is_the_same_and_what_waits_goes_there(conn):
+def test_a_chat_that_moves_keeps_its_row_and_its_open_rows_follow(conn):
     old = ensure(conn, is_group=True, name="Family", opens_for="5")
     wire(conn, old.id)
     waiting(conn)
@@ -132,7 +132,7 @@ def test_a_chat_that_is_called_otherwise_is_the_same_and_what_waits_goes_there(c
 
 
 @pytest.mark.parametrize(("old", "new", "found"), [("7", "8", False), ("100", "100", True)])
-def test_to_move_what_is_not_there_or_nowhere_changes_nothing(conn, old, new, found):
+def test_moving_an_unknown_chat_or_to_the_same_id_changes_nothing(conn, old, new, found):
     made = ensure(conn)
     assert move(conn, old, new) == (made if found else None)
     assert chats.every(conn, limit=9) == [made]
@@ -159,7 +159,7 @@ def both(conn):
     return old, new
 
 
-def test_two_chats_become_one_with_the_ways_of_the_old_one(conn, both):
+def test_merged_chats_have_the_settings_of_the_old_one(conn, both):
     old, new = both
     moved = move(conn)
     assert moved == chats.get(conn, new.id)
@@ -173,7 +173,7 @@ def test_two_chats_become_one_with_the_ways_of_the_old_one(conn, both):
     assert wirings.of_chat(conn, old.id) == []
 
 
-def test_when_two_chats_become_one_each_wiring_has_one_destination_and_the_old_name(conn, both):
+def test_merged_chats_have_one_destination_for_each_wiring_with_the_old_name(conn, both):
     with transaction(conn):
         destinations.rename(conn, "assistant", "family", "kin")
     move(conn)
@@ -185,7 +185,7 @@ def test_when_two_chats_become_one_each_wiring_has_one_destination_and_the_old_n
     assert destinations.find(conn, "assistant", chat=both[1].id).name == "kin"
 
 
-def test_of_two_ways_to_the_same_place_one_stays(conn, both):
+def test_merged_chats_keep_one_of_two_destinations(conn, both):
     old, new = both
     with transaction(conn):
         destinations.put(conn, "third", chat=old.id, now_ms=NOW)
@@ -193,12 +193,12 @@ def test_of_two_ways_to_the_same_place_one_stays(conn, both):
     assert [each.target_chat for each in destinations.of_agent(conn, "third")] == [new.id]
 
 
-def test_a_chat_that_was_refused_is_refused_under_its_new_name(conn, both):
+def test_a_refused_chat_stays_refused_when_it_moves(conn, both):
     update(conn, both[0].id, refused_at=NOW)
     assert move(conn).refused_at == NOW
 
 
-def test_when_two_chats_become_one_the_old_session_goes_on_and_what_waits_runs(conn, both):
+def test_merged_chats_keep_the_old_session_and_open_messages_run(conn, both):
     _, new = both
     put(conn, "before", chat="100")
     put(conn, "after", chat="-200")
@@ -218,7 +218,7 @@ def test_when_two_chats_become_one_the_old_session_goes_on_and_what_waits_runs(c
     assert column(conn, "SELECT count(*) FROM messages WHERE status = 'pending'") == [4]
 
 
-def test_when_two_chats_become_one_people_are_written_to_there_and_approvals_are_of_it(conn, both):
+def test_merged_chats_take_over_direct_users_and_approvals(conn, both):
     old, new = both
     asked = NewApproval("sender", {}, options=("Yes", "No"), chat_id=old.id)
     with transaction(conn):
@@ -230,7 +230,7 @@ def test_when_two_chats_become_one_people_are_written_to_there_and_approvals_are
     assert approvals.get(conn, approval.approval_id).chat_id == new.id
 
 
-def test_a_chat_that_was_never_open_says_nothing_about_the_one_it_becomes(conn):
+def test_a_provisional_chat_leaves_the_settings_of_the_real_one(conn):
     with transaction(conn):
         bob = users.ensure(conn, "discord", "5", name="Bob", now_ms=NOW)
         unopened = people.direct_chat(conn, bob, now_ms=NOW)
@@ -248,14 +248,14 @@ def test_a_chat_that_was_never_open_says_nothing_about_the_one_it_becomes(conn):
     assert chats.get(conn, unopened).status == "inactive"
 
 
-def test_what_waits_is_found_by_indexes_of_what_waits(conn):
+def test_open_rows_are_found_by_partial_indexes(conn):
     values = {"from": 1, "to": 2, "new": "n"}
     for statement in chats.REDIRECT:
         more = {"channel": "telegram"} if ":channel" in statement else {}
         assert " INDEX " in plan(conn, statement, **values, **more)[0]
 
 
-def test_what_is_held_is_found_by_indexes(conn):
+def test_held_events_are_found_by_indexes(conn):
     lines = plan(conn, chats.REDIRECT_HELD, to=1, new="n")
     assert any("approvals_of_chat (chat_id=?)" in line for line in lines)
     assert not any(line.startswith("SCAN") for line in lines)

@@ -29,7 +29,7 @@ SLUGS = {
 
 
 @pytest.mark.parametrize(("text", "slug"), SLUGS.items())
-def test_a_name_is_made_of_what_people_call_it(text, slug):
+def test_a_name_is_made_from_the_chats_name(text, slug):
     assert destinations.slug(text) == slug
 
 
@@ -43,14 +43,14 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("name", "called"), NAMES.values(), ids=NAMES)
-def test_a_chat_is_called(conn, name, called):
+def test_the_name_of_a_chats_destination(conn, name, called):
     made = put(conn, chat=chat(conn, name))
     assert made == ("assistant", called, 1, None)
     assert destinations.of_agent(conn, "assistant") == [made]
     assert destinations.get(conn, "assistant", called) == made == destinations.find(conn, "assistant", chat=1)
 
 
-def test_an_agent_is_called_by_its_id_and_never_like_a_chat(conn):
+def test_the_name_of_an_agents_destination_is_its_id(conn):
     for agent in ("second", "chat-7", "chat"):
         make_agent(conn, agent)
     made = [put(conn, target_agent=agent).name for agent in ("second", "chat-7", "chat")]
@@ -58,14 +58,14 @@ def test_an_agent_is_called_by_its_id_and_never_like_a_chat(conn):
     assert destinations.find(conn, "assistant", target_agent="second") == ("assistant", "second", None, "second")
 
 
-def test_of_the_same_names_the_later_ones_get_a_number(conn):
+def test_a_taken_name_gets_a_number(conn):
     names = [put(conn, chat=chat(conn, "Family", str(number))).name for number in range(3)]
     assert names == ["family", "family-2", "family-3"]
     long = [put(conn, chat=chat(conn, "x" * 70, f"l{number}")).name for number in range(2)]
     assert long == ["x" * 64, "x" * 62 + "-2"]
 
 
-def test_two_agents_have_names_of_their_own(conn):
+def test_two_agents_have_their_own_names(conn):
     family = chat(conn, "Family")
     make_agent(conn, "second")
     put(conn, chat=family)
@@ -73,7 +73,7 @@ def test_two_agents_have_names_of_their_own(conn):
         assert destinations.put(conn, "second", chat=family, now_ms=NOW).name == "family"
 
 
-def test_what_the_agent_may_already_keeps_its_name_unless_one_is_given(conn):
+def test_an_existing_destination_keeps_its_name_unless_one_is_given(conn):
     family = chat(conn, "Family")
     first = put(conn, chat=family, name="kin")
     assert put(conn, chat=family) == first
@@ -87,7 +87,7 @@ WRONG = {
     "no such chat": ({"chat": 99}, NotFound, "no chat 99"),
     "no such agent": ({"target_agent": "ghost"}, NotFound, "no agent 'ghost'"),
     "an agent that was let go": ({"target_agent": "gone"}, NotFound, "no agent 'gone'"),
-    "itself": ({"target_agent": "assistant"}, ConfigInvalid, "no destination of its own"),
+    "itself": ({"target_agent": "assistant"}, ConfigInvalid, "be its own destination"),
     "a name in capitals": ({"chat": 1, "name": "Family"}, ConfigInvalid, "a name is 1 to 64"),
     "a name with a line's end": ({"chat": 1, "name": "a\n"}, ConfigInvalid, "a name is 1 to 64"),
     "an empty name": ({"chat": 1, "name": ""}, ConfigInvalid, "a name is 1 to 64"),
@@ -98,7 +98,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("fields", "error", "said"), WRONG.values(), ids=WRONG)
-def test_what_can_not_be_is_refused_with_a_sentence_and_not_stored(conn, fields, error, said):
+def test_an_invalid_destination_is_refused_with_a_sentence_and_not_stored(conn, fields, error, said):
     chat(conn, "Family")
     for agent in ("second", "gone"):
         make_agent(conn, agent)
@@ -109,7 +109,7 @@ def test_what_can_not_be_is_refused_with_a_sentence_and_not_stored(conn, fields,
     assert column(conn, "SELECT name FROM destinations") == ["kin"]
 
 
-def test_it_is_renamed_to_what_is_free(conn):
+def test_a_destination_is_renamed_to_a_free_name(conn):
     family = put(conn, chat=chat(conn, "Family"))
     put(conn, chat=chat(conn, "Work", "200"))
     with transaction(conn):
@@ -121,7 +121,7 @@ def test_it_is_renamed_to_what_is_free(conn):
     assert [each.name for each in destinations.of_agent(conn, "assistant")] == ["kin", "work"]
 
 
-def test_what_is_removed_can_not_be_sent_to(conn):
+def test_a_removed_destination_is_gone(conn):
     put(conn, chat=chat(conn, "Family"))
     with transaction(conn):
         assert destinations.remove(conn, "assistant", "family")
@@ -136,7 +136,7 @@ def test_a_chat_that_the_agent_answers_in_stays_a_destination(conn):
     assert [each.name for each in destinations.of_agent(conn, "assistant")] == ["family"]
 
 
-def test_a_chat_called_like_the_number_of_another_does_not_stand_in_the_way_of_its_wiring(conn):
+def test_a_chat_named_like_another_chats_number_does_not_block_its_wiring(conn):
     wire(conn, chat(conn, "Chat 2", "a"))
     second = chat(conn, None, "b")
     assert second == 2
@@ -147,7 +147,7 @@ def test_a_chat_called_like_the_number_of_another_does_not_stand_in_the_way_of_i
     }
 
 
-def test_destinations_go_with_either_end(conn):
+def test_destinations_are_deleted_with_either_end(conn):
     make_agent(conn, "second")
     put(conn, target_agent="second")
     with transaction(conn):

@@ -13,7 +13,7 @@ def two(conn):
     return [wiring.id for wiring in wirings.of_chat(conn, chat)]
 
 
-def test_a_wiring_that_was_addressed_in_a_thread_goes_on_there_and_nowhere_else(conn, two):
+def test_a_mention_sticks_in_its_thread_and_nowhere_else(conn, two):
     with transaction(conn):
         for now_ms in (NOW, NOW + 1):
             sticky_threads.add(conn, two[0], "7", now_ms)
@@ -23,7 +23,7 @@ def test_a_wiring_that_was_addressed_in_a_thread_goes_on_there_and_nowhere_else(
     assert column(conn, "SELECT created_at FROM sticky_threads") == [NOW]
 
 
-def test_threads_are_forgotten_with_the_wiring(conn, two):
+def test_sticky_threads_are_deleted_with_the_wiring(conn, two):
     with transaction(conn):
         sticky_threads.add(conn, two[0], "7", NOW)
         assert wirings.delete(conn, 1, "assistant")

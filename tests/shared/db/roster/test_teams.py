@@ -17,13 +17,13 @@ def save(conn, *agents_, id_="dev", leader=None, name="Development", now_ms=NOW)
         teams.save(conn, Team(id_, name, leader or agents_[0], agents_), now_ms=now_ms)
 
 
-def test_a_team_keeps_its_members_in_the_order_in_which_they_were_named(conn, crew):
+def test_a_team_keeps_its_members_in_the_given_order(conn, crew):
     assert teams.get(conn, "dev") is None
     save(conn, "writer", "coder", "reviewer")
     assert teams.get(conn, "dev") == Team("dev", "Development", "writer", ("writer", "coder", "reviewer"))
 
 
-def test_saving_again_replaces_everything_but_the_birthday(conn, crew):
+def test_saving_again_replaces_everything_but_created_at(conn, crew):
     save(conn, "coder", "reviewer")
     save(conn, "writer", name="Letters", now_ms=NOW + 5)
     assert teams.get(conn, "dev") == Team("dev", "Letters", "writer", ("writer",))
@@ -50,13 +50,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("members", "leader", "id_", "said"), WRONG.values(), ids=WRONG)
-def test_a_wrong_team_is_refused_with_a_sentence_and_not_stored(conn, crew, members, leader, id_, said):
+def test_an_invalid_team_is_refused_with_a_sentence_and_not_stored(conn, crew, members, leader, id_, said):
     with pytest.raises(ConfigInvalid, match=said):
         save(conn, *members, leader=leader, id_=id_)
     assert teams.every(conn) == []
 
 
-def test_a_deleted_team_is_gone_with_its_membership_and_there_is_none_to_delete_twice(conn, crew):
+def test_a_team_is_deleted_once_with_its_memberships(conn, crew):
     save(conn, "coder", "writer")
     with transaction(conn):
         assert teams.delete(conn, "dev")
@@ -64,7 +64,7 @@ def test_a_deleted_team_is_gone_with_its_membership_and_there_is_none_to_delete_
     assert column(conn, "SELECT agent FROM team_members") == []
 
 
-def test_a_team_keeps_its_leader_and_lets_members_go(conn, crew):
+def test_a_team_keeps_its_leader_when_a_member_is_deleted(conn, crew):
     save(conn, "coder", "writer")
     with transaction(conn):
         agents.delete(conn, "writer")
@@ -75,6 +75,6 @@ def test_a_team_keeps_its_leader_and_lets_members_go(conn, crew):
 
 
 @pytest.mark.parametrize("name", ["operator", "user"])
-def test_no_agent_is_called_what_people_are_called(conn, name):
+def test_an_agent_can_not_have_an_id_reserved_for_people(conn, name):
     with pytest.raises(ConfigInvalid, match="take another id"):
         make_agent(conn, name)

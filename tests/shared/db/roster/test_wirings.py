@@ -21,13 +21,13 @@ def put(conn, chat, agent="assistant", now_ms=NOW, **fields):
         return wirings.put(conn, chat, agent, now_ms=now_ms, **{**AS_NEW, **fields})
 
 
-def test_the_wirings_of_a_place_are_found_by_indexes_and_sorted_in_no_table_of_their_own(conn):
+def test_a_chat_and_its_wirings_are_read_by_indexes_without_a_temporary_table(conn):
     lines = plan(conn, wirings.FIND_CHAT, channel="telegram", platform_id="1")
     assert len(lines) == 2
     assert all(line.startswith("SEARCH ") and " INDEX " in line for line in lines), lines
 
 
-def test_a_place_is_the_chat_with_its_wirings_and_none_where_there_is_no_chat(conn):
+def test_a_chat_is_read_with_its_wirings(conn):
     assert wirings.find_chat(conn, "telegram", "1") is None
     chat = make_chat(conn, "1", is_group=True)
     make_chat(conn, "1", "discord")
@@ -39,7 +39,7 @@ def test_a_place_is_the_chat_with_its_wirings_and_none_where_there_is_no_chat(co
     assert wirings.find_chat(conn, "discord", "1").wirings == []
 
 
-def test_of_several_wirings_the_most_important_comes_first_and_then_the_oldest(conn):
+def test_wirings_are_sorted_by_priority_and_then_by_age(conn):
     chat = make_chat(conn, "1")
     for agent, priority in (("low", 0), ("high", 5), ("late", 5)):
         wire(conn, chat, make_agent(conn, agent), priority=priority)
@@ -47,7 +47,7 @@ def test_of_several_wirings_the_most_important_comes_first_and_then_the_oldest(c
         assert [wiring.agent for wiring in found] == ["high", "late", "low"]
 
 
-def test_a_wiring_is_made_once_and_then_changed_and_keeps_id_and_birthday(conn):
+def test_a_wiring_is_created_once_and_a_change_keeps_its_id_and_created_at(conn):
     chat = make_chat(conn)
     made = put(conn, chat)
     assert made == Wiring(made.id, chat, "assistant", *AS_NEW.values(), NOW)
@@ -72,7 +72,7 @@ def test_wirings_come_in_pages(conn):
     assert wirings.every(conn, limit=3, after=first[-1].id) == made[3:]
 
 
-def test_a_wiring_and_its_destination_come_and_go_together_whoever_makes_it(conn):
+def test_a_wiring_and_its_destination_come_and_go_together(conn):
     chat = make_chat(conn)
     put(conn, chat)
     put(conn, chat, priority=2)
@@ -86,7 +86,7 @@ def test_a_wiring_and_its_destination_come_and_go_together_whoever_makes_it(conn
 
 
 @pytest.mark.parametrize(("chat", "agent"), [(1, "ghost"), (99, "assistant")])
-def test_the_schema_refuses_a_chat_or_an_agent_that_is_none(conn, chat, agent):
+def test_the_schema_refuses_an_unknown_chat_or_agent(conn, chat, agent):
     make_chat(conn)
     with pytest.raises(apsw.ConstraintError):
         put(conn, chat, agent)

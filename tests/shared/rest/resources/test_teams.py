@@ -43,7 +43,7 @@ TEAMS = {
     "no members": ("a", {**TEAM, "agents": []}, "agents: "),
     "a stranger": ("a", {**TEAM, "agents": ["writer", "nobody"]}, "there is no agent nobody"),
     "a leader from elsewhere": ("a", {**TEAM, "leader_agent": "assistant"}, "its leader 'assistant' is not among"),
-    "an agent's id": ("coder", TEAM, "there is an agent 'coder'"),
+    "an agent's id": ("coder", TEAM, "an agent has this id"),
     "an id in capitals": ("Crew", TEAM, "a team's id is"),
     "no name": ("a", {**TEAM, "name": ""}, "name: "),
 }
