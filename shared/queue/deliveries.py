@@ -104,7 +104,7 @@ def opened(conn: apsw.Connection, response: Response, platform_id: str, *, now_m
     Where they had written there before, that chat is the one, and other responses may stand before this one.
 
     Raises:
-        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+        ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     responses.release(conn, response)
     chats.move(conn, response.channel, response.platform_id, platform_id, now_ms=now_ms)
@@ -137,7 +137,7 @@ def acknowledge(conn: apsw.Connection, response: Response, parts: tuple[str | No
     """All of it has reached the platform; a recurring one hands over to its next occurrence.
 
     Raises:
-        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+        ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     responses.ack(conn, response, parts, now_ms=now_ms)
     series.advance_responses(conn, now_ms=now_ms)
@@ -149,7 +149,7 @@ def fail(
     """Write the verdict on the row; a platform that asked for silence gets it in the whole chat.
 
     Raises:
-        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+        ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     verdict = judge(response, error, policy, now_ms=now_ms)
     responses.fail(conn, response, verdict, now_ms=now_ms)

@@ -1,4 +1,4 @@
-"""Keeps why nothing came of an event; never what somebody wrote."""
+"""Keeps the reason for which an event is dropped, and never its text."""
 
 import apsw
 
@@ -7,7 +7,7 @@ from shared.db.access import dropped
 
 
 def keep(conn: apsw.Connection, channel: str, event: Event, reason: str, *, now_ms: int) -> bool:
-    """Keep the *reason*, a word or ``word:detail``; False if one is kept of this event already."""
+    """Keep the *reason*, a word or ``word:detail``; False if this event has a reason already."""
     word, _, detail = reason.partition(":")
     dropped.record(
         conn,

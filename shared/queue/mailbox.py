@@ -1,20 +1,20 @@
-"""The mailbox: what agents, and whoever looks after them, write to each other. Rows of ``messages`` like all others.
+"""The mailbox: messages between agents and the operator, in the same table ``messages`` as all others.
 
-A message waits in the recipient's own session for mail (its agent-shared one) and is run as a turn like any other, or
-is taken out before that (``consume``). It carries its thread, its conversation, and how many messages led to it.
+A message waits in the mailbox session of its recipient (the agent-shared one) and runs as a turn like any other, or
+``consume`` takes it out before. It carries its thread, its conversation, and the number of messages that led to it.
 
-What an agent says in such a turn is the *answer*, and goes back to the session in which the other one asked. An answer
-is not answered: two agents that say something to everything (``echo``) stop there. What the asker says about it goes to
-where the question was asked for::
+The text of an agent in such a turn is the *answer*, and returns to the session that asked. An answer is not answered,
+so two agents that answer everything (``echo``) stop there. What the asking agent says about the answer goes to the
+origin of its question::
 
     Ana ──"ask bob"──> alice ──send──> bob          bob's turn: "42"
     Ana <──"bob says 42"── alice <──answer── bob    alice's turn, in her session with Ana
 
-    where alice had nobody to ask for, what she says about the answer stands in her history alone.
+    without an origin, alice's words about the answer are only in her history.
 
-Whoever wants to say more sends or replies, and ``hops`` ends that. A ``status`` or a ``nudge`` asks for no answer. To
-the operator, who is no agent, an answer is a response on the channel ``internal``, which waits there to be fetched; to
-a room it is a line of the room.
+To say more, an agent sends or replies, and ``hops`` limits that. A ``status`` or a ``nudge`` needs no answer. The
+operator is no agent: an answer to the operator is a response on the channel ``internal``, to be fetched. An answer to a
+room is a line of the room.
 """
 
 from typing import Literal, NamedTuple, cast
@@ -38,11 +38,11 @@ Kind = Literal["message", "task", "status", "nudge"]
 Urgency = Literal["normal", "urgent"]
 
 _ANSWERED = ("message", "task")
-_QUOTED = 500  # characters of what is answered
+_QUOTED = 500  # characters of the answered message
 
 
 class StoredReply(NamedTuple):
-    """What was stored: a message to an agent, a response to a person, or a line of a room. Rows' ids."""
+    """The id of the stored row: a message to an agent, a response to a person, or a line of a room."""
 
     message: int | None = None
     response: int | None = None
@@ -65,13 +65,13 @@ def send(
 
     Args:
         sender: an agent, or ``operator``.
-        conversation_id: where it belongs; None: that of the message *because*, or a new one. A closed one is left for a
-            new one.
+        conversation_id: None means the conversation of the message *because*, or a new one. A closed conversation is
+            replaced by a new one.
         because: the row of the message in whose turn the sender writes.
 
     Raises:
         NotFound: there is no such agent.
-        WrongState: to itself, or too many messages led to this one.
+        WrongState: the agent writes to itself, or too many messages led to this one.
     """
     from_agent = None if sender == OPERATOR else _known(conn, sender)
     _known(conn, recipient)
@@ -91,7 +91,7 @@ def send(
         id_prefix=CHANNEL,
         channel=CHANNEL,
         platform_id=sender,
-        thread_id=thread,  # with what was asked for somebody else, one answer can't serve both
+        thread_id=thread,  # one answer can't serve questions from two origins
         sender=sender,
         message=body,
         content=content.encode(carried),
@@ -126,35 +126,35 @@ def reply(
     urgency: Urgency = "normal",
     now_ms: int,
 ) -> StoredReply:
-    """Answer the message in row *original*, as the agent it was for, to whoever wrote it; in the same thread.
+    """Answer the message in row *original*, as its agent, to its sender; in the same thread.
 
     Raises:
-        NotFound: no such message, or nobody any more who wrote it, or no such member of the room any more.
+        NotFound: no such message, or its sender or the member of the room no longer exists.
         WrongState: too many messages led to this one.
     """
-    letter = mailbox.get(conn, original)
-    if letter is None:
+    found = mailbox.get(conn, original)
+    if found is None:
         raise NotFound(f"there is no message {original}")
-    asked = letter.message
+    asked = found.message
     if asked.from_agent is not None:
         hops.next_count(asked.content)
         _known(conn, asked.from_agent)
-        return StoredReply(message=_answer(conn, letter, body, msg_type=msg_type, urgency=urgency, now_ms=now_ms))
+        return StoredReply(message=_answer(conn, found, body, msg_type=msg_type, urgency=urgency, now_ms=now_ms))
     if _is_of_room(asked):
         team = asked.content["team"]
         line = rooms.answer(conn, team, body, from_agent=asked.agent, because=asked.content, now_ms=now_ms)
         if line is None:
-            raise NotFound(f"agent {asked.agent!r} is in no team {team!r} any more")
+            raise NotFound(f"agent {asked.agent!r} is no longer in a team {team!r}")
         return StoredReply(line=line)
     new = replies.response(asked, body, agent=asked.agent, session_id=asked.session_id)
     return StoredReply(response=responses.enqueue(conn, new, now_ms=now_ms))
 
 
 def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> Message | None:
-    """What an agent says in its turn to *asked*, if that came from agents or a room, goes there.
+    """Send an agent's text in its turn about *asked* back, if *asked* came from an agent or a room.
 
     Returns:
-        The message of a person whom it goes to instead, or None.
+        The message of the person who gets the text instead, or None.
     """
     if _is_of_room(asked):
         team = asked.content["team"]
@@ -167,26 +167,28 @@ def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> 
         return None if asked_for is None else answer(conn, _restored(asked, asked_for), text, now_ms=now_ms)
     if asked.from_agent is None:
         return asked
-    letter = mailbox.get(conn, asked.id) or MailboxMessage(asked, "message", "normal", None, None, "completed", now_ms)
-    if letter.msg_type in _ANSWERED and agents.get(conn, asked.from_agent) is not None:
-        _answer(conn, letter._replace(message=asked), text, now_ms=now_ms)
+    question = mailbox.get(conn, asked.id) or MailboxMessage(
+        asked, "message", "normal", None, None, "completed", now_ms
+    )
+    if question.msg_type in _ANSWERED and agents.get(conn, asked.from_agent) is not None:
+        _answer(conn, question._replace(message=asked), text, now_ms=now_ms)
     return None
 
 
 def _is_of_room(asked: Message) -> bool:
-    return asked.channel == rooms.CHANNEL and "team" in asked.content  # else somebody outside calls his channel so
+    return asked.channel == rooms.CHANNEL and "team" in asked.content  # else a channel of the same name over REST
 
 
 def _answer(
     conn: apsw.Connection,
-    letter: MailboxMessage,
+    question: MailboxMessage,
     text: str,
     *,
     msg_type: Kind = "message",
     urgency: Urgency = "normal",
     now_ms: int,
 ) -> int:
-    asked = letter.message
+    asked = question.message
     asker = asked.from_agent or ""
     behalf = asked.content.get("behalf")
     carried: MessageContent = {
@@ -200,7 +202,7 @@ def _answer(
     new = NewMessage(
         id_prefix=CHANNEL,
         channel=CHANNEL,
-        # with the other messages of that chat, so that one answer serves all
+        # in the chat of the origin, so that one answer serves all its messages
         chat_id=behalf["chat_id"] if behalf else None,
         platform_id=asked.agent,
         thread_id=behalf["thread_id"] if behalf else None,
@@ -214,13 +216,13 @@ def _answer(
         msg_type=msg_type,
         urgency=urgency,
         reply_to=asked.id,
-        thread_root=letter.root,
+        thread_root=question.root,
     )
     return _store(conn, new, now_ms=now_ms)
 
 
 def _session(conn: apsw.Connection, agent: str, asker: int | None, *, now_ms: int) -> int:
-    """The session in which the agent asked, or what followed it; else the one for its mail."""
+    """The session that asked, or its successor; else the agent's mailbox session."""
     found = None if asker is None else sessions.going_on(conn, asker, agent)
     return found if found is not None else sessions.ensure(conn, agent, None, None, now_ms=now_ms)
 
@@ -229,7 +231,7 @@ _KEPT_OF_CONTENT = ("is_group", "context", "hops", "asker", "behalf", "team")
 
 
 def _behalf(cause: Message) -> AskedFor | None:
-    """What must be known of *cause* when the answer to what is asked for it comes; the row may be pruned by then."""
+    """The facts of *cause* that the answer to a question for it needs; its row may be pruned by then."""
     if cause.content.get("is_answer"):
         return cause.content.get("behalf")
     kept = {name: value for name, value in cause.content.items() if name in _KEPT_OF_CONTENT}
@@ -270,7 +272,7 @@ def _known(conn: apsw.Connection, agent: str) -> str:
 
 
 def consume(conn: apsw.Connection, agent: str, *, now_ms: int) -> list[MailboxMessage]:
-    """Take the agent's waiting mail out of its mailbox, oldest first; no turn will have it. See ``db.mailbox.consume``.
+    """Take the pending messages out of the agent's mailbox, oldest first; no turn gets them.
 
     Raises:
         NotFound: there is no such agent.
@@ -279,11 +281,11 @@ def consume(conn: apsw.Connection, agent: str, *, now_ms: int) -> list[MailboxMe
 
 
 def poll_urgent(conn: apsw.Connection) -> list[UrgentMessage]:
-    """What is urgent and was not delivered, oldest first."""
+    """The urgent messages that are not delivered, oldest first."""
     return mailbox.poll_urgent(conn)
 
 
 def thread(conn: apsw.Connection, member: int) -> list[MailboxMessage]:
-    """The whole thread to which the message in row *member* belongs, in order; nothing if there is no such message."""
-    letter = mailbox.get(conn, member)
-    return mailbox.thread(conn, letter.root if letter else member)
+    """The whole thread of the message in row *member*, in order; empty if there is no such message."""
+    found = mailbox.get(conn, member)
+    return mailbox.thread(conn, found.root if found else member)

@@ -1,4 +1,4 @@
-"""What we say ourselves, to where an event came from: refusals, waits, and what a command did. No agent is asked."""
+"""Our own answers to an event, without an agent: refusals, waits, and the results of commands."""
 
 from typing import Unpack
 
@@ -22,10 +22,10 @@ def say(
     now_ms: int,
     **more: Unpack[ResponseContent],
 ) -> int:
-    """Answer *event* with *text*, as deliver sends any response; its row. Nothing of what the person wrote is kept.
+    """Answer *event* with *text*, as a response for ``deliver``; its row. The person's own text is not stored.
 
     Args:
-        more: what else the response carries.
+        more: further fields of the response's content.
     """
     carried = ResponseContent()
     if event.is_group and event.platform_message_id is not None and event.kind != "callback":

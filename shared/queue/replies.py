@@ -1,4 +1,4 @@
-"""Answers to people: a response, to where the message came from."""
+"""Answers to people: a response to the place of the message."""
 
 from shared.core import content
 from shared.core.content import ResponseContent
@@ -7,12 +7,12 @@ from shared.db.queue.responses import NewResponse
 
 
 def response(asked: Message, text: str, *, agent: str, session_id: int) -> NewResponse:
-    """What *agent* says to *asked*."""
+    """The response of *agent* to *asked*."""
     carried = ResponseContent()
     if asked.content.get("is_group"):
         carried["reply_to"] = asked.platform_message_id
     if "context" in asked.content:
-        # What is asked again gets an answer of its own: at once, it would take the place of the first one.
+        # A replayed message gets a new answer: with its own instant the answer would replace the first one.
         asked_at = 0 if "replay_of" in asked.content else asked.created_at
         carried |= {"context": asked.content["context"], "asked_at": asked_at}
     return NewResponse(

@@ -1,7 +1,7 @@
-"""A team's room: what one says there stands in its history, and all others of the team hear it.
+"""A team's room: a post is a line of its history, and every other member of the team reads it.
 
-A post asks every other member for a turn, and posts that wait are taken into one. What an agent answers to a post
-stands in the room and is *context* for the others, not another question: else each answer would ask for as many more.
+A post starts a turn of every other member; pending posts share a turn. An agent's answer to a post is a line too, and
+*context* for the others, not another question, because otherwise each answer would cause as many more.
 """
 
 import apsw
@@ -25,16 +25,16 @@ def post(
     because: MessageContent | None = None,
     now_ms: int,
 ) -> int:
-    """Say *text* in the team's room; the line's id. Each member hears it in a session of its own for the room.
+    """Post *text* in the team's room; the id of the line. Each member reads it in its own session for the room.
 
     Args:
-        because: the content of the message in whose turn an agent says it.
+        because: the content of the message in whose turn an agent posts.
 
     Raises:
-        WrongState: that agent is not of the team, or too many messages between agents led to this one.
+        WrongState: the agent is not in the team, or too many messages between agents led to this one.
     """
     if from_agent != chat_messages.USER and from_agent not in team.agents:
-        raise WrongState(f"agent {from_agent!r} is not of the team {team.id!r}, and can't speak in its room")
+        raise WrongState(f"agent {from_agent!r} is not in the team {team.id!r}, so it can't post there: add it first")
     return _say(
         conn, team, text, from_agent=from_agent, is_question=True, count=hops.next_count(because), now_ms=now_ms
     )
@@ -43,9 +43,9 @@ def post(
 def answer(
     conn: apsw.Connection, team_id: str, text: str, *, from_agent: str, because: MessageContent, now_ms: int
 ) -> int | None:
-    """What an agent answers to a post: a line that the others read with their next turn in the room.
+    """Store an agent's answer to a post: a line that the others read with their next turn in the room; its id.
 
-    None, if the team is gone or the agent has left it: nobody is there to hear it.
+    None if the team is gone or the agent has left it.
     """
     team = teams.get(conn, team_id)
     if team is None or from_agent not in team.agents:

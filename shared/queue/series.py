@@ -1,10 +1,10 @@
-"""Series: what is planned, once or again and again, as messages and as responses.
+"""Series: planned messages and responses, once or recurring.
 
-Every occurrence that ended hands over to the next, in the transaction in which it ended, or by the tick. A series whose
-schedule can't be used (any more) ends with an event; it never stands in the way of a settlement.
+An occurrence hands over to the next in the transaction that ends it, or later by the tick. A series whose schedule
+can't be used any more ends with an event and never delays a settlement.
 
-What has begun is not touched: a change while an occurrence runs makes the next one at once, with the change, and the
-running one ends as it began, without a successor. Each verb is one transaction's work, and is recorded as an event.
+A running occurrence does not change. A change while it runs makes the next one at once, with the change; the running
+one ends as it began, without a successor. Each verb is the work of one transaction, and writes an event.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ _MISFIRES = ("coalesce", "catch_up")
 class When(NamedTuple):
     """Once, at *due_ms*; or by *recurrence*, a cron expression on the wall clock of *timezone*, from *due_ms* on.
 
-    *misfire* says what becomes of occurrences that were missed: ``coalesce`` or ``catch_up`` (``schedule.successor``).
+    *misfire* decides about missed occurrences: ``coalesce`` or ``catch_up``; see ``cron.successor``.
     """
 
     due_ms: int | None = None
@@ -41,7 +41,7 @@ class When(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be different; what is None stays. An empty recurrence makes the next occurrence the last one."""
+    """The changes of a series; None means no change. An empty recurrence makes the next occurrence the last one."""
 
     message: str | None = None
     label: str | None = None
@@ -52,10 +52,10 @@ class Change:
 
 
 def plan_message(conn: apsw.Connection, new: NewMessage, when: When, *, now_ms: int) -> Plan:
-    """Store a message for later, or for again and again; its agent, session and place are already resolved.
+    """Store a message for later, once or recurring; its agent, session and place are already resolved.
 
     Raises:
-        ConfigInvalid: it could never run; says why.
+        ConfigInvalid: it could never run; the message says why.
     """
     due_ms, fields = _first(when, new.content, now_ms=now_ms)
     messages.enqueue(conn, new._replace(process_after=due_ms, **fields), now_ms=now_ms)
@@ -66,7 +66,7 @@ def plan_response(conn: apsw.Connection, new: NewResponse, when: When, *, now_ms
     """The same for a response: a reminder that needs no agent.
 
     Raises:
-        ConfigInvalid: it could never go out; says why.
+        ConfigInvalid: it could never go out; the message says why.
     """
     due_ms, fields = _first(when, new.content, now_ms=now_ms)
     responses.enqueue(conn, new._replace(deliver_after=due_ms, **fields), now_ms=now_ms)
@@ -74,12 +74,12 @@ def plan_response(conn: apsw.Connection, new: NewResponse, when: When, *, now_ms
 
 
 def _first(when: When, encoded: str, *, now_ms: int) -> tuple[int, dict[str, Any]]:
-    """When the first occurrence is due, and what messages and responses call by the same name."""
+    """The instant of the first occurrence, and the fields that messages and responses share."""
     _check(when.recurrence, when.timezone, when.misfire)
     due_ms = when.due_ms
     if due_ms is None:
         if when.recurrence is None:
-            raise ConfigInvalid("nothing says when: a recurrence is needed, or an instant")
+            raise ConfigInvalid("the schedule has no time: give a recurrence or an instant")
         due_ms = cron.next_occurrence(when.recurrence, when.timezone, after_ms=now_ms)
     return due_ms, {
         "recurrence": when.recurrence,
@@ -98,31 +98,31 @@ def _check(recurrence: str | None, timezone: str, misfire: str) -> None:
 
 
 def get(conn: apsw.Connection, series_id: str) -> Plan:
-    """What is planned of the series.
+    """The plan of the series.
 
     Raises:
-        NotFound: nothing is; it has ended, or never was.
+        NotFound: it has ended, or never existed.
     """
     return _find(conn, series_id)[1]
 
 
 def every(conn: apsw.Connection, *, label: str | None = None, limit: int = 1000) -> list[Plan]:
-    """What is planned, of each series or of those with this label, soonest first; what is planned once too.
+    """The plans of all series or of those with this label, soonest first; one-time plans too.
 
-    *limit*: of messages, and of responses.
+    *limit*: of messages, and again of responses.
     """
     plans = [plan for table in _TABLES for plan in table.all(conn, limit=limit, label=label)]
     return sorted(plans, key=lambda plan: (plan.due_at, plan.series_id))
 
 
 def update(conn: apsw.Connection, series_id: str, change: Change, *, now_ms: int) -> Plan:
-    """Change what is planned, from the next occurrence that has not begun on.
+    """Change the plan, from the next occurrence that has not begun.
 
-    Where the schedule changes, that one is due at the first instant of the new one; else its instant stays.
+    With a new schedule, that occurrence is due at its first instant; otherwise its instant stays.
 
     Raises:
-        NotFound: nothing is planned under this id.
-        ConfigInvalid: it could never run so; says why.
+        NotFound: no plan has this id.
+        ConfigInvalid: the changed series could never run; the message says why.
         WrongState: its only occurrence has begun.
     """
     table, plan = _find(conn, series_id)
@@ -141,7 +141,7 @@ def _differs(plan: Plan, after: Plan, name: str) -> bool:
 
 
 def _changed(plan: Plan, change: Change, *, now_ms: int) -> Plan:
-    """Decide, without doing anything, what the plan becomes."""
+    """The changed plan. Pure."""
     if change.message is not None and not change.message.strip():
         raise ConfigInvalid("the text is empty")
     named = {
@@ -164,9 +164,11 @@ def _changed(plan: Plan, change: Change, *, now_ms: int) -> Plan:
 
 
 def _hand_on(conn: apsw.Connection, table: Series, plan: Plan, after: Plan, *, now_ms: int) -> None:
-    """Make the occurrence after the running one now, as *after* says."""
+    """Make the occurrence after the running one now, according to *after*."""
     if plan.recurrence is None:
-        raise WrongState(f"series {plan.series_id} has only the occurrence that runs: nothing follows it")
+        raise WrongState(
+            f"series {plan.series_id} has one occurrence, which is running: nothing follows that could be changed"
+        )
     due_ms = after.due_at
     if after.scheduled_at == plan.scheduled_at:
         due_ms = cron.successor(
@@ -189,10 +191,10 @@ def _hand_on(conn: apsw.Connection, table: Series, plan: Plan, after: Plan, *, n
 
 
 def pause(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
-    """Nothing of the series begins any more until somebody resumes it.
+    """Start no new occurrence until the series is resumed.
 
     Raises:
-        NotFound: nothing is planned under this id.
+        NotFound: no plan has this id.
         WrongState: it is paused already, or its only occurrence has begun.
     """
     table, plan = _find(conn, series_id)
@@ -208,10 +210,10 @@ def pause(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
 
 
 def resume(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
-    """A paused series goes on with the next instant on its grid; a single occurrence at its own, or now if it is over.
+    """Resume a paused series at the next instant of its grid; a one-time plan at its own instant, or now if it is past.
 
     Raises:
-        NotFound: nothing is planned under this id.
+        NotFound: no plan has this id.
         WrongState: it is not paused.
     """
     table, plan = _find(conn, series_id)
@@ -227,15 +229,17 @@ def resume(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
 
 
 def cancel(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
-    """End the series: what has not begun is called off, and nothing follows what has. Returns what was planned.
+    """End the series: occurrences that have not begun are called off, and nothing follows a running one. The old plan.
 
     Raises:
-        NotFound: nothing is planned under this id.
+        NotFound: no plan has this id.
         WrongState: its only occurrence has begun.
     """
     table, plan = _find(conn, series_id)
     if plan.status == "running" and plan.recurrence is None:
-        raise WrongState(f"series {series_id} has only the occurrence that runs: nothing follows it")
+        raise WrongState(
+            f"series {series_id} has one occurrence, which is running: nothing follows that could be changed"
+        )
     table.cancel(conn, plan, "the series was cancelled", now_ms=now_ms)
     table.tell(conn, "series_ended", plan, {"reason": "cancelled"}, now_ms=now_ms)
     return plan
@@ -246,11 +250,11 @@ def _find(conn: apsw.Connection, series_id: str) -> tuple[Series, Plan]:
         plan = table.find(conn, series_id)
         if plan is not None:
             return table, plan
-    raise NotFound(f"nothing is planned under {series_id!r}")
+    raise NotFound(f"no plan has the id {series_id!r}")
 
 
 def advance_messages(conn: apsw.Connection, *, now_ms: int) -> int:
-    """Insert the next occurrence of message series whose last one ended, up to ``BATCH``; how many. Safe to repeat."""
+    """Insert the next occurrence of up to ``BATCH`` message series whose last one ended; how many. Safe to repeat."""
     return _advance(conn, MESSAGES, now_ms)
 
 

@@ -1,13 +1,13 @@
-"""A fresh start: a session is closed, and another one goes on in its place.
+"""A fresh start: a session is closed, and a successor replaces it.
 
 ::
 
-    reset    closed ──────────────> fresh: no continuation, nothing of what was said
-    replay   closed ── its messages, once more ──> fresh: answers them all again
+    reset    closed ──────────────> fresh: no continuation and no history
+    replay   closed ── the same messages again ──> fresh: answers them all again
 
-The closed session keeps its messages, answers and continuation, to look at and to compare with. A turn that runs there
-ends there, and what waits there is run there, by what was known when it was written; what is *planned* (``schedule``)
-moves, for it is of the chat and not of what was said in it.
+The closed session keeps its messages, answers and continuation, to look at and to compare with. Its running turn ends
+there, and its pending messages run there, with the context in which they were written. *Planned* messages move to the
+successor, because they belong to the chat and not to the conversation.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from shared.db.queue import events, replays, sessions
 from shared.db.queue.events import EventData
 from shared.db.queue.sessions import Session
 
-MOST_REPLAYED = 1000  # in one transaction, which holds up everybody who writes for some 20 ms
+MOST_REPLAYED = 1000  # in one transaction, which delays all other writers for some 20 ms
 
 
 def reset(conn: apsw.Connection, session_id: int, *, now_ms: int) -> int:
-    """The row of the fresh session that follows the active one in this row.
+    """Close the active session in this row; the row of its fresh successor.
 
     Raises:
         NotFound: no such session.
-        WrongState: it is closed already.
+        WrongState: it is already closed.
     """
     old = sessions.close(conn, session_id, now_ms=now_ms)
     new = sessions.succeed(conn, old, now_ms=now_ms)
@@ -37,22 +37,22 @@ def reset(conn: apsw.Connection, session_id: int, *, now_ms: int) -> int:
 
 
 def clear(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, now_ms: int) -> int | None:
-    """Reset what the agent remembers of this chat and thread; the fresh session's row, None if there is nothing yet."""
+    """Reset the agent's session of this chat and thread; the row of the fresh session, None if there was none."""
     found = sessions.active(conn, agent, chat_id, thread_id)
     return None if found is None else reset(conn, found, now_ms=now_ms)
 
 
 def replay(conn: apsw.Connection, session_id: int, said: Sequence[int], *, now_ms: int) -> tuple[int, int]:
-    """A fresh session is given the messages of another once more, in order, and becomes the one that goes on.
+    """Give a fresh session the messages of another again, in order, and make it the active one.
 
-    Whichever session of the key is active is closed. The answers go to where the first ones went.
+    The active session of the key is closed. The new answers go to the places of the old ones.
 
     Args:
-        said: the rows of the messages, at most ``MOST_REPLAYED``, from ``replays.find_messages``; beforehand, because
-            finding them may take long. Those that are pruned meanwhile, or are another session's, are left out.
+        said: the rows of the messages, at most ``MOST_REPLAYED``. ``replays.find_messages`` finds them before the
+            transaction, because that may take long. Rows that are pruned since, or of another session, are left out.
 
     Returns:
-        The fresh session's row, and how many messages it was given.
+        The row of the fresh session, and the number of its messages.
 
     Raises:
         NotFound: no such session.

@@ -64,7 +64,7 @@ def settle(
     """The turn succeeded: completion, answers, history, events and next occurrences, all in the caller's transaction.
 
     Raises:
-        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+        ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     claims.complete(conn, claim, now_ms=now_ms)
     agent_messages.append(conn, [*_asked(claim), *(_answered(claim, each, now_ms) for each in said)])
@@ -137,7 +137,7 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
         The messages that are dead.
 
     Raises:
-        ClaimLost: the lease went to somebody else; the caller's transaction must roll back.
+        ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     verdicts = {message.id: judge(message, failure, policy, now_ms=now_ms) for message in claim.asked}
     claims.fail(conn, claim, verdicts, now_ms=now_ms)

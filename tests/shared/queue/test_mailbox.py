@@ -313,7 +313,7 @@ def test_what_is_replied_to_a_person_in_a_room_is_a_line_of_it(conn):
     with transaction(conn):
         teams.save(conn, team._replace(agents=("alice",)), now_ms=NOW)
     before = dump(conn)
-    with pytest.raises(NotFound, match="agent 'bob' is in no team 'dev' any more"):
+    with pytest.raises(NotFound, match="agent 'bob' is no longer in a team 'dev'"):
         reply(conn, letter.message.id, "I did")
     assert dump(conn) == before
 

@@ -142,7 +142,7 @@ REFUSED = {
     "a zone that does not exist": (When(recurrence="0 9 * * *", timezone="Mars/Olympus"), "Mars/Olympus"),
     "a zone that does not exist, once": (When(due_ms=NINE, timezone="Mars/Olympus"), "Mars/Olympus"),
     "a rule that does not exist": (When(recurrence="0 9 * * *", misfire="skip"), "coalesce, catch_up"),
-    "no time at all": (When(), "nothing says when"),
+    "no time at all": (When(), "the schedule has no time"),
 }
 
 
@@ -499,7 +499,7 @@ def test_the_only_occurrence_can_not_be_changed_once_it_runs(kind, name):
     kind.begin(NINE)
     verb, more = VERBS[name]
     before = dump(kind.conn)
-    with pytest.raises(WrongState, match="only the occurrence that runs"):
+    with pytest.raises(WrongState, match="one occurrence, which is running"):
         do(kind, verb, made.series_id, *more, now_ms=NINE)
     assert dump(kind.conn) == before
 
