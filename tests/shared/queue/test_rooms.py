@@ -82,7 +82,7 @@ def test_an_answer_to_a_room_that_is_gone_or_was_left_is_heard_by_nobody(conn):
 def test_only_members_and_people_speak(conn):
     make_agent(conn, "stranger")
     before = dump(conn)
-    with pytest.raises(WrongState, match="'stranger' is not of the team 'dev'"):
+    with pytest.raises(WrongState, match="'stranger' is not in the team 'dev'"):
         post(conn, "hello", from_agent="stranger")
     assert dump(conn) == before
 
