@@ -8,7 +8,6 @@ from typing import Any
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.initial_people import TelegramBot
-from emulator.platforms.rate_window import RateWindow
 from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 from emulator.platforms.telegram import markup
 from emulator.platforms.telegram.calls import (
@@ -47,7 +46,7 @@ _SEND = (
 
 
 class TelegramMessages:
-    """Every method first checks the chat, then the topic, the message and the rate limit."""
+    """Every method first checks the chat, then the topic and the message."""
 
     def __init__(
         self,
@@ -58,10 +57,9 @@ class TelegramMessages:
         objects: TelegramObjects,
         queue: UpdateQueue,
     ) -> None:
-        self._config, self._store, self._bus, self._bot = config, store, bus, bot
+        self._store, self._bus, self._bot = store, bus, bot
         self._objects, self._queue = objects, queue
         self._clock = config.clock
-        self._recent = RateWindow()
 
     def methods(self) -> tuple[ApiMethod, ...]:
         edit = f"chat_id message_id inline_message_id text rich_message {_TEXT}"
@@ -82,7 +80,6 @@ class TelegramMessages:
         chat = self._writable(params)
         thread = self._thread(chat, params)
         reply_to = self._reply_to(chat, params)
-        self._limit(chat)
         detail: dict[str, Any] = {"entities": list(formatted.entities)}
         given = {"reply_to": reply_to, "thread": thread, "keyboard": buttons}
         detail |= {key: value for key, value in given.items() if value is not None}
@@ -122,7 +119,6 @@ class TelegramMessages:
                 "Bad Request: message is not modified: specified new message content and reply markup are exactly the"
                 " same as a current content and reply markup of the message",
             )
-        self._limit(chat)
         detail = {key: value for key, value in message.detail.items() if key != "keyboard"} | {"entities": entities}
         if buttons is not None:
             detail["keyboard"] = buttons
@@ -237,15 +233,6 @@ class TelegramMessages:
         if message is None:
             raise TelegramError(400, f"Bad Request: message to {verb} not found")
         return message
-
-    def _limit(self, chat: FakeChat) -> None:
-        """Apply the rate limit, if there is one, to the sends and edits of a chat."""
-        if self._config.telegram_rate_limit is None:
-            return
-        room = self._recent.take(chat.id, self._config.telegram_rate_limit, now_ms=self._clock.now_ms())
-        if room.is_over:
-            wait_s = max(1, -(-room.opens_ms // 1000))
-            raise TelegramError(429, f"Too Many Requests: retry after {wait_s}", retry_after=wait_s)
 
     def _publish(self, message: FakeMessage) -> None:
         self._bus.publish("message", {"platform": "telegram", "chat": message.chat, "id": message.id})

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram.calls import (
     ApiMethod,
     MethodResult,
@@ -26,10 +25,8 @@ from emulator.platforms.telegram.updates import UpdateDelivery, WebhookSettings
 class TelegramSetup:
     """Methods for the deployment of a bot; none of them concerns a chat."""
 
-    def __init__(
-        self, config: PlatformsConfig, store: PlatformStore, objects: TelegramObjects, updates: UpdateDelivery
-    ) -> None:
-        self._config, self._store, self._objects, self._updates = config, store, objects, updates
+    def __init__(self, config: PlatformsConfig, objects: TelegramObjects, updates: UpdateDelivery) -> None:
+        self._objects, self._updates = objects, updates
         self._clock = config.clock
         self._next_webhook_ms = 0
 
@@ -45,7 +42,7 @@ class TelegramSetup:
     async def _get_me(self, params: Params) -> MethodResult:
         me = {
             "can_join_groups": True,
-            "can_read_all_group_messages": not self._config.group_privacy,
+            "can_read_all_group_messages": True,
             "supports_inline_queries": False,
             "can_connect_to_business": False,
             "has_main_web_app": False,

@@ -1,4 +1,4 @@
-"""The fake Discord: registration, interaction tokens, messages, rate limits."""
+"""The fake Discord: registration, interaction tokens, messages."""
 
 import asyncio
 import json
@@ -7,7 +7,6 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from emulator.platforms import RateLimit
 from emulator.platforms.discord.calls import DiscordError, pings_of
 from shared.core.errors import ConfigInvalid
 
@@ -338,25 +337,6 @@ def test_the_transcript_lists_pings(play):
         assert loud["pings"] == ["everyone", f"user:{BEN}"]
 
     play(scenario)
-
-
-def test_rate_limits_are_in_headers_and_enforced_if_set(play):
-    async def scenario(world):
-        headers = {"Authorization": f"Bot {world.env['DISCORD_BOT_TOKEN']}", "User-Agent": "DiscordBot (x, 1)"}
-        address = f"{world.env['DISCORD_API_BASE']}/channels/{DM}/messages"
-        seen = []
-        for _ in range(3):
-            async with world.session.post(address, json={"content": "a"}, headers=headers) as response:
-                seen.append((response.status, response.headers["X-RateLimit-Remaining"]))
-                body = await response.json()
-        assert seen == [(200, "1"), (200, "0"), (429, "0")]
-        assert body["retry_after"] == 5.0
-        assert (response.headers["Retry-After"], response.headers["X-RateLimit-Scope"]) == ("5", "user")
-        assert (await world.as_bot("POST", f"/channels/{CHANNEL}/messages", {"content": "a"}))[0] == 200
-        world.clock.advance(5000)
-        assert (await world.as_bot("POST", f"/channels/{DM}/messages", {"content": "a"}))[0] == 200
-
-    play(scenario, discord_rate_limit=RateLimit(2, 5000))
 
 
 def test_faults_and_the_log_of_calls_without_tokens(play):

@@ -7,8 +7,6 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from emulator.platforms import RateLimit
-
 ANA, GROUP = 5000000001, -4001002003
 
 
@@ -232,20 +230,6 @@ def test_typing_is_published_and_an_unknown_action_refused(play):
         assert refusal(answer) == (400, "Bad Request: wrong parameter action in request")
 
     play(scenario)
-
-
-def test_the_rate_limit_answers_the_wait_in_body_and_header(play):
-    async def scenario(world):
-        await world.say("hello")
-        send = lambda: world.bot("sendMessage", chat_id=ANA, text="x")  # noqa: E731
-        assert [(await send())["ok"] for _ in range(3)] == [True, True, False]
-        answer = await send()
-        assert refusal(answer) == (429, "Too Many Requests: retry after 3")
-        assert (answer["parameters"], answer["headers"]["Retry-After"]) == ({"retry_after": 3}, "3")
-        world.clock.advance(3000)
-        assert (await send())["ok"]
-
-    play(scenario, telegram_rate_limit=RateLimit(2, 3000))
 
 
 def test_set_webhook_checks_its_parameters(play):
