@@ -22,10 +22,10 @@ _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPolicy:
-    """How often, how long between, and what to do where nobody knows whether the person got it.
+    """How often a send is tried, with which waits, and what happens after an unknown outcome.
 
     Attributes:
-        unknown_sends: ``resend`` (they may get it twice) or ``hold`` (they may not get it; the row is dead).
+        unknown_sends: ``resend`` (the person may get it twice) or ``hold`` (perhaps not at all; the row is dead).
         jitter: in [0, 1), spreads the waits.
     """
 
@@ -61,7 +61,7 @@ class Sending:
     edits: str | None = None
 
     def outgoing(self, index: int, *, of: int) -> Outgoing:
-        """Where part *index* of *of* goes: the first replaces what is edited, the last has the buttons."""
+        """Where part *index* of *of* goes: the first part replaces the edited message, the last has the buttons."""
         response, content = self.response, self.response.content
         edits = self.edits if index == 0 else None
         is_for_presser = "edits" not in content
@@ -90,7 +90,7 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
 
 
 def _edited(conn: apsw.Connection, response: Response) -> str | None:
-    """What is named by the id of our own response, by the platform's id, or else by the press that is answered."""
+    """The platform's id of the edited message: named by our response's id, by that id, or by the pressed button."""
     named = response.content["edits"]
     if isinstance(named, int):
         named = responses.sent_as(conn, named, chat_id=response.chat_id)
@@ -146,7 +146,7 @@ def acknowledge(conn: apsw.Connection, response: Response, parts: tuple[str | No
 def fail(
     conn: apsw.Connection, response: Response, error: Exception, policy: DeliveryPolicy, *, now_ms: int
 ) -> ResponseVerdict:
-    """Write the verdict on the row; a platform that asked for silence gets it in the whole chat.
+    """Write the verdict on the row; a platform that asked us to wait gets the wait for the whole chat.
 
     Raises:
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
@@ -163,9 +163,9 @@ def fail(
 def rescue(
     conn: apsw.Connection, channel: str, policy: DeliveryPolicy, *, now_ms: int, everything: bool = False
 ) -> int:
-    """Give up the sends whose lease ran out: their process is gone, and what it was sending has an unknown outcome.
+    """End the sends with an expired lease: their process is gone, and the outcome of the part under way is unknown.
 
-    *everything*: all sends of the channel, whoever held them. How many there were.
+    *everything*: all sends of the channel, of any process. How many there were.
     """
     lost = [response for response, lease in responses.delivering(conn, channel) if everything or lease < now_ms]
     for response in lost:

@@ -34,7 +34,7 @@ class TurnReply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a turn failed. *wait_ms*: somebody asked us to wait (at least 1 s, at most a day), which costs no attempt."""
+    """Why a turn failed. *wait_ms*: a wait that the provider asked for (1 s to a day); it costs no attempt."""
 
     reason: str
     retryable: bool = True
@@ -85,7 +85,7 @@ def settle(
 
 
 def _asked(claim: Claim) -> list[AgentMessage]:
-    """What was asked, when it was asked, and not when it was answered."""
+    """The history lines of the batch, with the instants of the messages and not of the answer."""
     return [
         AgentMessage(
             claim.agent,
@@ -131,7 +131,7 @@ def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: in
 
 
 def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> list[Message]:
-    """The turn failed. Whoever wrote a message that is now dead is told so, in one sentence.
+    """Fail the turn. The sender of a message that is now dead gets one sentence.
 
     Returns:
         The messages that are dead.
@@ -158,9 +158,9 @@ def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
 
 
 def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everything: bool = False) -> list[Claim]:
-    """Fail the turns whose lease ran out: their process is gone, or hangs. *everything*: all turns, whoever held them.
+    """Fail the turns with an expired lease: their process is gone, or hangs. *everything*: all turns, of any process.
 
-    Being killed counts as an attempt, or a message that kills its agent would do so for ever.
+    A kill counts as an attempt: otherwise a message that kills its agent would do so for ever.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
     failure = Failure(PROCESS_GONE, code="process_gone")
