@@ -198,7 +198,7 @@ class FolderLock:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
-            raise AlreadyInUse(describe(self._state)) from None
+            raise AlreadyInUse(describe_use(self._state)) from None
         self._handle = handle
         self._state.instance_file.unlink(missing_ok=True)  # a killed emulator leaves a stale one
 
@@ -209,7 +209,7 @@ class FolderLock:
             self._handle = None
 
 
-def running(state: StateFolder) -> dict[str, Any] | None:
+def find_running(state: StateFolder) -> dict[str, Any] | None:
     """The emulator that runs in the folder: ``pid``, ``started``, ``urls``, ``environment``; None if there is none.
 
     ``{}`` while it starts and has not written its instance file yet.
@@ -231,9 +231,9 @@ def running(state: StateFolder) -> dict[str, Any] | None:
     return None
 
 
-def describe(state: StateFolder) -> str:
+def describe_use(state: StateFolder) -> str:
     """The error for a folder that is in use, with the ways out."""
-    found = running(state) or {}
+    found = find_running(state) or {}
     name = (
         f"emulator[{found['pid']}], started {found['started'][11:16]} UTC" if found else "an emulator that is starting"
     )

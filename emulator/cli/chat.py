@@ -109,9 +109,9 @@ async def _chat(
 def _advice(speaker: Speaker, text: str, state: Path | None) -> str:
     """Where to look if *text* gets no reply."""
     is_meant = speaker.mention.casefold() in text.casefold()
-    meant = "" if is_meant else f" Here the bot answers only if you mention it, {speaker.mention}, or reply to it."
+    hint = "" if is_meant else f" Here the bot answers only if you mention it, {speaker.mention}, or reply to it."
     waits, refused = command_line("messages list --status pending", state), command_line("dropped", state)
-    return f"{meant} `{waits}` shows what is retried and why; `{refused}` shows what was refused."
+    return f"{hint} `{waits}` shows what is retried and why; `{refused}` shows what was refused."
 
 
 async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, advice: str) -> int:
@@ -169,7 +169,7 @@ async def _interactive(
     if is_terminal:
         _write("\n", sys.stdout)
     elif screen.is_waiting:
-        return screen.said
+        return screen.last_text
     return None
 
 
@@ -179,7 +179,7 @@ class ChatScreen:
     def __init__(self, prompt: str) -> None:
         self.prompt = prompt
         self.is_waiting = False
-        self.said = ""
+        self.last_text = ""
         self._erase = "\r\033[K" if prompt else ""
 
     def show_prompt(self) -> None:
@@ -188,7 +188,7 @@ class ChatScreen:
     async def say(self, session: aiohttp.ClientSession, speaker: Speaker, text: str) -> None:
         try:
             await _say(session, speaker, text)
-            self.is_waiting, self.said = True, text
+            self.is_waiting, self.last_text = True, text
         except EmulatorError as problem:
             _write(f"  ! {problem}\n", sys.stdout)
 
@@ -307,8 +307,8 @@ async def _say(session: aiohttp.ClientSession, speaker: Speaker, text: str) -> N
             f"{speaker.root}/{speaker.platform}/{'press' if is_press else 'say'}", json=body
         ) as response:
             if response.status != 201:
-                said = await response.json()
-                raise EmulatorError(f"the text was not sent: {said.get('error', response.status)}")
+                problem = await response.json()
+                raise EmulatorError(f"the text was not sent: {problem.get('error', response.status)}")
     except (aiohttp.ClientError, OSError):
         raise errors.NotReady("the text was not sent: the emulator does not answer") from None
 
@@ -323,8 +323,8 @@ async def _with_buttons(session: aiohttp.ClientSession, speaker: Speaker) -> lis
     return [message for message in reversed(messages) if _is_for(message, speaker) and _keys(message)]
 
 
-def _pressed(found: Sequence[Mapping[str, Any]], meant: re.Match[str] | None) -> dict[str, str]:
-    """The button that *meant* names, among the messages *found*.
+def _pressed(found: Sequence[Mapping[str, Any]], chosen: re.Match[str] | None) -> dict[str, str]:
+    """The button that *chosen* names, among the messages *found*.
 
     Raises:
         EmulatorError: there is no such button; lists the buttons.
@@ -334,10 +334,10 @@ def _pressed(found: Sequence[Mapping[str, Any]], meant: re.Match[str] | None) ->
     there = "\n".join(
         f"  {number}.  {shorten(each['text'])}  {_choices(_keys(each))}" for number, each in enumerate(found, 1)
     )
-    if meant is None:
+    if chosen is None:
         ways = "`/press 2` presses the second of the latest message, `/press 2.1` the first of the message before"
         raise errors.UsageError(f"which button? {ways}:\n{there}")
-    back, number = int(meant[1] or 1), int(meant[2])
+    back, number = int(chosen[1] or 1), int(chosen[2])
     keys = _keys(found[back - 1]) if back <= len(found) else []
     if number > len(keys):
         raise errors.DoesNotExist(f"there is no button {back}.{number}. The buttons, the latest first:\n{there}")

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
-from emulator.base.state import StateFolder, running
+from emulator.base.state import StateFolder, find_running
 
 URL = "POSTROOM_URL"
 TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name
@@ -167,15 +167,15 @@ def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.e
         address = _checked(url, environ.get(TOKEN))
         return RestClient(address, environ.get(TOKEN), is_by_option=url != environ.get(URL))
     state = folder or STATE
-    who = running(StateFolder(state.resolve()))
-    if who is None:
+    instance = find_running(StateFolder(state.resolve()))
+    if instance is None:
         raise errors.NotReady(
             f"no emulator is running in {state}: start it with `{command_line('run', state)}`. For a Postroom "
             f"elsewhere set {URL} and {TOKEN}"
         )
-    if not who:
+    if not instance:
         raise errors.TimedOut(f"the emulator in {state} is still starting: try again in a moment")
-    return RestClient(who["urls"]["api"], who["environment"].get(TOKEN), state)
+    return RestClient(instance["urls"]["api"], instance["environment"].get(TOKEN), state)
 
 
 def _segment(text: str) -> str:

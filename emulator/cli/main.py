@@ -21,7 +21,7 @@ import typer
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
-from emulator.base.state import StateFolder, describe, running
+from emulator.base.state import StateFolder, describe_use, find_running
 from emulator.cli import commands
 from shared.core.errors import PostroomError
 
@@ -114,8 +114,8 @@ def execute(
     folder = _state(state, ephemeral)
 
     async def against() -> int:
-        who = running(folder)
-        if who is not None:
+        instance = find_running(folder)
+        if instance is not None:
             return await _against_running(folder, command)
         return await _against_own(folder, command, port=port, template=template.resolve(), is_kept=not ephemeral)
 
@@ -125,7 +125,7 @@ def execute(
 @app.command()
 def chat(
     platform: Annotated[str, typer.Argument(help="telegram or discord")],
-    name: Annotated[str, typer.Option("--as", help="The person who writes, by name or id.")] = "Ana",
+    name: Annotated[str, typer.Option("--as", help="The person instance writes, by name or id.")] = "Ana",
     place: Annotated[
         str | None, typer.Option("--in", help="The group or channel; without it, the direct chat with the bot.")
     ] = None,
@@ -138,13 +138,13 @@ def chat(
 
     if platform not in ("telegram", "discord"):
         _fail(f"there is no platform {platform!r}; choose telegram or discord", os.EX_USAGE)
-    who = running(StateFolder(state.resolve()))
-    if not who:
+    instance = find_running(StateFolder(state.resolve()))
+    if not instance:
         _fail(
             f"no emulator is running in {state}: start it with `{command_line('run', state)}`, in another terminal",
             os.EX_UNAVAILABLE,
         )
-    url = who["urls"]["gateway"]
+    url = instance["urls"]["gateway"]
     code = run_chat(platform, base_url=url, person=name, once=once, timeout_s=timeout, chat=place, state=state)
     raise typer.Exit(code)
 
@@ -155,14 +155,14 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> None:
     """Show what runs, where, and what is down. Ends with 1 if anything is down, 69 if no emulator runs."""
-    who = running(StateFolder(state.resolve()))
-    if who is None:
+    instance = find_running(StateFolder(state.resolve()))
+    if instance is None:
         _fail(f"no emulator is running in {state}: start it with `{command_line('run', state)}`", os.EX_UNAVAILABLE)
-    if not who:
+    if not instance:
         _fail(f"the emulator in {state} is still starting: try again in a moment", os.EX_TEMPFAIL)
-    facts = _get_json(who["urls"]["gateway"], "/_emulator/status")
+    facts = _get_json(instance["urls"]["gateway"], "/_emulator/status")
     if facts is None:
-        _fail(f"emulator[{who['pid']}] does not answer at {who['urls']['gateway']}", os.EX_UNAVAILABLE)
+        _fail(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}", os.EX_UNAVAILABLE)
     if as_json:
         print(json.dumps(facts, indent=2))  # noqa: T201
     else:
@@ -219,8 +219,8 @@ def reset(
     if not folder.path.exists():
         print(f"{state} does not exist: nothing to delete")  # noqa: T201
         return
-    if running(folder) is not None:
-        _fail(f"stop the emulator first: {describe(folder)}", errors.AlreadyInUse.exit_code)
+    if find_running(folder) is not None:
+        _fail(f"stop the emulator first: {describe_use(folder)}", errors.AlreadyInUse.exit_code)
     if folder.problem is not None:
         _fail(f"{folder.problem}; nothing was deleted", errors.Unsafe.exit_code)
     if not yes:
@@ -272,10 +272,10 @@ async def _against_running(folder: StateFolder, command: list[str]) -> int:
     """Run the command against the emulator that runs in the folder."""
     deadline = time.monotonic() + EXEC_READY_LIMIT_S
     while True:
-        who = running(folder)
-        if who is None:
+        instance = find_running(folder)
+        if instance is None:
             raise errors.NotReady(f"the emulator in {folder.path} has just ended: try again")
-        if who and _get_json(who["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
+        if instance and _get_json(instance["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
             break
         if time.monotonic() > deadline:
             raise errors.TimedOut(
@@ -283,8 +283,8 @@ async def _against_running(folder: StateFolder, command: list[str]) -> int:
             )
         await asyncio.sleep(0.05)
     async with _until_signalled() as signalled:
-        code = await _run_command(command, who["environment"], signalled)
-    _say(f"emulator: command exited {code}; it ran against emulator[{who['pid']}], which still runs")
+        code = await _run_command(command, instance["environment"], signalled)
+    _say(f"emulator: command exited {code}; it ran against emulator[{instance['pid']}], which still runs")
     return code
 
 
@@ -314,14 +314,14 @@ async def _until_signalled() -> Any:
     loop = asyncio.get_running_loop()
     first: asyncio.Future[int] = loop.create_future()
 
-    def heard(number: int) -> None:
+    def stop_at(number: int) -> None:
         if first.done():
             os._exit(128 + number)  # the kernel kills the children: each dies with its parent
         first.set_result(number)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in numbers:
-        loop.add_signal_handler(number, heard, number)
+        loop.add_signal_handler(number, stop_at, number)
     try:
         yield first
     finally:

@@ -303,10 +303,10 @@ def _watch_ready(fd: int, fork: ForkedProcess) -> None:
     loop = asyncio.get_running_loop()
 
     def look() -> None:
-        said = os.read(fd, 64)
+        data = os.read(fd, 64)
         loop.remove_reader(fd)
         os.close(fd)
-        if said and not fork.ready.done():
+        if data and not fork.ready.done():
             fork.ready.set_result(True)
 
     loop.add_reader(fd, look)

@@ -56,19 +56,19 @@ async def prepare(fork_client: ForkClient, database: Path, environment: Mapping[
     Raises:
         EmulatorError: the database or the settings can't be used.
     """
-    said: list[str] = []
+    lines: list[str] = []
 
     def listen(text: str, _: bool) -> None:
-        said.append(text)
+        lines.append(text)
 
     fork = fork_client.fork("db", "emulator.processes.entrypoints:prepare_database", {}, environment, on_line=listen)
     code = await fork.wait_ended(_LIMIT_S)
     if code == NotADatabase.exit_code:
-        raise NotADatabase(said[-1])
+        raise NotADatabase(lines[-1])
     if code == Misconfigured.exit_code:
-        raise Misconfigured(said[-1])
+        raise Misconfigured(lines[-1])
     if code != 0:
-        last = "\n".join(f"    {line}" for line in said[-12:])
+        last = "\n".join(f"    {line}" for line in lines[-12:])
         raise NotReady(f"{database} could not be prepared (code {code}):\n{last}")
-    facts: dict[str, Any] = json.loads(said[-1])
+    facts: dict[str, Any] = json.loads(lines[-1])
     return facts

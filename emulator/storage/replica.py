@@ -1,4 +1,4 @@
-"""Litestream in the emulator: the supervisor of production (``infra/litestream/supervisor.py``), quick, and heard."""
+"""Litestream in the emulator: production's supervisor of :mod:`infra.litestream`, with short intervals."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ def url(port: int) -> str:
 
 
 class EmulatorLitestream(LitestreamSupervisor):
-    """The replicating process. *on_line* gets what it says, *on_trouble* what happened to it."""
+    """The Litestream process. *on_line* gets its output, *on_trouble* a sentence for each trouble and recovery."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class EmulatorLitestream(LitestreamSupervisor):
             control=socket_in(run),
             lease=lease,
             report=self._tell_trouble,
-            on_line=self._said,
+            on_line=self._pass_on,
             stop_limit_s=STOP_LIMIT_S,
             retention_ms=retention_ms,
         )
@@ -111,7 +111,7 @@ class EmulatorLitestream(LitestreamSupervisor):
         if event in _SENTENCES:
             self._trouble(_SENTENCES[event].format(**facts))
 
-    def _said(self, line: str) -> None:
+    def _pass_on(self, line: str) -> None:
         """Pass on warnings and errors, and no lines about housekeeping."""
         try:
             # A line about compaction has "level" twice: first the log level, then the compaction level.
@@ -123,12 +123,12 @@ class EmulatorLitestream(LitestreamSupervisor):
         if level in ("info", "debug"):
             return
         facts.pop("time", None)
-        said = {
+        log_line = {
             "event": "litestream.said",
             "level": {"warn": "warning"}.get(level, level),
             "said": facts.pop("msg", ""),
         }
-        self._hear(json.dumps(said | facts))
+        self._hear(json.dumps(log_line | facts))
 
 
 def socket_in(run: Path) -> Path:

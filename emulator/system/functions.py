@@ -103,10 +103,10 @@ class Functions:
         """
         fork = await self._launch(function, FIRST_READY_LIMIT_S)
         if fork is None:
-            said = self._console.tail(function.name)
+            last_lines = self._console.tail(function.name)
             raise NotReady(
                 f"{function.name} did not become ready ({function.problem}). "
-                + (f"Its last lines:\n{said}" if said else "It printed nothing.")
+                + (f"Its last lines:\n{last_lines}" if last_lines else "It printed nothing.")
             )
 
     async def reload(self, names: Iterable[str], *, because: str) -> None:

@@ -1,4 +1,4 @@
-"""A project to run and to break, and emulators that are gone after the test."""
+"""A copy of the project, and emulators that end with the test."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def emulator(project: Path) -> Iterator[Callable[..., Emulator]]:
-    """Starts emulators that are gone after the test, whatever happens in it."""
+    """Starts emulators that end with the test, whatever happens in it."""
     started: list[Emulator] = []
 
     def start(*arguments: str, at: Path = project) -> Emulator:
@@ -33,7 +33,7 @@ def emulator(project: Path) -> Iterator[Callable[..., Emulator]]:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """One emulator for all tests of a file that leave it as it is."""
+    """One emulator for all tests of a file that do not change it."""
     started = launch(copy_project(tmp_path_factory.mktemp("shared") / "project"))
     try:
         started.wait_ready()

@@ -24,7 +24,7 @@ READY_LIMIT_S = 120.0
 
 
 def wait_until(condition: Callable[[], Any], *, limit_s: float = 90.0, what: str = "it") -> Any:
-    """The first true answer of *condition*; fails with *what* after the limit."""
+    """The first true result of *condition*; fails with *what* after the limit."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         found = condition()
@@ -35,7 +35,7 @@ def wait_until(condition: Callable[[], Any], *, limit_s: float = 90.0, what: str
 
 
 def wait_gone(pids: list[int]) -> None:
-    """Until all of them have ended: whoever was killed is not dead at once on a busy machine."""
+    """Wait until all of them have ended; on a busy machine a killed process takes a while."""
     wait_until(lambda: not any(map(is_alive, pids)), what="the end of every child")
 
 
@@ -50,7 +50,7 @@ class Emulator:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """What it said so far, as JSON; a line that is being written comes with the next look."""
+        """The output so far, as JSON, without an unfinished last line."""
         whole, _, _ = self.output.read_text().rpartition("\n")
         return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
 
@@ -85,11 +85,11 @@ class Emulator:
         assert self.process.poll() is None, self.output.read_text()
 
     def pids(self) -> list[int]:
-        """Its own and those of everything it started."""
+        """The process ids of the emulator and of all its descendants."""
         return descendants(self.process.pid)
 
     def stop(self, number: int = signal.SIGINT) -> int:
-        """Ask it to stop; its exit code."""
+        """Stop it; returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(90)
@@ -110,7 +110,7 @@ def fetch(
 
 
 def descendants(pid: int) -> list[int]:
-    """The process and all its children's children."""
+    """The process and all its descendants."""
     found = [pid]
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -122,12 +122,12 @@ def descendants(pid: int) -> list[int]:
 
 
 def clean_environment() -> dict[str, str]:
-    """The tests' own, without what would make the emulator find another project's code."""
+    """The environment of the tests, without variables that make the emulator find other code."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
 
 
 def copy_project(target: Path) -> Path:
-    """The sources as they are, in a folder of their own."""
+    """A copy of the sources."""
     target.mkdir(parents=True, exist_ok=True)
     for part in PARTS:
         shutil.copytree(ROOT / part, target / part, ignore=shutil.ignore_patterns("*.tmp"))
@@ -136,7 +136,7 @@ def copy_project(target: Path) -> Path:
 
 
 def command(project: Path, *arguments: str, limit_s: float = 180, **more: Any) -> "subprocess.CompletedProcess[str]":
-    """``emulator ARGUMENTS`` to its end."""
+    """Run ``emulator ARGUMENTS`` to its end."""
     return subprocess.run(
         [sys.executable, "-m", "emulator", *arguments],
         cwd=project,

@@ -20,7 +20,7 @@ Start = Callable[..., Emulator]
 STOP_LIMIT_S = 3.0
 
 
-def test_everything_is_up_when_it_says_so(running: Emulator) -> None:
+def test_everything_is_up_when_the_emulator_says_ready(running: Emulator) -> None:
     status = running.status
 
     assert status["ready"]
@@ -63,11 +63,11 @@ def test_data_reset_is_refused_while_it_runs(running: Emulator) -> None:
     refused = command(running.project, "data", "reset", "--yes")
 
     assert refused.returncode == 73
-    assert "while it runs" in refused.stderr
+    assert "stop the emulator first" in refused.stderr
     assert running.status["ready"]
 
 
-def test_status_tells_people_and_machines(running: Emulator) -> None:
+def test_status_prints_text_and_json(running: Emulator) -> None:
     for_people, for_machines = command(running.project, "status"), command(running.project, "status", "--json")
 
     assert for_people.returncode == 0
@@ -75,11 +75,11 @@ def test_status_tells_people_and_machines(running: Emulator) -> None:
     assert json.loads(for_machines.stdout)["urls"] == running.instance["urls"]
 
 
-def test_functions_know_nothing_of_the_shell(running: Emulator) -> None:
+def test_functions_get_no_variables_of_the_shell(running: Emulator) -> None:
     pids = {function["pid"] for function in running.status["functions"]}
     assert pids
 
-    # A fork keeps the zygote's first environment in /proc, so look at what every process was started with.
+    # A fork keeps the fork server's first environment in /proc, so look at the environment of every process.
     for pid in descendants(running.process.pid)[1:]:
         environ = Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")
         names = {entry.partition("=")[0] for entry in environ.split("\0")}
@@ -94,7 +94,7 @@ def test_functions_know_nothing_of_the_shell(running: Emulator) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 63])
-def test_exec_against_the_running_one_passes_the_code(running: Emulator, code: int) -> None:
+def test_exec_against_a_running_emulator_ends_with_the_commands_code(running: Emulator, code: int) -> None:
     script = f'test "$EMULATOR_URL" = {running.url} && test -n "$EMULATOR_REPLICA_URL" && exit {code} || exit 99'
 
     done = command(running.project, "exec", "--", "sh", "-c", script)
@@ -104,18 +104,18 @@ def test_exec_against_the_running_one_passes_the_code(running: Emulator, code: i
     assert running.status["ready"]
 
 
-def test_exec_says_128_and_the_signal(running: Emulator) -> None:
+def test_exec_ends_with_128_plus_the_signal(running: Emulator) -> None:
     assert command(running.project, "exec", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
 
 
-def test_exec_of_an_unknown_command_is_127(running: Emulator) -> None:
+def test_exec_of_an_unknown_command_ends_with_127(running: Emulator) -> None:
     done = command(running.project, "exec", "--", "no-such-command-anywhere")
 
     assert done.returncode == 127
     assert "command not found" in done.stderr
 
 
-def test_a_save_replaces_only_that_function_and_a_broken_one_keeps_the_old(emulator: Start, project: Path) -> None:
+def test_a_saved_file_replaces_only_its_function_and_broken_code_replaces_none(emulator: Start, project: Path) -> None:
     running = emulator()
     source = project / "functions" / "sweep.py"
     code = source.read_text()
@@ -149,7 +149,7 @@ def test_a_saved_shared_module_reaches_every_function(emulator: Start, project: 
 
     for function in running.status["functions"]:
         assert function["pid"] != before[function["name"]]
-        # The replaced process may take one more connection before it hears that it is to end.
+        # The replaced process may take one more connection before its SIGTERM arrives.
         wait_until(partial(_is_edited, running, function["url"]), what="the new code")
     assert running.stop() == 0
 
@@ -158,7 +158,7 @@ def _is_edited(running: Emulator, url: str) -> bool:
     return "edited" in json.loads(running.get("/healthz", base=url)[1])
 
 
-def test_a_changed_route_is_taken_over_and_a_broken_template_is_not(emulator: Start, project: Path) -> None:
+def test_a_changed_route_applies_at_once_and_a_broken_template_does_not(emulator: Start, project: Path) -> None:
     running = emulator()
     template = project / "template.yaml"
     good = template.read_text()
@@ -187,7 +187,7 @@ def test_no_request_fails_while_functions_are_replaced(emulator: Start, project:
     assert not [status for status in statuses if status >= 500]
 
 
-def test_what_crashes_is_started_again(emulator: Start) -> None:
+def test_crashed_processes_are_restarted(emulator: Start) -> None:
     running = emulator("--no-watch")
     status = running.status
     dispatch = next(function["pid"] for function in status["functions"] if function["name"] == "dispatch")
@@ -214,8 +214,8 @@ def test_a_killed_supervisor_leaves_no_process_and_no_lock(emulator: Start) -> N
     assert again.status["ready"]
 
 
-def test_it_stops_in_time_with_an_open_event_stream(emulator: Start) -> None:
-    """In three seconds. Where others keep the machine busy its start takes longer, and a stop may take as long."""
+def test_a_stop_is_in_time_with_an_open_event_stream(emulator: Start) -> None:
+    """Within three seconds. On a busy machine a stop may take as long as the start."""
     slow_s = []
     while len(slow_s) < 5:
         running = emulator("--no-watch")
@@ -228,7 +228,7 @@ def test_it_stops_in_time_with_an_open_event_stream(emulator: Start) -> None:
 
 
 def _stop_with_an_open_stream(running: Emulator) -> float:
-    """The seconds that it took."""
+    """Stop it; returns the seconds that it took."""
     pids = running.pids()
     connection = http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=60)
     with contextlib.closing(connection):
@@ -245,7 +245,7 @@ def _stop_with_an_open_stream(running: Emulator) -> float:
     return took_s
 
 
-def test_a_lost_database_comes_back_from_the_bucket(emulator: Start, project: Path) -> None:
+def test_a_lost_database_is_restored_from_the_bucket(emulator: Start, project: Path) -> None:
     running = emulator("--no-watch")
     said = command(project, "exec", "--", "sh", "-c", 'exec python3 -c "pass"')
     assert said.returncode == 0
@@ -274,7 +274,7 @@ def _send(running: Emulator, text: str) -> tuple[int, bytes]:
     return found
 
 
-def test_a_taken_port_is_said_and_the_next_one_used(emulator: Start, tmp_path: Path) -> None:
+def test_a_used_port_is_reported_and_the_next_one_used(emulator: Start, tmp_path: Path) -> None:
     first = emulator("--no-watch")
     port = first.url.rpartition(":")[2]
     from tests.emulator.harness import copy_project
@@ -286,7 +286,7 @@ def test_a_taken_port_is_said_and_the_next_one_used(emulator: Start, tmp_path: P
     assert second.stop() == 0
 
 
-def test_exec_starts_its_own_and_leaves_nothing(project: Path) -> None:
+def test_exec_starts_its_own_emulator_and_leaves_nothing(project: Path) -> None:
     done = command(project, "exec", "--ephemeral", "--port", "0", "--", "sh", "-c", "test -d $EMULATOR_STATE; exit 5")
 
     assert done.returncode == 5, done.stderr

@@ -15,8 +15,8 @@ from tests.emulator.harness import Emulator, command, launch, wait_gone, wait_un
 
 
 @pytest.mark.e2e
-def test_without_its_fork_server_the_emulator_ends_and_says_why(emulator: Callable[..., Emulator]) -> None:
-    """It can't start any function again: to stay up would be to answer 502 for ever."""
+def test_the_emulator_ends_with_the_reason_when_its_fork_server_ends(emulator: Callable[..., Emulator]) -> None:
+    """Without the fork server it can't restart functions; it would answer 502 for ever."""
     running = emulator()
     pids = running.pids()
     named = {Path(f"/proc/{pid}/comm").read_text().strip(): pid for pid in pids}
@@ -27,10 +27,10 @@ def test_without_its_fork_server_the_emulator_ends_and_says_why(emulator: Callab
 
 
 @pytest.mark.e2e
-def test_a_bucket_that_was_deleted_begins_anew_and_a_file_that_is_no_database_is_named(
+def test_a_deleted_bucket_is_filled_again_and_a_file_that_is_no_database_is_named(
     emulator: Callable[..., Emulator], project: Path
 ) -> None:
-    """Every start failed: Litestream looked in the bucket for what it had sent; and a traceback told of the file."""
+    """Every start once failed, because Litestream missed its files in the bucket; a bad file gave a traceback."""
     state = project / ".emulator"
     assert emulator("--no-watch").stop() == 0
     shutil.rmtree(state / "s3")
@@ -56,8 +56,8 @@ def test_a_bucket_that_was_deleted_begins_anew_and_a_file_that_is_no_database_is
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("moment", ["imports", "start"])
-def test_ctrl_c_is_heard_from_the_first_moment(project: Path, moment: str) -> None:
-    """It was lost while the supervisor was imported, and a traceback of the fork server was all that came."""
+def test_ctrl_c_works_from_the_first_moment(project: Path, moment: str) -> None:
+    """A Ctrl-C during the imports was once lost, or ended in a traceback of the fork server."""
     source = project / "emulator" / "system" / "supervisor.py"
     slow = 'import time\nfrom pathlib import Path\nPath("importing").touch()\ntime.sleep(0.5)\n'
     source.write_text(source.read_text().replace("import asyncio\n", f"{slow}import asyncio\n", 1))
@@ -74,7 +74,7 @@ def test_ctrl_c_is_heard_from_the_first_moment(project: Path, moment: str) -> No
     wait_gone(pids)
 
 
-def test_work_does_not_go_on_when_the_wait_for_it_is_cancelled() -> None:
+def test_work_ends_when_the_wait_for_it_is_cancelled() -> None:
     ended: list[str] = []
 
     async def work() -> None:
@@ -95,7 +95,7 @@ def test_work_does_not_go_on_when_the_wait_for_it_is_cancelled() -> None:
     assert ended == ["work", "wait"]
 
 
-def test_a_fork_server_whose_supervisor_is_gone_ends_quietly(project: Path) -> None:
+def test_a_fork_server_without_a_supervisor_ends_quietly(project: Path) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.close()
     with theirs:

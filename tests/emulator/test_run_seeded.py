@@ -1,4 +1,4 @@
-"""``emulator run`` beside an operator's file, and the commands against what runs."""
+"""``emulator run`` with an agents file, and the commands against the running emulator."""
 
 import sys
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def notes(running: Emulator) -> list[str]:
     return [line["note"] for line in running.lines if line["event"] == "emulator.note"]
 
 
-def test_the_first_start_takes_the_file_and_the_next_says_that_they_differ(emulator: Start, project: Path) -> None:
+def test_the_first_start_applies_the_file_and_the_next_reports_differences(emulator: Start, project: Path) -> None:
     file = project / "postroom.toml"
     file.write_text(FILE)
     (project / ".env").write_text("POSTROOM_TIMEZONE=Asia/Tokyo\nPOSTROOM_API_TOKEN=a-token-of-the-tests\n")
@@ -48,7 +48,7 @@ def test_the_first_start_takes_the_file_and_the_next_says_that_they_differ(emula
     assert command(project, "diff", "--state", "elsewhere").returncode == 0
 
 
-def test_a_wrong_file_ends_a_first_start_with_a_sentence(project: Path) -> None:
+def test_an_invalid_file_ends_a_first_start_with_a_sentence(project: Path) -> None:
     (project / "postroom.toml").write_text("[agents.front]\nproviderr = 'echo'\n")
     failed = launch(project)
     assert failed.process.wait(30) == 78

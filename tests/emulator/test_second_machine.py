@@ -1,4 +1,4 @@
-"""The emulator holds the lease on its bucket as production does: others are refused, and it ends when it loses it."""
+"""The emulator holds the lease on its bucket: it refuses other machines, and ends when it loses the lease."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 
 def taken_by_another(store: ObjectStore) -> None:
-    """Somebody else writes himself into the lease."""
+    """Another machine takes the lease."""
     found = store.get(lease_record.NAME)
     assert found is not None
     there = lease_record.LeaseRecord.load(found.body)
@@ -27,7 +27,7 @@ def taken_by_another(store: ObjectStore) -> None:
 
 
 def objects(state: Path) -> dict[str, bytes]:
-    """The bucket, but for the object whose writing tells the bucket's time."""
+    """The objects in the bucket, without the probe object that tells the bucket's time."""
     bodies = {path.name: path.read_bytes() for path in (state / "s3" / "postroom-replica").iterdir()}
     return {name: body for name, body in bodies.items() if f'"db/{CLOCK}"'.encode() not in body}
 
@@ -57,9 +57,7 @@ def test_another_machine_is_refused_and_an_emulator_that_lost_the_lease_ends(
     wait_gone(pids)
 
 
-def test_a_bucket_that_somebody_else_replicates_to_is_left_alone(
-    emulator: Callable[..., Emulator], project: Path
-) -> None:
+def test_a_bucket_of_another_machine_is_left_alone(emulator: Callable[..., Emulator], project: Path) -> None:
     assert emulator("--no-watch").stop() == 0
     state = project / ".emulator"
     with s3_server(state / "s3") as port:

@@ -10,14 +10,14 @@ SECRET = "tick-tock"
 
 @pytest.fixture(autouse=True, scope="session")
 def ctrl_c_is_heard():
-    """A shell without job control has what runs in its background ignore SIGINT, and every program hands that on."""
+    """A shell without job control makes background programs ignore SIGINT, and their children inherit that."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
 def environment(tmp_path):
-    """What a function is told: a database of its own, and nothing of the shell that runs the tests."""
+    """The environment of a function: its own database, and no variable of the shell that runs the tests."""
     return {
         "POSTROOM_DB": str(tmp_path / "p.db"),
         "POSTROOM_RUN_DIR": str(tmp_path / "run"),
@@ -27,7 +27,7 @@ def environment(tmp_path):
 
 @pytest.fixture
 def start():
-    """Starts processes that are gone when the test is over."""
+    """Starts processes that end with the test."""
     with contextlib.ExitStack() as stack:
 
         def started(*argv, **options):

@@ -1,4 +1,4 @@
-"""Real processes for tests: started, listened to line by line, and gone at the end whatever happened."""
+"""Real processes for tests: their lines are read as they come, and they end with the test."""
 
 import contextlib
 import json
@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 90.0  # of a busy machine; nobody waits so long for what comes
+PATIENCE_S = 90.0  # enough for a busy machine
 
 
 class Process:
-    """A child whose lines are kept as they come."""
+    """A child process whose lines are kept."""
 
     def __init__(self, *argv, environment, pass_fds=(), cwd=ROOT):
         self._popen = subprocess.Popen(
@@ -91,7 +91,7 @@ class Process:
 
     def close(self):
         if self._popen.poll() is None:
-            os.killpg(self._popen.pid, signal.SIGKILL)  # with whatever it started: it leads its own group
+            os.killpg(self._popen.pid, signal.SIGKILL)  # with its children: it leads its own group
         self.end()
         self._popen.stdout.close()
         self._popen.stderr.close()

@@ -22,7 +22,7 @@ class Clock:
 
     async def sleep_ms(self, ms):
         for _ in range(5):
-            await asyncio.sleep(0)  # let the posts get on
+            await asyncio.sleep(0)  # let the POSTs run
         self.now += ms
         if self.until is not None and self.now > self.until:
             raise asyncio.CancelledError
@@ -202,7 +202,7 @@ def test_a_tick_is_written_as_function_every_and_port(text, every_ms):
         "Dispatch=5s@9002",
     ],
 )
-def test_a_tick_that_is_not_one_is_refused_with_the_form(text):
+def test_an_invalid_tick_is_refused_with_the_form(text):
     with pytest.raises(ValueError, match=r"such as (dispatch=5s@9002|500ms or 10s)"):
         parse_tick(text)
 
@@ -210,7 +210,7 @@ def test_a_tick_that_is_not_one_is_refused_with_the_form(text):
 # -- the program -------------------------------------------------------------------------------------------------------
 
 
-def test_the_program_ticks_a_real_function_with_the_secret_and_survives_its_absence(start, environment):
+def test_the_program_ticks_a_real_function_with_the_secret_and_survives_its_end(start, environment):
     sock, port = listening_socket()
     sock.close()
     ticker = start("-m", "infra.ticker", f"recurrence=100ms@{port}", environment=environment)
@@ -232,7 +232,7 @@ def test_the_program_ticks_a_real_function_with_the_secret_and_survives_its_abse
     ]
 
 
-def test_the_program_refuses_what_it_cant_read_all_at_once(start, environment):
+def test_the_program_reports_all_invalid_ticks_at_once(start, environment):
     process = start("-m", "infra.ticker", "dispatch=5s", "deliver=1s@9003", "sweep=1x@9004", environment=environment)
 
     assert process.end() == 64

@@ -53,10 +53,10 @@ def command(
         _, *own = inspect.signature(run).parameters.values()
 
         @wraps(run)
-        def entry(*, state: Path | None, url: str | None, as_json: bool, **told: Any) -> None:
-            said = _run(lambda: run(client.find(state, url), **told))
-            output.write(said, as_json=as_json)
-            raise typer.Exit(said.code)
+        def entry(*, state: Path | None, url: str | None, as_json: bool, **arguments: Any) -> None:
+            command_result = _run(lambda: run(client.find(state, url), **arguments))
+            output.write(command_result, as_json=as_json)
+            raise typer.Exit(command_result.code)
 
         kinds = {each.name: hints[each.name] for each in own} | {name: kind for name, (kind, _) in _COMMON.items()}
         parameters = [each.replace(annotation=hints[each.name], kind=each.KEYWORD_ONLY) for each in own] + [

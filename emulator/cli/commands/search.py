@@ -17,7 +17,7 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=100, help="The maximum number of lines.")] = 20,
 ) -> CommandResult:
     """Find a text that people or agents wrote, newest first."""
-    said = api.get("search", q=text, agent=agent, channel=channel, before=before, limit=limit)
+    found = api.get("search", q=text, agent=agent, channel=channel, before=before, limit=limit)
     table = TextTable(
         ("line", "when", "agent", "author", "message", "text"),
         [
@@ -29,10 +29,10 @@ def search(
                 each["messageId"],
                 " ".join(each["excerpt"].split()),
             )
-            for each in said["found"]
+            for each in found["found"]
         ],
         "Nothing was found.",
     )
-    if said["next"] is None:
-        return result(said, table)
-    return result(said, table, f"There may be more: repeat it with --before {said['next']}")
+    if found["next"] is None:
+        return result(found, table)
+    return result(found, table, f"There may be more: repeat it with --before {found['next']}")

@@ -53,13 +53,13 @@ def show_session(
 ) -> CommandResult:
     """Show one session with its messages and responses, oldest first."""
     found = api.get("sessions", session)
-    said = api.get("sessions", session, "messages", limit=limit)
+    messages = api.get("sessions", session, "messages", limit=limit)
     table = TextTable(
         ("when", "message", "status", "sender", "text", "response"),
-        [(local_time(each["createdAt"]), each["messageId"], *_said(each)) for each in said],
+        [(local_time(each["createdAt"]), each["messageId"], *_columns(each)) for each in messages],
         "No message of it is kept.",
     )
-    return result({**found, "messages": said}, FactList(_facts(found)), table)
+    return result({**found, "messages": messages}, FactList(_facts(found)), table)
 
 
 @command(app, "reset")
@@ -103,7 +103,7 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _said(each: dict[str, Any]) -> tuple[Any, ...]:
+def _columns(each: dict[str, Any]) -> tuple[Any, ...]:
     status = each["status"] if each["trigger"] else f"{each['status']}, context"
     answers = shorten(" / ".join(each["answers"])) or shorten(each["lastError"] or "")
     return status, each["sender"], shorten(each["message"]), answers

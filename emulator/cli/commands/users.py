@@ -32,11 +32,11 @@ def list_users(
 ) -> CommandResult:
     """List the users, newest first."""
     found = api.get("users", channel=channel, senderId=sender_id, agent=agent, limit=limit)
-    nobody = "There is no such user" if channel or sender_id or agent else "There is no user yet"
+    none = "There is no such user" if channel or sender_id or agent else "There is no user yet"
     table = TextTable(
         ("user", "channel", "platform's id", "name", "may"),
         [(each["id"], each["channel"], each["senderId"], each["name"], _may(each)) for each in found],
-        f"{nobody}. To make the first owner: {api.command_line('pair')}",
+        f"{none}. To make the first owner: {api.command_line('pair')}",
     )
     return result(found, table)
 
@@ -86,22 +86,22 @@ def forget_user(api: RestClient, user: Id, force: Force = False) -> CommandResul
 def grant(api: RestClient, user: Id, role: Role, agent: OfAgent = None) -> CommandResult:
     """Make a user an owner, an admin or a member. Their held messages are then delivered."""
     if role == "member":
-        return _said(api.put("users", user, "members", _named(agent), body={"isRefused": False}))
-    return _said(api.put("users", user, "roles", role, agent=agent))
+        return _describe(api.put("users", user, "members", _named(agent), body={"isRefused": False}))
+    return _describe(api.put("users", user, "roles", role, agent=agent))
 
 
 @command(app, "revoke")
 def revoke(api: RestClient, user: Id, role: Role, agent: OfAgent = None, force: Force = False) -> CommandResult:
     """Take exactly this role away. A revoked member is a stranger to the agent, not refused."""
     if role == "member":
-        return _said(api.delete("users", user, "members", _named(agent)))
-    return _said(api.delete("users", user, "roles", role, agent=agent, force=_forced(force)))
+        return _describe(api.delete("users", user, "members", _named(agent)))
+    return _describe(api.delete("users", user, "roles", role, agent=agent, force=_forced(force)))
 
 
 @command(app, "refuse")
 def refuse(api: RestClient, user: Id, agent: OfAgent = None) -> CommandResult:
     """Let no message of a user reach an agent, and ask no approver; `revoke USER member` undoes it."""
-    return _said(api.put("users", user, "members", _named(agent), body={"isRefused": True}))
+    return _describe(api.put("users", user, "members", _named(agent), body={"isRefused": True}))
 
 
 def _forced(force: bool) -> str | None:
@@ -114,11 +114,11 @@ def _named(agent: str | None) -> str:
     return agent
 
 
-def _said(saved: dict[str, Any]) -> CommandResult:
+def _describe(saved: dict[str, Any]) -> CommandResult:
     user = saved["user"]
     name = f", {user['name']}" if user["name"] else ""
-    who = f"User {user['id']} ({user['channel']} {user['senderId']}{name})"
-    return result(saved, f"{who}: {_may(user) or 'no more than a stranger'}.")
+    label = f"User {user['id']} ({user['channel']} {user['senderId']}{name})"
+    return result(saved, f"{label}: {_may(user) or 'no more than a stranger'}.")
 
 
 def _may(user: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from emulator.base import environment, errors
 from emulator.base.hints import STATE, command_line
-from emulator.base.state import StateFolder, running
+from emulator.base.state import StateFolder, find_running
 from emulator.cli import output
 from emulator.cli.commands.frame import fail
 from emulator.cli.output import CommandResult, TextTable, result
@@ -27,15 +27,15 @@ def verify(state: State = STATE, as_json: Json = False) -> None:
     from infra.litestream import compare_with_restore, comparison_facts
 
     folder = StateFolder(state.resolve())
-    who = running(folder)
-    if who is None:
+    instance = find_running(folder)
+    if instance is None:
         fail(
             f"no emulator is running in {state}: start it with `{command_line('run', state)}`",
             errors.NotReady.exit_code,
         )
-    if not who:
+    if not instance:
         fail(f"the emulator in {state} is still starting: try again in a moment", errors.TimedOut.exit_code)
-    variables = who["environment"]
+    variables = instance["environment"]
     try:
         found = compare_with_restore(
             folder.database,
@@ -45,12 +45,12 @@ def verify(state: State = STATE, as_json: Json = False) -> None:
         )
     except PostroomError as error:
         fail(f"the comparison failed: {error}", errors.NotReady.exit_code)
-    said = _said(found, comparison_facts(found))
-    output.write(said, as_json=as_json)
-    raise typer.Exit(said.code)
+    command_result = _describe(found, comparison_facts(found))
+    output.write(command_result, as_json=as_json)
+    raise typer.Exit(command_result.code)
 
 
-def _said(found: "Comparison", facts: dict[str, object]) -> CommandResult:
+def _describe(found: "Comparison", facts: dict[str, object]) -> CommandResult:
     compared = f"{found.rows} rows in {found.tables} tables, position {found.position}, {found.seconds:.1f} s"
     if found.is_equal:
         return result(facts, f"A restore from the bucket equals the database: {compared}.")

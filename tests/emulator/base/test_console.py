@@ -1,4 +1,4 @@
-"""Logs for eyes and for machines."""
+"""The output for people and for programs."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from emulator.base.console import Console
 LINE = '{"event": "request.done", "level": "info", "timestamp": "2026-11-21T12:00:03.114Z", "status": 200, "ms": 6.8}'
 
 
-def test_a_functions_json_is_shown_as_a_line_for_eyes() -> None:
+def test_pretty_mode_prints_a_json_log_line_as_text() -> None:
     out = io.StringIO()
 
     Console("pretty", out).line("ingest", LINE)
@@ -17,7 +17,7 @@ def test_a_functions_json_is_shown_as_a_line_for_eyes() -> None:
     assert re.fullmatch(r"\d\d:\d\d:03\.114 ingest     request\.done status=200 ms=6\.8\n", out.getvalue())
 
 
-def test_json_is_passed_through_and_named() -> None:
+def test_json_mode_passes_log_lines_through_with_the_functions_name() -> None:
     out = io.StringIO()
 
     Console("json", out).line("ingest", LINE)
@@ -25,7 +25,7 @@ def test_json_is_passed_through_and_named() -> None:
     assert json.loads(out.getvalue()) == {"function": "ingest"} | json.loads(LINE)
 
 
-def test_what_is_no_json_is_wrapped_for_machines() -> None:
+def test_json_mode_wraps_plain_text() -> None:
     out = io.StringIO()
 
     Console("json", out).line("ingest", "Segmentation fault", True)
@@ -44,7 +44,7 @@ def test_a_traceback_is_indented_below_its_line() -> None:
     assert out.getvalue().splitlines()[1].strip() == "Traceback"
 
 
-def test_no_colours_when_the_output_is_no_terminal() -> None:
+def test_output_that_is_no_terminal_has_no_colours() -> None:
     out = io.StringIO()
     console = Console("pretty", out)
 
@@ -54,7 +54,7 @@ def test_no_colours_when_the_output_is_no_terminal() -> None:
     assert "\033" not in out.getvalue()
 
 
-def test_the_last_lines_are_remembered_for_the_error_message() -> None:
+def test_the_last_lines_are_kept_for_error_messages() -> None:
     console = Console("json", io.StringIO())
     for number in range(30):
         console.line("api", f"line {number}")
@@ -63,7 +63,7 @@ def test_the_last_lines_are_remembered_for_the_error_message() -> None:
     assert console.tail("nobody") == ""
 
 
-def test_a_reader_that_has_gone_stops_the_writing_and_nothing_else() -> None:
+def test_a_closed_pipe_stops_the_output_and_nothing_else() -> None:
     class Gone(io.StringIO):
         def write(self, _: str) -> int:
             raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""What reaches a function: what the template and the project say, and nothing of the shell."""
+"""A function gets the variables of the template and of the project, and none of the shell."""
 
 from pathlib import Path
 
@@ -21,13 +21,13 @@ SHELL = {
 TELEGRAM_LIKE = "8123456789:" + "AAFdEXAMPLEexampleEXAMPLEexample_-0"
 
 
-def test_nothing_of_the_shell_but_the_basics_gets_through() -> None:
+def test_only_the_basic_variables_of_the_shell_reach_a_child() -> None:
     made = environment.for_function(SHELL, {}, {}, [], {})
 
     assert made == {"PATH": "/bin", "HOME": "/home/ada", "PYTHONUNBUFFERED": "1"}
 
 
-def test_later_sources_win_and_nobody_overrides_the_emulators_own() -> None:
+def test_later_sources_win_and_the_emulators_own_variables_win_always() -> None:
     made = environment.for_function(
         {},
         {"A": "template", "B": "template", "C": "template", "D": "template"},
@@ -43,7 +43,7 @@ def test_later_sources_win_and_nobody_overrides_the_emulators_own() -> None:
     assert made == {"A": "template", "B": "emulator", "C": "file", "D": "own", "PYTHONUNBUFFERED": "1"}
 
 
-def test_how_to_run_may_be_chosen_in_the_shell_and_wins_over_what_is_written_down() -> None:
+def test_choices_of_the_shell_win_over_files() -> None:
     made = environment.for_function(
         {"POSTROOM_DURABILITY": "replicated"},
         {"POSTROOM_DURABILITY": "local"},
@@ -99,7 +99,7 @@ def test_a_live_looking_token_is_refused_and_not_repeated(tmp_path: Path, line: 
     assert refused.value.exit_code == 77
 
 
-def test_a_setting_without_effect_is_said() -> None:
+def test_a_setting_without_effect_is_reported() -> None:
     (said,) = environment.ignored(
         [EnvSetting("POSTROOM_DB", "/x", ".env:7"), EnvSetting("A", "1", ".env:8")], {"POSTROOM_DB": ""}
     )

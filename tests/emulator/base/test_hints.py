@@ -1,4 +1,4 @@
-"""A hint is a line that a person can type as it stands."""
+"""Command lines in hints work as they are in the person's terminal."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from emulator.base.hints import command_line
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What pip installs, in a virtual environment that is not on PATH."""
+    """The script that pip installs, in a virtual environment that is not on PATH."""
     path = tmp_path / ".venv" / "bin" / "emulator"
     path.parent.mkdir(parents=True)
     path.touch(mode=0o755)
@@ -20,16 +20,16 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_not_on_path_it_is_named_from_here(script: Path) -> None:
+def test_a_command_that_is_not_on_path_is_named_by_its_relative_path(script: Path) -> None:
     assert command_line("run") == ".venv/bin/emulator run"
 
 
-def test_on_path_it_is_its_name(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_on_path_is_named_by_its_name(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(script.parent))
     assert command_line("status") == "emulator status"
 
 
-def test_another_one_on_path_is_not_named(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_emulator_on_path_is_not_named(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other" / "emulator"
     other.parent.mkdir()
     other.touch(mode=0o755)
@@ -37,18 +37,20 @@ def test_another_one_on_path_is_not_named(script: Path, tmp_path: Path, monkeypa
     assert command_line() == ".venv/bin/emulator"
 
 
-def test_from_elsewhere_the_whole_path_is_given(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_another_folder_the_whole_path_is_given(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path / "away")
     assert command_line("run") == f"{script} run"
 
 
-def test_run_as_a_module_it_is_the_module(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_run_as_a_module_is_named_as_a_module(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/somewhere/emulator/cli/main.py"])
     assert command_line("run") == "python -m emulator run"
 
 
-def test_a_state_folder_is_named_unless_it_is_the_one_that_is_taken_anyway(script: Path, tmp_path: Path) -> None:
+def test_a_state_folder_is_named_unless_it_is_the_default(script: Path, tmp_path: Path) -> None:
     assert command_line("status", tmp_path / ".emulator") == ".venv/bin/emulator status"
     assert command_line("status", Path(".emulator")) == ".venv/bin/emulator status"
     assert command_line("status", tmp_path / "other") == ".venv/bin/emulator status --state other"

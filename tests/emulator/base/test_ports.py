@@ -1,4 +1,4 @@
-"""A port that is taken is said with who has it, and the next one is used."""
+"""If a port is in use, the next one is used, and the process that holds it is named."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ def test_the_wanted_port_is_used_when_it_is_free() -> None:
         assert (listening.port, listening.instead_of) == (free, None)
 
 
-def test_a_taken_port_moves_to_the_next_and_names_the_holder() -> None:
+def test_a_used_port_is_replaced_by_the_next_and_its_holder_is_named() -> None:
     first = ports.listen()
     with first.sock:
         second = ports.listen(first.port)
@@ -26,7 +26,7 @@ def test_a_taken_port_moves_to_the_next_and_names_the_holder() -> None:
             assert f"[{os.getpid()}]" in (second.holder or "")
 
 
-def test_nobody_holds_a_free_port() -> None:
+def test_a_free_port_has_no_holder() -> None:
     with socket.socket() as probe:
         probe.bind((ports.LOOPBACK, 0))  # bound, not listening
 

@@ -1,4 +1,4 @@
-"""The folder is one instance's; who comes second is told by whom it is held."""
+"""A state folder belongs to one emulator; a second one is refused with the name of the first."""
 
 import json
 import stat
@@ -8,7 +8,7 @@ import pytest
 
 from emulator.base.errors import AlreadyInUse, WrongFolder
 from emulator.base.hints import command_line
-from emulator.base.state import FolderLock, StateFolder, describe, running, write_private
+from emulator.base.state import FolderLock, StateFolder, describe_use, find_running, write_private
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def state(tmp_path: Path) -> StateFolder:
     return folder
 
 
-def test_a_second_lock_is_refused_with_who_where_and_what_to_do(state: StateFolder) -> None:
+def test_a_second_lock_is_refused_with_the_holder_and_the_ways_out(state: StateFolder) -> None:
     first, second = FolderLock(state), FolderLock(state)
     first.take()
     write_private(
@@ -44,18 +44,18 @@ def test_a_lock_can_be_taken_after_its_release(state: StateFolder) -> None:
     FolderLock(state).take()
 
 
-def test_what_a_killed_instance_left_behind_is_not_believed(state: StateFolder) -> None:
-    """The lock decides, the file only describes."""
+def test_the_instance_file_of_a_killed_emulator_is_ignored(state: StateFolder) -> None:
+    """The lock decides whether an emulator runs; the file only describes it."""
     write_private(state.instance_file, json.dumps({"pid": 1, "started": "2026-01-01T00:00:00+00:00", "urls": {}}))
 
-    assert running(state) is None
+    assert find_running(state) is None
 
 
-def test_one_that_is_just_starting_is_running_but_unknown(state: StateFolder) -> None:
+def test_an_emulator_that_is_starting_is_found_without_facts(state: StateFolder) -> None:
     FolderLock(state).take()
 
-    assert running(state) == {}
-    assert "is starting" in describe(state)
+    assert find_running(state) == {}
+    assert "is starting" in describe_use(state)
 
 
 def test_the_folder_is_private_and_ignored_by_git(state: StateFolder) -> None:
@@ -63,7 +63,7 @@ def test_the_folder_is_private_and_ignored_by_git(state: StateFolder) -> None:
     assert (state.path / ".gitignore").read_text() == "*\n"
 
 
-def test_secret_and_ports_stay_the_same(state: StateFolder) -> None:
+def test_secret_and_ports_survive_a_restart(state: StateFolder) -> None:
     kept = state.kept()
     kept["ports"]["s3"] = 9100
     state.keep(kept)
@@ -106,7 +106,7 @@ def test_root_home_and_the_project_are_never_state_folders(tmp_path: Path, monke
     home, project = tmp_path / "home", tmp_path / "work" / "project"
     for folder in (home, project):
         folder.mkdir(parents=True)
-        (folder / "kept.json").write_text("{}")  # of a start that an older emulator did not refuse
+        (folder / "kept.json").write_text("{}")  # left by an older emulator, which accepted the folder
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(project)
 
@@ -115,7 +115,7 @@ def test_root_home_and_the_project_are_never_state_folders(tmp_path: Path, monke
             StateFolder(folder).prepare()
 
 
-def test_a_state_folder_of_an_older_emulator_and_one_with_a_copied_database_are_ours(tmp_path: Path) -> None:
+def test_folders_of_older_emulators_and_with_a_copied_database_are_accepted(tmp_path: Path) -> None:
     for names in (
         ["kept.json", "postroom.db", "notes.txt"],
         ["lock", ".gitignore"],

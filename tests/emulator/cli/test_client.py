@@ -1,4 +1,4 @@
-"""How the commands reach an API, and what they say when they don't."""
+"""The client of the REST API and its errors."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from emulator.cli.client import RestClient
 
 @contextlib.contextmanager
 def answering(status: int, body: bytes) -> Iterator[tuple[str, list[Any]]]:
-    """A server that says this to everything; its address, and what it was asked."""
+    """A server that sends the same response to every request; yields its address and the requests."""
     asked: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -47,7 +47,7 @@ def answering(status: int, body: bytes) -> Iterator[tuple[str, list[Any]]]:
         thread.join()
 
 
-def test_what_is_asked_is_a_path_of_segments_a_query_and_json() -> None:
+def test_a_request_has_a_path_of_segments_a_query_and_json() -> None:
     with answering(200, b'{"ok": true}') as (url, asked):
         api = RestClient(url, "s3cret")
         assert api.get("users", "a b?c", limit=3, agent=None) == {"ok": True}
@@ -143,7 +143,7 @@ def lock(state: StateFolder) -> Iterator[Callable[[], None]]:
     held.release()
 
 
-def test_the_running_emulator_says_where_and_with_which_token(state: StateFolder, lock: Callable[[], None]) -> None:
+def test_the_running_emulator_gives_the_address_and_the_token(state: StateFolder, lock: Callable[[], None]) -> None:
     lock()
     with pytest.raises(EmulatorError, match="still starting") as refused:
         client.find(state.path, None, {})
@@ -159,7 +159,7 @@ def test_the_running_emulator_says_where_and_with_which_token(state: StateFolder
     )
 
 
-def test_a_folder_that_is_named_overrules_the_environment_and_not_the_command_line(state: StateFolder) -> None:
+def test_a_named_folder_overrules_the_environment_but_not_the_command_line(state: StateFolder) -> None:
     url = "http://127.0.0.1:3777"
     with pytest.raises(EmulatorError, match="no emulator is running in"):
         client.find(state.path, url, {"POSTROOM_URL": url})
@@ -168,14 +168,14 @@ def test_a_folder_that_is_named_overrules_the_environment_and_not_the_command_li
     assert refused.value.exit_code == 64
 
 
-def test_where_nothing_runs_it_says_how_to_start_it(state: StateFolder) -> None:
+def test_without_a_running_emulator_the_error_says_how_to_start_it(state: StateFolder) -> None:
     with pytest.raises(EmulatorError, match="POSTROOM_URL") as refused:
         client.find(state.path, None, {})
     assert f"`{command_line('run', state.path)}`" in str(refused.value)
     assert refused.value.exit_code == 69
 
 
-def test_an_address_comes_with_the_token_of_the_environment() -> None:
+def test_an_address_gets_the_token_of_the_environment() -> None:
     found = client.find(None, "https://postroom.example/", {"POSTROOM_API_TOKEN": "s3cret"})
     assert (found.url, found.token) == ("https://postroom.example", "s3cret")
     assert client.find(None, "http://localhost:1", {"POSTROOM_API_TOKEN": "s3cret"}).token == "s3cret"
@@ -197,7 +197,7 @@ def test_an_address_that_can_not_be_used_is_refused(url: str) -> None:
     assert refused.value.exit_code == 64
 
 
-def test_the_token_is_not_sent_in_the_clear_to_another_machine() -> None:
+def test_the_token_is_never_sent_unencrypted_to_another_machine() -> None:
     with pytest.raises(EmulatorError, match="unencrypted: use https or a tunnel") as refused:
         client.find(None, "http://postroom.example", {"POSTROOM_API_TOKEN": "s3cret"})
     assert refused.value.exit_code == 77

@@ -16,7 +16,7 @@ TEXT = (DOCS / "cli.md").read_text()
 
 
 def commands(of: click.Command, *before: str) -> Iterator[tuple[str, click.Command]]:
-    """Every command with its whole name."""
+    """All commands with their whole names."""
     for name, command in getattr(of, "commands", {}).items():
         if hasattr(command, "commands"):
             yield from commands(command, *before, name)
@@ -33,7 +33,7 @@ def test_every_command_is_in_the_docs(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", [*DOCS.glob("*.md"), DOCS.parent / "README.md"], ids=lambda path: path.name)
-def test_no_document_names_a_command_or_an_option_that_is_none(path: Path) -> None:
+def test_no_document_names_an_unknown_command_or_option(path: Path) -> None:
     for line in re.findall(r"`(?:\.venv/bin/)?emulator ([a-z][^`]*)`", path.read_text()):
         words = line.split(" -- ")[0].split()
         name = next((" ".join(words[:count]) for count in (2, 1) if " ".join(words[:count]) in COMMANDS), None)

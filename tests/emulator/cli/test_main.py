@@ -1,4 +1,4 @@
-"""The command line where nothing needs to run: refusals say what to do, and end with their own codes."""
+"""Commands that need no running emulator: errors say what to do, and have exit codes of their own."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from emulator.cli.main import app
 runner = CliRunner()
 
 
-def test_nobody_but_this_machine_is_served() -> None:
+def test_only_this_machine_is_served() -> None:
     refused = runner.invoke(app, ["run", "--host", "0.0.0.0"])  # noqa: S104 - it is refused
 
     assert refused.exit_code == 77
@@ -22,7 +22,7 @@ def test_exec_without_a_command_is_a_usage_error() -> None:
     assert runner.invoke(app, ["exec", "--"]).exit_code == 64
 
 
-def test_status_and_chat_say_when_nothing_runs(tmp_path: Path) -> None:
+def test_status_and_chat_report_that_no_emulator_runs(tmp_path: Path) -> None:
     for arguments in (["status"], ["chat", "telegram"]):
         refused = runner.invoke(app, [*arguments, "--state", str(tmp_path)])
 
@@ -55,7 +55,7 @@ def test_validate_shows_every_problem_with_its_place(tmp_path: Path) -> None:
     assert "template.yaml:" in refused.stdout
 
 
-def test_reset_deletes_only_when_told_and_only_what_is_the_emulators(tmp_path: Path) -> None:
+def test_reset_deletes_only_with_yes_and_only_the_emulators_files(tmp_path: Path) -> None:
     state = StateFolder(tmp_path / ".emulator")
     state.prepare()
     lock = FolderLock(state)
@@ -63,14 +63,14 @@ def test_reset_deletes_only_when_told_and_only_what_is_the_emulators(tmp_path: P
     lock.release()
     arguments = ["data", "reset", "--state", str(state.path)]
 
-    assert runner.invoke(app, arguments).exit_code == 64  # no terminal to ask on
+    assert runner.invoke(app, arguments).exit_code == 64  # without a terminal it can't ask
     assert state.path.exists()
     assert runner.invoke(app, [*arguments, "--yes"]).exit_code == 0
     assert not state.path.exists()
     assert runner.invoke(app, [*arguments, "--yes"]).exit_code == 0
 
 
-def test_reset_spares_a_folder_of_somebody_else(tmp_path: Path) -> None:
+def test_reset_leaves_other_folders_alone(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"")
 
     refused = runner.invoke(app, ["data", "reset", "--state", str(tmp_path), "--yes"])
@@ -79,7 +79,7 @@ def test_reset_spares_a_folder_of_somebody_else(tmp_path: Path) -> None:
     assert (tmp_path / "photo.jpg").exists()
 
 
-def test_version_names_what_runs_here() -> None:
+def test_version_names_the_software() -> None:
     shown = runner.invoke(app, ["version"])
 
     assert shown.exit_code == 0

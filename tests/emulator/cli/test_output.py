@@ -1,4 +1,4 @@
-"""What eyes and programs get to read."""
+"""The output of commands for people and for programs."""
 
 import io
 import json
@@ -27,17 +27,17 @@ def test_a_table_in_a_pipe_is_neither_cut_nor_coloured() -> None:
     assert second.split() == ["a,", "b"]
 
 
-def test_a_table_without_rows_says_what_that_means() -> None:
+def test_a_table_without_rows_prints_its_sentence() -> None:
     assert read(TextTable(("id",), [], "There is no agent.")) == "There is no agent.\n"
 
 
-def test_pairs_stand_below_each_other_and_what_is_empty_is_left_away() -> None:
+def test_facts_stand_below_each_other_and_empty_ones_are_left_out() -> None:
     assert read(FactList({"a": "one", "long name": "two\n\nthree", "none": None, "list": [], "is": False})) == (
         "a          one\nlong name  two\n\n           three\nis         no\n"
     )
 
 
-def test_what_a_fact_is_called_can_not_forge_another_one() -> None:
+def test_the_name_of_a_fact_can_not_forge_another_fact() -> None:
     assert read(FactList({"a\nstate": "x"})) == "a\\nstate  x\n"
 
 
@@ -55,7 +55,7 @@ def test_sentences_follow_each_other_and_a_table_stands_apart() -> None:
         ("a\udcffb", r"a\udcffb"),
     ],
 )
-def test_a_name_can_not_move_the_cursor_colour_a_line_or_look_like_two(name: str, seen: str) -> None:
+def test_a_name_can_not_move_the_cursor_or_colour_or_split_a_line(name: str, seen: str) -> None:
     assert clean(name) == seen
     assert read(TextTable(("name",), [(name,)], "")).splitlines()[1] == seen
     assert seen in read(FactList({"name": name.replace("\n", "")})) or "\n" in name
@@ -65,7 +65,7 @@ def test_a_name_can_not_move_the_cursor_colour_a_line_or_look_like_two(name: str
     ("text", "shortened"),
     [("short", "short"), ("x" * 60, "x" * 60), ("x" * 61, "x" * 59 + "…"), ("a\nb", "a…"), ("", "")],
 )
-def test_a_long_text_is_cut_and_says_so(text: str, shortened: str) -> None:
+def test_a_long_text_is_cut_and_marked(text: str, shortened: str) -> None:
     assert shorten(text) == shortened
 
 
@@ -80,5 +80,5 @@ def test_a_long_text_is_cut_and_says_so(text: str, shortened: str) -> None:
         (180_000_000, "2 d 2 h"),
     ],
 )
-def test_a_duration_is_said_in_its_two_largest_units(ms: int, said: str) -> None:
+def test_a_duration_has_its_two_largest_units(ms: int, said: str) -> None:
     assert time_span(ms) == said

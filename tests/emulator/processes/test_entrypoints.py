@@ -1,4 +1,4 @@
-"""The step that prepares the database: what it says of the operator's file, and how it refuses."""
+"""The step that prepares the database: its sentences about the agents file, and its errors."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from shared.db.engine.connection import open_connection, transaction
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the database will be, and the file."""
+    """The environment with the paths of the database and of the agents file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("POSTROOM_CONFIG", raising=False)
     monkeypatch.setenv("POSTROOM_DB", str(tmp_path / "p.db"))
@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def prepared(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Prepares the database: the exit code, and what was printed last."""
+    """Prepare the database; returns the exit code and the last line of the output."""
 
     def run() -> tuple[int, str]:
         read, write = os.pipe()
@@ -45,7 +45,7 @@ def facts(prepared: Any) -> Any:
     return json.loads(said)
 
 
-def test_without_a_file_there_is_nothing_to_say_of_it(folder: Path, prepared: Any) -> None:
+def test_without_an_agents_file_nothing_is_said_about_it(folder: Path, prepared: Any) -> None:
     found = facts(prepared)
     assert (found["messages"], found["file"], found["differs"]) == (0, None, False)
     conn = open_connection(folder / "p.db", readonly=True)
@@ -53,7 +53,7 @@ def test_without_a_file_there_is_nothing_to_say_of_it(folder: Path, prepared: An
     conn.close()
 
 
-def test_a_file_is_told_when_it_made_the_agents_and_when_it_differs(folder: Path, prepared: Any) -> None:
+def test_the_agents_file_is_mentioned_when_it_made_the_agents_or_differs(folder: Path, prepared: Any) -> None:
     file = folder / "postroom.toml"
     file.write_text("[agents.front]\n[agents.back]\n[teams.all]\nagents = ['front', 'back']\n")
     assert facts(prepared)["file"] == "the first agents come from postroom.toml: front, back, @all"
@@ -67,7 +67,7 @@ def test_a_file_is_told_when_it_made_the_agents_and_when_it_differs(folder: Path
     )
 
 
-def test_a_file_that_went_wrong_later_does_not_end_a_start(folder: Path, prepared: Any) -> None:
+def test_a_file_that_became_invalid_later_does_not_prevent_a_start(folder: Path, prepared: Any) -> None:
     facts(prepared)
     (folder / "postroom.toml").write_text("[agents.front\n")
     found = facts(prepared)
@@ -76,7 +76,7 @@ def test_a_file_that_went_wrong_later_does_not_end_a_start(folder: Path, prepare
     assert not found["differs"]
 
 
-def test_what_can_not_be_is_one_sentence_with_its_code(
+def test_an_unusable_database_or_setting_is_one_sentence_with_its_exit_code(
     folder: Path, prepared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "postroom.toml").write_text("[agents.front]\nbatch_size = 0\n")

@@ -92,12 +92,12 @@ def fork(fork_client: ForkClient, entry: str, said: list[str] | None = None, **m
     )
 
 
-def test_the_first_stage_loads_nothing_of_ours() -> None:
-    """Else a reload would run the old code."""
+def test_the_first_stage_loads_no_code_of_ours() -> None:
+    """Otherwise a reload would run the old code."""
     assert not [name for name in PRELOADED if name.partition(".")[0] in OURS]
 
 
-def test_a_fork_says_that_it_is_ready_and_what_it_prints(tmp_path: Path) -> None:
+def test_a_fork_reports_that_it_is_ready_and_its_output(tmp_path: Path) -> None:
     async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
         process = fork(fork_client, "ready", said)
@@ -111,7 +111,7 @@ def test_a_fork_says_that_it_is_ready_and_what_it_prints(tmp_path: Path) -> None
     with_fork_client(tmp_path, scenario)
 
 
-def test_exit_codes_and_tracebacks_come_back(tmp_path: Path) -> None:
+def test_exit_codes_and_tracebacks_are_reported(tmp_path: Path) -> None:
     async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
         assert await fork(fork_client, "ends", code=0).wait_ended(60) == 0
@@ -123,7 +123,7 @@ def test_exit_codes_and_tracebacks_come_back(tmp_path: Path) -> None:
     with_fork_client(tmp_path, scenario)
 
 
-def test_one_that_does_not_stop_is_killed_with_what_it_started(tmp_path: Path) -> None:
+def test_a_fork_that_does_not_stop_is_killed_with_its_children(tmp_path: Path) -> None:
     async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
         stubborn, parent = fork(fork_client, "stubborn"), fork(fork_client, "parent", said)
@@ -140,18 +140,20 @@ def test_one_that_does_not_stop_is_killed_with_what_it_started(tmp_path: Path) -
     with_fork_client(tmp_path, scenario)
 
 
-def test_a_fork_has_its_environment_its_socket_and_nothing_else(tmp_path: Path) -> None:
+def test_a_fork_has_only_its_environment_and_its_socket(tmp_path: Path) -> None:
     async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
         with socket.create_server(("127.0.0.1", 0)) as sock:
             assert await fork(fork_client, "facts", said, sockets=[sock]).wait_ended(60) == 0
             assert said[:2] == ["out:['ONLY']", f"out:{sock.getsockname()[1]}"]
-        assert int(said[2].removeprefix("out:")) <= 7  # three outputs, ready, the socket, one to look with
+        assert (
+            int(said[2].removeprefix("out:")) <= 7
+        )  # three standard streams, ready, the socket, and the descriptor of the listing
 
     with_fork_client(tmp_path, scenario)
 
 
-def test_each_fork_runs_what_is_on_disk_now(tmp_path: Path) -> None:
+def test_each_fork_runs_the_code_on_disk(tmp_path: Path) -> None:
     async def scenario(fork_client: ForkClient) -> None:
         said: list[str] = []
         for version in ("1", "22"):
@@ -162,7 +164,7 @@ def test_each_fork_runs_what_is_on_disk_now(tmp_path: Path) -> None:
     with_fork_client(tmp_path, scenario)
 
 
-def test_the_end_of_the_fork_server_is_the_end_of_its_children(tmp_path: Path) -> None:
+def test_the_children_end_with_the_fork_server(tmp_path: Path) -> None:
     async def scenario(fork_client: ForkClient) -> None:
         process = fork(fork_client, "stubborn")
         assert await process.wait_ready(60)
@@ -174,8 +176,8 @@ def test_the_end_of_the_fork_server_is_the_end_of_its_children(tmp_path: Path) -
     with_fork_client(tmp_path, scenario)
 
 
-def test_what_is_shared_is_loaded_once_and_again_when_told(tmp_path: Path) -> None:
-    """A fork has the shared code of the last renewal; its own file it loads itself."""
+def test_shared_code_is_loaded_once_and_again_on_renewal(tmp_path: Path) -> None:
+    """A fork has the shared code of the last renewal, and loads its own file itself."""
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "__init__.py").write_text("")
 
@@ -200,7 +202,7 @@ def test_what_is_shared_is_loaded_once_and_again_when_told(tmp_path: Path) -> No
     with_fork_client(tmp_path, scenario)
 
 
-def test_forks_of_an_earlier_stage_go_on_after_a_renewal_and_can_be_stopped(tmp_path: Path) -> None:
+def test_forks_of_an_old_stage_continue_after_a_renewal_and_can_be_stopped(tmp_path: Path) -> None:
     async def scenario(fork_client: ForkClient) -> None:
         await fork_client.renew()
         process = fork(fork_client, "ready")
@@ -214,7 +216,7 @@ def test_forks_of_an_earlier_stage_go_on_after_a_renewal_and_can_be_stopped(tmp_
     with_fork_client(tmp_path, scenario)
 
 
-def test_shared_code_that_does_not_load_is_said_by_who_needs_it(tmp_path: Path) -> None:
+def test_broken_shared_code_is_reported_by_the_function_that_needs_it(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "__init__.py").write_text("")
     (tmp_path / "shared" / "fact.py").write_text("def broken(:")
@@ -229,8 +231,8 @@ def test_shared_code_that_does_not_load_is_said_by_who_needs_it(tmp_path: Path) 
     with_fork_client(tmp_path, scenario)
 
 
-def test_a_line_without_end_does_not_make_the_fork_server_unheard(tmp_path: Path) -> None:
-    """More than the 1 MB that is held of a line: its end was noticed by nobody then."""
+def test_an_endless_line_does_not_hide_the_end_of_the_fork_server(tmp_path: Path) -> None:
+    """A line longer than the 1 MB buffer once stopped the reader, so the end went unnoticed."""
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.stderr.write('x' * (3 << 20) + chr(10))")
     said: list[str] = []
 

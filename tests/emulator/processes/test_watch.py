@@ -1,4 +1,4 @@
-"""What is saved and concerns a function is seen; what lies beside it is not."""
+"""Saved files of functions are reported; other files are not."""
 
 import asyncio
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 from emulator.processes.watch import changes
 
 
-def test_a_file_beside_the_template_is_no_function(tmp_path: Path) -> None:
-    """A person's own agent.py reloaded every function, and ran turns again."""
+def test_a_python_file_beside_the_template_is_ignored(tmp_path: Path) -> None:
+    """A person's own agent.py once reloaded every function and repeated turns."""
     template, agent, function = (tmp_path / name for name in ("template.yaml", "agent.py", "functions/sweep.py"))
     function.parent.mkdir()
 
@@ -33,8 +33,8 @@ def test_a_file_beside_the_template_is_no_function(tmp_path: Path) -> None:
     assert asyncio.run(seen()) == {template, function}
 
 
-def test_a_watch_that_can_not_be_kept_says_so(tmp_path: Path) -> None:
-    """A machine that had no watches left (inotify's limit) reloaded nothing, and nobody heard of it."""
+def test_a_failed_watch_raises_its_error(tmp_path: Path) -> None:
+    """A machine without free watches (inotify's limit) once reloaded nothing, without any message."""
 
     async def look() -> None:
         async with asyncio.timeout(60):

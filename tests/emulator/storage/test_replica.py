@@ -1,4 +1,4 @@
-"""Replication that has stopped is said, and so is its end; a process that runs proves nothing."""
+"""A replication that stops is reported, and so is its return; a running process proves nothing."""
 
 import asyncio
 import os
@@ -20,11 +20,11 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]} | DUMMY_AWS
 
 
 @pytest.mark.e2e
-def test_a_bucket_that_does_not_answer_is_said_once_and_so_is_its_return(tmp_path: Path) -> None:
+def test_an_unreachable_bucket_is_reported_once_and_so_is_its_return(tmp_path: Path) -> None:
     said: list[str] = []
 
     def about_replication() -> list[str]:
-        """Not what is said when the lease is to be renewed in that very moment."""
+        """Without the sentences about the lease, whose renewal may fall into the same moment."""
         return [text for text in said if text.startswith("replication")]
 
     async def scenario() -> None:

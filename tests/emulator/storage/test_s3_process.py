@@ -1,4 +1,4 @@
-"""The S3 process: started again when it ends, and never behind the back of a stop."""
+"""The S3 process restarts when it ends, but never during a stop."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 
 
 class StoppedMeanwhile(S3Process):
-    """Is told to stop in the moment in which its second process is started."""
+    """It gets the stop while its second process starts."""
 
     stopping: "asyncio.Task[None] | None" = None
     pids: tuple[int, ...] = ()
@@ -31,8 +31,8 @@ class StoppedMeanwhile(S3Process):
         return process
 
 
-def test_a_stop_while_it_is_started_again_ends_it(tmp_path: Path) -> None:
-    """The stop waited for ever for the end of a process that it had not seen."""
+def test_a_stop_during_a_restart_ends_the_new_process(tmp_path: Path) -> None:
+    """The stop once waited for ever for the end of a process that it had not seen."""
 
     async def scenario() -> None:
         store = StoppedMeanwhile(

@@ -1,4 +1,4 @@
-"""What Litestream put into the bucket is there after a restart, bit for bit."""
+"""The objects in the bucket survive a restart, bit for bit."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from shared.replica.litestream_program import program
 from tests.emulator.harness import ROOT, fetch
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]} | DUMMY_AWS
-# moto looks at who signed, not whether the signature is right.
+# moto reads the signer's name and does not check the signature.
 _SCOPE = "emulator/20261121/us-east-1/s3/aws4_request"
 SIGNED = {"Authorization": f"AWS4-HMAC-SHA256 Credential={_SCOPE}, SignedHeaders=host, Signature=0"}
 ITEM = StoredObject(
@@ -28,7 +28,7 @@ ITEM = StoredObject(
 )
 
 
-def test_an_object_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+def test_an_object_is_read_back_unchanged(tmp_path: Path) -> None:
     folder = ObjectFolder(tmp_path)
     folder.add_bucket("bucket")
 
@@ -38,7 +38,7 @@ def test_an_object_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["a", "a/b", "../../etc/passwd", "x" * 900, "ü/§ %2F", "a.object"])
-def test_no_key_leaves_the_bucket_or_meets_another(tmp_path: Path, key: str) -> None:
+def test_no_key_leaves_the_bucket_or_collides_with_another(tmp_path: Path, key: str) -> None:
     folder = ObjectFolder(tmp_path / "root")
     folder.add_bucket("bucket")
 
@@ -49,7 +49,7 @@ def test_no_key_leaves_the_bucket_or_meets_another(tmp_path: Path, key: str) -> 
     assert len(list((tmp_path / "root" / "bucket").iterdir())) == 2
 
 
-def test_what_a_crash_left_half_written_is_removed(tmp_path: Path) -> None:
+def test_half_written_files_of_a_crash_are_removed(tmp_path: Path) -> None:
     folder = ObjectFolder(tmp_path)
     folder.add_bucket("bucket")
     (tmp_path / "bucket" / "x.object.1.tmp").write_bytes(b"half")
@@ -60,7 +60,7 @@ def test_what_a_crash_left_half_written_is_removed(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def s3_server(folder: Path, port: int = 0, largest: int = resource.RLIM_INFINITY) -> Iterator[int]:
-    """A real one as a process, which can't write files of more bytes than *largest*; its port."""
+    """A real server process that can't write files of more than *largest* bytes; yields its port."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "emulator.storage.s3_server"),
@@ -82,8 +82,8 @@ def s3_server(folder: Path, port: int = 0, largest: int = resource.RLIM_INFINITY
 
 
 @pytest.mark.e2e
-def test_what_the_disk_did_not_take_is_not_there_for_anybody(tmp_path: Path) -> None:
-    """Litestream lists, and believes that what is listed is there."""
+def test_a_write_that_the_disk_refused_is_invisible(tmp_path: Path) -> None:
+    """Litestream lists the objects and relies on that list."""
     with s3_server(tmp_path, largest=4000) as port:
         url = f"http://127.0.0.1:{port}/{s3_process.BUCKET}"
         assert fetch(f"{url}/a", method="PUT", body=b"small", headers=SIGNED)[0] == 200
@@ -107,7 +107,7 @@ def test_every_kind_of_change_survives_a_restart(tmp_path: Path) -> None:
         untouched = (tmp_path / "postroom-replica" / "kept.object").stat().st_ino
         wanted = b"<Delete><Object><Key>many1</Key></Object><Object><Key>many2</Key></Object></Delete>"
         assert fetch(f"{base}?delete", method="POST", body=wanted, headers=SIGNED)[0] == 200
-        # Writing all others again would hold up the bucket for minutes when there are thousands.
+        # To rewrite all other objects would block the bucket for minutes if there are thousands.
         assert (tmp_path / "postroom-replica" / "kept.object").stat().st_ino == untouched
 
     with s3_server(tmp_path) as port:
@@ -121,7 +121,7 @@ def test_every_kind_of_change_survives_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_a_database_is_restored_from_what_an_earlier_server_was_given(tmp_path: Path) -> None:
+def test_a_database_is_restored_from_the_objects_of_an_earlier_server(tmp_path: Path) -> None:
     """Replicate, end the server, start another on the same folder, restore: the same rows."""
     database, copy = tmp_path / "a.db", tmp_path / "b.db"
     conn = apsw.Connection(str(database))

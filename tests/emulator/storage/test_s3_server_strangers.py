@@ -1,4 +1,4 @@
-"""S3 without a password on this machine's loopback: for programs of this machine, not for pages in its browser."""
+"""S3 has no password on loopback: it serves programs of this machine, and no pages in its browser."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from emulator.storage.s3_server import ObjectFolder, WriteThrough
 
 
 def ask(tmp_path: Path, method: str, path: str, **headers: str) -> tuple[str, bool]:
-    """The status of the answer, and whether moto was asked at all."""
+    """The status of the response, and whether moto got the request."""
     asked: list[str] = []
     told: list[str] = []
 
@@ -38,19 +38,19 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize(("method", "path", "headers"), STRANGERS.values(), ids=STRANGERS)
-def test_strangers_are_refused_before_moto_hears_of_them(
+def test_foreign_requests_are_refused_before_moto_gets_them(
     tmp_path: Path, method: str, path: str, headers: dict[str, str]
 ) -> None:
     assert ask(tmp_path, method, path, **headers) == ("403 Forbidden", False)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9100", "localhost:9100", "[::1]:9100"])
-def test_programs_of_this_machine_are_let_in(tmp_path: Path, host: str) -> None:
+def test_programs_of_this_machine_are_served(tmp_path: Path, host: str) -> None:
     assert ask(tmp_path, "GET", "/postroom-replica", HTTP_HOST=host) == ("200 OK", True)
 
 
 @pytest.mark.parametrize("bucket", ["..", ".", "", "a/b", "a..b"])
-def test_no_bucket_is_a_way_out_of_the_folder(tmp_path: Path, bucket: str) -> None:
+def test_no_bucket_name_leaves_the_folder(tmp_path: Path, bucket: str) -> None:
     beside = tmp_path / "postroom.db"
     beside.write_bytes(b"rows")
     folder = ObjectFolder(tmp_path / "s3")
@@ -62,10 +62,8 @@ def test_no_bucket_is_a_way_out_of_the_folder(tmp_path: Path, bucket: str) -> No
 @pytest.mark.parametrize(
     ("headers", "meet"), [({"HTTP_IF_NONE_MATCH": "*"}, False), ({"HTTP_IF_MATCH": "x"}, False), ({}, True)]
 )
-def test_writes_under_a_condition_are_carried_out_one_at_a_time(
-    tmp_path: Path, headers: dict[str, str], meet: bool
-) -> None:
-    """Else both would find their condition true, and both would take the lease."""
+def test_conditional_writes_run_one_at_a_time(tmp_path: Path, headers: dict[str, str], meet: bool) -> None:
+    """Otherwise both conditions could hold, and both clients would take the lease."""
     together = threading.Barrier(2)
     met: list[bool] = []
 

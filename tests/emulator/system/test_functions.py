@@ -1,4 +1,4 @@
-"""The functions as processes: whatever is under way when the emulator stops, none is left behind."""
+"""The functions as processes: a stop leaves none behind, whatever was under way."""
 
 import asyncio
 import io
@@ -55,7 +55,7 @@ def _spec(name: str) -> FunctionSpec:
 
 @dataclass
 class Scene:
-    """A functions of two functions, their folder, and what the console was told."""
+    """Two functions, their folder, and the output of the console."""
 
     functions: Functions
     folder: Path
@@ -63,7 +63,7 @@ class Scene:
 
     @property
     def pids(self) -> set[int]:
-        """All that ever were."""
+        """All process ids so far."""
         return {int(path.name) for path in (self.folder / "pids").iterdir()}
 
     @property
@@ -76,7 +76,7 @@ class Scene:
         return current.pid
 
     def keep_busy(self, pid: int) -> None:
-        """It will not end before it is made to."""
+        """Keep the process busy, so that it does not stop by itself."""
         (self.folder / f"busy-{pid}").touch()
 
 
@@ -114,7 +114,7 @@ def play(folder: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
 
 
 def test_a_stop_while_a_function_starts_ends_its_process(tmp_path: Path) -> None:
-    """It was nobody's current one, and served until the fork server ended, after the replica's last look."""
+    """Such a process was no function's current one; it served until the fork server ended, after the last sync."""
 
     async def scenario(scene: Scene) -> None:
         (scene.folder / "opens-never").touch()
@@ -142,7 +142,7 @@ def test_a_stop_ends_a_replaced_process_that_is_still_busy(tmp_path: Path) -> No
     play(tmp_path, scenario)
 
 
-def test_what_crashed_is_not_started_again_once_the_stop_has_begun(tmp_path: Path) -> None:
+def test_a_crashed_function_is_not_restarted_during_a_stop(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         for name in NAMES:
             await scene.functions.start(scene.functions[name])

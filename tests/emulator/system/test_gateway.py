@@ -1,4 +1,4 @@
-"""The gateway: routes as a load balancer, streams, retries what a reload cut, and says who is down."""
+"""The gateway routes like a load balancer, streams, repeats requests cut by a reload, and names what is down."""
 
 import asyncio
 import io
@@ -44,7 +44,7 @@ def test_the_lowest_priority_that_matches_wins(method: str, path: str, function:
     assert Router(RULES).find(method, path) == function
 
 
-def test_a_path_that_no_route_serves_finds_nobody() -> None:
+def test_a_path_without_a_route_finds_no_function() -> None:
     assert Router([route("/api/*", "api")]).find("GET", "/") is None
 
 
@@ -163,7 +163,7 @@ def test_a_client_that_leaves_ends_the_functions_request() -> None:
     asyncio.run(scenario())
 
 
-def test_a_connection_that_closed_while_idle_costs_nobody_a_request() -> None:
+def test_a_connection_that_closed_while_idle_loses_no_request() -> None:
     """What a reload does: the old process closes its kept-alive connections."""
 
     async def scenario() -> None:
@@ -175,7 +175,7 @@ def test_a_connection_that_closed_while_idle_costs_nobody_a_request() -> None:
             requests += 1
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
             await writer.drain()
-            await reader.read(1)  # the next request comes on this connection, and meets its end
+            await reader.read(1)  # the next request arrives on this connection, which then closes
             writer.close()
 
         server = await asyncio.start_server(one_then_close, "127.0.0.1", 0)
@@ -193,8 +193,8 @@ def test_a_connection_that_closed_while_idle_costs_nobody_a_request() -> None:
     asyncio.run(scenario())
 
 
-def test_a_function_that_drops_a_fresh_connection_is_not_asked_twice() -> None:
-    """It may have acted: only what surely was not begun is repeated."""
+def test_a_request_on_a_new_connection_is_never_sent_twice() -> None:
+    """The function may have acted; only a request that surely did not begin is repeated."""
 
     async def scenario() -> None:
         requests = 0
@@ -223,7 +223,7 @@ def test_a_function_that_drops_a_fresh_connection_is_not_asked_twice() -> None:
     asyncio.run(scenario())
 
 
-def test_a_function_that_is_down_is_said_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_that_is_down_gives_502_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emulator.system.gateway.COMING_BACK_S", 0.05)
 
     async def unused(_: web.Request) -> web.Response:
@@ -241,7 +241,7 @@ def test_a_function_that_is_down_is_said_with_the_reason(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("path", ["/_emulator/status", "/_emulator/chat"])
-def test_a_foreign_name_that_points_here_reads_nothing(path: str) -> None:
+def test_a_request_with_a_foreign_host_reads_nothing(path: str) -> None:
     async def unused(_: web.Request) -> web.Response:
         raise AssertionError
 

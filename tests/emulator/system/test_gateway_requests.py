@@ -26,13 +26,13 @@ def exchange(text: str) -> tuple[str, list[web.Request]]:
     return asyncio.run(go()), reached
 
 
-def test_a_request_line_with_a_whole_address_goes_to_the_function_and_nowhere_else() -> None:
+def test_a_request_line_with_a_whole_url_goes_to_the_function_only() -> None:
     status, reached = exchange("GET http://evil.example/a%2Fb?q=1 HTTP/1.1\nHost: 127.0.0.1\n\n")
     assert status == "HTTP/1.1 200 OK"
     assert [request.raw_path for request in reached] == ["/a%2Fb?q=1"]
 
 
-def test_what_the_connection_header_names_ends_at_the_gateway() -> None:
+def test_headers_named_by_connection_end_at_the_gateway() -> None:
     """RFC 9110, 7.6.1."""
     _, reached = exchange("GET / HTTP/1.1\nHost: 127.0.0.1\nConnection: close, X-Mine\nX-Mine: 1\nX-Yours: 2\n\n")
     (request,) = reached

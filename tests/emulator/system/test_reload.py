@@ -1,4 +1,4 @@
-"""What is saved and can't be taken over is said, and the emulator goes on."""
+"""A saved file that can't be used is reported, and the emulator continues."""
 
 import asyncio
 import io

@@ -9,7 +9,7 @@ import pytest
 from tests.infra.litestream.test_litestream import until
 from tests.infra.processes import listening_socket
 
-HANGS_S = 30.0  # what hangs here does so for ever; who ends with code 0 was not ended by the limit of 2.8 s
+HANGS_S = 30.0  # longer than any test waits; an exit code of 0 proves that the limit of 2.8 s was not used
 
 FUNCTIONS = ("api", "deliver", "dispatch", "ingest", "recurrence", "sweep")
 
@@ -21,19 +21,19 @@ def client():
 
 
 def _wake_ups(process):
-    """How often the process was idle and was woken."""
+    """How often the idle process was woken."""
     threads = Path(f"/proc/{process.pid}/task").iterdir()
     lines = [line for thread in threads for line in (thread / "status").read_text().splitlines()]
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
 
 
-def test_an_idle_function_is_left_alone(serve, client):
-    """Once a second, for the time in the answers' headers; uvicorn by itself would look ten times whether to end."""
+def test_an_idle_function_does_not_work(serve, client):
+    """It wakes once a second, for the time in the response headers; uvicorn's own loop wakes ten times."""
     process, url = serve()
     assert client.get(f"{url}/hello").status_code == 200
     client.close()
     woken = []
-    while not woken or (min(woken) > 6 and len(woken) < 10):  # a busy machine wakes it for reasons of its own
+    while not woken or (min(woken) > 6 and len(woken) < 10):  # a busy machine wakes it more often
         time.sleep(0.5)
         before = _wake_ups(process)
         time.sleep(2)
@@ -46,7 +46,7 @@ def test_an_idle_function_is_left_alone(serve, client):
 # -- serving ----------------------------------------------------------------------------------------------------------
 
 
-def test_lifespan_is_run_around_the_requests_and_its_state_reaches_them(serve, client):
+def test_the_lifespan_runs_around_the_requests_and_its_state_reaches_them(serve, client):
     process, url = serve()
     process.wait_for("function.ready")
 
@@ -66,13 +66,13 @@ def test_database_is_migrated_before_the_function_opens(serve, environment):
 
 
 def test_requests_that_wait_in_the_inherited_socket_are_answered(serve, client):
-    """Between two processes on one socket nobody is turned away."""
+    """A socket that two processes share in turn refuses no connection."""
     _, url = serve()
 
     assert client.get(f"{url}/healthz").status_code == 200
 
 
-def test_every_request_is_one_line_with_its_path_but_not_its_query(serve, client):
+def test_every_request_is_one_log_line_with_its_path_but_not_its_query(serve, client):
     process, url = serve()
     client.get(f"{url}/hello?token=secret")
 
@@ -112,7 +112,7 @@ def test_an_exception_is_logged_once_without_local_variables(serve, client):
     assert len([entry for entry in process.out if "broken on purpose" in entry]) == 1
 
 
-def test_a_stream_that_breaks_in_the_middle_is_not_mistaken_for_whole(serve, client):
+def test_a_stream_that_breaks_in_the_middle_looks_broken_to_the_client(serve, client):
     process, url = serve()
 
     with pytest.raises(httpx.RemoteProtocolError), client.stream("GET", f"{url}/breaks-off") as answer:
@@ -180,7 +180,7 @@ def test_a_request_under_way_is_answered_before_the_end(serve, client):
     assert process.end() == 0
 
 
-def test_a_request_that_takes_too_long_does_not_hold_back_the_end(serve, client):
+def test_a_slow_request_does_not_delay_the_stop(serve, client):
     process, url = serve(timeout_ms=60_000)
     with client.stream("GET", f"{url}/drip?s=300"):
         code, _ = process.stop(signal.SIGTERM)
@@ -189,7 +189,7 @@ def test_a_request_that_takes_too_long_does_not_hold_back_the_end(serve, client)
     assert len(process.events("sample.closed")) == 1
 
 
-def test_a_lifespan_that_hangs_at_the_end_is_ended(serve):
+def test_a_lifespan_that_hangs_at_the_stop_is_ended(serve):
     process, _ = serve("stubborn")
     process.wait_for("function.ready")
 
@@ -210,7 +210,7 @@ def test_a_blocked_event_loop_is_ended(serve, client):
         process.wait_for("sample.blocking")
         code, took_s = process.stop(signal.SIGTERM)
 
-    # Python runs a signal's handler between two instructions: a sleep is interrupted for it, and then goes on.
+    # Python runs a signal handler between two instructions; an interrupted sleep then continues.
     assert code == 1
     assert took_s < HANGS_S
     assert any("in block" in line for line in process.err)
@@ -230,12 +230,12 @@ def test_a_signal_while_the_lifespan_opens_is_a_clean_end(serve):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_during_loading_is_a_clean_end(start, environment, number):
-    """The first line that a program writes is not to be a traceback."""
+    """The first line of its output must not be a traceback."""
     for delay_s in (0.0, 0.1, 0.2):
         process = start("-m", "infra.runner", "sweep", "--port", "0", environment=environment)
         maps = Path(f"/proc/{process.pid}/maps")
         until(lambda: "pydantic_core" in maps.read_text(), "Python did not come up")  # noqa: B023 - waited for here
-        time.sleep(delay_s)  # anywhere in its start, before or after the handlers stand
+        time.sleep(delay_s)  # at any moment of its start, before or after the handlers are set
         code, _ = process.stop(number)
         assert code in (0, -number)
         assert process.err == [] or code == -number
@@ -292,7 +292,7 @@ UNKEPT = {"replicated": "POSTROOM_LITESTREAM_SOCKET", "telegramm=replicated": "k
 
 
 @pytest.mark.parametrize(("durability", "sentence"), UNKEPT.items(), ids=UNKEPT)
-def test_what_a_function_refuses_to_start_with_is_one_line_too(start, environment, durability, sentence):
+def test_a_functions_refusal_to_start_is_one_log_line(start, environment, durability, sentence):
     environment = {**environment, "POSTROOM_DURABILITY": durability}
     process = start("-m", "infra.runner", "ingest", "--port", "0", environment=environment)
 
@@ -303,7 +303,7 @@ def test_what_a_function_refuses_to_start_with_is_one_line_too(start, environmen
     assert process.err == []
 
 
-def test_a_function_that_does_not_load_says_why(serve):
+def test_a_function_that_does_not_load_logs_the_reason(serve):
     process, _ = serve("unloadable")
 
     assert process.end() == 70
@@ -311,7 +311,7 @@ def test_a_function_that_does_not_load_says_why(serve):
     assert "No module named 'a_module_that_nobody_has'" in line["exception"]
 
 
-def test_a_lifespan_that_fails_says_why(serve):
+def test_a_lifespan_that_fails_logs_the_reason(serve):
     process, _ = serve("unopened")
 
     assert process.end() == 3

@@ -1,4 +1,4 @@
-"""Takes for ever to start."""
+"""A function whose start takes for ever."""
 
 import asyncio
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Never gets ready, and never gives up at the end: a lifespan that hangs."""
+"""A function whose lifespan hangs at the end."""
 
 import asyncio
 from contextlib import asynccontextmanager

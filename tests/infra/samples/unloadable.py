@@ -1,3 +1,3 @@
-"""Can't be loaded: it needs a module that nobody has."""
+"""A function that can't be loaded: its import does not exist."""
 
 import a_module_that_nobody_has  # noqa: F401

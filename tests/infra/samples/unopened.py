@@ -1,4 +1,4 @@
-"""Can't open what it needs."""
+"""A function whose lifespan fails at the start."""
 
 from contextlib import asynccontextmanager
 

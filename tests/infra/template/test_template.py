@@ -30,7 +30,7 @@ CHANNELS = (
 
 
 def line_of(fragment, text=TEXT):
-    """Where *fragment*, which stands once, begins: (line, column), from 1."""
+    """The (line, column), from 1, of *fragment*, which must occur once."""
     assert text.count(fragment) == 1, f"{fragment!r} stands {text.count(fragment)} times"
     before = text[: text.index(fragment)]
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
@@ -45,7 +45,7 @@ def problems_of(tmp_path, text, root=None):
 
 
 def planted(*changes):
-    """The real template with each (old, new) replaced; *old* stands once."""
+    """The real template with each (old, new) replaced; *old* must occur once."""
     text = TEXT
     for old, new in changes:
         line_of(old, text)
@@ -56,7 +56,7 @@ def planted(*changes):
 # -- the real one ------------------------------------------------------------------------------------------------------
 
 
-def test_the_template_says_exactly_this():
+def test_the_template_is_read_exactly():
     deployment = load(TEMPLATE, root=ROOT)
 
     def function(name, port, timeout_ms, environment, secrets):
@@ -85,13 +85,13 @@ def test_the_template_says_exactly_this():
     assert deployment.emulator_environment == {"POSTROOM_NEW_CHATS": "wire"}
 
 
-def test_cfn_lint_has_nothing_to_say():
+def test_cfn_lint_finds_no_problem():
     matches = lint(TEXT, config=ManualArgs(regions=["us-east-1", "eu-central-1"]))
 
     assert [str(match) for match in matches] == []
 
 
-def test_reading_takes_a_moment_only():
+def test_reading_takes_less_than_40_ms():
     def once():
         begun = time.process_time()
         load(TEMPLATE, root=ROOT)
@@ -100,11 +100,11 @@ def test_reading_takes_a_moment_only():
     assert min(once() for _ in range(5)) < 0.040
 
 
-def test_nothing_in_it_is_lambda_or_efs():
+def test_the_template_has_no_lambda_and_no_efs():
     assert not re.search(r"AWS::(Lambda|Serverless|EFS)::|EFSVolume", TEXT)
 
 
-def test_every_process_is_on_the_one_disk_and_waits_for_the_restore():
+def test_every_container_uses_the_one_disk_and_waits_for_the_restore():
     for container in re.split(r"(?m)^        - Name: (?=\w+$)", TEXT.split("ContainerDefinitions:")[1])[1:]:
         name = container.split("\n", 1)[0]
         if name not in ("ticker",):
@@ -325,7 +325,7 @@ def _first(place, text, problem):
     return line_of(place, text)
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path):
+def test_all_problems_are_reported_at_once_in_the_order_of_the_file(tmp_path):
     text = planted(
         ("DesiredCount: 1", "DesiredCount: 2"),
         (BALANCED, BALANCED.replace("ingest", "ingset")),
@@ -346,7 +346,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path):
     assert [problem.line for problem in problems] == sorted(problem.line for problem in problems)
 
 
-def test_two_functions_on_one_port(tmp_path):
+def test_two_functions_on_one_port_are_a_problem(tmp_path):
     text = planted((DISPATCH, DISPATCH.replace("9002", "9004")), ("dispatch=5s@9002", "dispatch=5s@9004"))
 
     (problem,) = problems_of(tmp_path, text)
@@ -356,7 +356,7 @@ def test_two_functions_on_one_port(tmp_path):
     assert problem.line == line_of("infra.runner, sweep", text)[0]
 
 
-def test_a_function_without_its_file(tmp_path):
+def test_a_function_without_its_file_is_a_problem(tmp_path):
     for name in ("ingest", "dispatch", "deliver", "sweep", "recurrences", "api"):
         (tmp_path / "functions").mkdir(exist_ok=True)
         (tmp_path / "functions" / f"{name}.py").touch()
@@ -394,7 +394,7 @@ def test_a_ticked_function_needs_the_secret(tmp_path):
         (b"a: 1\n---\nb: 1\n", 2, 1, "this is not YAML: "),
     ],
 )
-def test_a_file_that_is_no_yaml_is_one_problem_at_its_place(tmp_path, data, line, column, message):
+def test_an_unreadable_file_is_one_problem_at_its_place(tmp_path, data, line, column, message):
     path = tmp_path / "template.yaml"
     path.write_bytes(data)
 
@@ -425,11 +425,11 @@ def test_a_file_that_is_no_yaml_is_one_problem_at_its_place(tmp_path, data, line
         "Resources: {R: {Type: x, Properties: {A: !Sub [1], B: !GetAtt [], C: !Ref [x], D: {'Fn::Sub': 3}}}}",
     ],
 )
-def test_any_other_shape_is_a_list_of_problems_too(tmp_path, text):
+def test_any_other_shape_is_reported_as_problems(tmp_path, text):
     assert problems_of(tmp_path, text)
 
 
-def test_what_only_the_cloud_knows_stays_a_placeholder(tmp_path):
+def test_a_value_that_only_the_cloud_can_resolve_stays_a_placeholder(tmp_path):
     value = '!Sub "s3://${ReplicaBucket}/${ReplicaPrefix}/${AWS::Region}/${!literal}"'
     old = "            - {Name: POSTROOM_NEW_CHATS, Value: !Ref NewChats}\n"
     path = tmp_path / "template.yaml"

@@ -23,24 +23,24 @@ from tests.emulator.harness import ROOT, fetch, wait_until
 
 @dataclass(frozen=True)
 class Postroom:
-    """An ``api`` that answers at *url*, and the rows behind it."""
+    """A running ``api`` at *url*, and its database."""
 
     url: str
     db: Path
     conn: apsw.Connection
 
     def run(self, *arguments: str, code: int = 0, **more: Any) -> Result:
-        """``emulator ARGUMENTS``; it must end with *code*."""
+        """Run ``emulator ARGUMENTS``; it must end with *code*."""
         done = CliRunner().invoke(app, [*arguments, "--url", self.url], **more)
         assert done.exit_code == code, f"{done.exit_code}: {done.stdout}{done.stderr}{done.exception!r}"
         return done
 
     def json(self, *arguments: str) -> Any:
-        """What it says with ``--json``."""
+        """The output with ``--json``, parsed."""
         return json.loads(self.run(*arguments, "--json").stdout)
 
     def refused(self, *arguments: str, code: int) -> str:
-        """The sentence with which it is refused; it says nothing else."""
+        """The error on stderr, which must be the only output."""
         done = self.run(*arguments, code=code)
         assert done.stdout == ""
         assert done.stderr.startswith("error: ")
@@ -85,7 +85,7 @@ def _answers(url: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def postroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postroom]:
-    """One for all tests of a file."""
+    """One Postroom for all tests of a file."""
     process, served = serve(tmp_path_factory.mktemp("postroom"))
     yield served
     served.conn.close()
@@ -95,6 +95,6 @@ def postroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postroom]:
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine that the tests run on."""
+    """Remove the variables of the machine that runs the tests."""
     for name in ("POSTROOM_URL", "POSTROOM_API_TOKEN", "POSTROOM_CONFIG"):
         monkeypatch.delenv(name, raising=False)

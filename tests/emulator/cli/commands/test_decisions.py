@@ -12,12 +12,12 @@ from shared.db.engine.connection import transaction
 from tests.emulator.cli.commands.conftest import Postroom
 from tests.support import make_session, put
 
-NOW = 1_900_000_000_000  # the api's clock is the machine's: what was asked then has not expired
+NOW = 1_900_000_000_000  # later than the api's real clock, so no request has expired
 
 
 @pytest.fixture
 def asked(postroom: Postroom) -> str:
-    """The id of an approval that an agent asked for."""
+    """The id of a pending approval request of an agent."""
     _, session = make_session(postroom.conn, chat="100")
     name = f"helper {postroom.column('SELECT count(*) FROM approvals')[0]}"
     with transaction(postroom.conn):

@@ -44,7 +44,7 @@ def statuses(postroom: Postroom, table: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def empty(postroom: Postroom) -> None:
-    """Nothing in the queue yet."""
+    """Empty the queue before each test."""
     for table in ("responses", "messages"):
         postroom.conn.execute(f"DELETE FROM {table}")
 

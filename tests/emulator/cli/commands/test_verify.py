@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from emulator.cli.commands.verify import _said
+from emulator.cli.commands.verify import _describe
 from emulator.cli.main import app
 from emulator.cli.output import write
 from infra.litestream.table_digests import TableDifference
@@ -66,7 +66,7 @@ def test_without_a_running_emulator_it_says_how_to_start_one(tmp_path: Path) -> 
 
 def test_tables_that_differ_are_listed_with_both_row_counts() -> None:
     lacking = replace(FOUND, differences=(TableDifference("agents", 3, 2), TableDifference("new", 1, None)))
-    said = _said(lacking, comparison_facts(lacking))
+    said = _describe(lacking, comparison_facts(lacking))
     shown = io.StringIO()
     write(said, as_json=False, stream=shown)
 
