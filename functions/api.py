@@ -1,6 +1,6 @@
 """``api``: REST and server-sent events for people, programs and TinyAGI's clients.
 
-The endpoints stand in ``shared/rest``, by subject; ``GET /api/openapi.json`` describes them all. Errors are
+The endpoints are in ``shared/rest``, by subject; ``GET /api/openapi.json`` describes them all. Errors are
 ``{"error": sentence}``.
 """
 

@@ -96,7 +96,7 @@ class Deliver(WorkerService):
             return
         except apsw.Error:
             raise  # the outcome could not be written: the lease runs out, and the outcome counts as unknown
-        except Exception as error:  # the batch boundary: the row remembers, the other sends go on
+        except Exception as error:  # the batch boundary: the row has the reason, the other sends continue
             if not isinstance(error, PostroomError):
                 log.exception("deliver.failed", **context)
                 error = PermanentError(f"the channel failed: {type(error).__name__}")

@@ -21,7 +21,7 @@ from shared.runtime.service import FunctionService, LazyService
 log = logs.get()
 
 _TABLES: dict[str, Callable[..., int]] = {"messages": series.advance_messages, "responses": series.advance_responses}
-_MOST_BATCHES = 500  # of one table in one tick: some seconds; the next tick goes on
+_MOST_BATCHES = 500  # of one table in one tick: some seconds; the next tick continues
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 
 

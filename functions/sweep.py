@@ -44,7 +44,7 @@ _BATCH = 250  # rows looked at in one transaction: 1 ms of the write lock, 6 ms 
 _FEW = 25  # rows that take a dozen statements each
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 _MINUTE_MS = 60_000
-_LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep goes on
+_LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
 
 Batch = Callable[[apsw.Connection, Any], tuple[int, Any]]
 """The work of one transaction from a place on (None: the start): the number of rows, the next place (None: done)."""

@@ -121,7 +121,7 @@ class Pin:
 
     @property
     def source(self) -> str:
-        """The URL that Litestream is told."""
+        """The URL for Litestream."""
         return lease_record.prefix_url(self.url, self.epoch)
 
     @property

@@ -1,6 +1,6 @@
 """The settings that all functions share, in one frozen model.
 
-A channel or a provider keeps settings of its own in a small model in *its own file*, so that adding one edits nothing
+A channel or a provider keeps its settings in a small model in *its own file*, so that adding one edits nothing
 here.
 """
 

@@ -268,7 +268,7 @@ def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_
 
 
 def click(conn: apsw.Connection, channel: str, event: Event, *, policy: AccessPolicy, now_ms: int) -> Routed | None:
-    """Somebody pressed a button; None if no approval has this button. A press that decides nothing is answered.
+    """Handle a pressed button; None if no approval has this button. A press that decides nothing is answered.
 
     Knowing a token proves nothing: only the person who presses counts. A redelivered press does nothing more.
     """

@@ -40,7 +40,7 @@ from shared.routing.effects import (
 
 log = logs.get()
 
-_WAITING = "I have asked whether I may answer you here. What you wrote waits until somebody has decided."
+_WAITING = "I have asked whether I may answer you here. Your message waits for the decision."
 # Errors of one wiring. After any other error, such as a lock or a full disk, the platform sends the event again.
 _OF_ONE_WIRING = (PostroomError, apsw.ConstraintError, ValueError, TypeError, LookupError)
 

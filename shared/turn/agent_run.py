@@ -27,7 +27,7 @@ class AgentAnswer:
     """The agent answered.
 
     Attributes:
-        continuation: what lets the session's next turn go on from here, if the provider gave it.
+        continuation: the provider's own id of the conversation, for the next turn of the session, or None.
     """
 
     said: list[TurnReply]
@@ -54,7 +54,7 @@ async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim) -
             return Failure(f"no result within {limit_s:g} s")
     except PostroomError as error:
         return Failure(str(error), retryable=False)
-    except Exception as error:  # the batch boundary: the row remembers, the other turns go on
+    except Exception as error:  # the batch boundary: the row has the reason, the other turns continue
         log.exception("turn.provider_failed", turn=claim.token, agent=claim.agent)
         return Failure(f"the provider failed: {type(error).__name__}")
 

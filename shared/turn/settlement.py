@@ -86,7 +86,7 @@ class Settlement:
                 is_any_free = True
             except ClaimLost:
                 continue
-            except Exception:  # the others go on; after the last attempt, the end of the lease frees it
+            except Exception:  # the others continue; after the last attempt, the end of the lease frees it
                 log.exception("turn.not_freed", turn=each.claim.token)
                 each.attempts += 1
                 if each.attempts < _MOST_ATTEMPTS:

@@ -402,7 +402,7 @@ async def until(condition):
         if condition():
             return
         await asyncio.sleep(0.01)
-    pytest.fail("waited a minute in vain")
+    pytest.fail("not seen within a minute")
 
 
 def test_a_cancelled_turn_leaves_no_process_not_even_in_another_session(conn, tmp_path):

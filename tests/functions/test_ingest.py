@@ -236,7 +236,7 @@ def test_a_deferral_is_kept_where_an_approver_is_asked_first(serving, conn, disc
     waiting = (
         "SELECT message FROM responses WHERE platform_id = :dm AND content ->> '$.context.sealed_token' IS NOT NULL"
     )
-    assert ["waits until somebody has decided" in text for text in column(conn, waiting, dm=DM)] == [True]
+    assert ["waits for the decision" in text for text in column(conn, waiting, dm=DM)] == [True]
     assert column(conn, "SELECT id FROM messages") == []
 
 
