@@ -39,7 +39,7 @@ GUARDED = {
 
 
 @pytest.mark.parametrize(("method", "host", "headers", "token", "status"), GUARDED.values(), ids=GUARDED)
-def test_who_is_let_in(serving, monkeypatch, method, host, headers, token, status):
+def test_a_caller_needs_the_token_or_this_machine(serving, monkeypatch, method, host, headers, token, status):
     if token:
         monkeypatch.setenv("POSTROOM_API_TOKEN", token)
     path = "/api/queue/status" if method == "GET" else "/api/message"
@@ -50,7 +50,7 @@ def test_who_is_let_in(serving, monkeypatch, method, host, headers, token, statu
         assert reply.json()["error"]
 
 
-def test_every_endpoint_is_guarded_and_so_is_what_does_not_exist(serving, monkeypatch):
+def test_every_path_below_api_needs_authorization(serving, monkeypatch):
     monkeypatch.setenv("POSTROOM_API_TOKEN", "s3cret")
     paths = {(each.method, each.path.replace("{id}", "1")) for each in ENDPOINTS} | {("GET", "/api/nothing")}
     replies = call(serving, *((method, path, {}) for method, path in paths))
@@ -62,7 +62,7 @@ LOOPBACK = ["http://localhost:3000", "http://127.0.0.1:8080", "http://[::1]:1", 
 
 @pytest.mark.parametrize("origin", LOOPBACK)
 @pytest.mark.parametrize("token", [None, "s3cret"])
-def test_a_page_of_this_machine_may_ask_and_read_the_answer(serving, monkeypatch, origin, token):
+def test_a_page_of_this_machine_may_send_a_preflight_and_read_the_answer(serving, monkeypatch, origin, token):
     if token:
         monkeypatch.setenv("POSTROOM_API_TOKEN", token)
     bearer = {"authorization": f"Bearer {token}"} if token else {}
@@ -84,7 +84,7 @@ def test_a_page_of_this_machine_may_ask_and_read_the_answer(serving, monkeypatch
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "https://office.tinyagicompany.com", "null"])
 @pytest.mark.parametrize("token", [None, "s3cret"])
-def test_a_page_from_elsewhere_may_not_even_ask_whether_it_may(serving, monkeypatch, origin, token):
+def test_the_preflight_of_another_origin_is_refused(serving, monkeypatch, origin, token):
     if token:
         monkeypatch.setenv("POSTROOM_API_TOKEN", token)
     headers = {"origin": origin, "access-control-request-method": "GET"}
@@ -93,6 +93,6 @@ def test_a_page_from_elsewhere_may_not_even_ask_whether_it_may(serving, monkeypa
     assert not {name for name in reply.headers if name.startswith("access-control")}
 
 
-def test_health_needs_nothing(serving, monkeypatch):
+def test_health_needs_no_token(serving, monkeypatch):
     monkeypatch.setenv("POSTROOM_API_TOKEN", "s3cret")
     assert ask(serving, "GET", "/healthz").json() == {"ok": True, "function": "api"}

@@ -1,4 +1,4 @@
-"""Whatever comes, the answer is a refusal or an answer: never a failure of ours, and never silence."""
+"""Any request gets an answer or a refusal: never a server error, never silence."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ def _title(each):
 
 
 def check(serving, calls):
-    """Call, and look at each answer."""
+    """Send the calls and check each answer."""
 
     async def go():
         async with serving(api) as client:
@@ -57,7 +57,7 @@ def _path(each, name="assistant"):
 
 
 @pytest.mark.parametrize("each", CHANGING, ids=map(_title, CHANGING))
-def test_no_body_breaks_it(serving, conn, each):
+def test_no_body_causes_a_server_error(serving, conn, each):
     make_agent(conn, "coder")
     fields = {
         **{"message": "x", "channel": "c", "sender": "s", "agentId": "coder", "cron": "0 9 * * *", "content": "x"},
@@ -77,12 +77,12 @@ def test_no_body_breaks_it(serving, conn, each):
 
 
 @pytest.mark.parametrize("each", NAMED, ids=map(_title, NAMED))
-def test_no_name_breaks_it(serving, conn, each):
+def test_no_path_parameter_causes_a_server_error(serving, conn, each):
     check(serving, [(each.method, _path(each, name), b'{"message":"x","name":"x","content":"x"}') for name in NAMES])
 
 
 @pytest.mark.parametrize("each", ASKED, ids=map(_title, ASKED))
-def test_no_query_breaks_it(serving, conn, each):
+def test_no_query_causes_a_server_error(serving, conn, each):
     check(serving, [(each.method, f"{_path(each)}?{query}", b"") for query in QUERIES])
 
 

@@ -1,4 +1,4 @@
-"""The document is true: it names what is served, and what is answered is what it says."""
+"""The OpenAPI document is true: it names every route, and every answer has the documented shape."""
 
 import re
 
@@ -36,7 +36,7 @@ def test_the_document_names_every_route_and_no_other(document):
 
 
 def test_every_schema_has_a_name_of_its_own(document):
-    """Two types of one name would be told apart by the modules that they stand in."""
+    """Where two types share a name, pydantic puts their modules into the names of the schemas."""
     assert [name for name in document["components"]["schemas"] if "__" in name or "-" in name] == []
 
 
@@ -54,7 +54,7 @@ def test_every_operation_says_what_it_does_and_what_it_may_refuse(document):
             }
 
 
-def test_the_refusals_of_a_body_and_of_a_number_are_told(document):
+def test_the_document_names_the_refusals_of_bodies_and_row_ids(document):
     responses = document["paths"]["/api/message"]["post"]["responses"]
     assert {"200", "400", "401", "403", "404", "409", "413", "503"} == responses.keys()
     assert "404" in document["paths"]["/api/responses/{id}/ack"]["post"]["responses"]
@@ -62,7 +62,7 @@ def test_the_refusals_of_a_body_and_of_a_number_are_told(document):
 
 @pytest.fixture
 def lived_in(conn):
-    """A database in which everything has happened at least once."""
+    """A database with at least one row of every kind."""
     make_agent(conn, "coder")
     make_agent(conn, "unused")
     chat = make_chat(conn, "100", is_group=True)
@@ -230,8 +230,8 @@ SAMPLES = {
 }
 
 
-def test_what_is_answered_is_what_the_document_says(serving, lived_in, document):
-    """Every endpoint is called, and every status and shape of its answers stands in the document."""
+def test_every_answer_has_the_documented_status_and_shape(serving, lived_in, document):
+    """Calls every endpoint, and checks the status and the shape of each answer."""
     for (method, path), samples in SAMPLES.items():
         for sample in samples:
             given, status = sample if isinstance(sample, tuple) else (None, sample)
@@ -246,7 +246,7 @@ def _send(serving, method, path, given):
 
 
 def _filled(path, name):
-    """The path with the words of *name* in its places, and what follows a question mark behind it."""
+    """The path with the words of *name* as its parameters, and with the query of *name*."""
     name, mark, query = name.partition("?")
     for word in name.split():
         path = re.sub("{[a-z]+}", word, path, count=1)
@@ -260,13 +260,13 @@ def _check(document, method, path, reply):
 
 
 def test_every_endpoint_is_sampled():
-    """What is refused always, and the stream, have tests of their own."""
+    """Endpoints that always refuse, and the stream, have tests of their own."""
     refused = {(each.method, each.path) for each in ENDPOINTS if each.description.startswith("Refused")}
     every = {(each.method, each.path) for each in ENDPOINTS}
     assert refused | SAMPLES.keys() | {("GET", "/api/events/stream")} == every
 
 
-def test_what_we_do_not_have_is_refused_with_a_sentence(serving, conn, document):
+def test_unsupported_features_are_refused_with_a_sentence(serving, conn, document):
     refused = [each for each in ENDPOINTS if each.description.startswith("Refused")]
     paths = [each.path.replace("{id}", "a").replace("{channel}", "c").replace("{sender}", "s") for each in refused]
     replies = call(serving, *((each.method, path, {"json": {}}) for each, path in zip(refused, paths, strict=True)))
@@ -275,7 +275,7 @@ def test_what_we_do_not_have_is_refused_with_a_sentence(serving, conn, document)
         _check(document, each.method, each.path, reply)
 
 
-def test_an_answer_with_a_name_too_many_would_be_noticed(document):
+def test_an_undocumented_field_would_fail_the_check(document):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(
             {"$ref": "#/components/schemas/ServerStatus", "components": document["components"]}

@@ -1,4 +1,4 @@
-"""Who may talk to whom, as the operator sees and changes it over the API."""
+"""Chats, wirings, users, approvals, pairings and destinations over the API."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def made(reply):
 # -- chats
 
 
-def test_a_chat_is_made_before_anybody_wrote_and_an_agent_is_wired_to_it(serving, conn):
+def test_a_chat_can_be_added_and_wired_before_its_first_message(serving, conn):
     body = {"channel": "telegram", "platformId": "-100200", "isGroup": True, "name": "Family"}
     chat = made(post(serving, body, "/api/chats"))["chat"]
     assert {**chat, "createdAt": 0} == {
@@ -42,7 +42,7 @@ def test_a_chat_is_made_before_anybody_wrote_and_an_agent_is_wired_to_it(serving
     )
 
 
-def test_a_chat_is_found_by_what_its_platform_calls_it(serving, conn):
+def test_a_chat_is_found_by_its_platform_id(serving, conn):
     for channel, chat in (("telegram", "1"), ("telegram", "2"), ("discord", "2")):
         make_chat(conn, chat, channel)
     found = {
@@ -66,7 +66,7 @@ CHAT_CHANGES = {
 
 
 @pytest.mark.parametrize(("change", "after"), CHAT_CHANGES.values(), ids=CHAT_CHANGES)
-def test_a_change_of_a_chat_keeps_what_is_not_named(serving, conn, change, after):
+def test_a_change_of_a_chat_leaves_the_other_fields(serving, conn, change, after):
     make_chat(conn)
     rows(conn, "UPDATE chats SET name = 'Old'")
     shown = made(ask(serving, "PATCH", "/api/chats/1", change))["chat"]
@@ -75,7 +75,7 @@ def test_a_change_of_a_chat_keeps_what_is_not_named(serving, conn, change, after
     assert stored == after == (shown["name"], shown["senderPolicy"], shown["status"], shown["refusedAt"] is not None)
 
 
-def test_a_chat_that_gets_a_name_is_called_by_it_where_nobody_called_it_otherwise(serving, conn):
+def test_a_named_chat_renames_the_destinations_that_had_its_number(serving, conn):
     make_agent(conn, "coder")
     for agent in ("assistant", "coder"):
         wire(conn, make_chat(conn), agent)
@@ -84,7 +84,7 @@ def test_a_chat_that_gets_a_name_is_called_by_it_where_nobody_called_it_otherwis
     assert rows(conn, "SELECT agent, name FROM destinations") == [("assistant", "the-family"), ("coder", "home")]
 
 
-def test_a_refused_chat_is_taken_back_and_stays_refused_since_when_it_was(serving, conn):
+def test_a_refusal_keeps_its_first_instant_until_it_is_undone(serving, conn):
     make_chat(conn)
     first, again, back = call(
         serving, *(("PATCH", "/api/chats/1", {"json": {"refused": refused}}) for refused in (True, True, False))
@@ -93,7 +93,7 @@ def test_a_refused_chat_is_taken_back_and_stays_refused_since_when_it_was(servin
     assert back.json()["chat"]["refusedAt"] is None
 
 
-def test_a_chat_where_an_agent_answers_is_not_refused(serving, conn):
+def test_a_wired_chat_can_not_be_refused(serving, conn):
     wire(conn, make_chat(conn))
     reply = ask(serving, "PATCH", "/api/chats/1", {"refused": True})
     assert (reply.status_code, reply.json()) == (
@@ -102,7 +102,7 @@ def test_a_chat_where_an_agent_answers_is_not_refused(serving, conn):
     )
 
 
-def test_a_chat_is_let_go(serving, conn):
+def test_a_chat_is_deleted_or_retired(serving, conn):
     chat = make_chat(conn)
     assert made(ask(serving, "DELETE", f"/api/chats/{chat}")) == {"ok": True, "retired": False}
     assert get(serving, f"/api/chats/{chat}").status_code == 404
@@ -118,7 +118,7 @@ def test_a_chat_is_let_go(serving, conn):
 # -- wirings
 
 
-def test_a_change_of_a_wiring_keeps_what_is_not_named(serving, conn):
+def test_a_change_of_a_wiring_leaves_the_other_fields(serving, conn):
     make_chat(conn)
     first = {"engageMode": "pattern", "engagePattern": "^bot", "senderScope": "known", "priority": 3}
     rest = {"ignoredMessagePolicy": "accumulate", "sessionMode": "agent-shared"}
@@ -139,7 +139,7 @@ WIRINGS = {
 
 
 @pytest.mark.parametrize(("body", "status", "sentence"), WIRINGS.values(), ids=WIRINGS)
-def test_a_wiring_that_can_not_be_is_refused_and_nothing_is_written(serving, conn, body, status, sentence):
+def test_an_invalid_wiring_is_refused_and_stores_nothing(serving, conn, body, status, sentence):
     make_chat(conn)
     before = dump(conn)
     reply = ask(serving, "PUT", "/api/chats/1/wirings/assistant", body)
@@ -147,7 +147,7 @@ def test_a_wiring_that_can_not_be_is_refused_and_nothing_is_written(serving, con
     assert dump(conn) == before
 
 
-def test_wirings_are_listed_by_weight_in_a_chat_and_newest_first_everywhere(serving, conn):
+def test_wirings_of_a_chat_are_listed_by_priority_and_all_wirings_newest_first(serving, conn):
     make_agent(conn, "coder")
     for chat in "12":
         wire(conn, make_chat(conn, chat))
@@ -159,7 +159,7 @@ def test_wirings_are_listed_by_weight_in_a_chat_and_newest_first_everywhere(serv
     assert [wiring["id"] for wiring in get(serving, "/api/wirings?before=3").json()] == [2, 1]
 
 
-def test_an_agent_that_is_unwired_answers_and_sends_there_no_more(serving, conn):
+def test_an_unwired_agent_neither_answers_nor_sends_there(serving, conn):
     wire(conn, make_chat(conn))
     assert made(ask(serving, "DELETE", "/api/chats/1/wirings/assistant")) == {"ok": True}
     assert get(serving, "/api/destinations").json() == get(serving, "/api/wirings").json() == []
@@ -170,7 +170,7 @@ def test_an_agent_that_is_unwired_answers_and_sends_there_no_more(serving, conn)
     )
 
 
-def test_a_retired_agent_is_wired_nowhere(serving, conn):
+def test_a_retired_agent_has_no_wirings(serving, conn):
     make_chat(conn)
     make_agent(conn, "coder")
     with transaction(conn):
@@ -181,7 +181,7 @@ def test_a_retired_agent_is_wired_nowhere(serving, conn):
 # -- users
 
 
-def test_somebody_is_known_and_given_roles_which_are_taken_back_one_by_one(serving, conn):
+def test_a_user_gets_roles_and_loses_them_one_by_one(serving, conn):
     make_agent(conn, "coder")
     body = {"channel": "telegram", "senderId": "4711", "name": "Ana"}
     user = made(post(serving, body, "/api/users"))["user"]
@@ -202,14 +202,14 @@ def test_somebody_is_known_and_given_roles_which_are_taken_back_one_by_one(servi
 
 
 @pytest.mark.parametrize("query", ["agnet=coder", "agent="])
-def test_a_mistyped_agent_makes_nobody_an_admin_of_everything(serving, conn, query):
+def test_a_mistyped_query_name_makes_no_admin_of_everything(serving, conn, query):
     person(conn, "5")
     for method in ("PUT", "DELETE"):
         assert ask(serving, method, f"/api/users/1/roles/admin?{query}").status_code == 400
     assert rows(conn, "SELECT * FROM user_roles") == []
 
 
-def test_the_same_identity_is_one_user_with_the_newest_name(serving, conn):
+def test_one_identity_is_one_user_with_the_newest_name(serving, conn):
     body = {"channel": "telegram", "senderId": "4711"}
     for name, expected in (("Ana", "Ana"), ("", "Ana"), ("Ana Li", "Ana Li")):
         assert made(post(serving, {**body, "name": name}, "/api/users"))["user"]["name"] == expected
@@ -217,7 +217,7 @@ def test_the_same_identity_is_one_user_with_the_newest_name(serving, conn):
     assert rows(conn, "SELECT channel, name FROM users") == [("telegram", "Ana Li"), ("discord", "")]
 
 
-def test_users_are_found_by_identity_and_by_the_agent_that_they_are_somebody_to(serving, conn):
+def test_users_are_found_by_identity_and_by_agent(serving, conn):
     make_agent(conn, "coder")
     person(conn, "1", "owner")
     person(conn, "2", "admin", "coder")
@@ -233,7 +233,7 @@ def test_users_are_found_by_identity_and_by_the_agent_that_they_are_somebody_to(
     }
 
 
-def test_a_membership_lets_in_or_keeps_out_and_is_taken_back(serving, conn):
+def test_a_membership_admits_or_refuses_a_user_and_can_be_deleted(serving, conn):
     person(conn, "5")
     replies = call(
         serving,
@@ -247,13 +247,13 @@ def test_a_membership_lets_in_or_keeps_out_and_is_taken_back(serving, conn):
     assert replies[3].status_code == 404
 
 
-def test_nobody_else_is_shown_for_a_user_that_does_not_exist(serving, conn):
+def test_a_missing_user_is_a_404_and_not_another_user(serving, conn):
     person(conn, "5")
     for id_ in ("2", "9223372036854775807"):
         assert get(serving, f"/api/users/{id_}").status_code == 404
 
 
-def test_forgetting_somebody_takes_everything_away_but_not_in_the_middle_of_a_question(serving, conn):
+def test_a_user_is_deleted_with_all_rights_unless_an_approval_is_pending(serving, conn):
     wire(conn, make_chat(conn))
     owner = person(conn, "9", "owner")
     asked = ask_sender(conn, event())
@@ -269,7 +269,7 @@ def test_forgetting_somebody_takes_everything_away_but_not_in_the_middle_of_a_qu
 
 
 @pytest.mark.parametrize("path", ["/api/users/1", "/api/users/1/roles/owner"])
-def test_the_last_owner_is_kept_unless_it_is_forced(serving, conn, path):
+def test_the_last_owner_stays_without_force(serving, conn, path):
     person(conn, "9", "owner")
     before = dump(conn)
     for refused in ("", "?force=false"):
@@ -280,17 +280,17 @@ def test_the_last_owner_is_kept_unless_it_is_forced(serving, conn, path):
     assert rows(conn, "SELECT * FROM user_roles") == []
 
 
-# -- what waits for a yes
+# -- approvals
 
 
 @pytest.fixture
 def held(conn):
-    """A stranger wrote, and nobody could be shown it."""
+    """A held message of a stranger, without an approver who could get the card."""
     wire(conn, make_chat(conn))
     return ask_sender(conn, event()).approval
 
 
-def test_what_waits_is_shown_with_every_argument_and_without_what_was_written(serving, conn, held):
+def test_a_pending_approval_shows_every_argument_and_no_held_text(serving, conn, held):
     (shown,) = get(serving, "/api/approvals?status=pending").json()
     assert get(serving, f"/api/approvals/{held.approval_id}").json() == shown
     names = ("approvalId", "kind", "agent", "chatId", "userId", "options", "status", "held", "choice", "approver")
@@ -302,7 +302,7 @@ def test_what_waits_is_shown_with_every_argument_and_without_what_was_written(se
     assert get(serving, "/api/approvals?before=1").json() == []
 
 
-def test_a_yes_lets_the_person_in_and_gives_the_agent_what_was_held_once(serving, conn, held):
+def test_an_approval_admits_the_person_and_delivers_the_held_messages_once(serving, conn, held):
     path = f"/api/approvals/{held.approval_id}/decide"
     reply, again = call(serving, *(("POST", path, {"json": {"approve": True}}) for _ in range(2)))
     told = made(reply)
@@ -314,7 +314,7 @@ def test_a_yes_lets_the_person_in_and_gives_the_agent_what_was_held_once(serving
     assert (again.status_code, "is approved" in again.json()["error"]) == (409, True)
 
 
-def test_a_no_is_the_last_of_the_options(serving, conn, held):
+def test_a_refusal_chooses_the_last_option(serving, conn, held):
     told = made(post(serving, {"approve": False}, f"/api/approvals/{held.approval_id}/decide"))
     assert (told["approval"]["status"], told["approval"]["choice"]) == ("refused", len(held.options) - 1)
     assert column(conn, "SELECT reason FROM dropped") == ["sender_refused"]
@@ -329,19 +329,19 @@ DECISIONS = {
 
 
 @pytest.mark.parametrize(("body", "status", "sentence"), DECISIONS.values(), ids=DECISIONS)
-def test_a_decision_that_can_not_be_decides_nothing(serving, conn, held, body, status, sentence):
+def test_an_invalid_decision_changes_nothing(serving, conn, held, body, status, sentence):
     reply = post(serving, body, f"/api/approvals/{held.approval_id}/decide")
     assert (reply.status_code, sentence in reply.json()["error"]) == (status, True)
     assert column(conn, "SELECT status FROM approvals") == ["pending"]
 
 
-def test_a_membership_given_by_hand_answers_what_was_asked(serving, conn, held):
+def test_a_membership_given_by_hand_decides_the_pending_approval(serving, conn, held):
     made(ask(serving, "PUT", f"/api/users/{held.user_id}/members/assistant", {}))
     assert column(conn, "SELECT status FROM approvals") == ["approved"]
     assert column(conn, "SELECT message FROM messages") == ["text of 1"]
 
 
-def test_a_new_owner_is_shown_what_nobody_could_be_shown(serving, conn, held):
+def test_a_new_owner_gets_the_cards_that_had_no_approver(serving, conn, held):
     body = {"channel": "telegram", "senderId": "9"}
     owner = made(post(serving, body, "/api/users"))["user"]
     assert column(conn, "SELECT id FROM responses") == []
@@ -354,7 +354,7 @@ def test_a_new_owner_is_shown_what_nobody_could_be_shown(serving, conn, held):
 # -- pairings
 
 
-def test_a_code_is_shown_once_and_stands_nowhere(serving, conn):
+def test_a_pairing_code_is_shown_once_and_stored_nowhere(serving, conn):
     told = made(post(serving, {}, "/api/pairings"))
     assert told["say"] == f"/start {told['code']}"
     (shown,) = get(serving, "/api/pairings").json()
@@ -367,20 +367,20 @@ def test_a_code_is_shown_once_and_stands_nowhere(serving, conn):
     assert told["code"].replace("-", "") not in everything
 
 
-def test_a_code_lives_as_long_as_it_is_set(serving, conn, monkeypatch):
+def test_a_pairing_code_expires_after_the_set_time(serving, conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_PAIRING_LIFE_MS", "60000")
     made(post(serving, {"grants": "admin"}, "/api/pairings"))
     assert column(conn, "SELECT expires_at - created_at FROM pairings") == [60_000]
 
 
-def test_a_code_is_taken_back_once(serving, conn):
+def test_a_pairing_code_is_revoked_once(serving, conn):
     id_ = made(post(serving, {"grants": "chat", "agent": "assistant"}, "/api/pairings"))["pairingId"]
     first, again = call(serving, *[("DELETE", f"/api/pairings/{id_}", {})] * 2)
     assert (first.status_code, again.status_code) == (200, 409)
     assert again.json() == {"error": f"pairing {id_} is revoked already: its code does not work any more"}
 
 
-def test_a_code_whose_time_is_over_is_shown_so_before_anybody_swept(serving, conn):
+def test_an_expired_pairing_code_is_shown_as_expired_before_the_sweep(serving, conn):
     made(post(serving, {}, "/api/pairings"))
     rows(conn, "UPDATE pairings SET expires_at = 1")
     (shown,) = get(serving, "/api/pairings").json()
@@ -392,7 +392,7 @@ def test_a_code_whose_time_is_over_is_shown_so_before_anybody_swept(serving, con
 # -- destinations
 
 
-def test_an_agent_is_let_send_to_another_and_calls_it_otherwise_later(serving, conn):
+def test_an_agent_gets_a_destination_which_is_then_renamed(serving, conn):
     make_agent(conn, "coder")
     path = "/api/agents/coder/destinations"
     made(ask(serving, "PUT", f"{path}/boss", {"toAgent": "assistant"}))
@@ -418,16 +418,16 @@ DESTINATIONS = {
 
 
 @pytest.mark.parametrize(("name", "body", "status"), DESTINATIONS.values(), ids=DESTINATIONS)
-def test_a_destination_that_can_not_be_is_refused(serving, conn, name, body, status):
+def test_an_invalid_destination_is_refused(serving, conn, name, body, status):
     make_agent(conn, "coder")
     assert ask(serving, "PUT", f"/api/agents/assistant/destinations/{name}", body).status_code == status
     assert rows(conn, "SELECT * FROM destinations") == []
 
 
-# -- what was refused
+# -- dropped messages
 
 
-def test_refusals_are_found_by_reason_and_channel_and_followed(serving, conn):
+def test_dropped_messages_are_filtered_by_reason_and_channel_and_read_on_from_a_row(serving, conn):
     with transaction(conn):
         for channel, reason in (("telegram", "a"), ("discord", "a"), ("telegram", "b"), ("telegram", "a")):
             dropped.record(conn, channel=channel, reason=reason, now_ms=NOW)
@@ -441,14 +441,14 @@ def test_refusals_are_found_by_reason_and_channel_and_followed(serving, conn):
     }
 
 
-def test_a_page_of_this_machine_may_ask_for_a_change(serving, conn):
-    """A browser asks first whether the method is allowed, and the emulator's pages use this one."""
+def test_a_page_of_this_machine_may_send_a_patch(serving, conn):
+    """A browser sends a preflight for this method, which the emulator's pages use."""
     headers = {"origin": "http://127.0.0.1:8080", "access-control-request-method": "PATCH"}
     (reply,) = call(serving, ("OPTIONS", "/api/chats/1", {"headers": headers}))
     assert "PATCH" in reply.headers["access-control-allow-methods"]
 
 
-def test_a_message_for_an_agent_that_is_gone_is_refused_there_and_then(serving, conn):
+def test_a_message_for_a_retired_agent_is_refused_at_once(serving, conn):
     make_agent(conn, "coder")
     put(conn, agent="coder")
     rows(conn, "UPDATE messages SET status = 'completed'")

@@ -1,4 +1,4 @@
-"""The mail, as programs send and read it."""
+"""Mailboxes over the API."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def mail(serving, agent):
     return [[letter[name] for name in NAMES] for letter in made(get(serving, f"/api/agents/{agent}/mail"))]
 
 
-def test_what_is_sent_waits_in_the_mailbox_until_it_is_consumed_once(serving, conn):
+def test_a_message_stays_in_the_mailbox_until_it_is_consumed_once(serving, conn):
     sent = send(serving, "bob", "first")
     send(serving, "bob", "second", sender="alice", msgType="task", urgency="urgent")
     put(conn, "of a person, which is no mail", agent="bob")
@@ -46,7 +46,7 @@ def test_what_is_sent_waits_in_the_mailbox_until_it_is_consumed_once(serving, co
     assert mail(serving, "bob") == made(ask(serving, "POST", "/api/agents/bob/mail/consume")) == []
 
 
-def test_what_is_urgent_is_seen_until_it_is_delivered(serving, conn):
+def test_an_urgent_message_is_listed_until_it_is_delivered(serving, conn):
     sent = send(serving, "bob", urgency="urgent")
     send(serving, "alice")
     urgent = made(get(serving, "/api/mail/urgent"))
@@ -55,7 +55,7 @@ def test_what_is_urgent_is_seen_until_it_is_delivered(serving, conn):
     assert made(get(serving, "/api/mail/urgent")) == []
 
 
-def test_a_reply_stays_in_the_thread_and_goes_to_who_wrote(serving, conn):
+def test_a_reply_joins_the_thread_and_goes_to_the_writer(serving, conn):
     first = send(serving, "bob", "what is it?", sender="alice")
     replied = made(post(serving, {"body": "42"}, f"/api/messages/{first['messageId']}/reply"))
     assert replied["responseId"] is None
@@ -69,7 +69,7 @@ def test_a_reply_stays_in_the_thread_and_goes_to_who_wrote(serving, conn):
     assert thread[0]["conversationId"] == thread[1]["conversationId"]
 
 
-def test_the_operator_fetches_the_answer(serving, conn):
+def test_the_operator_fetches_the_reply(serving, conn):
     asked = send(serving, "bob", "all well?")
     replied = made(post(serving, {"body": "yes"}, f"/api/messages/{asked['messageId']}/reply"))
     assert replied["messageId"] is None
@@ -77,7 +77,7 @@ def test_the_operator_fetches_the_answer(serving, conn):
     assert (fetched["id"], fetched["message"], fetched["agent"]) == (replied["responseId"], "yes", "bob")
 
 
-def test_what_is_replied_in_a_room_stands_there(serving, conn):
+def test_a_reply_in_a_room_is_a_line_of_the_room(serving, conn):
     made(ask(serving, "PUT", "/api/teams/dev", {"agents": ["alice", "bob"]}))
     made(post(serving, {"message": "who knows?"}, "/api/chatroom/dev"))
     (letter,) = made(ask(serving, "POST", "/api/agents/bob/mail/consume"))
@@ -87,8 +87,8 @@ def test_what_is_replied_in_a_room_stands_there(serving, conn):
     assert (newest["id"], newest["from_agent"], newest["message"]) == (2, "bob", "I do")
 
 
-def test_agents_that_answer_each_other_by_sending_come_to_an_end(serving, conn):
-    """What it is because of counts, as in a turn; without it each would be the first of its own."""
+def test_a_loop_of_agents_that_send_to_each_other_ends(serving, conn):
+    """The cause counts as in a turn; without it, each message would begin a new chain."""
     sent = send(serving, "bob", "0", sender="alice")
     for number in range(1, 13):
         pair = ("bob", "alice") if number % 2 else ("alice", "bob")
@@ -100,8 +100,8 @@ def test_agents_that_answer_each_other_by_sending_come_to_an_end(serving, conn):
     assert known == [(number, known[0][1]) for number in range(13)]
 
 
-def test_because_of_what_another_was_sent_nothing_is_written(serving, conn):
-    """What is said to it would go to whoever asked the other one."""
+def test_a_cause_must_be_a_message_to_the_sender(serving, conn):
+    """Otherwise the answer would go to the asker of another agent."""
     asked = put(conn, "of a person", agent="alice")
     (message_id,) = rows(conn, "SELECT message_id FROM messages WHERE id = ?", (asked,))[0]
     for sender in ("bob", "operator"):
@@ -124,14 +124,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("path", "body", "status", "sentence"), WRONG.values(), ids=WRONG)
-def test_what_can_not_be_is_refused_and_nothing_is_stored(serving, conn, path, body, status, sentence):
+def test_an_invalid_message_between_agents_is_refused_and_not_stored(serving, conn, path, body, status, sentence):
     before = dump(conn)
     reply = ask(serving, "POST", path, body)
     assert (reply.status_code, sentence in reply.json()["error"]) == (status, True), reply.text
     assert dump(conn) == before
 
 
-def test_after_too_many_messages_the_sender_is_told(serving, conn):
+def test_the_sender_of_too_many_messages_gets_a_refusal(serving, conn):
     sent = send(serving, "bob", sender="alice")
     rows(conn, "UPDATE messages SET content = json_set(content, '$.hops', 12)")
     reply = post(serving, {"body": "again"}, f"/api/messages/{sent['messageId']}/reply")
@@ -139,6 +139,6 @@ def test_after_too_many_messages_the_sender_is_told(serving, conn):
     assert row(conn, "messages")["id"] == sent["id"]
 
 
-def test_a_mailbox_is_looked_into_by_what_is_open(conn):
+def test_a_mailbox_is_read_by_the_index_of_open_messages(conn):
     lines = plan(conn, mailbox.PENDING, agent="bob", now=1, limit=9)
     assert any(line.startswith("SEARCH messages USING INDEX messages_open") for line in lines), lines

@@ -22,7 +22,7 @@ def make(serving, **fields):
     return reply.json()["schedule"]
 
 
-def test_a_schedule_is_a_message_that_comes_again(serving, coder):
+def test_a_schedule_is_a_recurring_message(serving, coder):
     schedule = make(serving)
     assert schedule.keys() == KEYS
     assert {**DAILY, "channel": "schedule", "sender": "Scheduler", "enabled": True}.items() <= schedule.items()
@@ -37,7 +37,7 @@ def test_a_schedule_may_run_once(serving, coder):
     )
 
 
-def test_an_instant_without_a_zone_is_on_the_wall_of_the_schedules(serving, coder):
+def test_an_instant_without_an_offset_is_in_the_zone_of_the_schedule(serving, coder):
     schedule = make(serving, cron="", runAt="2031-01-31T09:00:00")
     assert schedule["runAt"] == "2031-01-31T08:00:00.000Z"
 
@@ -63,14 +63,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("fields", "status", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_a_schedule_that_can_not_be_is_refused(serving, coder, fields, status, sentence):
+def test_an_invalid_schedule_is_refused(serving, coder, fields, status, sentence):
     before = dump(coder)
     reply = post(serving, {**DAILY, **fields}, "/api/schedules")
     assert (reply.status_code, sentence in reply.json()["error"]) == (status, True)
     assert dump(coder) == before
 
 
-def test_a_label_is_given_once(serving, coder):
+def test_a_label_belongs_to_one_schedule(serving, coder):
     make(serving)
     assert "exists already" in post(serving, DAILY, "/api/schedules").json()["error"]
     other = make(serving, label="other")
@@ -86,7 +86,7 @@ def test_schedules_are_listed_soonest_first_and_by_agent(serving, coder):
     assert get(serving, "/api/schedules?agent=nobody").json() == []
 
 
-def test_a_schedule_changes_where_named_and_keeps_its_id(serving, coder):
+def test_a_change_of_a_schedule_leaves_the_other_fields_and_the_id(serving, coder):
     schedule = make(serving)
     path = f"/api/schedules/{schedule['id']}"
     changed = ask(serving, "PUT", path, {"message": "tidy all", "cron": "30 10 * * *", "label": "mornings"}).json()
@@ -98,20 +98,20 @@ def test_a_schedule_changes_where_named_and_keeps_its_id(serving, coder):
     assert column(coder, "SELECT count(*) FROM messages") == [1]
 
 
-def test_the_whole_schedule_may_be_sent_back(serving, coder):
+def test_a_schedule_can_be_sent_back_unchanged(serving, coder):
     schedule = make(serving)
     reply = ask(serving, "PUT", f"/api/schedules/{schedule['id']}", {**schedule, "message": "tidy all"})
     assert reply.json()["schedule"] == {**schedule, "message": "tidy all"}
 
 
 @pytest.mark.parametrize("fixed", [{"agentId": "assistant"}, {"channel": "telegram"}, {"sender": "Bo"}])
-def test_whose_it_is_does_not_change(serving, coder, fixed):
+def test_agent_channel_and_sender_of_a_schedule_do_not_change(serving, coder, fixed):
     schedule = make(serving)
     reply = ask(serving, "PUT", f"/api/schedules/{schedule['id']}", fixed)
     assert (reply.status_code, "can't change" in reply.json()["error"]) == (400, True)
 
 
-def test_a_schedule_pauses_and_goes_on(serving, coder):
+def test_a_schedule_is_paused_and_resumed(serving, coder):
     schedule = make(serving, enabled=False)
     assert not schedule["enabled"]
     path = f"/api/schedules/{schedule['id']}"
@@ -121,7 +121,7 @@ def test_a_schedule_pauses_and_goes_on(serving, coder):
 
 
 @pytest.mark.parametrize("by", ["id", "label"])
-def test_a_schedule_ends(serving, coder, by):
+def test_a_schedule_is_deleted_by_id_or_label(serving, coder, by):
     schedule = make(serving)
     paths = [f"/api/schedules/{schedule[by]}"] * 2
     assert [reply.status_code for reply in call(serving, *(("DELETE", path, {}) for path in paths))] == [200, 404]
@@ -129,7 +129,7 @@ def test_a_schedule_ends(serving, coder, by):
     assert column(coder, "SELECT status FROM messages") == ["cancelled"]
 
 
-def test_a_schedule_goes_on_from_run_to_run_under_one_id(serving, coder):
+def test_a_schedule_keeps_its_id_from_run_to_run(serving, coder):
     schedule = make(serving, senderId="100")
     due = schedule["nextAt"]
     rows(coder, "UPDATE chats SET channel = 'telegram'")

@@ -1,4 +1,4 @@
-"""Where something was said, as programs ask for it."""
+"""The search over the API."""
 
 import asyncio
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ LONG = "x" * 300
 
 @pytest.fixture
 def said(conn):
-    """What was said, one line after the other."""
+    """Store lines of a history, in order."""
 
     def say(*texts, agent="coder", role="user", channel="telegram"):
         lines = [AgentMessage(agent, role, channel, "Ana", "telegram_1", text, NOW) for text in texts]
@@ -32,7 +32,7 @@ def hits(serving, query):
     return [each["id"] for each in get(serving, f"/api/search?q={query}").json()["found"]]
 
 
-def test_what_was_said_is_found_in_whatever_case_newest_first(serving, said):
+def test_a_search_ignores_case_and_finds_the_newest_first(serving, said):
     said("Die Rechnung ist da", "nothing", "RECHNUNG?", "Ärger", "50% off_")
     assert get(serving, "/api/search?q=rechnung").json() == {
         "found": [
@@ -48,20 +48,20 @@ def test_what_was_said_is_found_in_whatever_case_newest_first(serving, said):
     assert (hits(serving, "0%25%20o"), hits(serving, ".."), hits(serving, "0_")) == ([5], [], [])
 
 
-def test_of_a_long_text_what_stands_around_is_shown(serving, said):
+def test_a_hit_in_a_long_text_has_an_excerpt(serving, said):
     said(f"{LONG}needle{LONG}")
     (hit,) = get(serving, "/api/search?q=needle").json()["found"]
     assert hit["excerpt"] == f"…{LONG[:120]}needle{LONG[:120]}…"
 
 
-def test_only_of_an_agent_on_a_channel_and_before_a_line(serving, said):
+def test_a_search_is_limited_to_an_agent_a_channel_and_earlier_lines(serving, said):
     said("word 1", "word 2")
     said("word 3", agent="other", role="assistant", channel="discord")
     found = {query: hits(serving, f"word{query}") for query in ("&agent=coder", "&channel=discord", "&before=2")}
     assert found == {"&agent=coder": [2, 1], "&channel=discord": [3], "&before=2": [1]}
 
 
-def test_more_of_them_are_asked_for_with_where_it_ended(serving, said):
+def test_a_search_continues_where_the_last_call_ended(serving, said):
     said(*(f"word {number}" for number in range(5)))
     seen, more = [], ""
     while more is not None:
@@ -71,7 +71,7 @@ def test_more_of_them_are_asked_for_with_where_it_ended(serving, said):
     assert seen == [[5, 4], [3, 2], [1]]
 
 
-def test_one_call_looks_at_so_many_lines_and_says_where_it_stopped(serving, said, monkeypatch):
+def test_one_call_searches_a_limited_number_of_lines_and_says_where_it_stopped(serving, said, monkeypatch):
     monkeypatch.setattr(search, "_BATCH", 2)
     monkeypatch.setattr(search, "_MOST", 4)
     said("word", *("nothing",) * 5)
@@ -80,8 +80,8 @@ def test_one_call_looks_at_so_many_lines_and_says_where_it_stopped(serving, said
     assert hits(serving, "word&before=3") == [1]
 
 
-def test_one_call_looks_at_so_many_characters_and_says_where_it_stopped(serving, said, monkeypatch):
-    """Lines may be long: so many of them would be gigabytes."""
+def test_one_call_searches_a_limited_number_of_characters_and_says_where_it_stopped(serving, said, monkeypatch):
+    """Lines may be long: the allowed number of them could be gigabytes."""
     monkeypatch.setattr(search, "_MOST_CHARACTERS", 2 * len(LONG))
     said("word", LONG, f"word{LONG}", "", LONG)
     first = get(serving, "/api/search?q=word").json()
@@ -108,7 +108,7 @@ def test_a_search_ends_when_its_caller_disconnects(conn, said):
 
 
 @pytest.mark.parametrize("agent", [None, "coder"])
-def test_no_history_is_sorted_or_read_whole(conn, agent):
+def test_no_search_sorts_or_scans_a_history(conn, agent):
     sql = history.HISTORY_BEFORE if agent else history.HISTORY_OF_ALL_BEFORE
     given = {"before": 9, "limit": 1} | ({"agent": agent} if agent else {})
     (line,) = plan(conn, sql, **given)

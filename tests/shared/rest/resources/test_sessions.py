@@ -1,4 +1,4 @@
-"""Sessions over REST: looked at, reset, replayed and compared."""
+"""Sessions over the API: read, reset, replayed and compared."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.support import NOW, column, dump, make_agent, put, take, texts
 
 @pytest.fixture
 def session(conn):
-    """The id of a session in which two messages were answered and one waits."""
+    """The id of a session with two answered messages and a pending one."""
     put(conn, "one")
     put(conn, "two")
     claim = take(conn)
@@ -24,7 +24,7 @@ def session(conn):
     return sessions.known(conn, claim.session_id).session_id
 
 
-def test_a_session_is_shown_with_what_is_open_in_it(serving, session):
+def test_a_session_is_shown_with_its_open_messages(serving, session):
     reply = get(serving, f"/api/sessions/{session}")
 
     assert reply.json() == {
@@ -44,7 +44,7 @@ def test_a_session_is_shown_with_what_is_open_in_it(serving, session):
     }
 
 
-def test_sessions_are_listed_newest_first_and_by_what_is_asked(serving, conn, session):
+def test_sessions_are_listed_newest_first_and_filtered(serving, conn, session):
     make_agent(conn, "coder")
     put(conn, "elsewhere", agent="coder")
     post(serving, {}, f"/api/sessions/{session}/reset")
@@ -60,7 +60,7 @@ def test_sessions_are_listed_newest_first_and_by_what_is_asked(serving, conn, se
     assert listed("?before=2") == [("assistant", "closed")]
 
 
-def test_what_was_said_stands_with_its_answers(serving, session):
+def test_the_messages_of_a_session_have_their_answers(serving, session):
     said = get(serving, f"/api/sessions/{session}/messages").json()
 
     assert [(each["message"], each["status"], each["answers"]) for each in said] == [
@@ -75,7 +75,7 @@ def test_what_was_said_stands_with_its_answers(serving, session):
     assert [each["message"] for each in before] == ["one", "two"]
 
 
-def test_a_reset_session_is_followed_by_a_fresh_one(serving, session):
+def test_a_reset_replaces_the_session_by_a_new_one(serving, session):
     reply = post(serving, {}, f"/api/sessions/{session}/reset")
 
     assert reply.status_code == 200
@@ -97,7 +97,7 @@ def test_a_session_is_reset_once(serving, conn, session):
     assert dump(conn) == before
 
 
-def test_a_replay_asks_the_same_again_for_comparison(serving, conn, session):
+def test_a_replay_asks_the_same_messages_again(serving, conn, session):
     reply = post(serving, {}, f"/api/sessions/{session}/replay")
 
     fresh = reply.json()["sessionId"]
@@ -109,7 +109,7 @@ def test_a_replay_asks_the_same_again_for_comparison(serving, conn, session):
     assert texts(take(conn, now_ms=NOW + 10**12)) == ["one", "two", "waits", "context"]
 
 
-def test_a_replay_may_be_of_the_newest_alone(serving, conn, session):
+def test_a_replay_can_be_limited_to_the_newest_messages(serving, conn, session):
     reply = post(serving, {}, f"/api/sessions/{session}/replay?limit=2")
 
     assert reply.json()["messages"] == 2
@@ -121,7 +121,7 @@ def test_a_replay_may_be_of_the_newest_alone(serving, conn, session):
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", ""), ("GET", "/messages"), ("POST", "/reset"), ("POST", "/replay")]
 )
-def test_a_session_that_is_not_there_is_a_404_that_says_where_to_look(serving, conn, method, path):
+def test_a_missing_session_is_a_404_that_names_the_list(serving, conn, method, path):
     before = dump(conn)
 
     reply = ask(serving, method, f"/api/sessions/session_nowhere0{path}")

@@ -15,7 +15,7 @@ def crew(serving, conn):
     return conn
 
 
-def test_a_team_is_made_replaced_and_forgotten(serving, crew):
+def test_a_team_is_created_changed_and_deleted(serving, crew):
     assert get(serving, "/api/teams").json() == {"crew": TEAM}
     changed = {"name": "Crew", "agents": ["writer", "assistant", "writer"], "leader_agent": "assistant"}
     shown = {**changed, "agents": ["writer", "assistant"]}
@@ -27,7 +27,7 @@ def test_a_team_is_made_replaced_and_forgotten(serving, crew):
     assert (gone.status_code, gone.json()) == (404, {"error": "team 'crew' not found; known: none"})
 
 
-def test_a_team_keeps_what_is_not_named(serving, crew):
+def test_a_change_of_a_team_leaves_the_other_fields(serving, crew):
     reply = ask(serving, "PUT", "/api/teams/crew", {"leader_agent": "coder"})
     assert reply.json()["team"] == {**TEAM, "leader_agent": "coder"}
     assert get(serving, "/api/teams/crew").json() == {**TEAM, "leader_agent": "coder"}
@@ -50,7 +50,7 @@ TEAMS = {
 
 
 @pytest.mark.parametrize(("name", "body", "sentence"), TEAMS.values(), ids=TEAMS)
-def test_a_team_that_can_not_be_is_refused(serving, crew, name, body, sentence):
+def test_an_invalid_team_is_refused(serving, crew, name, body, sentence):
     reply = ask(serving, "PUT", f"/api/teams/{name}", body)
     assert (reply.status_code, sentence in reply.json()["error"]) == (400, True)
     assert column(crew, "SELECT id FROM teams") == ["crew"]
@@ -62,13 +62,13 @@ def test_a_text_for_a_team_goes_to_its_leader(serving, crew, text):
     assert column(crew, "SELECT agent FROM messages") == ["writer"]
 
 
-def test_who_leads_a_team_can_not_be_deleted(serving, crew):
+def test_the_leader_of_a_team_can_not_be_deleted(serving, crew):
     assert ask(serving, "DELETE", "/api/agents/writer").status_code == 409
     assert ask(serving, "DELETE", "/api/agents/coder").status_code == 200
     assert get(serving, "/api/teams").json()["crew"]["agents"] == ["writer"]
 
 
-def test_what_is_said_in_the_room_reaches_every_member(serving, crew):
+def test_a_line_in_the_room_reaches_every_member(serving, crew):
     reply = post(serving, {"message": "  hello all \n"}, "/api/chatroom/crew")
     assert reply.json() == {"ok": True, "id": 1}
     found = rows(crew, "SELECT agent, channel, sender, message, substr(message_id, 1, 5) FROM messages ORDER BY id")
@@ -81,7 +81,7 @@ def test_what_is_said_in_the_room_reaches_every_member(serving, crew):
     assert isinstance(line["created_at"], int)
 
 
-def test_a_viewer_goes_on_from_the_last_line_that_it_has(serving, crew):
+def test_a_viewer_reads_on_from_its_last_line(serving, crew):
     for number in range(5):
         post(serving, {"message": f"m{number}"}, "/api/chatroom/crew")
     newest = get(serving, "/api/chatroom/crew?limit=2").json()
@@ -91,7 +91,7 @@ def test_a_viewer_goes_on_from_the_last_line_that_it_has(serving, crew):
 
 
 @pytest.mark.parametrize(("path", "body", "status"), [("none", {"message": "x"}, 404), ("crew", {"message": " "}, 400)])
-def test_a_line_that_can_not_be_is_refused(serving, crew, path, body, status):
+def test_an_invalid_line_is_refused(serving, crew, path, body, status):
     reply = post(serving, body, f"/api/chatroom/{path}")
     assert reply.status_code == status
     assert reply.json()["error"] in ("team 'none' not found; known: crew", "message is required")

@@ -1,4 +1,4 @@
-"""Without a token only this machine is let in, whatever it says of itself; with one, the token decides alone."""
+"""Without a token only this machine may call, by its address; with a token, the token alone decides."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.serving import app_of
 
 
 def status(peer, **headers):
-    """Of a message that is posted (without its text: 400) from the address *peer*."""
+    """The status of a POST from the address *peer*; 400 if it is authorized, because it has no text."""
 
     async def go():
         app = app_of(api)
@@ -22,12 +22,12 @@ def status(peer, **headers):
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
-def test_without_a_token_this_machine_is_let_in(peer):
+def test_without_a_token_this_machine_may_call(peer):
     assert status(peer) == 400
 
 
 @pytest.mark.parametrize("peer", ["10.0.3.7", "192.168.1.5", "2001:db8::1", "somewhere"])
-def test_without_a_token_another_machine_is_refused_though_it_names_us_in_its_host_header(peer):
+def test_without_a_token_another_machine_is_refused_in_spite_of_a_loopback_host_header(peer):
     assert status(peer) == 403
 
 

@@ -20,7 +20,7 @@ from tests.support import NOW, answer, make_agent, put, take
 
 @pytest.fixture
 def append(conn, environment):
-    """Events of another process, which says that there is news."""
+    """Append events as another process does, with a kick."""
     kicker = Kicker(environment)
 
     def happen(*types):
@@ -35,7 +35,7 @@ def append(conn, environment):
 
 @pytest.fixture
 def turn(conn):
-    """A message and its turn, settled: what is written by ``dispatch``."""
+    """A message and its settled turn, as ``dispatch`` stores them."""
 
     def settle(*texts, **fields):
         put(conn, "hello " + "x" * 200, **fields)
@@ -49,10 +49,10 @@ def turn(conn):
     return settle
 
 
-# -- where a reader is
+# -- the position of a reader
 
 
-def test_a_stream_tells_what_happens_from_now_on(serving, append):
+def test_a_stream_begins_with_the_next_event(serving, append):
     append("old")
 
     async def go():
@@ -63,7 +63,7 @@ def test_a_stream_tells_what_happens_from_now_on(serving, append):
     assert asyncio.run(go()) == [("2", "new", {"type": "new", "timestamp": 5, "messageId": "m", "fact": 1})]
 
 
-def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(serving, append):
+def test_a_returning_reader_misses_no_event_and_gets_none_twice(serving, append):
     async def go():
         seen = []
         append(*(f"e{number}" for number in range(3)))
@@ -80,7 +80,7 @@ def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(serving,
     assert asyncio.run(go()) == [str(number) for number in range(1, 11)]
 
 
-def test_a_long_absence_comes_in_batches_without_a_gap(serving, append):
+def test_after_a_long_absence_the_events_come_in_batches_without_a_gap(serving, append):
     append(*["e"] * 1203)
 
     async def go():
@@ -90,7 +90,7 @@ def test_a_long_absence_comes_in_batches_without_a_gap(serving, append):
     assert asyncio.run(go()) == [str(number) for number in range(1, 1204)]
 
 
-def test_after_a_restore_a_reader_from_the_lost_future_goes_on(serving, append):
+def test_after_a_restore_a_reader_with_a_lost_id_goes_on(serving, append):
     append("e")
 
     async def go():
@@ -102,12 +102,12 @@ def test_after_a_restore_a_reader_from_the_lost_future_goes_on(serving, append):
 
 
 @pytest.mark.parametrize("given", ["x", "-1", "1.5", "9" * 5000, "²"])
-def test_an_id_that_is_none_is_refused(serving, given):
+def test_an_invalid_last_event_id_is_refused(serving, given):
     reply = get(serving, "/api/events/stream", headers={"last-event-id": given.encode()})
     assert reply.status_code == 400
 
 
-def test_only_the_names_that_were_asked_for_come_and_each_says_where_to_go_on(serving, append):
+def test_only_chosen_names_are_sent_and_each_carries_its_id(serving, append):
     async def go():
         async with serving(api):
             async with stream("types=b,c", last_event_id="0") as queue:
@@ -121,10 +121,10 @@ def test_only_the_names_that_were_asked_for_come_and_each_says_where_to_go_on(se
     assert [found[:2] for found in again] == [("4", "c")]
 
 
-# -- what it says, in the words of both generations
+# -- the names and data of both generations of clients
 
 
-def test_a_row_is_told_under_all_its_names_and_ends_with_its_id(serving, turn):
+def test_a_row_is_sent_under_all_its_names_and_ends_with_its_id(serving, turn):
     message_id = turn("one", "two")
 
     async def go():
@@ -168,7 +168,7 @@ def test_a_row_is_told_under_all_its_names_and_ends_with_its_id(serving, turn):
         assert data == wanted, name
 
 
-def test_what_agents_write_to_each_other_did_not_come_in_and_is_heard(serving, turn, conn):
+def test_a_message_between_agents_is_not_incoming_but_is_an_agent_message(serving, turn, conn):
     make_agent(conn, "other")
     turn("done", from_agent="other")
 
@@ -186,7 +186,7 @@ def test_what_agents_write_to_each_other_did_not_come_in_and_is_heard(serving, t
     assert found[3][2]["fromAgent"] == "other"
 
 
-def test_an_event_that_says_less_than_it_should_stops_nobody(serving, append):
+def test_an_event_with_missing_data_does_not_stop_the_stream(serving, append):
     known = ["message_received", "chain_step_start", "chain_step_done", "response_ready", "chain_handoff", "room_line"]
 
     async def go():
@@ -197,7 +197,7 @@ def test_an_event_that_says_less_than_it_should_stops_nobody(serving, append):
     assert asyncio.run(go()) == known
 
 
-def test_mail_between_agents_is_a_mention(serving, conn):
+def test_a_message_between_agents_is_a_mention(serving, conn):
     make_agent(conn, "other")
     with transaction(conn):
         mailbox.send(conn, "assistant", "other", "please look", now_ms=NOW)
@@ -211,7 +211,7 @@ def test_mail_between_agents_is_a_mention(serving, conn):
     assert (data["fromAgent"], data["toAgent"]) == ("assistant", "other")
 
 
-def test_a_line_in_a_room_is_heard_once_however_many_hear_it(serving, conn):
+def test_a_line_in_a_room_is_one_event_for_any_number_of_members(serving, conn):
     for agent in ("a", "b"):
         make_agent(conn, agent)
     team = Team("crew", "Crew", "a", ("assistant", "a", "b"))
@@ -233,7 +233,7 @@ def test_a_line_in_a_room_is_heard_once_however_many_hear_it(serving, conn):
     assert (found[2][2]["agentId"], found[2][2]["content"]) == ("a", "from an agent")
 
 
-def test_what_was_said_unasked_is_told_to_the_channels_clients(serving, conn):
+def test_a_proactive_response_is_announced_to_the_channels_clients(serving, conn):
     answer(conn, "good morning", agent="assistant")
 
     async def go():
@@ -245,7 +245,7 @@ def test_what_was_said_unasked_is_told_to_the_channels_clients(serving, conn):
     assert found[0][2]["channel"] == "telegram"
 
 
-def test_a_long_answer_is_told_in_part_and_its_length_in_whole(serving, turn):
+def test_a_long_answer_is_cut_and_has_the_length_of_the_whole(serving, turn):
     turn("y" * 5000)
 
     async def go():
@@ -257,7 +257,7 @@ def test_a_long_answer_is_told_in_part_and_its_length_in_whole(serving, turn):
     assert len(response[2]["content"]) == 4000
 
 
-def test_what_was_pruned_is_still_told(serving, turn, conn):
+def test_an_event_of_a_pruned_message_is_still_sent(serving, turn, conn):
     turn("one")
     with transaction(conn):
         conn.execute("DELETE FROM responses")
@@ -275,8 +275,8 @@ def test_what_was_pruned_is_still_told(serving, turn, conn):
 # -- many readers
 
 
-def test_many_readers_share_one_reading_of_each_row(serving, append, conn):
-    """The rows are read and put into words once, however many follow: here, by counting what the connection runs."""
+def test_many_readers_cause_one_read_of_each_row(serving, append, conn):
+    """Counts the statements of the connection: one read serves any number of readers."""
     statements = []
 
     async def go():
@@ -303,7 +303,7 @@ def test_many_readers_share_one_reading_of_each_row(serving, append, conn):
     assert sum("FROM events" in sql for sql in statements) <= 3
 
 
-def test_a_reader_that_fell_behind_what_is_kept_goes_on_from_the_rows(conn):
+def test_a_reader_behind_the_kept_batches_reads_the_rows(conn):
     async def go():
         news = asyncio.Event()
 
@@ -339,15 +339,15 @@ def test_a_reader_that_fell_behind_what_is_kept_goes_on_from_the_rows(conn):
         assert all(after == before + 1 for before, after in pairwise(numbers))
 
 
-def test_a_batch_is_told_from_where_the_reader_is():
+def test_a_batch_is_sent_from_the_position_of_the_reader():
     batch = EventBatch(4, tuple(EventFrames(id_, (("e", b"event: e\n\n"),)) for id_ in (5, 7, 8)))
     told = {last: batch.since(last, None).count(b"event") for last in range(3, 9)}
     assert told == {3: 3, 4: 3, 5: 2, 6: 2, 7: 1, 8: 0}
     assert batch.since(4, {"other"}) == b""
 
 
-def test_silence_is_broken_by_a_comment_that_keeps_the_place(conn):
-    """A reader whose names did not come does not begin all over when it comes back."""
+def test_a_comment_during_silence_carries_the_position(conn):
+    """A reader that got no event of its names continues from there when it comes back."""
     with transaction(conn):
         events.append(conn, "other", now_ms=1)
 
@@ -384,7 +384,7 @@ async def _never(*_):
     await asyncio.sleep(300)
 
 
-def test_a_reader_that_takes_nothing_is_let_go(conn):
+def test_a_reader_that_reads_nothing_is_disconnected(conn):
     with transaction(conn):
         events.append(conn, "e", now_ms=1)
 
@@ -401,7 +401,7 @@ def test_a_reader_that_takes_nothing_is_let_go(conn):
     assert asyncio.run(go()) == 0
 
 
-def test_a_reader_that_goes_leaves_nothing_behind(conn):
+def test_a_reader_that_disconnects_leaves_nothing_behind(conn):
     async def go():
         feed = EventFeed(conn, _never)
         gone = asyncio.Event()
@@ -414,7 +414,7 @@ def test_a_reader_that_goes_leaves_nothing_behind(conn):
             pass
 
         reading = _reading(feed, send, leave)
-        while not feed.readers:  # noqa: ASYNC110 - it tells nobody that it reads
+        while not feed.readers:  # noqa: ASYNC110 - no event announces a reader
             await asyncio.sleep(0)
         gone.set()
         await asyncio.wait_for(reading, 60)
@@ -423,7 +423,7 @@ def test_a_reader_that_goes_leaves_nothing_behind(conn):
     assert asyncio.run(go()) == (0, 1)
 
 
-def test_a_reader_that_goes_in_the_instant_of_an_event_goes(conn):
+def test_a_disconnect_in_the_instant_of_an_event_is_not_lost(conn):
     async def go():
         woken = asyncio.Event()
 
@@ -437,7 +437,7 @@ def test_a_reader_that_goes_in_the_instant_of_an_event_goes(conn):
         with transaction(conn):
             events.append(conn, "e", now_ms=1)
         woken.set()
-        while feed.kept_bytes == 0:  # noqa: ASYNC110 - the very turn of the loop in which the reader is woken
+        while feed.kept_bytes == 0:  # noqa: ASYNC110 - the same turn of the loop that wakes the reader
             await asyncio.sleep(0)
         reading.cancel()
         await asyncio.wait((reading,), timeout=60)
@@ -446,7 +446,7 @@ def test_a_reader_that_goes_in_the_instant_of_an_event_goes(conn):
     assert asyncio.run(go())
 
 
-def test_the_last_frame_of_a_choice_carries_the_id():
+def test_the_last_chosen_frame_carries_the_id():
     row = EventFrames(7, (("a", b"event: a\n\n"), ("b", b"event: b\n\n"), ("c", b"event: c\n\n")))
     assert row.frames() == b"event: a\n\nevent: b\n\nid: 7\nevent: c\n\n"
     assert row.frames({"a", "b"}) == b"event: a\n\nid: 7\nevent: b\n\n"
