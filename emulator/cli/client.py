@@ -23,6 +23,7 @@ from emulator.base.state import StateFolder, find_running
 URL = "POSTROOM_URL"
 TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name
 _LIMIT_S = 30.0
+_LOCAL_LIMIT_S = 5.0
 _LISTED = re.compile(r"GET /api/([a-z]+) lists them")
 _AS_COMMANDS: Mapping[str, str] = {
     "POST /api/messages/{id}/cancel": "messages cancel MESSAGE",
@@ -128,28 +129,48 @@ class RestClient:
         return _LISTED.sub(lambda found: f"`{self.command_line(f'{found[1]} list')}` lists them", sentence)
 
     def _exchange(self, method: str, target: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
-        """Status and body. Not by urllib, which would use the proxies of the shell."""
-        parts = urlsplit(self.url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=_LIMIT_S)
+        """Status and body."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
-            connection.request(
-                method,
-                target,
-                None if body is None else json.dumps(body).encode(),
-                headers if body is None else {**headers, "Content-Type": "application/json"},
-            )
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            return _request(self.url, method, target, headers, body, limit_s=_LIMIT_S)
         except TimeoutError:
             outcome = "" if method == "GET" else "; the change may be done or not: look before you repeat it"
             raise errors.TimedOut(f"{self.url} did not answer within {_LIMIT_S:.0f} s{outcome}") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise errors.NotReady(f"{self.url} does not answer: {reason}") from None
-        finally:
-            connection.close()
+
+
+def get_json(url: str, target: str) -> Any:
+    """The parsed response to a GET; None if there is none."""
+    try:
+        return json.loads(_request(url, "GET", target, {}, None, limit_s=_LOCAL_LIMIT_S)[1])
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+
+
+def _request(
+    url: str, method: str, target: str, headers: Mapping[str, str], body: Mapping[str, Any] | None, *, limit_s: float
+) -> tuple[int, bytes]:
+    """Status and body. Not by urllib, which would use the proxies of the shell.
+
+    Raises:
+        OSError, http.client.HTTPException: there was no answer.
+    """
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=limit_s)
+    try:
+        connection.request(
+            method,
+            target,
+            None if body is None else json.dumps(body).encode(),
+            dict(headers) if body is None else {**headers, "Content-Type": "application/json"},
+        )
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
 
 
 def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.environ) -> RestClient:

@@ -5,7 +5,6 @@ The exit codes of its own failures are in :mod:`emulator.base.errors`; ``exec`` 
 
 import asyncio
 import contextlib
-import http.client
 import json
 import os
 import signal
@@ -23,6 +22,7 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, describe_use, find_running
 from emulator.cli import commands
+from emulator.cli.client import get_json
 from shared.core.errors import PostroomError
 
 EXEC_READY_LIMIT_S = 60.0
@@ -160,7 +160,7 @@ def status(
         _fail(f"no emulator is running in {state}: start it with `{command_line('run', state)}`", os.EX_UNAVAILABLE)
     if not instance:
         _fail(f"the emulator in {state} is still starting: try again in a moment", os.EX_TEMPFAIL)
-    facts = _get_json(instance["urls"]["gateway"], "/_emulator/status")
+    facts = get_json(instance["urls"]["gateway"], "/_emulator/status")
     if facts is None:
         _fail(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}", os.EX_UNAVAILABLE)
     if as_json:
@@ -275,7 +275,7 @@ async def _against_running(folder: StateFolder, command: list[str]) -> int:
         instance = find_running(folder)
         if instance is None:
             raise errors.NotReady(f"the emulator in {folder.path} has just ended: try again")
-        if instance and _get_json(instance["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
+        if instance and get_json(instance["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
             break
         if time.monotonic() > deadline:
             raise errors.TimedOut(
@@ -374,19 +374,6 @@ def _only_loopback(host: str) -> None:
             f"another person, put a tunnel in front of the gateway; to serve people, deploy (infra/README.md)",
             errors.Unsafe.exit_code,
         )
-
-
-def _get_json(base: str, path: str) -> Any:
-    """The parsed response; None if there is none. Not urllib, which would use the proxies of the shell."""
-    host, _, port = base.removeprefix("http://").partition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=5)
-    try:
-        connection.request("GET", path)
-        return json.loads(connection.getresponse().read())
-    except (OSError, ValueError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
 
 
 def _print_status(facts: dict[str, Any]) -> None:
