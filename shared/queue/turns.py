@@ -13,8 +13,7 @@ from shared.db.queue import agent_messages, claims, events, responses, sessions
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, FailureCode, MessageVerdict
 from shared.db.queue.message_row import Message
-from shared.queue import mailbox, series
-from shared.queue import replies as answers
+from shared.queue import mailbox, replies, series
 
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
 NO_REASON = "the agent failed and gave no reason"
@@ -111,7 +110,7 @@ def _outward(
     """What goes out to people; what answers agents goes into their mailboxes and rooms."""
     places = [(mailbox.answer(conn, each.answers, each.text, now_ms=now_ms), each.text) for each in said]
     return [
-        answers.response(place, text, agent=claim.agent, session_id=claim.session_id)
+        replies.response(place, text, agent=claim.agent, session_id=claim.session_id)
         for place, text in places
         if place is not None
     ]

@@ -10,8 +10,7 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import claims, messages, ready_sessions, replays, sessions
 from shared.db.queue.messages import NewMessage
-from shared.queue import mailbox, session_reset, turns
-from shared.queue import replies as answers
+from shared.queue import mailbox, replies, session_reset, turns
 from shared.queue.turns import TurnReply
 from tests.support import NOW, column, make_agent, make_chat, make_session, plan, put, row, take, texts
 
@@ -378,7 +377,7 @@ def test_the_answer_to_a_replayed_command_does_not_overwrite_the_first_one(conn,
 
     claim = take(conn, now_ms=NOW + 2)
     (asked,) = claim.asked
-    new = answers.response(asked, "second", agent="assistant", session_id=claim.session_id)
+    new = replies.response(asked, "second", agent="assistant", session_id=claim.session_id)
 
     assert json.loads(new.content) == {"context": context, "asked_at": 0}
 
