@@ -54,7 +54,7 @@ class Console:
         else:
             self._write(text)
 
-    def happened(self, name: str, text: str, *, level: str = "info", **facts: Any) -> None:
+    def event(self, name: str, text: str, *, level: str = "info", **facts: Any) -> None:
         """Report an event of the running emulator, in the form of a log line."""
         if self._mode == "json":
             self._json("emulator.event", level=level, about=name, text=text, **facts)

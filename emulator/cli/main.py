@@ -44,7 +44,7 @@ Template = Annotated[Path, typer.Option(help="The file that names functions, rou
 NoWatch = Annotated[bool, typer.Option("--no-watch", help="Do not reload files when they are saved.")]
 Log = Annotated[
     Literal["pretty", "json"] | None,
-    typer.Option(help="The form of the output. Default: pretty on a terminal, else json."),
+    typer.Option(help="The form of the output; default: pretty on a terminal, else json."),
 ]
 Host = Annotated[str, typer.Option(help="127.0.0.1 or localhost: the emulator serves this machine only.")]
 
@@ -125,7 +125,7 @@ def execute(
 @app.command()
 def chat(
     platform: Annotated[str, typer.Argument(help="telegram or discord")],
-    name: Annotated[str, typer.Option("--as", help="The person instance writes, by name or id.")] = "Ana",
+    name: Annotated[str, typer.Option("--as", help="Write as this person, by name or id.")] = "Ana",
     place: Annotated[
         str | None, typer.Option("--in", help="The group or channel; without it, the direct chat with the bot.")
     ] = None,

@@ -145,7 +145,7 @@ class Components:
             lease=lease_on(self.replica_url, state.owner, state.database, self.aws, lease_ms_from(self._environ)),
             environment=self.aws,
             on_line=lambda text: console.line("replica", text),
-            on_trouble=lambda text: console.happened("replica", text, level="warning"),
+            on_trouble=lambda text: console.event("replica", text, level="warning"),
             retention_ms=retention_ms_from(self._environ),
         )
 

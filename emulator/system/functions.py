@@ -138,7 +138,7 @@ class Functions:
             fork = await self._launch(function, READY_LIMIT_S)
             if fork is not None:
                 function.stale = None
-                self._console.happened(
+                self._console.event(
                     "watch",
                     f"{because} changed → {function.name} reloaded in {function.ready_ms:.0f} ms",
                     function=function.name,
@@ -151,7 +151,7 @@ class Functions:
             function.stale = f"the code on disk does not load ({function.problem})"
             if was_up:
                 function.problem = None
-            self._console.happened(
+            self._console.event(
                 "watch",
                 f"{because} changed → {function.name} kept at generation {function.generation}: new code does not load",
                 level="error",
@@ -201,7 +201,7 @@ class Functions:
                 backoff_s = min(FIRST_BACKOFF_S * 2 ** (function.crashes - 1), LAST_BACKOFF_S)
                 function.current = None
                 function.problem = f"it {_ending(code)} and is restarted"
-                self._console.happened(
+                self._console.event(
                     function.name,
                     f"{_ending(code)}; restarting it in {backoff_s:.1f} s",
                     level="error",
@@ -209,13 +209,13 @@ class Functions:
                 )
                 await asyncio.sleep(backoff_s)
                 if await self._launch(function, READY_LIMIT_S) is not None:
-                    self._console.happened(function.name, f"is up again (generation {function.generation})")
+                    self._console.event(function.name, f"is up again (generation {function.generation})")
                     return
                 code = 1
 
     async def _drain(self, function: Function, old: ForkedProcess) -> None:
         if not await self._fork_client.stop_fork(old, DRAIN_LIMIT_S):
-            self._console.happened(
+            self._console.event(
                 function.name,
                 f"the replaced process was still busy after {DRAIN_LIMIT_S:.0f} s and was killed",
                 level="warning",

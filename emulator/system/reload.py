@@ -67,7 +67,7 @@ class Reloader:
         await components.functions.reload(list(specs), because=name)
 
     def _report(self, text: str) -> None:
-        self._console.happened("watch", text, level="error")
+        self._console.event("watch", text, level="error")
 
 
 def affected(changed: Iterable[Path], project: Path, functions: Sequence[Function]) -> list[str]:

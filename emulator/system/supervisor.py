@@ -115,7 +115,7 @@ class Supervisor:
                 if name in self._stoppers:
                     await self._stoppers[name]()
             except Exception as error:  # noqa: BLE001 - the other components must stop all the same
-                self._console.happened(name, f"did not stop cleanly: {error}", level="warning")
+                self._console.event(name, f"did not stop cleanly: {error}", level="warning")
         if hasattr(self, "_components"):
             self._components.sockets.close()
         if self.has_state:
@@ -140,7 +140,7 @@ class Supervisor:
             project=self._options.project,
             environment=base | {"MALLOC_ARENA_MAX": "1"},  # it has a thread for each connection: 8 MB less
             on_line=lambda text: self._console.line("s3", text),
-            on_trouble=lambda text: self._console.happened("s3", text, level="warning"),
+            on_trouble=lambda text: self._console.event("s3", text, level="warning"),
         )
         await self._fork_client.start()
         self._stoppers["fork server"] = self._fork_client.stop
@@ -211,14 +211,14 @@ class Supervisor:
         if litestream.pid is not None:
             problem = await litestream.sync(_SYNC_LIMIT_S)
             if problem is not None:
-                self._console.happened(
+                self._console.event(
                     "replica",
                     f"the bucket lacks the last rows ({problem}). They are in the database, and the next start "
                     f"sends them",
                     level="warning",
                 )
         if await litestream.stop() == 0 and problem is None:
-            self._console.happened("replica", "synced")
+            self._console.event("replica", "synced")
 
     async def _start_function(self, function: Function) -> None:
         begun = time.monotonic()
@@ -227,7 +227,7 @@ class Supervisor:
 
     async def _stop_functions(self) -> None:
         for name in await self._components.functions.stop():
-            self._console.happened(name, "did not stop in time and was killed", level="warning")
+            self._console.event(name, "did not stop in time and was killed", level="warning")
 
     async def _start_gateway(self) -> None:
         from aiohttp import web

@@ -49,7 +49,7 @@ def set_agent(
     provider: Annotated[
         str | None, typer.Option(help="The program that runs its turns; an unknown name is refused with a list.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help='"" means the default of its provider.')] = None,
+    model: Annotated[str | None, typer.Option(help='The model; "" means the default of its provider.')] = None,
     instructions: Annotated[str | None, typer.Option(help="The instructions at the beginning of every turn.")] = None,
     instructions_file: Annotated[
         Path | None, typer.Option(help="The instructions from a file; - reads them from standard input.")
@@ -62,8 +62,10 @@ def set_agent(
         bool, typer.Option("--share-folder", help="Allow a folder that another agent uses too.")
     ] = False,
     concurrency: Annotated[int | None, typer.Option(help="How many turns may run at once.")] = None,
-    timezone: Annotated[str | None, typer.Option(help="Such as Europe/Zurich.")] = None,
-    turn_timeout: Annotated[str | None, typer.Option(help='Such as 15m; "" means the default of the settings.')] = None,
+    timezone: Annotated[str | None, typer.Option(help="Its time zone, such as Europe/Zurich.")] = None,
+    turn_timeout: Annotated[
+        str | None, typer.Option(help='The time limit of a turn, such as 15m; "" means the default of the settings.')
+    ] = None,
     batch_size: Annotated[
         str | None, typer.Option(help='How many messages one turn takes; "" means the default of the settings.')
     ] = None,

@@ -73,7 +73,7 @@ def add_chat(
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="telegram, discord, …")],
     platform_id: Annotated[str, typer.Argument(metavar="ID", help="Its id on the platform.")],
     group: Annotated[bool, typer.Option("--group", help="It is a group, not a direct chat.")] = False,
-    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name that people read.")] = None,
     policy: Annotated[Policy, typer.Option(help=_POLICY)] = "strict",
 ) -> CommandResult:
     """Add a chat before anyone writes in it, so that an agent can be wired to it."""
@@ -92,7 +92,7 @@ def set_chat(
     api: RestClient,
     chat: Id,
     policy: Annotated[Policy | None, typer.Option(help=_POLICY)] = None,
-    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name that people read.")] = None,
     status: Annotated[
         Literal["active", "inactive"] | None, typer.Option(help="Nothing is sent to an inactive chat.")
     ] = None,
@@ -146,8 +146,8 @@ def set_wiring(
     mode: Annotated[
         Literal["mention", "mention-sticky", "pattern"] | None,
         typer.Option(
-            help="When it answers: when it is mentioned, or in a direct chat (mention); also from then on in that "
-            "thread (mention-sticky); when --pattern matches (pattern)."
+            help="When it answers. mention: to mentions, and in direct chats; mention-sticky: also from then on in "
+            "that thread; pattern: when --pattern matches."
         ),
     ] = None,
     pattern: Annotated[str | None, typer.Option(help="A regular expression (RE2) for --mode pattern.")] = None,

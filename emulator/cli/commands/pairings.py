@@ -26,7 +26,7 @@ def pair(
     ] = False,
     agent: Agent = None,
 ) -> CommandResult:
-    """Make a one-time code. The first person who sends it to the bot becomes the owner, or what the options say."""
+    """Make a one-time code. The first person who sends it to the bot becomes an owner, or what the options say."""
     chosen = [name for name, is_so in (("admin", admin), ("member", member), ("chat", chat)) if is_so]
     if len(chosen) > 1:
         raise errors.UsageError(f"a code is for one thing: use only one of {', '.join(f'--{name}' for name in chosen)}")

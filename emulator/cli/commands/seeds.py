@@ -20,7 +20,9 @@ DIFFERS = 1  # like diff(1)
 File = Annotated[
     Path | None,
     typer.Option(
-        envvar="POSTROOM_CONFIG", show_envvar=False, help="Default: POSTROOM_CONFIG, else postroom.toml here."
+        envvar="POSTROOM_CONFIG",
+        show_envvar=False,
+        help="The agents file; default: POSTROOM_CONFIG, else postroom.toml here.",
     ),
 ]
 

@@ -49,7 +49,7 @@ def test_output_that_is_no_terminal_has_no_colours() -> None:
     console = Console("pretty", out)
 
     console.step("db", "ok", 3)
-    console.happened("watch", "broken", level="error")
+    console.event("watch", "broken", level="error")
 
     assert "\033" not in out.getvalue()
 
