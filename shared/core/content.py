@@ -1,7 +1,7 @@
-"""What the JSON columns hold: ``messages.content``, ``responses.content`` and ``approvals.payload``, key by key.
+"""The JSON columns ``messages.content``, ``responses.content`` and ``approvals.payload``, key by key.
 
-Every key is optional unless marked ``Required``. A key that says "no" (false, empty, None) is left out. Rows from any
-earlier release hold the same keys, so a key is never renamed and never gets another meaning.
+A key is optional unless it is ``Required``. A value that says "no" (false, empty, None) is left out. Rows from earlier
+releases hold the same keys, so a key never gets another name or another meaning.
 """
 
 import json
@@ -58,7 +58,7 @@ class MessageContent(TypedDict, total=False):
 
         approval: ``inbound.decisions`` tells a session what became of this approval. For readers of the rows.
         status: the state in which that approval ended. For readers of the rows.
-        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.message_series`` reads it.
+        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.series`` reads it.
         replay_of: the ``message_id`` of the first run. ``db.queue.replays`` writes and reads it; ``queue.replies`` then
             sends the reply as a new message, not as the answer that the platform still waits for.
     """
@@ -121,8 +121,8 @@ class ResponseContent(TypedDict, total=False):
         click: the ``Event.context`` of the press of a button that the response answers. An adapter puts the pressed
             message's id into its ``message_id``. With ``edits``, the press is acknowledged and the message changed.
             Without, only the person who pressed sees the response, where the platform can do that. Written by
-            ``access.requests`` and ``inbound.decisions``.
-        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.response_series`` reads it.
+            ``access.requests`` and ``routing.apply``.
+        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.series`` reads it.
     """
 
     reply_to: str | None
