@@ -65,12 +65,12 @@ def route(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolic
     chat = wired_chat.chat if wired_chat is not None else None
     effects = _decide_unwired(conn, channel, event, chat, policy)
     done = apply(conn, channel, event, effects, policy=policy, chat=chat, now_ms=now_ms)
-    wired_chat = wirings.find_chat(conn, channel, event.platform_id or "") if done == Routed() else None
-    if wired_chat is None:
+    if done.dropped is not None or done.held:
         return done
-    return _route_wired(
-        conn, channel, event, wired_chat, policy, is_counted=True, now_ms=now_ms
-    )  # it was wired just now
+    # Neither dropped nor held: the chat is wired now, and the wiring decides as it is stored.
+    wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
+    assert wired_chat is not None  # noqa: S101 - it was found or created above
+    return _route_wired(conn, channel, event, wired_chat, policy, is_counted=True, now_ms=now_ms)
 
 
 def route_held(

@@ -295,14 +295,6 @@ UNSEEN = (
      LIMIT :limit
     """
 )
-_PAGE = (
-    _SELECT
-    + """
-     WHERE a.id > :after AND (:status IS NULL OR a.status = :status)
-     ORDER BY a.id
-     LIMIT :limit
-    """
-)
 
 
 def pending_of_chat(conn: apsw.Connection, chat_id: int) -> list[Approval]:
@@ -320,11 +312,6 @@ def unseen(
 ) -> list[Approval]:
     """The pending approvals that no approver is shown, of this kind and chat where given; oldest first."""
     return _read(conn, UNSEEN, {"kind": kind, "chat": chat_id, "after": after_id, "limit": limit})
-
-
-def every(conn: apsw.Connection, *, status: str | None = None, limit: int, after: int = 0) -> list[Approval]:
-    """Approvals of this status or of any, oldest first, from those with an id beyond *after*."""
-    return _read(conn, _PAGE, {"after": after, "status": status, "limit": limit})
 
 
 OF_SESSION = """

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import apsw
 
-from shared.db.engine.connection import rows, scalar
+from shared.db.engine.connection import rows
 
 
 class HeldEvent(NamedTuple):
@@ -46,12 +46,6 @@ def of_approval(conn: apsw.Connection, approval_id: int) -> list[HeldEvent]:
         {"approval_id": approval_id},
     )
     return list(map(HeldEvent._make, found))
-
-
-def count(conn: apsw.Connection, approval_id: int) -> int:
-    """How many events are held for the approval."""
-    number: int = scalar(conn, "SELECT count(*) FROM held WHERE approval_id = :approval", {"approval": approval_id})
-    return number
 
 
 def forget(conn: apsw.Connection, approval_id: int) -> int:

@@ -1,26 +1,6 @@
 """Members of agents, and the users whom an approver refused. ``shared.access.people`` writes them."""
 
-from typing import Any, NamedTuple, Self
-
 import apsw
-
-from shared.db.engine.connection import rows
-
-
-class Member(NamedTuple):
-    """A row of ``members``. *added_by* is for display, and never compared."""
-
-    user_id: int
-    agent: str
-    is_refused: bool
-    added_by: str
-    created_at: int
-
-    @classmethod
-    def of(cls, row: tuple[Any, ...]) -> Self:
-        """From the columns in the order of the fields."""
-        user_id, agent, is_refused, added_by, created_at = row
-        return cls(user_id, agent, bool(is_refused), added_by, created_at)
 
 
 def put(conn: apsw.Connection, user_id: int, agent: str, *, is_refused: bool, by: str, now_ms: int) -> bool:
@@ -44,23 +24,3 @@ def remove(conn: apsw.Connection, user_id: int, agent: str) -> bool:
         "DELETE FROM members WHERE user_id = :user_id AND agent = :agent", {"user_id": user_id, "agent": agent}
     )
     return conn.changes() == 1
-
-
-def of_agent(conn: apsw.Connection, agent: str) -> list[Member]:
-    """The agent's members and refused users, by user id."""
-    found = rows(
-        conn,
-        "SELECT user_id, agent, is_refused, added_by, created_at FROM members WHERE agent = :agent ORDER BY user_id",
-        {"agent": agent},
-    )
-    return list(map(Member.of, found))
-
-
-def of_user(conn: apsw.Connection, user_id: int) -> list[Member]:
-    """The user's memberships and refusals, by agent id."""
-    found = rows(
-        conn,
-        "SELECT user_id, agent, is_refused, added_by, created_at FROM members WHERE user_id = :user_id ORDER BY agent",
-        {"user_id": user_id},
-    )
-    return list(map(Member.of, found))

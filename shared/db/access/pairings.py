@@ -122,13 +122,3 @@ def get(conn: apsw.Connection, pairing_id: str) -> Pairing | None:
     """The pairing with this public id, or None."""
     found = rows(conn, _SELECT + " WHERE pairing_id = :pairing_id", {"pairing_id": pairing_id})
     return Pairing(*found[0]) if found else None
-
-
-def every(conn: apsw.Connection, *, limit: int, before: int | None = None) -> list[Pairing]:
-    """Up to *limit* pairings with a row id below *before*, newest first."""
-    found = rows(
-        conn,
-        _SELECT + " WHERE :before IS NULL OR id < :before ORDER BY id DESC LIMIT :limit",
-        {"limit": limit, "before": before},
-    )
-    return list(map(Pairing._make, found))

@@ -2,7 +2,7 @@
 
 import apsw
 
-from shared.db.engine.connection import rows, scalar
+from shared.db.engine.connection import scalar
 
 
 def get(conn: apsw.Connection, user_id: int) -> int | None:
@@ -24,8 +24,3 @@ def put(conn: apsw.Connection, user_id: int, chat_id: int, now_ms: int) -> bool:
         {"user_id": user_id, "chat_id": chat_id, "now": now_ms},
     )
     return conn.changes() == 1
-
-
-def of_chat(conn: apsw.Connection, chat_id: int) -> list[int]:
-    """The users whose direct chat this is."""
-    return [id_ for (id_,) in rows(conn, "SELECT user_id FROM user_dms WHERE chat_id = :chat", {"chat": chat_id})]

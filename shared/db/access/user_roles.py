@@ -1,22 +1,12 @@
 """Roles: owners, who may do everything, and admins of one agent or of all. ``shared.access.people`` grants them."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import apsw
 
 from shared.db.engine.connection import rows
 
 RoleName = Literal["owner", "admin"]
-
-
-class Role(NamedTuple):
-    """A row of ``user_roles``; *agent* None means everything. *granted_by* is for display, and never compared."""
-
-    user_id: int
-    role: str
-    agent: str | None
-    granted_by: str
-    created_at: int
 
 
 def grant(conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, by: str, now_ms: int) -> bool:
@@ -52,28 +42,3 @@ def owners(conn: apsw.Connection) -> list[int]:
     """The ids of the owners, in the order of their grants."""
     found = rows(conn, "SELECT user_id FROM user_roles WHERE role = 'owner' ORDER BY id")
     return [user_id for (user_id,) in found]
-
-
-def of_user(conn: apsw.Connection, user_id: int) -> list[Role]:
-    """The user's roles, in the order of their grants."""
-    found = rows(
-        conn,
-        "SELECT user_id, role, agent, granted_by, created_at FROM user_roles WHERE user_id = :user_id ORDER BY id",
-        {"user_id": user_id},
-    )
-    return list(map(Role._make, found))
-
-
-def every(conn: apsw.Connection, agent: str | None = None) -> list[Role]:
-    """All roles in the order of their grants; with *agent*, only those that include it."""
-    found = rows(
-        conn,
-        """
-        SELECT user_id, role, agent, granted_by, created_at
-          FROM user_roles
-         WHERE :agent IS NULL OR agent IS NULL OR agent = :agent
-         ORDER BY id
-        """,
-        {"agent": agent},
-    )
-    return list(map(Role._make, found))

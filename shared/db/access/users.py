@@ -58,16 +58,6 @@ def ensure(conn: apsw.Connection, channel: str, sender_id: str, *, name: str, no
     return User(*found[0])
 
 
-def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[User]:
-    """Up to *limit* users with an id beyond *after*, in the order of their ids."""
-    found = rows(
-        conn,
-        "SELECT id, channel, sender_id, name FROM users WHERE id > :after ORDER BY id LIMIT :limit",
-        {"after": after, "limit": limit},
-    )
-    return list(map(User._make, found))
-
-
 def delete(conn: apsw.Connection, id_: int) -> bool:
     """Delete the user with roles and memberships. False: there is no such user.
 

@@ -71,12 +71,6 @@ def get(conn: apsw.Connection, chat_id: int) -> Chat | None:
     return Chat.of(found[0]) if found else None
 
 
-def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[Chat]:
-    """Up to *limit* chats with an id beyond *after*, in the order of their ids."""
-    found = rows(conn, _SELECT + " WHERE id > :after ORDER BY id LIMIT :limit", {"after": after, "limit": limit})
-    return list(map(Chat.of, found))
-
-
 def ensure(
     conn: apsw.Connection,
     channel: str,

@@ -81,12 +81,6 @@ def get(conn: apsw.Connection, chat_id: int, agent: str) -> Wiring | None:
     return Wiring(*found[0]) if found else None
 
 
-def every(conn: apsw.Connection, *, limit: int, after: int = 0) -> list[Wiring]:
-    """Up to *limit* wirings with an id beyond *after*, in the order of their ids."""
-    found = rows(conn, _SELECT + " WHERE id > :after ORDER BY id LIMIT :limit", {"after": after, "limit": limit})
-    return list(map(Wiring._make, found))
-
-
 def put(
     conn: apsw.Connection,
     chat_id: int,

@@ -5,7 +5,7 @@ import pytest
 from shared.access import people
 from shared.access.rules import STRANGER, Standing
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
-from shared.db.access import members, user_dms, user_roles, users
+from shared.db.access import user_dms, user_roles, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from tests.support import NOW, answer, column, dump, make_agent, make_chat, plan, race, row
@@ -90,7 +90,9 @@ def test_roles_are_granted_and_revoked(conn, second):
     ana = person(conn)
     assert grant(conn, ana, "admin", "second")
     assert not grant(conn, ana, "admin", "second", now_ms=NOW + 1)
-    assert user_roles.of_user(conn, ana.id) == [(ana.id, "admin", "second", "operator", NOW)]
+    assert rows(conn, "SELECT user_id, role, agent, granted_by, created_at FROM user_roles") == [
+        (ana.id, "admin", "second", "operator", NOW)
+    ]
     with transaction(conn):
         assert not people.revoke(conn, ana.id, "admin", None)
         assert people.revoke(conn, ana.id, "admin", "second")
@@ -154,7 +156,9 @@ def test_members_are_added_refused_and_removed(conn):
         assert people.add_member(conn, ana.id, "assistant", by="telegram 1", now_ms=NOW)
         assert not people.add_member(conn, ana.id, "assistant", by="x", now_ms=NOW + 1)
         assert people.refuse(conn, ana.id, "assistant", by="telegram 1", now_ms=NOW + 2)
-        assert members.of_user(conn, ana.id) == [(ana.id, "assistant", True, "telegram 1", NOW + 2)]
+        assert rows(conn, "SELECT user_id, agent, is_refused, added_by, created_at FROM members") == [
+            (ana.id, "assistant", 1, "telegram 1", NOW + 2)
+        ]
         assert people.remove(conn, ana.id, "assistant")
         assert not people.remove(conn, ana.id, "assistant")
 
@@ -298,7 +302,7 @@ def test_a_direct_chat_named_after_the_user_is_created_strict(conn):
     chat = chats.get(conn, direct(conn, ana))
     assert chat[1:] == ("telegram", "5", False, "active", "strict", None, "Ana", None, NOW)
     assert direct(conn, ana, NOW + 1) == chat.id
-    assert user_dms.of_chat(conn, chat.id) == [ana.id]
+    assert user_dms.get(conn, ana.id) == chat.id
     assert column(conn, "SELECT count(*) FROM chats") == [1]
 
 

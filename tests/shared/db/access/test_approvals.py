@@ -245,17 +245,6 @@ def test_old_ended_approvals_are_pruned_a_batch_at_a_time(conn):
     assert column(conn, "SELECT approval_id FROM approvals ORDER BY id") == [late, pending]
 
 
-def test_approvals_are_listed_by_status_page_by_page(conn):
-    made = [request(conn) for _ in range(4)]
-    decide(conn, made[1])
-    listed = approvals.every(conn, status="pending", limit=2)
-    assert [each.approval_id for each in listed] == [made[0], made[2]]
-    assert [each.approval_id for each in approvals.every(conn, status="pending", limit=2, after=listed[-1].id)] == [
-        made[3]
-    ]
-    assert len(approvals.every(conn, limit=9)) == 4
-
-
 PLANS = {
     "expire": (approvals.EXPIRE, {"now": NOW, "limit": 9}, "approvals_pending (expires_at<?)"),
     "prune": (approvals.PRUNE, {"cutoff": NOW, "limit": 9}, "approvals_ended (updated_at<?)"),

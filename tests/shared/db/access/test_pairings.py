@@ -73,13 +73,6 @@ def test_pairings_expire_oldest_first_a_batch_at_a_time(conn):
     assert all("SCAN" not in line for line in plan(conn, pairings.EXPIRE, now=LATER, limit=9))
 
 
-def test_pairings_are_listed_newest_first_page_by_page(conn):
-    made = [add(conn, str(number)) for number in range(4)][::-1]
-    first = pairings.every(conn, limit=3)
-    assert first == made[:3]
-    assert pairings.every(conn, limit=3, before=first[-1].id) == made[3:]
-
-
 def test_a_used_pairing_outlives_its_user_and_is_deleted_with_its_agent(conn, ana):
     make_agent(conn, "second")
     kept, gone = add(conn, "a"), add(conn, "b", "chat", "second")

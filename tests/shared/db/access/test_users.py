@@ -48,13 +48,6 @@ def test_a_user_without_a_name_is_displayed_by_the_id(conn):
     assert ensure(conn, name="").display_name == "telegram 5"
 
 
-def test_users_come_in_pages(conn):
-    made = [ensure(conn, sender_id=str(number)) for number in range(5)]
-    first = users.every(conn, limit=3)
-    assert first == made[:3]
-    assert users.every(conn, limit=3, after=first[-1].id) == made[3:]
-
-
 def test_a_deleted_user_is_a_stranger_again(conn):
     ana = ensure(conn)
     chat = make_chat(conn)

@@ -65,13 +65,6 @@ def test_a_wiring_is_created_once_and_a_change_keeps_its_id_and_created_at(conn)
     assert wirings.get(conn, chat, "ghost") is None
 
 
-def test_wirings_come_in_pages(conn):
-    made = [put(conn, make_chat(conn, str(number))) for number in range(5)]
-    first = wirings.every(conn, limit=3)
-    assert first == made[:3]
-    assert wirings.every(conn, limit=3, after=first[-1].id) == made[3:]
-
-
 def test_a_wiring_and_its_destination_come_and_go_together(conn):
     chat = make_chat(conn)
     put(conn, chat)
