@@ -16,7 +16,7 @@ def named(view: type[View], found: list[tuple[Any, ...]], **read: Callable[[Any]
     """
     fields = tuple(view.__annotations__)
     shown: list[Any] = [dict(zip(fields, row, strict=True)) for row in found]
-    for each in shown:
-        for field, function in read.items():
+    for field, function in read.items():
+        for each in shown:
             each[field] = function(each[field])
     return shown
