@@ -249,3 +249,27 @@ def test_a_backlog_queries_again_after_forget_or_when_the_clock_went_back():
     backlog.take(1, now_ms=1001)
     backlog.take(1, now_ms=500)
     assert looks == [1000, 1001, 500]
+
+
+def test_an_unopenable_lock_file_is_retried(tmp_path, sockets):
+    """After a full disk or too many open files at the start, the process must work as soon as it can."""
+    in_its_place = tmp_path / "p.db-dispatch"
+    in_its_place.mkdir()
+    worked = asyncio.Event()
+
+    async def repair():
+        pass
+
+    async def step():
+        worked.set()
+
+    async def go():
+        worker = Worker("dispatch", db=tmp_path / "p.db", sockets=sockets, repair=repair, step=step)
+        worker.begin()
+        await asyncio.sleep(0)
+        in_its_place.rmdir()
+        worker.wake()
+        await asyncio.wait_for(worked.wait(), 60)
+        await worker.stop()
+
+    asyncio.run(go())

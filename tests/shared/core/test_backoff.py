@@ -1,0 +1,17 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.core.backoff import delay_ms
+
+
+def test_waits_double_up_to_the_cap_and_jitter_only_shortens():
+    def waits(jitter):
+        return [delay_ms(attempt, base_ms=5000, cap_ms=60_000, jitter=jitter) for attempt in range(1, 7)]
+
+    assert waits(0.0) == [2500, 5000, 10_000, 20_000, 30_000, 30_000]
+    assert waits(0.999999) == [4999, 9999, 19_999, 39_999, 59_999, 59_999]
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 10**9), st.floats(0, 1, exclude_max=True))
+def test_a_wait_is_never_longer_than_the_cap(attempt, base, cap, jitter):
+    assert 0 <= delay_ms(attempt, base_ms=base, cap_ms=cap, jitter=jitter) <= cap

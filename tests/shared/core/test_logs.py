@@ -1,0 +1,54 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+_LOGGING = """
+import logging, pathlib, threading
+from shared.core import logs
+log = logs.get()
+logs.configure("ingest")
+log.info("noun.verb", stored=2)
+logging.getLogger("some.library").warning("careful with %s", "that")
+logging.getLogger("httpx").info("GET https://api.telegram.org/botTOKEN/getMe")
+def fail():
+    token = "hunter2"
+    raise ValueError("no")
+try:
+    fail()
+except ValueError:
+    log.exception("noun.failed")
+thread = threading.Thread(target=lambda: log.warning("from.thread"))
+thread.start(); thread.join()
+log.debug("not.shown")
+log.info("odd.facts", folder=pathlib.Path("/x"), half=chr(0xD800), error=ValueError("no"))
+"""
+
+
+@pytest.fixture(scope="module")
+def lines():
+    done = subprocess.run([sys.executable, "-c", _LOGGING], capture_output=True, text=True, check=True, timeout=180)
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_every_line_is_json_and_names_the_function(lines):
+    assert [line["event"] for line in lines] == [
+        *("noun.verb", "careful with that", "noun.failed", "from.thread", "odd.facts")
+    ]
+    assert {line["function"] for line in lines} == {"ingest"}
+    assert (lines[0]["stored"], lines[0]["level"]) == (2, "info")
+
+
+def test_any_value_can_be_logged(lines):
+    assert [lines[4][name] for name in ("folder", "half", "error")] == ["/x", "\ud800", "no"]
+
+
+def test_tracebacks_hold_the_error_and_no_local_variable(lines):
+    assert "ValueError: no" in lines[2]["exception"]
+    assert "hunter2" not in json.dumps(lines)
+
+
+def test_addresses_that_carry_tokens_are_not_logged(lines):
+    assert "TOKEN" not in json.dumps(lines)
