@@ -58,7 +58,7 @@ class MessageContent(TypedDict, total=False):
 
         approval: ``inbound.decisions`` tells a session what became of this approval. For readers of the rows.
         status: the state in which that approval ended. For readers of the rows.
-        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.series`` reads it.
+        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.message_series`` reads it.
         replay_of: the ``message_id`` of the first run. ``db.queue.replays`` writes and reads it; ``queue.replies`` then
             sends the reply as a new message, not as the answer that the platform still waits for.
     """
@@ -122,7 +122,7 @@ class ResponseContent(TypedDict, total=False):
             message's id into its ``message_id``. With ``edits``, the press is acknowledged and the message changed.
             Without, only the person who pressed sees the response, where the platform can do that. Written by
             ``access.requests`` and ``routing.apply``.
-        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.series`` reads it.
+        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.response_series`` reads it.
     """
 
     reply_to: str | None
