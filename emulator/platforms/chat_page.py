@@ -35,12 +35,12 @@ class ChatPage:
         self,
         store: PlatformStore,
         bus: EventBus,
-        people: TelegramPeople,
+        telegram_people: TelegramPeople,
         interactions: Interactions,
         discord_people: DiscordPeople,
-        view: PageData,
+        page_data: PageData,
     ) -> None:
-        self._store, self._bus, self._people, self._view = store, bus, people, view
+        self._store, self._bus, self._telegram_people, self._page_data = store, bus, telegram_people, page_data
         self._interactions, self._discord_people = interactions, discord_people
 
     def routes(self) -> list[web.AbstractRouteDef]:
@@ -60,30 +60,30 @@ class ChatPage:
 
     async def _page(self, request: web.Request) -> web.Response:
         """The page, with its first data embedded."""
-        boot: dict[str, Any] = {"state": self._view.state(), "transcript": None}
+        boot: dict[str, Any] = {"state": self._page_data.state(), "transcript": None}
         wanted, chat_id = request.query.get("platform", "telegram"), request.query.get("chat")
         platform = next((each for each in PLATFORMS if each == wanted), None)
         chats = self._store.chats(platform) if platform else []
         chat = next((chat for chat in chats if chat_id in (None, chat.id)), None)
         if chat is not None:
-            boot["transcript"] = {"platform": platform, **self._view.transcript(chat)}
+            boot["transcript"] = {"platform": platform, **self._page_data.transcript(chat)}
         data = json.dumps(boot, ensure_ascii=False).replace("<", "\\u003c")
         headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}
         return web.Response(text=_template().replace("{{BOOT}}", data), content_type="text/html", headers=headers)
 
     async def _state(self, request: web.Request) -> web.Response:
-        return web.json_response(self._view.state())
+        return web.json_response(self._page_data.state())
 
     async def _transcript(self, request: web.Request) -> web.Response:
         chat = find_chat(self._store, platform_of(request), request.match_info["chat"])
-        return web.json_response(self._view.transcript(chat))
+        return web.json_response(self._page_data.transcript(chat))
 
     async def _say(self, request: web.Request) -> web.Response:
         """A person writes (Telegram) or uses ``/ask`` (Discord). Answers before the delivery ends."""
         body = await read_json(request)
         person, said, chat = text(body, "person"), text(body, "text"), optional(body, "chat")
         if platform_of(request) == "telegram":
-            return web.json_response(self._people.say(person, said, chat_id=chat), status=201)
+            return web.json_response(self._telegram_people.say(person, said, chat_id=chat), status=201)
         interaction = self._discord_people.ask(person, said.removeprefix("/ask "), channel_id=chat)
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
@@ -92,7 +92,7 @@ class ChatPage:
         body = await read_json(request)
         pressed = (text(body, "chat"), text(body, "message"), text(body, "person"), text(body, "data"))
         if platform_of(request) == "telegram":
-            return web.json_response(self._people.press(*pressed), status=201)
+            return web.json_response(self._telegram_people.press(*pressed), status=201)
         interaction = self._discord_people.press(*pressed)
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
@@ -117,7 +117,7 @@ class ChatPage:
         """The event's data; for a message, its current state."""
         if event.name != "message":
             return event.data
-        found = self._view.find(event.data["platform"], event.data["chat"], event.data["id"])
+        found = self._page_data.find(event.data["platform"], event.data["chat"], event.data["id"])
         return found or event.data
 
 

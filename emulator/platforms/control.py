@@ -61,16 +61,16 @@ class ControlApi:
         store: PlatformStore,
         bus: EventBus,
         telegram: FakeTelegram,
-        people: TelegramPeople,
+        telegram_people: TelegramPeople,
         discord: FakeDiscord,
         interactions: Interactions,
         discord_people: DiscordPeople,
-        view: PageData,
+        page_data: PageData,
         register: Callable[[], Awaitable[None]],
     ) -> None:
-        self._store, self._bus, self._telegram, self._people = store, bus, telegram, people
+        self._store, self._bus, self._telegram, self._telegram_people = store, bus, telegram, telegram_people
         self._discord, self._interactions, self._discord_people = discord, interactions, discord_people
-        self._view, self._register_all = view, register
+        self._page_data, self._register_all = page_data, register
 
     def routes(self) -> list[web.AbstractRouteDef]:
         either, telegram, discord = f"/control/{EITHER}", "/control/telegram", "/control/discord"
@@ -112,7 +112,7 @@ class ControlApi:
         return web.json_response({"calls": calls})
 
     async def _add_fault(self, request: web.Request) -> web.Response:
-        self._faults(request).add(Fault.read(await read_json(request)))
+        self._faults(request).add(Fault.parse(await read_json(request)))
         return web.json_response({"ordered": True}, status=201)
 
     async def _clear_faults(self, request: web.Request) -> web.Response:
@@ -120,15 +120,15 @@ class ControlApi:
         return web.json_response({"cleared": True})
 
     async def _list_chats(self, request: web.Request) -> web.Response:
-        return web.json_response({"chats": [self._view.chat(c) for c in self._store.chats(platform_of(request))]})
+        return web.json_response({"chats": [self._page_data.chat(c) for c in self._store.chats(platform_of(request))]})
 
     async def _list_people(self, request: web.Request) -> web.Response:
-        return web.json_response({"people": self._view.people(platform_of(request))})
+        return web.json_response({"people": self._page_data.people(platform_of(request))})
 
     async def _add_person(self, request: web.Request) -> web.Response:
         name = text(await read_json(request), "name")
         is_telegram = platform_of(request) == "telegram"
-        person = self._people.add_newcomer(name) if is_telegram else self._discord_people.add_newcomer(name)
+        person = self._telegram_people.add_newcomer(name) if is_telegram else self._discord_people.add_newcomer(name)
         return web.json_response({"id": person.id, "name": person.name, "username": person.username}, status=201)
 
     async def _create_chat(self, request: web.Request) -> web.Response:
@@ -136,34 +136,34 @@ class ControlApi:
         title, members = text(body, "title"), [str(member) for member in body.get("members") or []]
         if platform_of(request) == "discord":
             return web.json_response({"chat": self._discord_people.create_channel(title, members).id}, status=201)
-        done = self._people.create_group(title, members, is_super=body.get("super") is True)
+        done = self._telegram_people.create_group(title, members, is_super=body.get("super") is True)
         return web.json_response(done, status=201)
 
     async def _join(self, request: web.Request) -> web.Response:
         person, chat = text(await read_json(request), "person"), self._chat(request)
         if chat.platform == "telegram":
-            return web.json_response(self._people.join(chat.id, person), status=201)
+            return web.json_response(self._telegram_people.join(chat.id, person), status=201)
         self._discord_people.join(chat.id, person)
         return web.json_response({"chat": chat.id, "person": person}, status=201)
 
     async def _migrate(self, request: web.Request) -> web.Response:
-        return web.json_response(self._people.migrate(request.match_info["chat"]), status=201)
+        return web.json_response(self._telegram_people.migrate(request.match_info["chat"]), status=201)
 
     async def _transcript(self, request: web.Request) -> web.Response:
-        return web.json_response(self._view.transcript(self._chat(request)))
+        return web.json_response(self._page_data.transcript(self._chat(request)))
 
     async def _block(self, request: web.Request) -> web.Response:
         is_blocked = (await read_json(request)).get("blocked", True) is True
         chat = self._chat(request)
         if chat.platform == "telegram":
-            return web.json_response(self._people.block(chat.id, is_blocked=is_blocked))
+            return web.json_response(self._telegram_people.block(chat.id, is_blocked=is_blocked))
         self._store.set_facts(chat, blocked=is_blocked)
         self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
         return web.json_response({"chat": chat.id, "blocked": is_blocked})
 
     async def _say(self, request: web.Request) -> web.Response:
         body = await read_json(request)
-        done = self._people.say(
+        done = self._telegram_people.say(
             request.match_info["person"],
             text(body, "text"),
             chat_id=optional(body, "chat"),
@@ -175,24 +175,26 @@ class ControlApi:
     async def _edit(self, request: web.Request) -> web.Response:
         body = await read_json(request)
         match = request.match_info
-        return web.json_response(self._people.edit(match["chat"], match["message"], text(body, "text")), status=201)
+        return web.json_response(
+            self._telegram_people.edit(match["chat"], match["message"], text(body, "text")), status=201
+        )
 
     async def _press(self, request: web.Request) -> web.Response:
         """On Discord, answers after the initial response, or after 3 s without one."""
         body, match = await read_json(request), request.match_info
         pressed = (match["chat"], match["message"], text(body, "person"), text(body, "data"))
         if platform_of(request) == "telegram":
-            return web.json_response(self._people.press(*pressed), status=201)
+            return web.json_response(self._telegram_people.press(*pressed), status=201)
         interaction = await self._interactions.settled(self._discord_people.press(*pressed))
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     async def _react(self, request: web.Request) -> web.Response:
         body, match = await read_json(request), request.match_info
-        done = self._people.react(match["chat"], match["message"], text(body, "person"), text(body, "emoji"))
+        done = self._telegram_people.react(match["chat"], match["message"], text(body, "person"), text(body, "emoji"))
         return web.json_response(done, status=201)
 
     async def _inject(self, request: web.Request) -> web.Response:
-        return web.json_response(self._people.inject(await read_json(request)), status=201)
+        return web.json_response(self._telegram_people.inject(await read_json(request)), status=201)
 
     async def _redeliver(self, request: web.Request) -> web.Response:
         update_id = int(request.match_info["update"])

@@ -28,26 +28,26 @@ class Fault:
     times: int
 
     @classmethod
-    def read(cls, order: Mapping[str, Any]) -> "Fault":
-        """The fault that the JSON object *order* describes. Raises ValueError, whose message says what is wrong."""
-        kind = order.get("kind")
+    def parse(cls, given: Mapping[str, Any]) -> "Fault":
+        """The fault that the JSON object *given* describes. Raises ValueError, whose message says what is wrong."""
+        kind = given.get("kind")
         if kind not in get_args(Kind):
             raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}")
-        unknown = set(order) - {"kind", "method", "chat", "status", "description", "retry_after", "delay_ms", "times"}
+        unknown = set(given) - {"kind", "method", "chat", "status", "description", "retry_after", "delay_ms", "times"}
         if unknown:
             raise ValueError(f"unknown keys of a fault: {', '.join(sorted(unknown))}")
-        status, times = int(order.get("status", 500)), int(order.get("times", 1))
+        status, times = int(given.get("status", 500)), int(given.get("times", 1))
         if not 400 <= status <= 599 or times < 1:
             raise ValueError("status must be 400 to 599 and times at least 1")
-        method, chat, retry_after = order.get("method"), order.get("chat"), order.get("retry_after")
+        method, chat, retry_after = given.get("method"), given.get("chat"), given.get("retry_after")
         return cls(
             kind=cast(Kind, kind),
             method=str(method).lower() if method is not None else None,
             chat=str(chat) if chat is not None else None,
             status=status,
-            description=order.get("description"),
+            description=given.get("description"),
             retry_after=float(retry_after) if retry_after is not None else None,
-            delay_ms=int(order.get("delay_ms", 1000)),
+            delay_ms=int(given.get("delay_ms", 1000)),
             times=times,
         )
 

@@ -46,7 +46,9 @@ class Platforms:
         self._bot, self._app = telegram_bot(self._store), discord_app(self._store)
         self._bus = EventBus()
         self._telegram = FakeTelegram(config, self._store, self._bus, self._bot)
-        self._people = TelegramPeople(config, self._store, self._bus, self._telegram.objects, self._telegram.updates)
+        self._telegram_people = TelegramPeople(
+            config, self._store, self._bus, self._telegram.objects, self._telegram.updates
+        )
         self._discord = FakeDiscord(config, self._store, self._bus, self._app)
         self._interactions = Interactions(config, self._store, self._bus, self._discord)
         self._discord_people = DiscordPeople(self._store, self._bus, self._discord, self._interactions)
@@ -70,19 +72,21 @@ class Platforms:
         """Serve on the bound socket *sock*. Deliveries begin with ``register``."""
         host, port = sock.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        view = PageData(self._store, self._telegram.updates, self._interactions)
+        page_data = PageData(self._store, self._telegram.updates, self._interactions)
         control = ControlApi(
             self._store,
             self._bus,
             self._telegram,
-            self._people,
+            self._telegram_people,
             self._discord,
             self._interactions,
             self._discord_people,
-            view,
+            page_data,
             self.register,
         )
-        page = ChatPage(self._store, self._bus, self._people, self._interactions, self._discord_people, view)
+        page = ChatPage(
+            self._store, self._bus, self._telegram_people, self._interactions, self._discord_people, page_data
+        )
         app = web.Application(middlewares=[plain_errors], client_max_size=MAX_BODY_BYTES)
         for part in (self._telegram, self._discord, self._interactions, control, page):
             app.add_routes(part.routes())
