@@ -132,7 +132,7 @@ def update(conn: apsw.Connection, series_id: str, change: Change, *, now_ms: int
     else:
         table.write(conn, after, now_ms=now_ms)
     names = [name for name in ("message", "label", "recurrence", "timezone", "misfire") if _differs(plan, after, name)]
-    table.tell(conn, "series_updated", plan, {"changed": names, "due": after.scheduled_at}, now_ms=now_ms)
+    table.record(conn, "series_updated", plan, {"changed": names, "due": after.scheduled_at}, now_ms=now_ms)
     return get(conn, series_id)
 
 
@@ -205,7 +205,7 @@ def pause(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
         _hand_on(conn, table, plan, after, now_ms=now_ms)
     else:
         table.write(conn, after, now_ms=now_ms)
-    table.tell(conn, "series_paused", plan, now_ms=now_ms)
+    table.record(conn, "series_paused", plan, now_ms=now_ms)
     return get(conn, series_id)
 
 
@@ -224,7 +224,7 @@ def resume(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
         due_ms = cron.next_occurrence(plan.recurrence, plan.timezone or "UTC", after_ms=now_ms)
     after = replace(plan, status="planned", scheduled_at=due_ms, due_at=due_ms)
     table.write(conn, after, now_ms=now_ms)
-    table.tell(conn, "series_resumed", plan, {"due": due_ms}, now_ms=now_ms)
+    table.record(conn, "series_resumed", plan, {"due": due_ms}, now_ms=now_ms)
     return get(conn, series_id)
 
 
@@ -241,7 +241,7 @@ def cancel(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
             f"series {series_id} has one occurrence, which is running: nothing follows that could be changed"
         )
     table.cancel(conn, plan, "the series was cancelled", now_ms=now_ms)
-    table.tell(conn, "series_ended", plan, {"reason": "cancelled"}, now_ms=now_ms)
+    table.record(conn, "series_ended", plan, {"reason": "cancelled"}, now_ms=now_ms)
     return plan
 
 

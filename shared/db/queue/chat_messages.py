@@ -1,8 +1,8 @@
-"""What was said in the teams' rooms; append-only."""
+"""The lines of the teams' rooms; append-only."""
 
 import apsw
 
-USER = "user"  # who writes there and is no agent
+USER = "user"  # the sender of a line that no agent wrote
 
 
 def append(conn: apsw.Connection, *, team: str, from_agent: str, message: str, now_ms: int) -> int:

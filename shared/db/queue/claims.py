@@ -1,7 +1,7 @@
 """Claims: a turn's hold on a batch of one session's messages.
 
-A claim is a token on the rows, with a lease. Whoever lost the lease changes nothing, because every statement names the
-token. Writers are serialised (``connection.transaction``), so what a claim reads is still true when it writes.
+A claim is a token on the rows, with a lease. A turn that lost its lease changes nothing, because every statement names
+the token. Writers are serialised (``connection.transaction``), so what a claim reads is still true when it writes.
 """
 
 import json
@@ -79,7 +79,7 @@ FailureCode = Literal["error", "rate_limited", "process_gone"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A turn's hold on a batch: its token, and the rows in the order in which they came."""
+    """A turn's hold on a batch: its token, and the messages in the order of their arrival."""
 
     token: str
     session_id: int
@@ -168,10 +168,10 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
 def claim(
     conn: apsw.Connection, agent: str, session_id: int, *, token: str, now_ms: int, lease_ms: int, limit: int
 ) -> Claim | None:
-    """Take the session's due messages, oldest first, then its newest context, up to *limit*; None: not its turn.
+    """Claim the session's due messages, oldest first, then its newest context, up to *limit*; None: nothing is due.
 
     Raises:
-        ClaimLost: this is no write transaction, and somebody else took some of them meanwhile.
+        ClaimLost: outside a write transaction, another process claimed some of them meanwhile.
     """
     batch = _due(conn, agent, session_id, now_ms=now_ms, limit=limit)
     if not batch:
@@ -200,10 +200,10 @@ def claim(
 
 
 def renew(conn: apsw.Connection, claim: Claim, *, lease_until: int) -> None:
-    """The turn lives: hold its rows longer.
+    """Extend the lease of a turn that still runs.
 
     Raises:
-        ClaimLost: they were rescued meanwhile.
+        ClaimLost: the turn no longer holds the rows.
     """
     conn.execute(
         """
@@ -222,7 +222,7 @@ _COMPLETE = """
      WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
 """
 
-# Context that was too old for the batch will never be newer than what the agent has just seen.
+# Context too old for this batch is older than everything that the agent has seen by now: no later turn needs it.
 _LEAVE_BEHIND = """
     UPDATE messages
        SET status = 'completed', updated_at = :now
@@ -233,14 +233,14 @@ _LEAVE_BEHIND = """
                    LIMIT :limit)
 """
 
-_PASSED_AT_ONCE = 500  # 40 000 would hold the write lock for most of a second
+_PASSED_AT_ONCE = 500  # rows; 40 000 would hold the write lock for most of a second
 
 
 def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
-    """The turn succeeded. Older context is passed over with it; a great deal of it, by ``pass_over`` afterwards.
+    """The turn succeeded: complete its batch, and up to 500 rows of older context; ``pass_over`` completes the rest.
 
     Raises:
-        ClaimLost: somebody else holds the rows; nothing must be kept of this turn.
+        ClaimLost: the turn no longer holds the rows; the caller's transaction must roll back.
     """
     conn.execute(_COMPLETE, {"ids": claim.ids, "token": claim.token, "now": now_ms})
     _check(claim, conn.changes())
@@ -248,13 +248,13 @@ def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
 
 
 def pass_over(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
-    """Complete some of the context that was too old for the turn's batch, newest first, for one settled turn."""
+    """Complete up to 500 rows of context that were too old for the turn's batch, newest first."""
     values = {"session": claim.session_id, "before": claim.batch[-1].id, "now": now_ms, "limit": _PASSED_AT_ONCE}
     conn.execute(_LEAVE_BEHIND, values)
 
 
 def has_older_context(conn: apsw.Connection, claim: Claim) -> bool:
-    """Whether context that is older than what the turn has seen still waits."""
+    """Whether context older than the turn's batch is still pending."""
     oldest = scalar(conn, OLDEST_CONTEXT, {"session": claim.session_id})
     return oldest is not None and oldest < claim.batch[-1].id
 
@@ -330,11 +330,13 @@ def _record(conn: apsw.Connection, type_: str, message: Message, data: EventData
 
 def _check(claim: Claim, changed: int) -> None:
     if changed != len(claim.batch):
-        raise ClaimLost(f"turn {claim.token} holds {changed} of its {len(claim.batch)} messages: another one took them")
+        raise ClaimLost(
+            f"turn {claim.token} has {changed} of its {len(claim.batch)} messages; a rescue or a cancellation took them"
+        )
 
 
 def is_held(conn: apsw.Connection, claim: Claim) -> bool:
-    """Whether the turn still has its messages. All of a batch is taken away at once, so its first row tells."""
+    """Whether the turn still holds its messages. A batch is always taken away whole, so its first row tells."""
     return bool(
         scalar(
             conn,
@@ -345,7 +347,7 @@ def is_held(conn: apsw.Connection, claim: Claim) -> bool:
 
 
 def is_due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int) -> bool:
-    """Whether the session could have its turn now."""
+    """Whether a turn could claim something in the session now."""
     return bool(_due(conn, agent, session_id, now_ms=now_ms, limit=1))
 
 

@@ -1,6 +1,6 @@
-"""Conversations: what agents write to each other about one thing, until nobody has written for a while.
+"""Conversations: messages between agents about one subject, until none has come for a while.
 
-A closed conversation stays closed: what is then written to it begins a new one.
+A closed conversation stays closed; a later message to it begins a new one.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class Conversation(NamedTuple):
 
 
 def begin(conn: apsw.Connection, *, now_ms: int) -> str:
-    """A new conversation's id."""
+    """Begin a conversation; returns its id."""
     id_ = ids.new("conversation")
     conn.execute(
         "INSERT INTO conversations (id, created_at, last_active) VALUES (:id, :now, :now)", {"id": id_, "now": now_ms}
@@ -37,7 +37,7 @@ def get(conn: apsw.Connection, id_: str) -> Conversation | None:
 
 
 def touch(conn: apsw.Connection, id_: str, *, now_ms: int) -> bool:
-    """Somebody writes in it. False: it is closed, or there is none."""
+    """Record a message in the conversation. False: it is closed, or there is none."""
     conn.execute(
         """
         UPDATE conversations
@@ -50,7 +50,7 @@ def touch(conn: apsw.Connection, id_: str, *, now_ms: int) -> bool:
 
 
 def carry_on(conn: apsw.Connection, id_: str | None, *, now_ms: int) -> str:
-    """Where a message stands that follows one of conversation *id_*: there while that is open, else in a new one."""
+    """The conversation of a message that follows one of *id_*: the same while it is open, else a new one."""
     if id_ is not None and touch(conn, id_, now_ms=now_ms):
         return id_
     return begin(conn, now_ms=now_ms)
@@ -69,7 +69,7 @@ IDLE = """
 
 
 def close_idle(conn: apsw.Connection, *, idle_since_ms: int, limit: int, now_ms: int) -> int:
-    """Close up to *limit* conversations in which nobody has written since *idle_since_ms*; how many."""
+    """Close up to *limit* conversations without a message since *idle_since_ms*; returns how many."""
     closed = rows(conn, IDLE, {"before": idle_since_ms, "limit": limit})
     for id_, last_active in sorted(closed):
         events.append(
@@ -79,16 +79,16 @@ def close_idle(conn: apsw.Connection, *, idle_since_ms: int, limit: int, now_ms:
 
 
 def open_count(conn: apsw.Connection) -> int:
-    """How many go on."""
+    """How many conversations are open."""
     count: int = scalar(conn, "SELECT count(*) FROM conversations WHERE status = 'open'")
     return count
 
 
 def prune(conn: apsw.Connection, *, after: str, older_than_ms: int, limit: int) -> tuple[int, str]:
-    """Look at up to *limit* conversations that follow *after*, and forget the closed ones from before *older_than_ms*.
+    """Look at up to *limit* conversations after *after*, and delete the closed ones from before *older_than_ms*.
 
     Returns:
-        How many, and the id to go on after ('': the end was reached).
+        How many were deleted, and the id after which to go on ('': the end was reached).
     """
     found = rows(
         conn,

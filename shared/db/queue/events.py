@@ -164,9 +164,9 @@ def latest_id(conn: apsw.Connection) -> int:
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
-    """Look at the *limit* oldest events, and delete those from before *older_than_ms*; how many. The newest stays.
+    """Delete events from before *older_than_ms*, of the *limit* oldest; returns how many. The newest stays.
 
-    Ids have no other gaps; a reader that was away for longer than events are kept has missed those.
+    Ids have no other gaps. A reader that was away for longer than the retention has missed the deleted events.
     """
     conn.execute(_PRUNE, {"cutoff": older_than_ms, "limit": limit})
     return conn.changes()

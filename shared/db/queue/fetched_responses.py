@@ -1,4 +1,4 @@
-"""Responses that a program outside fetches and delivers: those that no adapter of ours sends. They have no lease."""
+"""Fetched responses: an outside client fetches and delivers what no adapter of ours sends. They have no lease."""
 
 import json
 from collections.abc import Collection
@@ -20,7 +20,7 @@ _ACK = """
 
 
 def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], now_ms: int) -> str:
-    """The program has delivered the response. A second call changes nothing. Returns the response's channel.
+    """The client has delivered the response. A second call changes nothing. Returns the response's channel.
 
     Args:
         adapters: the channels whose chats an adapter of ours serves.
@@ -57,7 +57,7 @@ def _acked_before(conn: apsw.Connection, response_id: int) -> str:
         return str(channel)
     if status == "pending":
         raise WrongState(
-            f"response {response_id} goes out through the adapter of {channel}; no other program can acknowledge it"
+            f"response {response_id} goes out through the adapter of {channel}; no client can acknowledge it"
         )
     raise WrongState(f"response {response_id} is {status}: it can't be acknowledged")
 
@@ -99,7 +99,7 @@ def give_up(
     limit: int,
     now_ms: int,
 ) -> tuple[int, int]:
-    """One step of a walk over the responses: end those that no program fetched in time, and delete old ones of these.
+    """One step of a walk over the responses: end those that no client fetched in time, and delete old ones of these.
 
     Responses that an adapter of ours delivers stay as they are, and so do those that are planned for later.
 

@@ -117,7 +117,7 @@ def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | Non
     row_id = conn.last_insert_rowid()
     if new.given_id is None:
         while run(_IS_GIVEN, (ids.of_row(new.id_prefix, row_id),)).fetchall():
-            # A caller had that id first. The row is the newest, so the next place is free.
+            # A caller gave that id to another message. This row is the newest, so the next row id is free.
             run("UPDATE messages SET id = id + 1 WHERE id = ?", (row_id,))
             row_id += 1
     return row_id
@@ -127,12 +127,12 @@ HAS_EVENT = "SELECT 1 FROM messages WHERE channel = :channel AND event_key = :ev
 
 
 def has_event(conn: apsw.Connection, channel: str, event_key: str) -> bool:
-    """Whether an agent was given this platform event."""
+    """Whether any agent has a message of this platform event."""
     return bool(scalar(conn, HAS_EVENT, {"channel": channel, "event_key": event_key}))
 
 
 def rename_taken(conn: apsw.Connection, *, after: int) -> None:
-    """Rows that follow *after* and whose computed id a caller had given to another message get an id of their own."""
+    """Give a new id to each row after *after* whose computed id a caller gave to another message before."""
     taken = rows(
         conn,
         """
@@ -148,7 +148,7 @@ def rename_taken(conn: apsw.Connection, *, after: int) -> None:
 
 
 def enqueue_many(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: int) -> None:
-    """Store messages that carry no id of a caller's, in order; an event that an agent already has is left out."""
+    """Store messages without a ``given_id``, in order; an event that an agent already has is left out."""
     newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
     for is_plain, group in groupby(news, key=lambda new: new[_PLAIN:] == _DEFAULTS):
         if is_plain:
@@ -159,9 +159,9 @@ def enqueue_many(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: i
 
 
 def announce(conn: apsw.Connection) -> int:
-    """Write the events of arrival of what was stored since the last call, oldest first; how many. Dispatch does so.
+    """Write the events of arrival of the messages stored since the last call, oldest first; returns how many.
 
-    Row ids grow in the order of the commits, so whoever is after the last one announced is new.
+    Dispatch calls it. Row ids grow in the order of the commits, so every row after the last announced one is new.
     """
     after = int(meta.get(conn, "announced") or 0)
     last: int | None = scalar(conn, _LAST_TO_ANNOUNCE, {"after": after, "limit": _ANNOUNCE_AT_ONCE})
@@ -187,7 +187,7 @@ def is_unannounced(conn: apsw.Connection) -> bool:
 
 
 def find(conn: apsw.Connection, message_id: str) -> int | None:
-    """The row of the message that people know by this id, or None."""
+    """The row of the message with this visible id, or None."""
     key = {"row": ids.row_of(message_id), "id": message_id}
     found: int | None = scalar(conn, "SELECT id FROM messages WHERE id = :row AND message_id = :id", key)
     if found is None:
@@ -367,9 +367,9 @@ def _record(conn: apsw.Connection, type_: str, message: MessageRef, *, now_ms: i
 
 
 def counts(conn: apsw.Connection) -> dict[str, int]:
-    """How many messages wait, run, are dead, and have ever been completed.
+    """How many messages are pending, processing, dead, and have ever been completed.
 
-    From the partial indexes, so history costs nothing; ids have no gaps but where an operator deleted a dead message.
+    Partial indexes answer, so history costs nothing. Ids have gaps only where an operator deleted a dead message.
     """
     open_, context, pending, processing, dead, resting, newest = rows(
         conn,
@@ -401,7 +401,7 @@ _PRUNABLE = """
      LIMIT :limit
 """
 
-# The agents' mail that was read last stays, however old.
+# The newest completed messages between agents stay, however old.
 _OLDEST_KEPT_MAIL = """
     SELECT updated_at
       FROM messages
@@ -413,14 +413,14 @@ _KEPT_MAIL = 1000
 
 
 def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
-    """Look at up to *limit* rows that follow *after_id*, and delete those that ended before *older_than_ms*.
+    """Look at up to *limit* rows after *after_id*, and delete those that ended before *older_than_ms*.
 
-    Walking by id needs no index on the status of ten million finished rows; it ends where no row looked at is old
-    enough, for ids grow with time. The newest row always stays, so that an id is never used twice; so do the newest
-    thousand messages between agents.
+    Walking by id needs no index on the status of ten million finished rows. Ids grow with time, so the walk ends where
+    no row is old enough. The newest row stays, so that an id is never used twice, and so do the newest thousand
+    messages between agents.
 
     Returns:
-        How many were deleted, and the id to go on after (0: the end was reached, begin again).
+        How many were deleted, and the id after which to go on (0: the end was reached, begin again).
     """
     mail_cutoff = scalar(conn, _OLDEST_KEPT_MAIL, {"kept": _KEPT_MAIL - 1}) or 0
     found = rows(

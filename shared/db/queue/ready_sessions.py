@@ -1,6 +1,6 @@
-"""Waiting: whose turn it is, of all sessions in which a message waits, and when the next one becomes due.
+"""The sessions that have a due message and no turn, and when the next message becomes due.
 
-It only reads. What it names may have lost its turn meanwhile: ``claims.claim`` looks again.
+This module only reads. A session that it finds may have nothing due any more: ``claims.claim`` looks again.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ import apsw
 
 from shared.db.engine.connection import rows, scalar
 
-# Loose scans: one step of the index for each agent, and for each session of an agent, however long their backlogs.
+# Loose scans: one step of the index for each agent, and one for each of its sessions, whatever their backlogs.
 OPEN_AGENTS = """
     WITH RECURSIVE open (agent) AS (
         SELECT min(agent)
@@ -29,8 +29,8 @@ OPEN_AGENTS = """
       JOIN agents a ON a.id = open.agent
 """
 
-# What runs stands first in a session's part of the index, else its oldest message that is due or waits for another try.
-# One that is planned for later gives its session no place.
+# A session's part of the index begins with the messages that a turn has. Without any, its first message is the oldest
+# that is due or waits for a retry. A message that is planned for later gives its session no place.
 FIRSTS = """
     WITH RECURSIVE open (session_id) AS (
         SELECT min(session_id)
@@ -58,7 +58,7 @@ FIRSTS = """
                         LIMIT 1)
 """
 
-# The sessions in which something urgent is due, also step by step.
+# The sessions with a due urgent message, also as a loose scan.
 URGENT_SESSIONS = """
     WITH RECURSIVE open (session_id) AS (
         SELECT min(session_id)
@@ -88,9 +88,13 @@ NEXT_DUE = """
 
 @dataclass(frozen=True, slots=True)
 class ReadySession:
-    """A session with a due message and no turn. *is_suspect*: its process went away with it, more than once.
+    """A session with a due message and no turn.
 
-    *batch_size*: the agent's own, if it has one.
+    Attributes:
+        head: the row of its oldest due message.
+        is_suspect: the process of that message's turn went away twice or more. Once may be chance, or the fault of a
+            message beside it.
+        batch_size: the agent's own, if it has one.
     """
 
     session_id: int
@@ -103,15 +107,15 @@ class ReadySession:
 def find(
     conn: apsw.Connection, *, now_ms: int, held: Mapping[int, str] | None = None, has_suspect: bool = False
 ) -> list[ReadySession]:
-    """The sessions whose turn it is: those with something urgent, then the oldest message first.
+    """The sessions whose turn it is: those with an urgent message first, then by their oldest message.
 
-    No more of an agent than its free concurrency.
+    An agent has no more of them than its free concurrency.
 
-    At most one suspect: a message that ends whatever process touches it takes an attempt from all that run beside it,
-    and they would be dead with it. One at a time, the others come through.
+    At most one is a suspect. A message that ends every process takes an attempt from each message beside it, and in
+    the end they are dead with it. One suspect at a time, the others come through.
 
     Args:
-        held: session to agent of the turns that still run in this process, whatever has become of their leases.
+        held: session to agent, of the turns that still run in this process, even if their leases have ended.
         has_suspect: one of those is a suspect.
     """
     held = held or {}
@@ -139,7 +143,7 @@ def find(
 def _firsts(
     conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int, str]
 ) -> tuple[int, list[ReadySession]]:
-    """How many of the agent's sessions are busy beside those that are held, and those whose turn it is."""
+    """How many of the agent's sessions are busy, apart from *held*; and its sessions whose turn it is."""
     busy = 0
     waiting: list[ReadySession] = []
     for session_id, head, is_busy, is_later, is_suspect in rows(conn, FIRSTS, {"agent": agent, "now": now_ms}):
@@ -147,17 +151,17 @@ def _firsts(
             continue
         if is_busy:
             busy += 1
-        elif not is_later:  # else it waits for another try, and holds its session
+        elif not is_later:  # else the message waits for a retry and holds its session
             waiting.append(ReadySession(session_id, agent, head, bool(is_suspect)))
     return busy, waiting
 
 
 def urgent_sessions(conn: apsw.Connection, *, now_ms: int) -> dict[int, str]:
-    """The sessions in which an urgent message waits, and their agents."""
+    """The sessions with a due urgent message, and their agents."""
     return dict(rows(conn, URGENT_SESSIONS, {"now": now_ms}))
 
 
 def next_due(conn: apsw.Connection, *, now_ms: int) -> int | None:
-    """When the earliest message that now waits becomes due, or None."""
+    """The instant in ms at which the next planned message or retry becomes due, or None."""
     due: int | None = scalar(conn, NEXT_DUE, {"now": now_ms})
     return due

@@ -1,4 +1,4 @@
-"""What becomes of a session's messages when another session takes its place."""
+"""The messages of a closed session: which move to its successor, which end, and which are copied by a replay."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from shared.db.engine.named_rows import named
 from shared.db.queue import messages
 from shared.db.queue.sessions import Session, known
 
-_LEFT_AT_ONCE = 500  # 40 000 would hold the write lock for most of a second; `forget` comes by for what is beyond
+_LEFT_AT_ONCE = 500  # rows; 40 000 would hold the write lock for most of a second. `forget` takes the rest later
 
 MOVE = """
     UPDATE messages
@@ -29,7 +29,7 @@ MOVE_PAUSED = """
 
 
 def move_planned(conn: apsw.Connection, old: Session, new: int, *, now_ms: int) -> None:
-    """What is planned in a closed session, and has not begun, is for the one that follows."""
+    """Move the planned messages of a closed session that have not begun to its successor."""
     key = {"agent": old.agent, "old": old.id, "new": new, "now": now_ms}
     conn.execute(MOVE, key)
     conn.execute(MOVE_PAUSED, {name: key[name] for name in ("old", "new", "now")})
@@ -51,12 +51,12 @@ LEAVE = """
 
 
 def leave_context(conn: apsw.Connection, old: Session, *, now_ms: int, limit: int = _LEFT_AT_ONCE) -> int:
-    """Complete the context of a closed session that no turn will ask for any more; how many rows."""
+    """Complete the context of a closed session that no turn will ask for; returns how many rows."""
     conn.execute(LEAVE, {"session": old.id, "agent": old.agent, "now": now_ms, "limit": limit})
     return conn.changes()
 
 
-# One step of the index for each session in which context waits, however much of it.
+# A loose scan: one step of the index for each session with pending context.
 LEFT = """
     WITH RECURSIVE waiting (session_id) AS (
         SELECT min(session_id)
@@ -82,9 +82,9 @@ LEFT = """
 
 
 def forget(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
-    """Complete what context still waits in closed sessions in which nothing asks for a turn any more; how many rows.
+    """Complete the context that is still pending in closed sessions without an open trigger; returns how many rows.
 
-    It was beyond the bound when they were closed, or what would have asked for it was cancelled since.
+    It was beyond the bound when the session was closed, or the message that would have taken it was cancelled since.
     """
     count = 0
     for (session,) in rows(conn, LEFT, {"limit": limit}):
@@ -104,10 +104,10 @@ _SAID = """
 
 
 def find_messages(conn: apsw.Connection, session: int, *, before: int, look_at: int) -> tuple[list[int], int]:
-    """Look at *look_at* rows before the row *before*, newest first, for what was said in the session.
+    """Look at *look_at* rows before the row *before*, newest first, for messages of the session.
 
-    Messages are not indexed by their session: that would cost every one of them, and this is rarely asked. So it is
-    asked step by step. What was cancelled, is paused, or is planned and has not begun, was not said.
+    No index has messages by their session: it would cost an insert more for each message, and this is rarely asked. So
+    the search takes steps. Cancelled and paused messages, and planned ones that have not begun, are left out.
 
     Returns:
         The rows, newest first, and the row before which to go on (0: the end was reached).
@@ -117,7 +117,7 @@ def find_messages(conn: apsw.Connection, session: int, *, before: int, look_at: 
     return mine, found[-1][0] if len(found) == look_at else 0
 
 
-# The way to answer at once that a platform gave (an interaction's token) belongs to the first answer: see `answers`.
+# An interaction's token, with which a platform takes an answer at once, belongs to the first answer: see `replies`.
 _COPY = """
     INSERT INTO messages (id_prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender,
                           sender_id, message, content, files, agent, from_agent, session_id, conversation_id, msg_type,
@@ -131,9 +131,9 @@ _COPY = """
 
 
 def copy(conn: apsw.Connection, said: Sequence[int], *, from_session: int, to_session: int, now_ms: int) -> int:
-    """Give the messages in these rows to another session once more, as new ones, in order; how many.
+    """Copy the messages in these rows to another session, in order; returns how many.
 
-    A copy has no event and no series of its own, is not urgent, and its ``content.replay_of`` names the first.
+    A copy has no platform event and no series, is not urgent, and its ``content.replay_of`` names the original.
     """
     newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
     key = {"old": from_session, "new": to_session, "now": now_ms}
@@ -181,7 +181,7 @@ ANSWERS = """
 
 
 def story(conn: apsw.Connection, said: Sequence[int]) -> list[SessionMessage]:
-    """What these messages say and what was answered to each, oldest first; of the answers, those that are kept."""
+    """These messages, oldest first, each with its answers that are still stored."""
     key = {"rows": json.dumps(list(said))}
     answers: dict[int, list[str]] = {}
     for message, text in rows(conn, ANSWERS, key):

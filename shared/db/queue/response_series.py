@@ -2,7 +2,7 @@
 
 from shared.db.queue.series import Series
 
-# What has begun goes on as it began: a text half of which was sent must not change.
+# A response that has begun does not change any more: a part of it may have been sent.
 _HAS_BEGUN = "(status = 'delivering' OR part_started IS NOT NULL OR parts <> '[]')"
 
 _PLAN = f"""

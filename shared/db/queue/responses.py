@@ -1,14 +1,14 @@
-"""Responses: what goes out, and what becomes of it.
+"""Responses: what goes out to people, and its delivery.
 
 ::
 
-    pending ──claim──> delivering ──ack──> acked
-       ^                   │
-       └─retry, rescue, ───┴──> dead
-         release
+    paused <──> pending ──claim──> delivering ──ack──> acked
+    (series)       ^                   │
+                   └─retry, rescue, ───┴──> dead ──delete──> deleted
+                     release
 
-Responses to one chat go out in order: only the head of a chat is ever claimed, and a head that waits for another try
-holds back its own chat and no other.
+Responses to one chat go out in order: only the head of a chat is ever claimed. A head that waits for a retry holds back
+its own chat and no other.
 """
 
 import json
@@ -25,7 +25,7 @@ from shared.db.engine.connection import insert_into, rows, scalar
 from shared.db.queue import events, schedule_runs
 from shared.db.queue.events import EventData, NewEvent
 
-# A loose scan over the chats of one channel that have something open.
+# A loose scan over the chats of one channel that have open responses.
 HEADS = """
     WITH RECURSIVE open (chat_id) AS (
         SELECT min(chat_id)
@@ -58,10 +58,7 @@ HEADS = """
 
 
 class NewResponse(NamedTuple):
-    """What a turn, or an API client, has to say, in the order of the insert's parameters.
-
-    ``content``, ``files`` and ``metadata`` are JSON texts.
-    """
+    """A response to store, by the columns of its table. ``content``, ``files`` and ``metadata`` are JSON texts."""
 
     message_id: str
     channel: str
@@ -92,8 +89,8 @@ class Response:
     """A claimed row, as delivery needs it.
 
     Attributes:
-        opens_for: with whom the chat is, if the platform has not opened it yet.
-        is_inactive: the bot was blocked in that chat, or taken out of it.
+        opens_for: the person of a direct chat that the platform has not opened yet.
+        is_inactive: the bot was blocked in that chat or removed from it.
     """
 
     id: int
@@ -147,7 +144,7 @@ def enqueue(conn: apsw.Connection, new: NewResponse, *, now_ms: int) -> int:
 
 
 def enqueue_many(conn: apsw.Connection, news: Sequence[NewResponse], *, now_ms: int) -> Sequence[int]:
-    """Store the responses, in order; their ids, which follow each other because nobody else writes meanwhile."""
+    """Store the responses, in order; returns their ids, which are consecutive because writers are serialised."""
     if not news:
         return ()
     if all(new[_PLAIN:] == _DEFAULTS for new in news):
@@ -170,7 +167,7 @@ def heads(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[
     """The oldest response of each chat of *channel* that may go out now, oldest first.
 
     Args:
-        held: the chats to which this process is sending, whatever has become of its leases.
+        held: the chats to which this process still sends, even if its leases have ended.
     """
     found = rows(conn, HEADS, {"channel": channel, "now": now_ms})
     return sorted(head for head, chat in found if chat not in held)
@@ -186,9 +183,9 @@ _CLAIM = f"""
 
 
 def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Response | None:
-    """Take one head, and note that the sending of its next part begins; None if it is no longer due.
+    """Claim one head, and record that the sending of its next part begins; None if it is no longer due.
 
-    The note is made before the platform is called: if the answer never comes, the row says that it may have been sent.
+    The record stands before the platform is called: if no answer comes, the row says that the part may have been sent.
     """
     found = rows(conn, _CLAIM, {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "id": response_id})
     if not found:
@@ -201,7 +198,7 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
 
 
 def was_answered(conn: apsw.Connection, response: Response) -> bool:
-    """Whether anything was said yet to the event that *response* answers, by this agent or another."""
+    """Whether a response to the same platform event has gone out already, of this agent or another."""
     found = scalar(
         conn,
         """
@@ -220,7 +217,7 @@ def was_answered(conn: apsw.Connection, response: Response) -> bool:
 
 
 def sent_as(conn: apsw.Connection, response_id: int, *, chat_id: int) -> str | None:
-    """The platform's id of the last part of a response to that chat; None where none is known any more."""
+    """The platform's id of the last part of a response to that chat, or None if it is not known (any more)."""
     found: str | None = scalar(
         conn,
         "SELECT parts ->> '$[#-1]' FROM responses WHERE id = :id AND chat_id = :chat",
@@ -230,10 +227,10 @@ def sent_as(conn: apsw.Connection, response_id: int, *, chat_id: int) -> str | N
 
 
 def release(conn: apsw.Connection, response: Response) -> None:
-    """Back to what waits: nothing of it was begun.
+    """The response is pending again: no part of it was begun.
 
     Raises:
-        ClaimLost: the lease went to somebody else.
+        ClaimLost: another process holds the response.
     """
     conn.execute(
         """
@@ -247,10 +244,10 @@ def release(conn: apsw.Connection, response: Response) -> None:
 
 
 def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, lease_until: int) -> None:
-    """One part has reached the platform, under the id at the end of *parts*; the sending of the next one begins.
+    """One part has reached the platform, under the last id of *parts*; the sending of the next part begins.
 
     Raises:
-        ClaimLost: the lease went to somebody else.
+        ClaimLost: another process holds the response.
     """
     conn.execute(
         """
@@ -264,10 +261,10 @@ def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None
 
 
 def ack(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, now_ms: int) -> None:
-    """All of it has reached the platform.
+    """Every part has reached the platform.
 
     Raises:
-        ClaimLost: the lease went to somebody else.
+        ClaimLost: another process holds the response.
     """
     conn.execute(
         """
@@ -307,10 +304,10 @@ class ResponseVerdict:
 
 
 def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *, now_ms: int) -> None:
-    """The delivery failed, by this verdict; parts that were sent stay sent.
+    """The delivery failed: retry or end the response, as the verdict says. Parts that were sent stay sent.
 
     Raises:
-        ClaimLost: the lease went to somebody else.
+        ClaimLost: another process holds the response.
     """
     changed = rows(
         conn,
@@ -346,7 +343,7 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
 
 def _check(conn: apsw.Connection, response: Response) -> None:
     if conn.changes() != 1:
-        raise ClaimLost(f"response {response.id} is no longer held by {response.token}")
+        raise ClaimLost(f"response {response.id} is no longer held by {response.token}: another process rescued it")
 
 
 def _event(
@@ -393,7 +390,7 @@ def delivering(conn: apsw.Connection, channel: str) -> list[tuple[Response, int]
 
 
 def next_due(conn: apsw.Connection, channel: str, *, now_ms: int) -> int | None:
-    """When the earliest response of *channel* that now waits becomes due, or None."""
+    """The instant in ms at which the next planned response or retry of *channel* becomes due, or None."""
     due: int | None = scalar(
         conn,
         """
@@ -407,15 +404,15 @@ def next_due(conn: apsw.Connection, channel: str, *, now_ms: int) -> int | None:
 
 
 def open_count(conn: apsw.Connection) -> int:
-    """How many responses wait to go out or are going out."""
+    """How many responses are pending or being delivered."""
     count: int = scalar(conn, "SELECT count(*) FROM responses WHERE status = 'pending' OR status = 'delivering'")
     return count
 
 
 def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
-    """Like ``messages.prune``: walk by id, delete what was acked before *older_than_ms*, keep the newest row.
+    """As ``messages.prune``: walk by id, delete responses acked before *older_than_ms*, keep the newest row.
 
-    What shows an approval stays while that is pending: it is to be changed when that is decided.
+    The card of a pending approval stays: the decision edits it.
     """
     found = rows(
         conn,

@@ -1,4 +1,4 @@
-"""Schedule runs: of each occurrence of a series, the instants at which it was due and was begun. Append-only."""
+"""Schedule runs: the instants at which each occurrence of a series was due and was first claimed. Append-only."""
 
 import apsw
 
@@ -28,11 +28,11 @@ _PRUNE = """
 
 
 def begin(conn: apsw.Connection, series_id: str, message_id: str, *, due_ms: int, now_ms: int) -> None:
-    """An occurrence is claimed. Tried again, it was begun when it was begun first."""
+    """Record that an occurrence was claimed; a retry keeps the instant of its first claim."""
     conn.execute(_INSERT, {"series": series_id, "message": message_id, "due": due_ms, "now": now_ms, "recent": _RECENT})
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
-    """Look at the *limit* oldest rows, and delete those from before *older_than_ms*; how many. The newest row stays."""
+    """Delete rows from before *older_than_ms*, of the *limit* oldest; returns how many. The newest row stays."""
     conn.execute(_PRUNE, {"cutoff": older_than_ms, "limit": limit})
     return conn.changes()

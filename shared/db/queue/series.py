@@ -1,15 +1,15 @@
-"""What messages and responses have in common where they recur: the series of one table.
+"""The series of one table: what recurring messages and recurring responses have in common.
 
 ::
 
     planned ──due──> running ──ends, in whatever way──> the next one: planned
      │   ^             │
-     │   └── resume    └── update, pause: hands on early, so that the next one is there before this one has ended
+     │   └── resume    └── update, pause: the next one is made now, before this one has ended
      └── pause ──> paused
 
-The *live* row of a series carries its ``recurrence``; an index holds that there is one. A row that hands on gives the
-recurrence up in the same transaction. A row with a ``series_id`` and no recurrence is a single occurrence: one that was
-planned so, or one that has handed on and has not ended yet.
+The *live* row of a series carries its ``recurrence``, and an index allows one such row. A row that hands on the series
+loses its recurrence in the same transaction. A row with a ``series_id`` and no recurrence is a single occurrence: it
+was planned once, or it has handed on the series and has not ended yet.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ ALREADY_LIVE = "the series has another occurrence that is live"
 
 
 class Finished(NamedTuple):
-    """The last occurrence of a series, whose successor is missing; *scheduled_at* is its instant on the grid."""
+    """An occurrence that ended and has no successor yet; *scheduled_at* is its instant on the grid."""
 
     id: int
     recurrence: str
@@ -41,13 +41,13 @@ class Finished(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is planned of a series: its live occurrence, or the single one.
+    """The planned occurrence of a series: its live one, or the single one.
 
     Attributes:
-        status: ``running`` also of a response of which a part was sent: neither can be changed any more.
-        scheduled_at: the instant on the grid.
-        due_at: from when it may run, which a retry moves; says nothing while it is paused.
-        created_at: when this occurrence was made.
+        status: ``running`` means that it can't be changed any more: a turn has it, or a part of it was sent.
+        scheduled_at: the instant on the grid, in ms.
+        due_at: the instant from which it may run, in ms; a retry moves it, and a paused one ignores it.
+        created_at: the instant at which this occurrence was made, in ms.
     """
 
     kind: Kind
@@ -70,7 +70,7 @@ class Plan:
 
 
 class Next(NamedTuple):
-    """How an occurrence differs from the one that it follows; a text or a label that is None stays as it is."""
+    """How the next occurrence differs from the one before; a message or label of None stays the same."""
 
     due_ms: int
     recurrence: str | None
@@ -81,21 +81,30 @@ class Next(NamedTuple):
     is_paused: bool = False
 
 
+class _Occurrence(NamedTuple):
+    """What an event says of an occurrence."""
+
+    id: int
+    message_id: str
+    agent: str | None
+    channel: str
+    session_id: int | None
+
+
 class Series(NamedTuple):
-    """The series of one table: its statements, and what is done with them.
+    """The statements of one table's series, and the verbs that use them.
 
     Attributes:
         ended: the rows that ended and still carry their recurrence, as ``Finished``.
-        give_up: takes the recurrence off the row ``:id``.
+        give_up: removes the recurrence of the row ``:id``.
         follow: inserts the occurrence after ``:id``, by ``Next``.
-        planned: of ``:series``, as ``Plan`` without its kind, the live row first.
-        every: the same of all series, or of those with ``:label``; the newest row of each.
-        change: makes the row ``:id``, which has not begun, what ``Plan`` says.
-        call_off: ends what has not begun of ``:series``.
-        called_off: the event that tells so, of each row.
+        planned: the planned occurrence of ``:series``, as ``Plan`` without its kind; the live row first.
+        every: the newest planned occurrence of each series, or of those with ``:label``.
+        change: changes the row ``:id``, if it has not begun, to what ``Plan`` says.
+        call_off: ends the occurrences of ``:series`` that have not begun.
+        called_off: the type of the event that records each of those.
 
-    What is told of a row is ``id, message_id, agent, channel, session_id``; ``give_up``, ``follow`` and ``call_off``
-    return it.
+    ``give_up``, ``follow`` and ``call_off`` return the columns of ``_Occurrence``.
     """
 
     kind: Kind
@@ -109,54 +118,53 @@ class Series(NamedTuple):
     called_off: str
 
     def finished(self, conn: apsw.Connection, *, limit: int) -> list[Finished]:
-        """Occurrences that ended, in whatever way, and have not yet handed their series on."""
+        """Occurrences that ended, in whatever way, and have not handed on their series yet."""
         return [Finished(*row) for row in rows(conn, self.ended, {"limit": limit})]
 
     def hand_on(self, conn: apsw.Connection, row_id: int, following: Next, *, now_ms: int) -> None:
-        """Insert the next occurrence; the row, whether it has ended or not, gives up the recurrence.
+        """Insert the next occurrence; the row, ended or not, loses its recurrence. One transaction, the caller's.
 
-        One statement can't do both, but one transaction does: the caller's. Where another row of the series is live
-        already, begun while this one had ended, that one is what follows; it must not stand in the way of whatever
-        settlement comes to hand this one on.
+        If another row of the series is live already, that row is the next occurrence: this one only loses its
+        recurrence, so that it never blocks a settlement.
 
         Raises:
-            ClaimLost: it has handed on already.
+            ClaimLost: the row has handed on its series already.
         """
-        given_up = rows(conn, self.give_up, {"id": row_id})
+        given_up = _occurrences(conn, self.give_up, {"id": row_id})
         if not given_up:
-            raise ClaimLost(f"{self.kind} {row_id} has already handed its series on")
+            raise ClaimLost(f"{self.kind} {row_id} has handed on its series already")
         values = following._asdict() | {"message_id": ids.new("proactive"), "now": now_ms, "id": row_id}
         try:
-            (told,) = rows(conn, self.follow, values)
+            (made,) = _occurrences(conn, self.follow, values)
         except apsw.ConstraintError as error:  # only this statement is taken back
             if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
                 raise
-            self._tell(conn, "series_ended", given_up[0], {"reason": ALREADY_LIVE}, now_ms=now_ms)
+            self._record(conn, "series_ended", given_up[0], {"reason": ALREADY_LIVE}, now_ms=now_ms)
             return
-        if self.kind == "message":  # whose arrival is announced by dispatch
-            messages.rename_taken(conn, after=told[0] - 1)
+        if self.kind == "message":  # dispatch announces its arrival
+            messages.rename_taken(conn, after=made.id - 1)
         else:
-            self._tell(conn, "response_ready", told, {"deliver_after": following.due_ms}, now_ms=now_ms)
+            self._record(conn, "response_ready", made, {"deliver_after": following.due_ms}, now_ms=now_ms)
 
     def end(self, conn: apsw.Connection, row_id: int, reason: str, *, now_ms: int) -> None:
-        """There is no next occurrence: the row gives up the recurrence, and an event says why."""
-        for told in rows(conn, self.give_up, {"id": row_id}):
-            self._tell(conn, "series_ended", told, {"reason": reason}, now_ms=now_ms)
+        """No occurrence follows: the row loses its recurrence, and an event says why."""
+        for ended in _occurrences(conn, self.give_up, {"id": row_id}):
+            self._record(conn, "series_ended", ended, {"reason": reason}, now_ms=now_ms)
 
     def find(self, conn: apsw.Connection, series_id: str) -> Plan | None:
-        """What is planned of the series, or None."""
+        """The planned occurrence of the series, or None."""
         found = rows(conn, self.planned, {"series": series_id})
         return Plan(self.kind, *found[0]) if found else None
 
     def all(self, conn: apsw.Connection, *, limit: int, label: str | None = None) -> list[Plan]:
-        """What is planned of each series, or of those with this label."""
+        """The planned occurrence of each series, or of those with this label."""
         return [Plan(self.kind, *row) for row in rows(conn, self.every, {"limit": limit, "label": label})]
 
     def write(self, conn: apsw.Connection, plan: Plan, *, now_ms: int) -> None:
-        """Make the row what *plan* says. One that moves begins anew: its attempts are forgotten.
+        """Change the row to what *plan* says. A new instant also resets its attempts.
 
         Raises:
-            ClaimLost: it has begun meanwhile.
+            ClaimLost: the occurrence has begun meanwhile.
         """
         values = {
             **{name: getattr(plan, name) for name in ("id", "message", "label", "recurrence", "timezone", "misfire")},
@@ -170,28 +178,33 @@ class Series(NamedTuple):
             raise ClaimLost(f"{self.kind} {plan.message_id} has begun")
 
     def cancel(self, conn: apsw.Connection, plan: Plan, reason: str, *, now_ms: int) -> None:
-        """End what has not begun, and let nothing follow what has."""
-        for told in rows(conn, self.call_off, {"series": plan.series_id, "reason": reason, "now": now_ms}):
-            self._tell(conn, self.called_off, told, {"reason": reason}, now_ms=now_ms)
+        """End the occurrences that have not begun; nothing follows one that has."""
+        for ended in _occurrences(conn, self.call_off, {"series": plan.series_id, "reason": reason, "now": now_ms}):
+            self._record(conn, self.called_off, ended, {"reason": reason}, now_ms=now_ms)
         rows(conn, self.give_up, {"id": plan.id})
 
-    def tell(
+    def record(
         self, conn: apsw.Connection, type_: str, plan: Plan, data: EventData | None = None, *, now_ms: int
     ) -> None:
-        """Record what was done to the series."""
-        told = (plan.id, plan.message_id, plan.agent, plan.channel, plan.session_id)
-        self._tell(conn, type_, told, {"series_id": plan.series_id, **(data or {})}, now_ms=now_ms)
+        """Record a change of the series."""
+        occurrence = _Occurrence(plan.id, plan.message_id, plan.agent, plan.channel, plan.session_id)
+        self._record(conn, type_, occurrence, {"series_id": plan.series_id, **(data or {})}, now_ms=now_ms)
 
-    def _tell(self, conn: apsw.Connection, type_: str, told: tuple[Any, ...], data: EventData, *, now_ms: int) -> None:
-        row_id, message_id, agent, channel, session_id = told
+    def _record(
+        self, conn: apsw.Connection, type_: str, occurrence: _Occurrence, data: EventData, *, now_ms: int
+    ) -> None:
         events.append(
             conn,
             type_,
             now_ms=now_ms,
-            message_id=message_id,
-            response_id=row_id if self.kind == "response" else None,
-            agent=agent,
-            channel=channel,
-            session_id=session_id,
+            message_id=occurrence.message_id,
+            response_id=occurrence.id if self.kind == "response" else None,
+            agent=occurrence.agent,
+            channel=occurrence.channel,
+            session_id=occurrence.session_id,
             data=data,
         )
+
+
+def _occurrences(conn: apsw.Connection, sql: str, values: dict[str, Any]) -> list[_Occurrence]:
+    return [_Occurrence._make(row) for row in rows(conn, sql, values)]

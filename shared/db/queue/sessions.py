@@ -2,11 +2,11 @@
 
 ::
 
-    ensure ──> active ── reset, replay ──> closed, and a fresh one of the same key is active in its place
+    ensure ──> active ── reset, replay ──> closed, and a new session of the same key is active
 
-The *key* is the agent, the chat (none: the agent's own, for its mail and where ``agent-shared`` is wired) and the
-thread (none: the whole chat). An index holds that one session of a key is active. What waits in a session that is
-closed still runs there; nothing new comes to it.
+The *key* is the agent, the chat (none: the agent's own session, for its mailbox and for ``agent-shared`` wirings) and
+the thread (none: the whole chat). An index allows one active session a key. Pending messages of a closed session still
+run there; no new message comes to it.
 """
 
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ class Session:
     """A row of ``sessions``.
 
     Attributes:
-        id: the row's; other tables mean it when they say ``session_id``.
-        session_id: ``session_...``, as people and providers know it.
-        continuation: the provider's own token for going on; None: it begins afresh.
-        replays: the row of the session whose messages this one was given again.
-        last_active: when its last turn ended, or when it was made.
+        id: the row's id, which ``session_id`` of other tables refers to.
+        session_id: the visible id, ``session_...``.
+        continuation: the provider's own token for going on; None: the next turn begins a new context.
+        replays: the row of the session whose messages this one got again.
+        last_active: the instant in ms at which its last turn ended, or at which it was made.
     """
 
     id: int
@@ -50,7 +50,7 @@ class Session:
 
 
 class SessionCounts(NamedTuple):
-    """What is open in a session; *context* waits too, and asks for no turn."""
+    """How many messages of a session are open; *context* counts pending messages that ask for no turn."""
 
     pending: int
     processing: int
@@ -64,13 +64,13 @@ def get(conn: apsw.Connection, id_: int) -> Session | None:
 
 
 def known(conn: apsw.Connection, id_: int) -> Session:
-    """The session in this row, which a constraint holds to be there."""
+    """The session in this row; a foreign key guarantees that it exists."""
     (found,) = rows(conn, _SELECT + " WHERE id = :id", {"id": id_})
     return Session(*found)
 
 
 def find(conn: apsw.Connection, session_id: str) -> Session | None:
-    """The session that people know by this id, or None."""
+    """The session with this visible id, or None."""
     found = rows(conn, _SELECT + " WHERE session_id = :id", {"id": session_id})
     return Session(*found[0]) if found else None
 
@@ -91,15 +91,15 @@ _BEGIN = """
 
 
 def active(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None) -> int | None:
-    """The id of the key's active session, or None if nothing has been said there since the beginning."""
+    """The row of the key's active session, or None if there never was one."""
     found: int | None = scalar(conn, ACTIVE, {"agent": agent, "chat": chat_id, "thread": thread_id})
     return found
 
 
 def ensure(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, now_ms: int) -> int:
-    """The id of the key's active session, made if there is none; an index decides between those who make it at once."""
+    """The row of the key's active session, made if there is none; of two that are made at once, an index keeps one."""
     found: int | None = None
-    while found is None:  # once more where somebody else made it between two statements, which no transaction allows
+    while found is None:  # again if another process made it between the two statements: outside a transaction only
         found = active(conn, agent, chat_id, thread_id)
         if found is None:
             found = _begin(conn, agent, chat_id, thread_id, None, now_ms=now_ms)
@@ -115,11 +115,11 @@ def _begin(
 
 
 def close(conn: apsw.Connection, id_: int, *, now_ms: int) -> Session:
-    """Nothing new comes to it. Returns it as it now is.
+    """Close the session: no new message comes to it. Returns the closed session.
 
     Raises:
-        NotFound: no such session.
-        WrongState: it is closed already.
+        NotFound: there is no such session.
+        WrongState: the session is closed already.
     """
     closed = rows(
         conn,
@@ -140,7 +140,7 @@ def close(conn: apsw.Connection, id_: int, *, now_ms: int) -> Session:
 
 
 def succeed(conn: apsw.Connection, before: Session, *, replays: int | None = None, now_ms: int) -> int:
-    """A fresh session of the same key as *before*, which is closed; its row.
+    """Make a new session with the key of the closed session *before*; returns its row.
 
     Raises:
         WrongState: another session of this key is active.
@@ -152,10 +152,7 @@ def succeed(conn: apsw.Connection, before: Session, *, replays: int | None = Non
 
 
 def going_on(conn: apsw.Connection, id_: int, agent: str) -> int | None:
-    """The agent's active session of the key of *id_*: itself, or what followed it; None where there is none.
-
-    None too if that session is another agent's, or not known.
-    """
+    """The active session with the key of *id_*: itself or a successor; None: none, or another agent's."""
     asked = get(conn, id_)
     if asked is None or asked.agent != agent:
         return None
@@ -163,7 +160,7 @@ def going_on(conn: apsw.Connection, id_: int, agent: str) -> int | None:
 
 
 def touch(conn: apsw.Connection, session_id: int, *, continuation: str | None, now_ms: int) -> None:
-    """A turn ended: remember when, and how the provider goes on."""
+    """A turn ended: record the instant, and the provider's continuation if it gave one."""
     conn.execute(
         "UPDATE sessions SET last_active = :now, continuation = ifnull(:continuation, continuation) WHERE id = :id",
         {"now": now_ms, "continuation": continuation, "id": session_id},
@@ -190,7 +187,7 @@ def page(
     before: int = 2**63 - 1,
     limit: int,
 ) -> list[Session]:
-    """Sessions, newest first, of those before the row *before*; of this agent, chat and status, where given."""
+    """Sessions before the row *before*, newest first; only those of this agent, chat and status, where given."""
     key = {"agent": agent, "chat": chat_id, "status": status, "before": before, "limit": limit}
     return [Session(*found) for found in rows(conn, _PAGE, key)]
 
@@ -211,5 +208,6 @@ COUNTS = """
 
 
 def counts(conn: apsw.Connection, session: Session) -> SessionCounts:
-    """How many of its messages wait, run, or are context that waits or runs; from the indexes of what is open."""
-    return SessionCounts(*rows(conn, COUNTS, {"id": session.id, "agent": session.agent})[0])
+    """How many of its messages are pending, processing, or open context; counted in the indexes of open messages."""
+    (found,) = rows(conn, COUNTS, {"id": session.id, "agent": session.agent})
+    return SessionCounts(*found)

@@ -279,7 +279,7 @@ def test_a_batch_of_which_one_row_is_lost_is_lost_whole(conn):
     with transaction(conn):
         rows(conn, "UPDATE messages SET claimed_by = 'thief' WHERE id = 2")
     before = dump(conn)
-    with pytest.raises(ClaimLost, match="holds 1 of its 2 messages"), transaction(conn):
+    with pytest.raises(ClaimLost, match="has 1 of its 2 messages"), transaction(conn):
         claims.complete(conn, claim, now_ms=NOW)
     assert dump(conn) == before
 
