@@ -152,7 +152,7 @@ class Deliver(WorkerService):
         return min(self.settings.lease_ms / 1000 * _LEASE_SHARE, _LONGEST_SEND_S)
 
     def _opened(self, conn: apsw.Connection, response: Response, platform_id: str) -> None:
-        deliveries.opened(conn, response, platform_id, now_ms=clock.now_ms())
+        deliveries.move_to_opened_chat(conn, response, platform_id, now_ms=clock.now_ms())
 
     def _part_sent(self, conn: apsw.Connection, response: Response, sent: Parts) -> None:
         responses.part_sent(conn, response, sent, lease_until=clock.now_ms() + self.settings.lease_ms)

@@ -98,7 +98,7 @@ def _edited(conn: apsw.Connection, response: Response) -> str | None:
     return str(named) if named else pressed
 
 
-def opened(conn: apsw.Connection, response: Response, platform_id: str, *, now_ms: int) -> None:
+def move_to_opened_chat(conn: apsw.Connection, response: Response, platform_id: str, *, now_ms: int) -> None:
     """The platform has opened the response's chat as *platform_id*: it waits again, and goes out there in its turn.
 
     Where they had written there before, that chat is the one, and other responses may stand before this one.

@@ -62,7 +62,7 @@ def _acked_before(conn: apsw.Connection, response_id: int) -> str:
     raise WrongState(f"response {response_id} is {status}: it can't be acknowledged")
 
 
-NOT_FETCHED = "nobody fetched it in time"
+NOT_FETCHED = "no client fetched it in time"
 
 _STEP = """
     SELECT id, created_at < :cutoff AS is_old,

@@ -118,9 +118,9 @@ def test_what_nobody_fetches_is_given_up_and_nothing_else(conn, channel, fields,
     count, _ = give_up(conn, NOW + 1)
     assert (row(conn, "responses", id_)["status"], count) == (status, int(status == "dead"))
     if status == "dead":
-        assert row(conn, "responses", id_)["last_error"] == "nobody fetched it in time"
+        assert row(conn, "responses", id_)["last_error"] == "no client fetched it in time"
         (told,) = rows(conn, "SELECT type, response_id, data FROM events ORDER BY id DESC LIMIT 1")
-        assert told == ("response_dead", id_, '{"reason": "nobody fetched it in time"}')
+        assert told == ("response_dead", id_, '{"reason": "no client fetched it in time"}')
 
 
 def test_what_was_given_up_so_is_forgotten_later_and_what_failed_otherwise_stays(conn):
