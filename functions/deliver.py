@@ -90,7 +90,7 @@ class Deliver(WorkerService):
         response = sending.response
         context = {"channel": response.channel, "response_id": response.id, "message_id": response.message_id}
         try:
-            sent = await self._take_out(channel, sending)
+            sent = await self._open_or_send(channel, sending)
         except ClaimLost as error:
             log.warning("deliver.lost", reason=str(error), **context)
             return
@@ -109,7 +109,7 @@ class Deliver(WorkerService):
             self._chats.discard(response.chat_id)
         self.kick("api")
 
-    async def _take_out(self, channel: Channel, sending: Sending) -> int:
+    async def _open_or_send(self, channel: Channel, sending: Sending) -> int:
         """Send the response, or open its chat first; how many parts were sent."""
         response = sending.response
         if response.is_inactive:

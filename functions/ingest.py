@@ -46,21 +46,21 @@ class Ingest(FunctionService):
 
     async def store(self, channel: str, received: Received, *, now_ms: int) -> WebhookReply:
         """Store the events of one webhook in one transaction, which others may share; the answer to the platform."""
-        news = [event for event in received.events if event.kind != "ping"]
-        if not news:
+        incoming = [event for event in received.events if event.kind != "ping"]
+        if not incoming:
             return received.reply
 
         def work(conn: apsw.Connection) -> list[Routed]:
-            return [events.handle(conn, channel, event, self.policy, now_ms=now_ms) for event in news]
+            return [events.handle(conn, channel, event, self.policy, now_ms=now_ms) for event in incoming]
 
         routed = await self.writer.run(work)
-        self._kick_soon(*self._whom_to_kick(routed))
+        self._kick_soon(*self._functions_to_kick(routed))
         log.info("ingest.stored", channel=channel, **_facts(routed))
         await self.replication.confirm(channel)
-        is_taken = any(each.is_answered for each in routed)
-        return received.reply if is_taken else received.not_taken or received.reply
+        is_answered = any(each.is_answered for each in routed)
+        return received.reply if is_answered else received.not_taken or received.reply
 
-    def _whom_to_kick(self, routed: list[Routed]) -> Iterator[str]:
+    def _functions_to_kick(self, routed: list[Routed]) -> Iterator[str]:
         if any(each.stored for each in routed):
             yield "dispatch"
         if any(each.said for each in routed):

@@ -41,7 +41,7 @@ log = logs.get()
 T = TypeVar("T")
 
 _BATCH = 250  # rows looked at in one transaction: 1 ms of the write lock, 6 ms at worst, in a million rows
-_FEW = 25  # rows that take a dozen statements each
+_SMALL_BATCH = 25  # rows that take a dozen statements each
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 _MINUTE_MS = 60_000
 _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
@@ -77,7 +77,7 @@ class Sweep(FunctionService):
         swept = Swept()
         await self._rescue(swept, now_ms)
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
-        await self._in_turns(swept, self._chores(now_ms))
+        await self._run_chores(swept, self._chores(now_ms))
         if swept.counts["expired_approvals"] or swept.counts["shown_approvals"]:
             self.kick("dispatch", "deliver")
         return swept
@@ -99,16 +99,16 @@ class Sweep(FunctionService):
         past_ms = now_ms - self.settings.history_retention_ms if self.settings.history_retention_ms else 0
         chores = {
             "analysed_tables": _analyse,
-            "expired_questions": _all(partial(questions.expire, now_ms=now_ms)),
-            "expired_approvals": _all(partial(decisions.expire, now_ms=now_ms), limit=_FEW),
-            "expired_pairings": _all(partial(pairings.expire, now_ms=now_ms)),
-            "shown_approvals": _walk(partial(requests.show_pending, now_ms=now_ms), limit=_FEW),
-            "closed_conversations": _all(
+            "expired_questions": _repeat(partial(questions.expire, now_ms=now_ms)),
+            "expired_approvals": _repeat(partial(decisions.expire, now_ms=now_ms), limit=_SMALL_BATCH),
+            "expired_pairings": _repeat(partial(pairings.expire, now_ms=now_ms)),
+            "shown_approvals": _walk(partial(requests.show_pending, now_ms=now_ms), limit=_SMALL_BATCH),
+            "closed_conversations": _repeat(
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
                 )
             ),
-            "forgotten_context": _all(partial(replays.forget, now_ms=now_ms)),
+            "forgotten_context": _repeat(partial(replays.forget, now_ms=now_ms)),
             "pruned_messages": _walk(partial(messages.prune, older_than_ms=old_ms)),
             "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms)),
             "given_up_responses": _walk(
@@ -120,20 +120,20 @@ class Sweep(FunctionService):
                     now_ms=now_ms,
                 )
             ),
-            "pruned_rates": _all(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
+            "pruned_rates": _repeat(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
         }
         if past_ms:
             chores |= {
-                "pruned_events": _all(partial(events.prune, older_than_ms=past_ms)),
-                "pruned_runs": _all(partial(schedule_runs.prune, older_than_ms=past_ms)),
-                "pruned_refusals": _all(partial(dropped.prune, older_than_ms=past_ms)),
-                "pruned_approvals": _all(partial(approvals.prune, older_than_ms=past_ms)),
-                "pruned_pairings": _all(partial(pairings.prune, older_than_ms=past_ms)),
+                "pruned_events": _repeat(partial(events.prune, older_than_ms=past_ms)),
+                "pruned_runs": _repeat(partial(schedule_runs.prune, older_than_ms=past_ms)),
+                "pruned_refusals": _repeat(partial(dropped.prune, older_than_ms=past_ms)),
+                "pruned_approvals": _repeat(partial(approvals.prune, older_than_ms=past_ms)),
+                "pruned_pairings": _repeat(partial(pairings.prune, older_than_ms=past_ms)),
                 "pruned_conversations": partial(_prune_conversations, older_than_ms=past_ms),
             }
         return chores
 
-    async def _in_turns(self, swept: Swept, chores: dict[str, Batch]) -> None:
+    async def _run_chores(self, swept: Swept, chores: dict[str, Batch]) -> None:
         """Run one batch of each chore, then another of each that is not done, until all are done or the time is up."""
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
@@ -191,7 +191,7 @@ def _call(batch: Batch, place: Any, conn: apsw.Connection) -> tuple[int, Any]:
     return batch(conn, place)
 
 
-def _all(work: Callable[..., int], *, limit: int = _BATCH) -> Batch:
+def _repeat(work: Callable[..., int], *, limit: int = _BATCH) -> Batch:
     """A batch that repeats until it finds less work than a whole batch."""
 
     def batch(conn: apsw.Connection, _: Any) -> tuple[int, Any]:
