@@ -51,6 +51,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from shared.core.errors import ConfigInvalid, PermanentError, RetryableError
 from shared.replica import lease_record
 from shared.replica.credentials import CredentialsMissing, CredentialsUnreachable
+from shared.replica.lease_record import ReplicaPrefix
 from shared.replica.litestream_program import (
     environment_for,
     program,
@@ -131,12 +132,12 @@ class Pin:
 
     @property
     def position(self) -> str:
-        """``txid@timestamp@epoch``: what, beside the URL, makes the pin again (:meth:`at`)."""
+        """``txid@timestamp@epoch``: with the URL, it makes the pin again (:meth:`at`)."""
         return f"{self.txid}@{self.timestamp}" + (f"@{self.epoch}" if self.epoch else "")
 
     @classmethod
     def at(cls, url: str, position: str) -> Self:
-        """The pin whose :attr:`position` this was."""
+        """The pin with this :attr:`position`."""
         txid, timestamp, epoch = (*position.split("@", 2), "", "")[:3]
         if epoch and not _EPOCH.fullmatch(epoch):
             raise ReplicaInvalid(f"{position!r} is no position; the form is txid@timestamp@epoch, as in Pin.position")
@@ -160,27 +161,23 @@ def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | No
     at = None if timestamp is None else _parse_timestamp(timestamp)
     asked = None if txid is None else _parse_txid(txid)
     _probe(url)
-    epochs = _epochs(url)
+    prefixes = _prefixes(url)
     if at is not None:
-        return _resolve_timestamp(url, epochs, at)
-    source = lease_record.prefix_url(url, epochs[-1][0])
+        return _resolve_timestamp(url, prefixes, at)
+    newest = prefixes[-1].path
+    source = lease_record.prefix_url(url, newest)
     pin = _resolve_txid(source, asked) if asked is not None else _plan(source)
     if pin is None:
         raise _missing(url)
-    return Pin(url, pin.txid, pin.timestamp, epochs[-1][0])
+    return Pin(url, pin.txid, pin.timestamp, newest)
 
 
-def _epochs(url: str) -> list[tuple[str, int]]:
-    """The prefixes of all histories, and the instants (ms UTC) at which they began; the present one is the last.
-
-    Empty is the prefix of one that lies at the URL itself.
-    """
+def _prefixes(url: str) -> list[ReplicaPrefix]:
+    """The prefixes of all histories; the current one is the last."""
     try:
         store = open_store(url, _environment(url))
-        there = lease_record.read(store)
-        found = (
-            [("", 0)] if there is None else [(at.path, at.began_at) for at in lease_record.full_prefixes(store, there)]
-        )
+        record = lease_record.read(store)
+        found = lease_record.full_prefixes(store, record) if record else [lease_record.AT_THE_URL]
     except (StoreUnreachable, CredentialsUnreachable) as error:
         raise ReplicaUnreachable(str(error)) from None
     except CredentialsMissing as error:
@@ -297,13 +294,13 @@ def _no_such_txid(url: str, txid: str) -> PermanentError:
     )
 
 
-def _resolve_timestamp(url: str, epochs: list[tuple[str, int]], at: datetime) -> Pin:
+def _resolve_timestamp(url: str, prefixes: list[ReplicaPrefix], at: datetime) -> Pin:
     """The last position before *at*, in the newest history that has one."""
-    begun = [epoch for epoch in epochs if epoch[1] <= at.timestamp() * 1000] or epochs[:1]
-    for number, (epoch, _) in enumerate(reversed(begun), 1):
+    begun = [prefix for prefix in prefixes if prefix.began_at <= at.timestamp() * 1000] or prefixes[:1]
+    for number, prefix in enumerate(reversed(begun), 1):
         try:
-            pin = _last_before(lease_record.prefix_url(url, epoch), at)
-            return Pin(url, pin.txid, pin.timestamp, epoch)
+            pin = _last_before(lease_record.prefix_url(url, prefix.path), at)
+            return Pin(url, pin.txid, pin.timestamp, prefix.path)
         except PositionMissing:
             if number == len(begun):
                 raise

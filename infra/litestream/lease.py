@@ -28,7 +28,7 @@ from infra.litestream.replica_settings import LEASE_MS
 from shared.core import clock, ids
 from shared.core.errors import InUse, PostroomError
 from shared.replica import lease_record, sync_permit
-from shared.replica.lease_record import NAME, LeaseRecord, ReplicaPrefix
+from shared.replica.lease_record import NAME, NO_RECORD, LeaseRecord, ReplicaPrefix
 from shared.replica.object_store import ObjectChanged, ObjectStore, ReplicaObject, open_store
 
 _MARGIN_S = 1.0  # object stores tell times in whole seconds
@@ -196,7 +196,7 @@ class Lease:
 
     def _taken(self, there: LeaseRecord | None, now: int) -> LeaseRecord:
         if there is None:
-            there = LeaseRecord("", "", "", "", 0, 0, 0, False, ReplicaPrefix("", None, "", 0), False, 0, ())
+            there = NO_RECORD
         return replace(
             there,
             owner=self.owner.id,

@@ -140,12 +140,12 @@ class _Start:
 
     async def go(self, file: HistoryFacts | None, there: LeaseRecord, may_restore: bool, keep_file: bool) -> Ready:
         sent = local_state.newest_txid(self._database)
-        newest, is_certain, is_emptied = await self._lease.ask_store(lambda store: _survey(store, there, sent))
-        us = self._lease.owner.id
-        step = decide(file, there, newest, us=us, is_certain=is_certain)
+        survey = await self._lease.ask_store(lambda store: _survey(store, there, sent))
+        newest, us = survey.newest, self._lease.owner.id
+        step = decide(file, there, newest, us=us, is_certain=survey.is_certain)
         if file is not None and keep_file:
             step = Step.BEGIN
-        elif step is Step.COMPARE and is_emptied and there.current.writer == us:
+        elif step is Step.COMPARE and survey.is_emptied and there.current.writer == us:
             step, newest = Step.BEGIN, None  # the bucket was emptied; the file is all there is
         if step is Step.COMPARE and newest is not None and file is not None:
             await self._compare(file, newest)
@@ -225,15 +225,31 @@ class _Start:
         return ReplicaPrefix(epoch, epoch, self._lease.owner.id, clock.now_ms())
 
 
-def _survey(store: ObjectStore, there: LeaseRecord, sent: str | None) -> tuple[ReplicaPrefix | None, bool, bool]:
-    """The prefix with the newest state; whether nothing there goes beyond *sent*; whether its files are gone."""
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """What the bucket has.
+
+    Args:
+        newest: the prefix with the newest state, if any.
+        is_certain: nothing under it goes beyond what was sent from here.
+        is_emptied: its files are gone.
+    """
+
+    newest: ReplicaPrefix | None
+    is_certain: bool = False
+    is_emptied: bool = False
+
+
+def _survey(store: ObjectStore, there: LeaseRecord, sent: str | None) -> _Survey:
+    """Look at the bucket; *sent* is the newest commit that Litestream took from here."""
     newest = lease_record.newest_prefix(store, there)
     if newest is None:
-        return None, False, False
-    is_emptied = not lease_record.has_files(store, newest)
+        return _Survey(None)
+    if not lease_record.has_files(store, newest):
+        return _Survey(newest, is_emptied=True)
     files = newest.key(store.newest_ltx_files)
-    is_certain = sent is not None and not is_emptied and store.first(files, after=f"{files}{sent}-{sent}.ltx") is None
-    return newest, is_certain, is_emptied
+    is_certain = sent is not None and store.first(files, after=f"{files}{sent}-{sent}.ltx") is None
+    return _Survey(newest, is_certain=is_certain)
 
 
 def _beside(database: Path, suffix: str) -> Path:

@@ -150,6 +150,23 @@ class LeaseRecord:
         return replace(self, has_full_copy=True, current=replace(prefix, epoch=prefix.epoch or epoch))
 
 
+AT_THE_URL = ReplicaPrefix("", None, "", 0)  # of a replica from before there were epochs
+NO_RECORD = LeaseRecord(
+    owner="",
+    token="",
+    host="",
+    database="",
+    acquired_at=0,
+    renewed_at=0,
+    ttl_ms=0,
+    is_released=False,
+    current=AT_THE_URL,
+    has_full_copy=False,
+    newest_event_id=0,
+    old_prefixes=(),
+)
+
+
 def read(store: ObjectStore) -> LeaseRecord | None:
     """The lease record of a replica; None when it has none."""
     found = store.get(NAME)
@@ -158,10 +175,9 @@ def read(store: ObjectStore) -> LeaseRecord | None:
 
 def full_prefixes(store: ObjectStore, record: LeaseRecord | None) -> list[ReplicaPrefix]:
     """The prefixes that hold full histories, the newest last."""
-    current = record.current if record else ReplicaPrefix("", None, "", 0)
-    old = list(record.old_prefixes) if record else []
-    is_full = (record is not None and record.has_full_copy) or has_files(store, current)
-    return [*old, current] if is_full else old
+    record = record or NO_RECORD
+    is_full = record.has_full_copy or has_files(store, record.current)
+    return [*record.old_prefixes, record.current] if is_full else [*record.old_prefixes]
 
 
 def newest_prefix(store: ObjectStore, record: LeaseRecord | None) -> ReplicaPrefix | None:
