@@ -139,7 +139,7 @@ def pid_of(system: System, part: str) -> int:
     return int(system.get("/_emulator/status")[1][part]["pid"])
 
 
-def test_what_was_acknowledged_as_replicated_outlives_all_processes_and_the_disk(
+def test_messages_acknowledged_as_replicated_outlive_all_processes_and_the_disk(
     tmp_path: Path, dice: random.Random
 ) -> None:
     with running(tmp_path / "state", "replicated", timeout_ms=8000) as system:
@@ -152,7 +152,7 @@ def test_what_was_acknowledged_as_replicated_outlives_all_processes_and_the_disk
 
 
 @pytest.mark.long
-def test_while_the_bucket_is_away_nothing_is_acknowledged_and_what_comes_again_is_stored_once(tmp_path: Path) -> None:
+def test_while_the_bucket_is_away_nothing_is_acknowledged_and_a_redelivery_is_stored_once(tmp_path: Path) -> None:
     with running(tmp_path / "state", "replicated") as system:
         s3 = pid_of(system, "s3")
         os.kill(s3, signal.SIGSTOP)
@@ -170,7 +170,7 @@ def test_while_the_bucket_is_away_nothing_is_acknowledged_and_what_comes_again_i
 
 
 @pytest.mark.long
-def test_it_does_so_again_and_again(tmp_path: Path, dice: random.Random) -> None:
+def test_acknowledged_messages_outlive_repeated_losses_of_the_disk(tmp_path: Path, dice: random.Random) -> None:
     acknowledged: set[str] = set()
     with running(tmp_path / "state", "local,telegram=replicated", timeout_ms=8000) as system:
         for life in range(1, 6):
@@ -183,9 +183,7 @@ def test_it_does_so_again_and_again(tmp_path: Path, dice: random.Random) -> None
 
 
 @pytest.mark.long
-def test_what_was_acknowledged_before_and_after_functions_were_killed_outlives_them_too(
-    tmp_path: Path, dice: random.Random
-) -> None:
+def test_messages_acknowledged_around_kills_of_functions_outlive_the_disk(tmp_path: Path, dice: random.Random) -> None:
     """By chance some die in a commit; ``tests/infra/litestream/test_checkpoints.py`` has one that surely does."""
     acknowledged: set[str] = set()
     with running(tmp_path / "state", "replicated", timeout_ms=8000) as system:
@@ -202,9 +200,7 @@ def test_what_was_acknowledged_before_and_after_functions_were_killed_outlives_t
 
 
 @pytest.mark.long
-def test_what_was_acknowledged_while_litestream_began_anew_outlives_them_too(
-    tmp_path: Path, dice: random.Random
-) -> None:
+def test_messages_acknowledged_while_litestream_restarted_outlive_the_disk(tmp_path: Path, dice: random.Random) -> None:
     acknowledged: set[str] = set()
     with running(tmp_path / "state", "replicated", timeout_ms=8000) as system:
         for life in range(1, 5):
@@ -219,7 +215,7 @@ def test_what_was_acknowledged_while_litestream_began_anew_outlives_them_too(
 
 
 @pytest.mark.long
-def test_local_may_lose_with_the_disk_what_litestream_had_not_sent_and_nothing_without_that(tmp_path: Path) -> None:
+def test_local_durability_loses_unsent_messages_with_the_disk_and_none_without(tmp_path: Path) -> None:
     """The 200 says: on this disk. Litestream is stopped here for what is at most a quarter of a second otherwise."""
     with running(tmp_path / "state", "local") as system:
         assert deliver(system, 1) == 200

@@ -192,7 +192,7 @@ def test_a_pushed_filter_reads_only_the_rows_it_lets_through(replica, filled, as
         EqualTo(("t", "inner"), "x"),
     ],
 )
-def test_what_sqlite_might_answer_otherwise_stays_with_spark(replica, asked):
+def test_filters_that_sqlite_may_answer_differently_stay_with_spark(replica, asked):
     reader, back = reader_of(replica, "samples", asked)
     assert back == [asked]
     assert reader.conditions == []
@@ -289,7 +289,7 @@ def test_partitions_that_are_no_number_are_refused(spark, filled):
         spark.read.format("litestream").options(**options).load().collect()
 
 
-def test_a_schema_of_ones_own_is_refused_where_it_differs(spark, filled):
+def test_a_given_schema_is_refused_when_it_differs(spark, filled):
     reading = spark.read.format("litestream").option("replica", filled.url).option("table", "meta")
     reading = reading.option("cache_dir", str(filled.path.parent / "cache"))
     assert reading.schema("key string not null").load().columns == ["key"]

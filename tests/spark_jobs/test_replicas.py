@@ -124,7 +124,7 @@ def test_of_many_readers_at_once_one_restores(primary, cache):
     assert sorted(path.suffix for path in cache.iterdir() if path.suffix) == [".db"]
 
 
-def test_what_is_cached_is_private(primary, cache):
+def test_cached_copies_are_private(primary, cache):
     primary.replicate()
     old = os.umask(0o022)
     try:
@@ -179,7 +179,7 @@ def test_credentials_in_the_url_are_refused_and_not_repeated(url):
         ("s3://[bucket", "can't be parsed"),
     ],
 )
-def test_what_is_no_replica_is_refused_with_a_hint(url, hint):
+def test_a_url_that_is_no_replica_is_refused_with_a_hint(url, hint):
     with pytest.raises(replicas.ReplicaInvalid, match=hint):
         replicas.resolve(url)
 
@@ -209,7 +209,7 @@ def test_a_position_that_cannot_be_restored_names_its_neighbours(anywhere, cache
     assert not list(cache.glob("*.part*"))
 
 
-def test_a_missing_replica_is_told(s3, tmp_path):
+def test_a_missing_replica_is_reported(s3, tmp_path):
     for url in (f"file://{tmp_path}/none", f"file://{tmp_path}", f"s3://bucket/none?endpoint={s3}"):
         with pytest.raises(replicas.ReplicaMissing, match="there is no replica at"):
             replicas.resolve(url)
@@ -217,7 +217,7 @@ def test_a_missing_replica_is_told(s3, tmp_path):
         replicas.resolve(f"s3://other/none?endpoint={s3}")
 
 
-def test_a_store_that_is_away_is_told_soon(monkeypatch):
+def test_a_store_that_is_away_is_reported_soon(monkeypatch):
     """The program alone would try for two minutes."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

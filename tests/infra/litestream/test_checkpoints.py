@@ -133,7 +133,7 @@ def exceed(conn):
 
 
 @pytest.mark.parametrize("checkpoint", [relieve, exceed])
-def test_what_litestream_had_not_read_is_restored(running, conn, db, tmp_path, checkpoint):
+def test_commits_that_litestream_had_not_read_are_restored(running, conn, db, tmp_path, checkpoint):
     running.freeze()
     checkpoint(conn)
     with transaction(conn):  # the writer after a checkpoint begins the log anew
@@ -148,7 +148,7 @@ def test_what_litestream_had_not_read_is_restored(running, conn, db, tmp_path, c
     other.close()
 
 
-def test_what_was_acknowledged_before_and_after_a_process_died_in_its_commit_is_restored(running, conn, db, tmp_path):
+def test_messages_acknowledged_around_a_death_in_a_commit_are_restored(running, conn, db, tmp_path):
     grow(conn, MORE_THAN_LITESTREAM_LEAVES)
     running.sync()
     with transaction(conn):  # from now on the file need not become longer: Litestream finds all pages of a copy in it
@@ -172,7 +172,7 @@ def test_what_was_acknowledged_before_and_after_a_process_died_in_its_commit_is_
     other.close()
 
 
-def test_while_it_runs_the_log_is_left_to_it_and_when_it_has_ended_it_is_ours(running, conn):
+def test_only_litestream_checkpoints_while_it_runs_and_writers_do_afterwards(running, conn):
     running.freeze()
     grow(conn, MORE_THAN_WE_LEAVE)
     checkpoints.checkpoint_if_long(conn)
@@ -185,7 +185,7 @@ def test_while_it_runs_the_log_is_left_to_it_and_when_it_has_ended_it_is_ours(ru
     )
 
 
-def test_while_another_litestream_runs_none_is_started(conn, db, tmp_path):
+def test_no_second_litestream_starts_beside_a_running_one(conn, db, tmp_path):
     right = checkpoints.lock(db)
     assert right.try_acquire()
     supervisor = Running(tmp_path, db).supervisor
@@ -197,7 +197,7 @@ def test_while_another_litestream_runs_none_is_started(conn, db, tmp_path):
     assert (refused["event"], "another Litestream runs on" in refused["reason"]) == ("replicate.refused", True)
 
 
-def test_a_log_that_is_all_in_the_database_has_a_page_that_is_not_before_litestream_reads_it(conn, db):
+def test_the_log_holds_a_page_of_its_own_before_litestream_reads_it(conn, db):
     version = scalar(conn, "PRAGMA user_version")
     grow(conn, MORE_THAN_LITESTREAM_LEAVES)
     checkpoints.checkpoint_if_long(conn)
@@ -215,7 +215,7 @@ def test_without_a_database_there_is_no_log_to_begin(tmp_path):
     assert list(Path(tmp_path).iterdir()) == []
 
 
-def test_a_connection_by_hand_that_holds_the_log_up_does_not_hold_up_who_relieves_it(conn, db):
+def test_a_reader_by_hand_does_not_block_a_checkpoint(conn, db):
     reader = apsw.Connection(str(db))
     reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
     grow(conn, MORE_THAN_LITESTREAM_LEAVES)

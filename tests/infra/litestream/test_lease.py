@@ -51,7 +51,7 @@ def take(one: Lease) -> None:
     asyncio.run(one.take())
 
 
-def test_a_second_machine_is_told_who_has_it_since_when_and_what_to_do(store: Aged) -> None:
+def test_a_second_machine_learns_the_holder_since_when_and_what_to_do(store: Aged) -> None:
     take(lease(store, "one"))
     store.older_s = 20
     before = store.get(NAME)
@@ -68,7 +68,7 @@ def test_a_second_machine_is_told_who_has_it_since_when_and_what_to_do(store: Ag
     assert store.get(NAME).tag == before.tag, "it touched nothing"
 
 
-def test_the_same_owner_takes_it_at_once_and_its_earlier_self_has_lost_it(store: Aged) -> None:
+def test_the_same_owner_takes_the_lease_at_once_and_its_earlier_process_loses_it(store: Aged) -> None:
     first, again = lease(store, "one"), lease(store, "one")
     take(first)
     take(again)
@@ -79,7 +79,7 @@ def test_the_same_owner_takes_it_at_once_and_its_earlier_self_has_lost_it(store:
     assert again.record.newest_event_id == 8
 
 
-def test_one_that_was_given_back_or_has_run_out_is_free_and_the_place_stays(store: Aged) -> None:
+def test_a_released_or_expired_lease_is_free_and_keeps_its_prefix(store: Aged) -> None:
     one, two, three = (lease(store, name) for name in ("one", "two", "three"))
     take(one)
     asyncio.run(one.begin_prefix(PLACE, None))
@@ -110,7 +110,7 @@ class Slow(Aged):
         return super().put(name, body, replacing=replacing)
 
 
-def test_a_store_that_is_so_slow_that_it_is_asked_twice_is_no_other_machine(tmp_path: Path) -> None:
+def test_a_slow_store_that_is_asked_twice_is_not_taken_for_another_machine(tmp_path: Path) -> None:
     one = lease(Slow(tmp_path / "replica"), "one")
     take(one)
     asyncio.run(one.begin_prefix(PLACE, None))
@@ -123,7 +123,7 @@ def test_a_store_that_is_so_slow_that_it_is_asked_twice_is_no_other_machine(tmp_
     assert one.record.newest_event_id == 5
 
 
-def test_one_that_has_run_out_but_that_nobody_took_is_renewed(store: Aged) -> None:
+def test_an_expired_lease_that_no_machine_took_is_renewed(store: Aged) -> None:
     """The bucket was away for a while."""
     one = lease(store, "one")
     take(one)
@@ -134,7 +134,7 @@ def test_one_that_has_run_out_but_that_nobody_took_is_renewed(store: Aged) -> No
     assert one.record.newest_event_id == 3
 
 
-def test_a_deleted_one_is_lost(store: Aged, tmp_path: Path) -> None:
+def test_a_deleted_lease_is_lost(store: Aged, tmp_path: Path) -> None:
     one = lease(store, "one")
     take(one)
     (tmp_path / "replica" / NAME).unlink()
@@ -142,7 +142,7 @@ def test_a_deleted_one_is_lost(store: Aged, tmp_path: Path) -> None:
         asyncio.run(one.renew(newest_event_id=0))
 
 
-def test_a_write_whose_answer_did_not_arrive_is_no_loss(store: Aged) -> None:
+def test_a_write_without_an_answer_does_not_lose_the_lease(store: Aged) -> None:
     class Deaf(Aged):
         deaf = True
 
@@ -178,7 +178,7 @@ def test_a_check_refuses_before_anything_is_written(store: Aged) -> None:
 
 @pytest.mark.parametrize("where", ["folder", "s3"])
 @pytest.mark.parametrize("situation", ["new", "given back"])
-def test_of_many_that_take_it_at_once_exactly_one_succeeds(
+def test_of_many_takers_at_once_exactly_one_gets_the_lease(
     where: str, situation: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = f"file://{tmp_path}/replica"
@@ -213,7 +213,7 @@ def test_of_many_that_take_it_at_once_exactly_one_succeeds(
     assert f'"owner": "{winner}"'.encode() in held.body
 
 
-def test_how_long_it_lasts_is_a_setting() -> None:
+def test_the_duration_of_the_lease_is_a_setting() -> None:
     assert lease_ms_from({}) == 60_000
     assert lease_ms_from({"POSTROOM_REPLICA_LEASE": "5s"}) == 5000
     for wrong in ("500ms", "soon"):
@@ -221,7 +221,7 @@ def test_how_long_it_lasts_is_a_setting() -> None:
             lease_ms_from({"POSTROOM_REPLICA_LEASE": wrong})
 
 
-def test_people_can_see_who_has_it_and_where_the_state_is(tmp_path: Path) -> None:
+def test_the_command_shows_the_holder_and_where_the_state_is(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/replica"
     one = lease(open_store(url, {}), "one")
     take(one)
@@ -236,7 +236,7 @@ def test_people_can_see_who_has_it_and_where_the_state_is(tmp_path: Path) -> Non
     assert '"holder": "host-one' in shown.stdout
 
 
-def test_a_new_place_of_the_same_history_keeps_what_is_known_of_the_file(store: Aged) -> None:
+def test_a_new_prefix_of_the_same_epoch_keeps_the_newest_event_id(store: Aged) -> None:
     one = lease(store, "one")
     take(one)
     asyncio.run(one.begin_prefix(PLACE, None))
@@ -256,7 +256,7 @@ def test_a_new_place_of_the_same_history_keeps_what_is_known_of_the_file(store: 
     assert one.record.old_prefixes == (PLACE,), "a place that nothing came to is not remembered"
 
 
-def test_a_history_that_got_its_name_late_is_named_with_its_first_copy(store: Aged) -> None:
+def test_an_epoch_that_was_named_late_is_noted_with_the_first_full_copy(store: Aged) -> None:
     one = lease(store, "one")
     take(one)
     first = ReplicaPrefix("epoch_p", None, "owner_one", 1)

@@ -19,13 +19,13 @@ def database(tmp_path: Path) -> Path:
     return path
 
 
-def test_where_litestream_never_was_it_may_begin(tmp_path: Path) -> None:
+def test_without_local_state_litestream_may_begin(tmp_path: Path) -> None:
     assert local_state.is_trusted(tmp_path / "postroom.db")
     local_state.mark_good_end(tmp_path / "postroom.db")
     assert [*tmp_path.iterdir()] == []
 
 
-def test_they_are_good_once_vouched_for_until_the_next_start(database: Path) -> None:
+def test_local_state_is_trusted_after_a_good_end_until_the_next_start(database: Path) -> None:
     assert not local_state.is_trusted(database)
     local_state.mark_good_end(database)
     assert local_state.is_trusted(database)
@@ -33,12 +33,12 @@ def test_they_are_good_once_vouched_for_until_the_next_start(database: Path) -> 
     assert not local_state.is_trusted(database)
 
 
-def test_they_are_good_when_forgotten(database: Path) -> None:
+def test_removed_local_state_is_trusted(database: Path) -> None:
     local_state.remove(database)
     assert local_state.is_trusted(database)
 
 
-def test_they_are_not_good_while_somebody_may_still_write_into_the_log_of_that_time(database: Path) -> None:
+def test_local_state_is_not_trusted_while_a_process_may_still_write_to_the_log(database: Path) -> None:
     writer = open_connection(database)
     with transaction(writer):
         meta.put(writer, "key", "value")
@@ -49,7 +49,7 @@ def test_they_are_not_good_while_somebody_may_still_write_into_the_log_of_that_t
     assert local_state.is_trusted(database)
 
 
-def test_nobody_vouches_for_the_notes_of_a_file_that_is_gone_or_broken(database: Path) -> None:
+def test_local_state_of_a_missing_or_broken_file_is_not_trusted(database: Path) -> None:
     database.write_bytes(b"no database" * 1000)
     local_state.mark_good_end(database)
     assert not local_state.is_trusted(database)

@@ -125,7 +125,7 @@ class CalledOff(UserDict[str, str]):
         return super().keys()
 
 
-def test_a_stop_while_another_litestream_is_started_ends_that_one_too(tmp_path: Path) -> None:
+def test_a_stop_during_the_start_of_another_litestream_ends_that_one_too(tmp_path: Path) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
     argv = ["sh", "-c", f"[ -e {tmp_path}/second ] && exec sleep 300; touch {tmp_path}/second; exit 1"]
@@ -144,7 +144,7 @@ def test_a_stop_while_another_litestream_is_started_ends_that_one_too(tmp_path: 
     assert asyncio.run(stopped()) == -signal.SIGKILL
 
 
-def test_what_it_cannot_read_is_brought_into_the_file_at_the_second_look(tmp_path: Path, answers: list) -> None:
+def test_pages_that_litestream_can_not_read_are_checkpointed_at_the_second_look(tmp_path: Path, answers: list) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
     writer = open_connection(database)  # keeps the WAL alive, as the functions do
@@ -167,7 +167,7 @@ def test_what_it_cannot_read_is_brought_into_the_file_at_the_second_look(tmp_pat
     writer.close()
 
 
-def test_a_replica_that_is_away_is_nothing_to_mend(tmp_path: Path, answers: list) -> None:
+def test_a_replica_that_is_away_is_not_mended(tmp_path: Path, answers: list) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
     writer = open_connection(database)
@@ -185,7 +185,7 @@ def test_a_replica_that_is_away_is_nothing_to_mend(tmp_path: Path, answers: list
 
 
 @pytest.mark.parametrize("says", ["sync error", "disk full while staging ltx file"])
-def test_with_trouble_of_its_own_it_is_killed_and_another_begins_with_a_whole_copy(tmp_path: Path, says: str) -> None:
+def test_a_litestream_in_trouble_is_killed_and_another_begins_with_a_full_copy(tmp_path: Path, says: str) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
     supervisor, note = Scripted(database, tmp_path / "litestream.sock"), local_state.folder(database) / "note"
@@ -207,7 +207,7 @@ def test_with_trouble_of_its_own_it_is_killed_and_another_begins_with_a_whole_co
         '"msg":"sync error","error":"check database behind replica: get replica position: operation error S3"',
     ],
 )
-def test_trouble_with_the_replica_is_no_reason_for_a_whole_copy(tmp_path: Path, answers: list, says: str) -> None:
+def test_trouble_with_the_replica_is_no_reason_for_a_full_copy(tmp_path: Path, answers: list, says: str) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
     supervisor = Scripted(database, tmp_path / "litestream.sock")
@@ -291,7 +291,7 @@ def replicating(tmp_path: Path) -> Iterator[Replicating]:
     found.close()
 
 
-def test_litestream_killed_is_followed_by_another_in_a_place_of_its_own(replicating: Replicating) -> None:
+def test_a_killed_litestream_is_followed_by_another_under_a_new_prefix(replicating: Replicating) -> None:
     replicating.make_the_log_long()
     first, (child,) = replicating.prefix, replicating.litestream()
     os.kill(child, signal.SIGKILL)
@@ -303,7 +303,7 @@ def test_litestream_killed_is_followed_by_another_in_a_place_of_its_own(replicat
     assert replicating.prefix != first
 
 
-def test_all_killed_at_once_is_followed_by_a_whole_copy_too(replicating: Replicating) -> None:
+def test_a_kill_of_everything_is_followed_by_a_full_copy(replicating: Replicating) -> None:
     replicating.make_the_log_long()
     first = replicating.prefix
     for pid in (*replicating.litestream(), replicating.process.pid):
@@ -316,7 +316,7 @@ def test_all_killed_at_once_is_followed_by_a_whole_copy_too(replicating: Replica
     assert replicating.prefix != first
 
 
-def test_a_stop_in_good_order_beside_a_writer_is_followed_by_a_whole_copy(replicating: Replicating) -> None:
+def test_a_good_stop_beside_a_writer_is_followed_by_a_full_copy(replicating: Replicating) -> None:
     replicating.make_the_log_long()
     first = replicating.prefix
     assert replicating.process.stop(signal.SIGTERM)[0] == 0
@@ -327,7 +327,7 @@ def test_a_stop_in_good_order_beside_a_writer_is_followed_by_a_whole_copy(replic
     assert replicating.prefix != first
 
 
-def test_another_is_started_when_the_bucket_is_back(replicating: Replicating, tmp_path: Path) -> None:
+def test_another_litestream_starts_when_the_bucket_is_back(replicating: Replicating, tmp_path: Path) -> None:
     replicating.sync()
     (child,) = replicating.litestream()
     (tmp_path / "replica").rename(tmp_path / "away")
@@ -343,7 +343,7 @@ def test_another_is_started_when_the_bucket_is_back(replicating: Replicating, tm
 
 
 @pytest.mark.parametrize("kilobytes", [1, 100])
-def test_after_a_stop_of_everything_in_good_order_it_goes_on_in_the_same_place(
+def test_after_a_good_stop_of_everything_litestream_goes_on_under_the_same_prefix(
     replicating: Replicating, kilobytes: int
 ) -> None:
     replicating.make_the_log_long()
@@ -375,7 +375,7 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in text.split()]
 
 
-def test_without_its_settings_it_says_which_is_missing() -> None:
+def test_a_missing_setting_is_named() -> None:
     process = Process(sys.executable, "-m", "infra.replicate", environment={"POSTROOM_DB": "x.db"})
     try:
         (refused,) = process.wait_for("replicate.refused")

@@ -106,7 +106,7 @@ def test_a_first_start_has_nothing_to_restore_and_a_prefix_of_its_own(tmp_path: 
     assert (machine.start().step, machine.start().url) == (Step.CONTINUE, ready.url)
 
 
-def test_a_restart_goes_on_in_the_same_place(one: Machine) -> None:
+def test_a_restart_goes_on_under_the_same_prefix(one: Machine) -> None:
     place = one.lease.record.current
 
     ready = one.start()
@@ -115,7 +115,7 @@ def test_a_restart_goes_on_in_the_same_place(one: Machine) -> None:
     assert place.epoch == one.facts[0]
 
 
-def test_after_an_end_in_mid_work_the_same_history_goes_on_in_a_new_place(one: Machine) -> None:
+def test_after_a_bad_end_the_same_epoch_goes_on_under_a_new_prefix(one: Machine) -> None:
     one.work(one.start(), 1)
     before = one.lease.record.current
     local_state.remove_mark(one.database)
@@ -134,7 +134,7 @@ def test_after_an_end_in_mid_work_the_same_history_goes_on_in_a_new_place(one: M
     assert one.lease.record.old_prefixes == (before,)
 
 
-def test_an_older_copy_is_refused_also_after_a_move_within_its_epoch(one: Machine, tmp_path: Path) -> None:
+def test_an_older_copy_is_refused_after_a_new_prefix_of_its_epoch_too(one: Machine, tmp_path: Path) -> None:
     shutil.copy(one.database, tmp_path / "old.db")
     one.work(one.start(), 1)
     local_state.remove_mark(one.database)
@@ -166,7 +166,7 @@ def test_a_lost_file_comes_back_and_what_follows_is_a_new_epoch(one: Machine) ->
     assert one.start().step is Step.CONTINUE
 
 
-def test_a_start_that_ended_in_the_middle_of_a_restore_is_made_good_by_the_next(one: Machine) -> None:
+def test_a_start_that_died_during_a_restore_is_completed_by_the_next(one: Machine) -> None:
     before = one.lease.record.current
     one.lose_file()
     one.start()
@@ -179,7 +179,7 @@ def test_a_start_that_ended_in_the_middle_of_a_restore_is_made_good_by_the_next(
     assert one.lease.record.old_prefixes == (before,), "the place that nothing came to is forgotten"
 
 
-def test_a_file_without_a_byte_is_no_database(one: Machine) -> None:
+def test_an_empty_file_counts_as_no_database(one: Machine) -> None:
     one.lose_file()
     one.database.touch()
 
@@ -222,7 +222,7 @@ def test_an_older_copy_of_the_file_is_noticed(one: Machine, tmp_path: Path, leav
     assert one.facts[1] == 5
 
 
-def test_an_older_folder_is_compared_where_the_lease_does_not_tell(one: Machine, tmp_path: Path) -> None:
+def test_an_older_folder_is_compared_when_the_lease_can_not_decide(one: Machine, tmp_path: Path) -> None:
     """Events that came after the last renewal: Litestream's files tell what the lease record does not."""
     shutil.copytree(one.database.parent, tmp_path / "older")
     mark = one.lease.record.newest_event_id
@@ -235,7 +235,7 @@ def test_an_older_folder_is_compared_where_the_lease_does_not_tell(one: Machine,
         one.start()
 
 
-def test_the_file_can_be_declared_right(one: Machine, tmp_path: Path, url: str) -> None:
+def test_keep_file_begins_a_new_epoch_from_the_file(one: Machine, tmp_path: Path, url: str) -> None:
     two = Machine(tmp_path / "two", url)
     two.work(two.start(), 2)
     two.stop()
@@ -291,7 +291,7 @@ def test_with_its_file_an_old_replica_is_compared_and_moves_too(tmp_path: Path, 
     assert ready.url == f"{url}/{old.facts[0]}"
 
 
-def test_an_emptied_bucket_begins_anew_from_the_file(one: Machine, tmp_path: Path) -> None:
+def test_an_emptied_bucket_begins_again_from_the_file(one: Machine, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "replica")
     ready = one.start()
     assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
@@ -302,7 +302,7 @@ def test_an_emptied_bucket_begins_anew_from_the_file(one: Machine, tmp_path: Pat
     assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
 
 
-def test_a_replica_without_its_beginning_starts_nothing_empty(one: Machine, tmp_path: Path) -> None:
+def test_a_replica_without_its_first_files_never_starts_an_empty_database(one: Machine, tmp_path: Path) -> None:
     one.work(one.start(), 1)
     one.stop()
     one.lose_file()
@@ -317,7 +317,7 @@ def test_a_replica_without_its_beginning_starts_nothing_empty(one: Machine, tmp_
     assert lease_record.read(one.lease.store).is_released, "and holds up nobody"
 
 
-def test_an_older_copy_of_the_file_is_refused_also_where_its_own_place_never_began() -> None:
+def test_an_older_copy_is_refused_when_its_prefix_never_had_a_full_copy_too() -> None:
     there = LeaseRecord(
         "us",
         "tag",
@@ -350,7 +350,7 @@ class CutOff(FolderStore):
         return tag
 
 
-def test_a_first_place_that_was_named_without_an_answer_does_not_refuse_its_own_file(tmp_path: Path, url: str) -> None:
+def test_a_first_prefix_that_was_named_without_an_answer_accepts_its_own_file(tmp_path: Path, url: str) -> None:
     """So does a kill between the two: the pointer has the new epoch, and the file the one that it was made with."""
     machine, other = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
     for each in (machine, other):
@@ -373,21 +373,21 @@ def test_a_first_place_that_was_named_without_an_answer_does_not_refuse_its_own_
     assert machine.start().step is Step.CONTINUE
 
 
-def test_litestream_alone_does_not_restore(one: Machine) -> None:
+def test_replicate_alone_does_not_restore(one: Machine) -> None:
     """The functions may be running beside it already."""
     one.lose_file()
     with pytest.raises(FileRefused, match=r"run `python -m infra.restore`"):
         one.start(may_restore=False)
 
 
-def test_a_file_that_is_no_database_is_told_as_one_sentence(one: Machine) -> None:
+def test_a_file_that_is_no_database_is_reported_in_one_sentence(one: Machine) -> None:
     one.database.write_bytes(b"no database " * 500)
     with pytest.raises(FileRefused, match=r"is not a database that SQLite can read .* Move it away, and keep it"):
         one.start()
 
 
 @pytest.mark.e2e
-def test_in_a_bucket_it_is_the_same(tmp_path: Path) -> None:
+def test_restores_work_from_a_bucket_too(tmp_path: Path) -> None:
     with s3_server(tmp_path / "s3") as port:
         machine = Machine(tmp_path / "one", f"s3://postroom-replica/db?endpoint=http://127.0.0.1:{port}")
         machine.work(machine.start(), 3)
@@ -426,7 +426,7 @@ def test_how_a_file_goes_on(
     assert decide(HistoryFacts(epoch, 5), there, current, us="us", is_certain=is_certain) is step
 
 
-def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, tmp_path: Path) -> None:
+def test_the_restore_program_waits_restores_copies_and_reports_errors(one: Machine, tmp_path: Path) -> None:
     def run(*options: str, **environment: str) -> tuple[int, dict[str, str]]:
         done = subprocess.run(
             [sys.executable, "-m", "infra.restore", *options],
@@ -458,7 +458,7 @@ def test_the_program_waits_restores_copies_and_says_what_is_wrong(one: Machine, 
     assert code == 73, "the new one holds it"
 
 
-def test_an_owner_is_one_over_restarts(tmp_path: Path) -> None:
+def test_an_owner_stays_the_same_over_restarts(tmp_path: Path) -> None:
     first = owner_of(tmp_path / "owner", tmp_path / "x.db")
     assert owner_of(tmp_path / "owner", tmp_path / "x.db") == first
     assert isinstance(first, LeaseOwner)

@@ -50,14 +50,14 @@ A, B, C = prefix("epoch_a", 40), prefix("epoch_b", 30), prefix("epoch_c", 14)
         (at(C, C, B), B),
     ],
 )
-def test_the_oldest_place_goes_when_the_one_after_it_is_older_than_it_is_kept(
+def test_the_oldest_prefix_goes_when_the_one_after_it_exceeds_the_retention(
     there: LeaseRecord, found: ReplicaPrefix | None
 ) -> None:
     assert oldest_removable(there, NOW, 14 * DAY_MS) == found
     assert oldest_removable(there, NOW, 0) is None
 
 
-def test_the_setting() -> None:
+def test_the_retention_is_a_setting() -> None:
     assert retention_ms_from({}) == RETENTION_MS
     assert retention_ms_from({"POSTROOM_REPLICA_RETENTION_MS": "0"}) == 0
     assert retention_ms_from({"POSTROOM_REPLICA_RETENTION_MS": str(7 * DAY_MS)}) == 7 * DAY_MS
@@ -85,7 +85,7 @@ def fill(replica: Path, where: ReplicaPrefix, files: int = 5) -> None:
         (folder / f"{number:016x}.ltx").touch()
 
 
-def test_it_goes_a_bit_at_a_time_and_nothing_goes_when_the_present_place_is_empty(tmp_path: Path) -> None:
+def test_files_go_in_batches_and_none_go_when_the_current_prefix_is_empty(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     there = at(C, A, B)
     for each in (A, B):
@@ -127,7 +127,7 @@ def supervise(
     return lease
 
 
-def test_a_keeper_removes_them_one_after_the_other_and_forgets_them(tmp_path: Path) -> None:
+def test_the_supervisor_removes_old_prefixes_one_after_the_other(tmp_path: Path) -> None:
     store, told = FolderStore(tmp_path / "replica"), []
 
     async def keep(one: LitestreamSupervisor) -> None:
@@ -142,7 +142,7 @@ def test_a_keeper_removes_them_one_after_the_other_and_forgets_them(tmp_path: Pa
     assert sorted(path.name for path in (tmp_path / "replica").glob("epoch*")) == ["epoch_1", "epoch_40"]
 
 
-def test_what_can_not_be_removed_stays_named_and_disturbs_nothing(tmp_path: Path) -> None:
+def test_a_prefix_that_can_not_be_removed_stays_in_the_lease_record(tmp_path: Path) -> None:
     store, told = Reluctant(tmp_path / "replica"), []
     store.refuses = True
 
@@ -156,7 +156,7 @@ def test_what_can_not_be_removed_stays_named_and_disturbs_nothing(tmp_path: Path
     assert told == ["replicate.removed"]
 
 
-def test_who_has_lost_the_lease_ends(tmp_path: Path) -> None:
+def test_a_supervisor_that_lost_the_lease_ends_instead_of_removing(tmp_path: Path) -> None:
     store, told = FolderStore(tmp_path / "replica"), []
     other = Lease(store, LeaseOwner("owner_one", "host", "/other"))
 
@@ -170,7 +170,7 @@ def test_who_has_lost_the_lease_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_what_is_left_is_restored_and_read_at_every_instant_that_is_kept(
+def test_every_instant_within_the_retention_is_restored_and_read(
     machines: tuple[Machine, Machine],  # noqa: F811
     url: str,  # noqa: F811
     tmp_path: Path,

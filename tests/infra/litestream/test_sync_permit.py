@@ -112,7 +112,7 @@ def litestream_says_yes(machine: Machine) -> bool:
 
 
 @pytest.mark.e2e
-def test_nothing_is_acknowledged_before_the_lease_says_that_the_first_place_has_begun(
+def test_nothing_is_acknowledged_before_the_first_prefix_has_a_full_copy(
     machines: tuple[Machine, Machine],  # noqa: F811
     proxy: Holding,
 ) -> None:
@@ -132,7 +132,7 @@ def test_nothing_is_acknowledged_before_the_lease_says_that_the_first_place_has_
 
 
 @pytest.mark.e2e
-def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_entry_of_the_new_place(
+def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_next_full_copy(
     machines: tuple[Machine, Machine],  # noqa: F811
     proxy: Holding,
     url: str,
@@ -157,7 +157,7 @@ def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_entry_o
 
 
 @pytest.mark.e2e
-def test_a_keeper_that_is_frozen_until_another_machine_takes_over_lets_nothing_be_acknowledged(
+def test_nothing_is_acknowledged_under_a_supervisor_that_was_frozen_during_a_takeover(
     machines: tuple[Machine, Machine],  # noqa: F811
 ) -> None:
     """Litestream goes on below it, in a place that the other machine has restored before."""
@@ -177,7 +177,7 @@ def test_a_keeper_that_is_frozen_until_another_machine_takes_over_lets_nothing_b
 
 
 @pytest.mark.e2e
-def test_while_the_lease_can_not_be_renewed_and_has_run_out_nothing_is_acknowledged(
+def test_nothing_is_acknowledged_when_the_lease_has_run_out(
     machines: tuple[Machine, Machine],  # noqa: F811
     proxy: Holding,
 ) -> None:
@@ -207,7 +207,7 @@ class Away(FolderStore):
         return super().put(name, body, replacing=replacing)
 
 
-def test_the_lease_is_ours_for_its_time_from_before_it_was_written(tmp_path: Path) -> None:
+def test_the_lease_counts_from_before_its_write(tmp_path: Path) -> None:
     store = Away(tmp_path / "replica")
     one, other = (Lease(store, LeaseOwner("owner_one", "host", "/data/postroom.db"), 60_000) for _ in range(2))
 
@@ -243,7 +243,7 @@ SCRIPT = 'read -r said < "$0"; echo "$said"; test "$said" = "an end" || exec sle
         ("an end", [("replicate.litestream_ended", True)]),  # nobody answers any more
     ],
 )
-def test_the_permit_ends_with_doubt_or_at_the_latest_before_another_litestream_and_is_given_when_that_has_begun(
+def test_the_permit_is_revoked_before_another_litestream_and_granted_after_its_full_copy(
     tmp_path: Path, said: str, told: list[tuple[str, bool]]
 ) -> None:
     database, control, pipe = tmp_path / "postroom.db", tmp_path / "l.sock", tmp_path / "pipe"

@@ -51,32 +51,32 @@ def test_every_table_of_ours_is_read(conn: apsw.Connection) -> None:
         ("(1, CAST(x'ff' AS TEXT))", "(1, x'ff')"),
     ],
 )
-def test_a_row_that_is_not_the_same_is_seen(here: str, there: str) -> None:
+def test_a_changed_row_changes_the_digest(here: str, there: str) -> None:
     one = database(PLAIN, f"INSERT INTO t VALUES {here}")
     two = database(PLAIN, f"INSERT INTO t VALUES {there}")
     count = table_digests.read(one)["t"].rows
     assert differences(one, two) == [TableDifference("t", count, count)]
 
 
-def test_a_row_under_another_rowid_is_another() -> None:
+def test_a_row_under_another_rowid_changes_the_digest() -> None:
     one = database(PLAIN, "INSERT INTO t VALUES (1, 2)")
     two = database(PLAIN, "INSERT INTO t (rowid, a, b) VALUES (7, 1, 2)")
     assert differences(one, two) == [TableDifference("t", 1, 1)]
 
 
-def test_text_that_is_none_is_read_all_the_same() -> None:
+def test_invalid_utf8_is_read_too() -> None:
     statements = (PLAIN, "INSERT INTO t VALUES (1, 'x'), (2, CAST(x'ff' AS TEXT)), (3, 'y')")
     assert differences(database(*statements), database(*statements)) == []
     assert table_digests.read(database(*statements))["t"].rows == 3
 
 
-def test_the_order_in_which_a_table_without_rowids_was_filled_does_not_matter() -> None:
+def test_the_insertion_order_of_a_table_without_rowids_does_not_matter() -> None:
     one = database(KEYED, "INSERT INTO k VALUES (1, 9), (2, 8)")
     two = database(KEYED, "INSERT INTO k VALUES (2, 8), (1, 9)")
     assert differences(one, two) == []
 
 
-def test_rows_and_tables_that_one_lacks_are_counted_on_both_sides() -> None:
+def test_missing_rows_and_tables_are_counted_on_both_sides() -> None:
     one = database(PLAIN, KEYED, "INSERT INTO k VALUES (1, 2)", "INSERT INTO t VALUES (1, 2), (3, 4)")
     two = database(PLAIN, "INSERT INTO t VALUES (1, 2)")
     assert differences(one, two) == [
@@ -86,7 +86,7 @@ def test_rows_and_tables_that_one_lacks_are_counted_on_both_sides() -> None:
     ]
 
 
-def test_a_table_of_more_rows_than_are_read_at_once_is_read_to_its_end() -> None:
+def test_a_table_larger_than_one_batch_is_read_to_its_end() -> None:
     numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1234)"
     many = f"{numbers} INSERT INTO t SELECT i, i FROM n"
     one, two = database(PLAIN, many), database(PLAIN, many, "UPDATE t SET b = 0 WHERE a = 1234")
@@ -94,11 +94,11 @@ def test_a_table_of_more_rows_than_are_read_at_once_is_read_to_its_end() -> None
     assert differences(one, two) == [TableDifference("t", 1234, 1234)]
 
 
-def test_another_index_is_another_schema() -> None:
+def test_another_index_changes_the_schema() -> None:
     one, two = database(PLAIN, "CREATE INDEX i ON t (a)"), database(PLAIN, "CREATE INDEX i ON t (b)")
     assert differences(one, two) == [TableDifference("sqlite_schema", 2, 2)]
 
 
-def test_what_litestream_keeps_for_itself_is_left_away() -> None:
+def test_tables_of_litestream_are_left_out() -> None:
     its = ("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq)", "INSERT INTO _litestream_seq VALUES (1, 7)")
     assert differences(database(PLAIN), database(PLAIN, *its)) == []

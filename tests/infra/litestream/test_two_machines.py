@@ -131,7 +131,7 @@ def began(store: ObjectStore) -> lease_record.LeaseRecord:
     return found
 
 
-def test_a_second_machine_is_refused_takes_over_when_the_lease_has_run_out_and_the_first_is_fenced(
+def test_a_second_machine_takes_over_after_the_lease_and_the_first_is_fenced(
     machines: tuple[Machine, Machine], url: str, tmp_path: Path
 ) -> None:
     one, two = machines
@@ -182,7 +182,7 @@ def test_a_second_machine_is_refused_takes_over_when_the_lease_has_run_out_and_t
     assert read_facts(one.database).newest_event_id == 5
 
 
-def test_after_kill_9_of_everything_the_same_machine_waits_for_nothing(
+def test_after_a_kill_of_everything_the_same_machine_starts_at_once(
     machines: tuple[Machine, Machine], url: str
 ) -> None:
     one, _ = machines
@@ -203,7 +203,7 @@ def test_after_kill_9_of_everything_the_same_machine_waits_for_nothing(
     assert (there.current.epoch, there.old_prefixes) == (place.epoch, (place,)), "of the same history"
 
 
-def test_a_second_keeper_on_one_machine_is_refused(machines: tuple[Machine, Machine], url: str) -> None:
+def test_a_second_supervisor_on_one_machine_is_refused(machines: tuple[Machine, Machine], url: str) -> None:
     one, _ = machines
     one.restore()
     one.replicate()
@@ -260,7 +260,7 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
 
 
 @pytest.mark.long
-def test_an_earlier_moment_can_be_gone_on_from(machines: tuple[Machine, Machine], url: str, tmp_path: Path) -> None:
+def test_an_earlier_moment_can_be_continued_from(machines: tuple[Machine, Machine], url: str, tmp_path: Path) -> None:
     """As infra/README.md has it: look at a copy, declare it right, have it replicated; then others restore that."""
     one, two = machines
     store = open_store(url, ENVIRONMENT)

@@ -120,7 +120,7 @@ def leftovers(folder: Path) -> list[Path]:
 # -- by hand
 
 
-def test_beside_a_writer_at_full_speed_they_are_equal_and_nothing_is_left(running, conn, db, tmp_path):
+def test_a_restore_equals_the_database_beside_a_writer_at_full_speed(running, conn, db, tmp_path):
     writer = python("-c", WRITER, str(db), environment={})
     try:
         before = int(wait_until(lambda: meta.get(conn, "written"), what="the first row"))
@@ -140,7 +140,7 @@ def test_beside_a_writer_at_full_speed_they_are_equal_and_nothing_is_left(runnin
     assert leftovers(tmp_path) == []
 
 
-def test_a_commit_that_the_replica_lost_is_found_in_its_table(running, conn, tmp_path):
+def test_a_commit_that_the_replica_lost_is_reported_with_its_table(running, conn, tmp_path):
     lose_a_row(conn, running.pid, Path(running.environment["POSTROOM_LITESTREAM_SOCKET"]))
 
     code, said = verified(running.environment)
@@ -191,14 +191,14 @@ def refused(running: Running, **more: Any) -> str:
     return str(error.value)
 
 
-def test_where_there_is_no_room_nothing_is_restored_and_it_says_how_much_is_missing(running, db, tmp_path):
+def test_without_room_nothing_is_restored_and_the_missing_bytes_are_named(running, db, tmp_path):
     pages = scalar(apsw.Connection(str(db)), "PRAGMA page_count")
     missing = -(-(pages * 4096 + 256 * 1024 * 1024 - 1_000_000) // 1_000_000)
     assert refused(running, free=lambda _: 1_000_000).endswith(f"{missing} MB are missing")
     assert leftovers(tmp_path) == []
 
 
-def test_while_another_comparison_is_at_work_there_is_none(running, db, tmp_path):
+def test_a_second_comparison_at_once_is_refused(running, db, tmp_path):
     right = WorkerLock(db, "verify")
     assert right.try_acquire()
     (its := tmp_path / "p.db.verifying").mkdir()
@@ -207,7 +207,7 @@ def test_while_another_comparison_is_at_work_there_is_none(running, db, tmp_path
     assert its.exists()
 
 
-def test_what_a_comparison_that_was_killed_has_left_is_removed_by_the_next(running, tmp_path):
+def test_leftovers_of_a_killed_comparison_are_removed_by_the_next(running, tmp_path):
     (tmp_path / "p.db.verifying").mkdir()
     (tmp_path / "p.db.verifying" / "restored.db.tmp").touch()
     assert verified(running.environment)[0] == 0
@@ -219,13 +219,13 @@ def test_litestream_that_does_not_answer_is_no_difference(running):
     assert TOO_BUSY in refused(running, patience_s=0.5)
 
 
-def test_a_place_that_nobody_vouches_for_is_not_compared(running):
+def test_a_prefix_without_a_permit_is_not_compared(running):
     running.supervisor.signal(signal.SIGSTOP)
     sync_permit.revoke(Path(running.environment["POSTROOM_LITESTREAM_SOCKET"]))
     assert refused(running) == "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
 
 
-def test_a_place_that_is_left_meanwhile_is_no_difference(running, tmp_path):
+def test_a_new_prefix_during_the_comparison_is_no_difference(running, tmp_path):
     def move(_: Path) -> int:
         os.kill(running.pid, signal.SIGKILL)
         running.supervisor.wait_for("replicate.begun", 2)
@@ -235,7 +235,7 @@ def test_a_place_that_is_left_meanwhile_is_no_difference(running, tmp_path):
     assert leftovers(tmp_path) == []
 
 
-def test_a_difference_that_a_second_comparison_does_not_find_is_none(running, conn, tmp_path):
+def test_a_difference_counts_only_if_a_second_comparison_finds_one(running, conn, tmp_path):
     make_agent(conn, "kept")
     running.sync()
     (levels,) = tmp_path.glob("replica/*/ltx/0")
@@ -267,7 +267,7 @@ def test_without_litestream_or_a_database_nothing_is_compared(db, tmp_path):
     assert found[1][1]["reason"] == f"there is no database {tmp_path / 'none.db'}"
 
 
-def test_without_its_settings_it_says_which_is_missing(db):
+def test_a_missing_setting_is_named(db):
     code, said = verified({"POSTROOM_DB": str(db)})
     assert (code, said["event"]) == (78, "verify.refused")
     assert "POSTROOM_REPLICA_URL is not set" in said["reason"]
@@ -292,7 +292,7 @@ def keeper_of(
     )
 
 
-def test_where_they_differ_the_keeper_has_another_begin_with_a_whole_copy(conn, db, tmp_path):
+def test_on_a_difference_the_supervisor_starts_another_litestream_with_a_full_copy(conn, db, tmp_path):
     told: list[tuple[str, dict[str, Any]]] = []
 
     def events(name: str) -> list[dict[str, Any]]:
@@ -336,7 +336,7 @@ def test_where_they_differ_the_keeper_has_another_begin_with_a_whole_copy(conn, 
     asyncio.run(scenario())
 
 
-def test_the_keeper_compares_by_itself_and_a_stop_in_the_midst_leaves_nothing(conn, db, tmp_path):
+def test_the_supervisor_compares_on_schedule_and_a_stop_leaves_nothing_behind(conn, db, tmp_path):
     grow(conn, 30_000_000)  # so that a restore takes a moment
     environment = settings_of(tmp_path, db) | {"POSTROOM_REPLICA_VERIFY": "1ms"}
     supervisor = Process(sys.executable, *command("litestream")[1:], environment=environment)
@@ -352,7 +352,7 @@ def test_the_keeper_compares_by_itself_and_a_stop_in_the_midst_leaves_nothing(co
     assert leftovers(tmp_path) == []
 
 
-def test_that_nothing_could_be_compared_is_told_once_until_the_reason_is_another(db, tmp_path):
+def test_a_failed_comparison_is_reported_once_until_the_reason_changes(db, tmp_path):
     told: list[dict[str, Any]] = []
 
     async def scenario() -> None:
@@ -370,12 +370,12 @@ def test_that_nothing_could_be_compared_is_told_once_until_the_reason_is_another
     ]
 
 
-def test_where_nothing_can_be_removed_nobody_is_brought_down(tmp_path):
+def test_leftovers_that_can_not_be_removed_are_no_error(tmp_path):
     remove_leftovers(tmp_path / "none" / "p.db")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_line_of_ours_is_a_reason():
+def test_foreign_output_becomes_the_reason():
     line = json.dumps({"event": "verify.differs", "level": "error", "rows": 1})
     assert parse_output(f"a warning\n{line}\n") == ("verify.differs", {"rows": 1})
     assert parse_output('{"event": "verify.refused", "reason": "why"}') == ("verify.not_verified", {"reason": "why"})
@@ -387,11 +387,11 @@ def test_what_is_no_line_of_ours_is_a_reason():
 @pytest.mark.parametrize(
     ("text", "ms"), [(None, 86_400_000), ("", 86_400_000), ("0", 0), ("48h", 172_800_000), ("30m", 1_800_000)]
 )
-def test_how_often_is_a_duration(text, ms):
+def test_the_interval_of_comparisons_is_a_duration(text, ms):
     assert verify_every_ms_from({} if text is None else {"POSTROOM_REPLICA_VERIFY": text}) == ms
 
 
 @pytest.mark.parametrize("text", ["daily", "h", "0h", "-1h", "1.5h", "24"])
-def test_what_is_no_duration_is_refused(text):
+def test_an_interval_that_is_no_duration_is_refused(text):
     with pytest.raises(ConfigInvalid, match=r"POSTROOM_REPLICA_VERIFY is .*: write 0 .never. or a whole number"):
         verify_every_ms_from({"POSTROOM_REPLICA_VERIFY": text})

@@ -67,7 +67,7 @@ def test_without_litestream_the_log_is_bounded_by_our_own_checkpoint(db):
 
 
 @pytest.mark.long
-def test_a_reader_that_stays_makes_the_log_grow_and_no_longer_than_it_stays(db, conn):
+def test_a_long_reader_makes_the_log_grow_only_while_it_reads(db, conn):
     """Nobody is stopped for it: the log is used again within the next thousand pages or so."""
     log = Path(f"{db}-wal")
     rows(conn, "PRAGMA synchronous = NORMAL")
@@ -142,5 +142,5 @@ def test_nothing_of_ours_forces_a_checkpoint():
         ("conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)", False),
     ],
 )
-def test_what_counts_as_forcing(line, is_forced):
+def test_each_way_to_force_a_checkpoint_is_recognized(line, is_forced):
     assert bool(forced(line)) == is_forced

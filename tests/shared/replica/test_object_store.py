@@ -207,7 +207,7 @@ def test_a_page_to_sign_in_to_a_network_is_no_store_and_no_empty_bucket(answerin
         (409, "ConditionalRequestConflict", ObjectChanged, "another writer"),
     ],
 )
-def test_what_a_store_refuses_is_told_in_words_that_help(
+def test_a_refusal_of_the_store_says_what_to_do(
     answering: Answering, status: int, code: str, error: type[Exception], said: str
 ) -> None:
     answering.status, answering.body = status, f"<Error><Code>{code}</Code></Error>".encode()
@@ -215,7 +215,7 @@ def test_what_a_store_refuses_is_told_in_words_that_help(
         answering.store().put("x", b"1", replacing=None)
 
 
-def test_an_object_that_the_store_refuses_to_delete_is_told(answering: Answering) -> None:
+def test_a_refused_delete_is_an_error(answering: Answering) -> None:
     """S3 answers 200, and in the body what it has not deleted."""
     refused = b"<Error><Key>p/x</Key><Code>AccessDenied</Code><Message>no</Message></Error>"
     answering.body = b"<DeleteResult>" + refused + b"</DeleteResult>"

@@ -85,7 +85,7 @@ def play(folder, scenario, *, answer=SYNCED, is_held=False, **fields):
     return asyncio.run(go())
 
 
-def test_local_asks_nobody(folder):
+def test_local_durability_asks_nothing(folder):
     async def scenario(waits, stranger):
         for channel in ("telegram", "discord", API):
             await waits.confirm(channel)
@@ -114,7 +114,7 @@ def test_the_question_names_the_database_and_asks_to_wait(folder):
     assert play(folder, scenario) == [{"path": str(folder / "p.db"), "wait": True, "timeout": 60}]
 
 
-def test_who_comes_meanwhile_shares_the_next_answer_and_not_the_one_under_way(folder):
+def test_a_later_caller_shares_the_next_answer_and_not_the_current_one(folder):
     """The question under way may have been asked before their commit."""
 
     async def scenario(waits, stranger):
@@ -141,7 +141,7 @@ class Timeless(asyncio.SelectorEventLoop):
         return 0.0
 
 
-def test_who_is_alone_waits_for_no_timer(folder):
+def test_a_caller_that_is_alone_waits_for_no_timer(folder):
     async def scenario():
         async with Stranger(folder / "l.sock") as stranger:
             waits = replication(folder)
@@ -172,7 +172,7 @@ NO = {
 
 
 @pytest.mark.parametrize(("answer", "reason"), NO.values(), ids=NO)
-def test_anything_but_a_yes_is_a_no(folder, answer, reason):
+def test_any_answer_but_yes_is_a_no(folder, answer, reason):
     async def scenario(waits, _):
         with pytest.raises(NotReplicated) as refused:
             await waits.confirm("telegram")
@@ -181,7 +181,7 @@ def test_anything_but_a_yes_is_a_no(folder, answer, reason):
     assert reason in play(folder, scenario, answer=answer)
 
 
-def test_a_yes_without_a_permit_is_a_no(folder):
+def test_a_yes_without_a_valid_permit_is_a_no(folder):
     """What Litestream has sent lies where no restore looks, or somebody else may have restored before."""
 
     async def scenario(waits, stranger):
@@ -198,7 +198,7 @@ def test_a_yes_without_a_permit_is_a_no(folder):
     play(folder, scenario)
 
 
-def test_the_permit_is_looked_at_when_litestream_has_answered(folder):
+def test_the_permit_is_read_after_litestream_has_answered(folder):
     async def scenario(waits, stranger):
         waiting = asyncio.create_task(waits.confirm("telegram"))
         await stranger.until_asked(1)
@@ -210,7 +210,7 @@ def test_the_permit_is_looked_at_when_litestream_has_answered(folder):
     play(folder, scenario, is_held=True)
 
 
-def test_a_position_that_moved_on_meanwhile_is_no_no(folder):
+def test_a_position_that_moved_on_is_asked_again(folder):
     """Litestream's monitor takes in newer commits between its sync and its answer: the next answer decides."""
     newer = http(b'{"txid":9,"replicated_txid":7}')
 
@@ -223,7 +223,7 @@ def test_a_position_that_moved_on_meanwhile_is_no_no(folder):
         play(folder, scenario, answer=(newer, http(b'{"txid":9,"replicated_txid":8}')))
 
 
-def test_nobody_at_the_socket_is_a_no_and_the_next_question_reaches_a_new_litestream(folder):
+def test_a_missing_litestream_is_a_no_and_the_next_question_reaches_a_new_one(folder):
     async def scenario():
         waits = replication(folder)
         with pytest.raises(NotReplicated, match="FileNotFoundError"):
@@ -237,7 +237,7 @@ def test_nobody_at_the_socket_is_a_no_and_the_next_question_reaches_a_new_litest
     asyncio.run(scenario())
 
 
-def test_a_litestream_that_says_nothing_is_a_no_in_time_and_is_asked_again_for_the_next(folder):
+def test_a_silent_litestream_is_a_no_in_time_and_is_asked_again(folder):
     async def scenario(waits, stranger):
         for _ in range(2):
             with pytest.raises(NotReplicated):
@@ -249,7 +249,7 @@ def test_a_litestream_that_says_nothing_is_a_no_in_time_and_is_asked_again_for_t
     play(folder, scenario, is_held=True, replication_timeout_ms=50)
 
 
-def test_who_comes_while_litestream_says_nothing_waits_no_longer_than_the_first(folder):
+def test_a_later_caller_waits_no_longer_than_the_first_for_a_silent_litestream(folder):
     """A question that was asked for the second may still be under way then; nobody has waited for its end."""
 
     async def scenario(waits, stranger):
@@ -263,7 +263,7 @@ def test_who_comes_while_litestream_says_nothing_waits_no_longer_than_the_first(
     assert play(folder, scenario, is_held=True, replication_timeout_ms=1000) == [NotReplicated] * 2
 
 
-def test_an_end_is_told_to_those_who_wait(folder):
+def test_a_stop_fails_the_waiting_callers(folder):
     async def scenario(waits, stranger):
         waiting = [asyncio.create_task(waits.confirm("telegram"))]
         await stranger.until_asked(1)
@@ -287,7 +287,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_setting_that_cannot_be_meant_is_refused(monkeypatch, text):
+def test_an_impossible_setting_is_refused(monkeypatch, text):
     monkeypatch.setenv("POSTROOM_DURABILITY", text)
     with pytest.raises(ConfigInvalid, match=r"POSTROOM_DURABILITY.*local,telegram=replicated"):
         Settings.load()

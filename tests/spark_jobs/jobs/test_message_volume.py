@@ -77,7 +77,7 @@ def test_a_run_prints_a_table_writes_days_and_says_which_position(spark, primary
     assert manifest["code_version"].startswith("0.")
 
 
-def test_what_is_written_is_private(primary, counted, tmp_path):
+def test_output_files_are_private(primary, counted, tmp_path):
     primary.receive(1)
     assert counted() == 0
     out = tmp_path / "out"
@@ -138,7 +138,7 @@ def test_a_wrong_command_line_is_64_with_a_hint(arguments, sentence, capsys):
     assert sentence in capsys.readouterr().err
 
 
-def test_what_is_refused_is_refused_before_spark_starts(tmp_path, primary, capsys):
+def test_errors_of_the_command_line_come_before_spark_starts(tmp_path, primary, capsys):
     """In a process without a session these take no ten seconds."""
     out = ("--out", tmp_path / "out", "--cache-dir", tmp_path / "cache")
     with socket.socket() as closed:

@@ -26,7 +26,7 @@ def test_a_connection_is_durable_and_checks_foreign_keys(db, conn):
     assert [scalar(conn, f"PRAGMA {name}") for name in pragmas] == ["wal", 2, 1]
 
 
-def test_who_finds_a_new_file_in_other_hands_waits_at_the_gate(tmp_path):
+def test_a_process_that_finds_a_new_file_in_use_waits_at_the_gate(tmp_path):
     path, gate = tmp_path / "p.db", tmp_path / "p.db-gate"
     other = apsw.Connection(str(path))
     command = [sys.executable, "-c", _OPEN, str(path)]
@@ -48,7 +48,7 @@ def test_a_reading_connection_can_not_write(db, conn):
         rows(reader, "UPDATE meta SET value = '1'")
 
 
-def test_an_exception_takes_everything_back(conn):
+def test_an_exception_rolls_everything_back(conn):
     def half():
         with transaction(conn):
             meta.put(conn, "half", "done")
@@ -60,7 +60,7 @@ def test_an_exception_takes_everything_back(conn):
     assert meta.get(conn, "half") is None
 
 
-def test_a_commit_that_fails_takes_everything_back_and_the_next_works(conn):
+def test_a_failed_commit_rolls_everything_back_and_the_next_works(conn):
     def dangling():
         with transaction(conn):
             rows(conn, "PRAGMA defer_foreign_keys = ON")
@@ -74,7 +74,7 @@ def test_a_commit_that_fails_takes_everything_back_and_the_next_works(conn):
     assert meta.get(conn, "after") == "works"
 
 
-def test_what_ended_the_transaction_is_what_is_told(conn):
+def test_the_error_that_ended_the_transaction_is_raised(conn):
     """A full disk makes SQLite roll back by itself: 'cannot rollback' must not hide it."""
 
     def full():
@@ -109,7 +109,7 @@ def _write(path, name):
             meta.put(conn, "count", str(count + 1))
 
 
-def test_four_processes_write_at_once_and_none_is_turned_away(db, conn):
+def test_four_processes_write_at_once_and_none_is_refused(db, conn):
     """Each reads and writes in one transaction: a lost update would show in the count."""
     fork = multiprocessing.get_context("spawn")
     running = [fork.Process(target=_write, args=(db, f"p{number}")) for number in range(_PROCESSES)]
@@ -158,7 +158,7 @@ with transaction(conn):
 """
 
 
-def test_a_writer_that_is_killed_in_its_transaction_frees_the_way_and_leaves_nothing(db, conn):
+def test_a_writer_killed_in_its_transaction_frees_the_gate_and_leaves_nothing(db, conn):
     holder = subprocess.Popen([sys.executable, "-c", _HOLD, str(db)], stdout=subprocess.PIPE, text=True)
     with holder:
         assert holder.stdout.readline() == "held\n"
@@ -174,7 +174,7 @@ class Interrupted:
         raise KeyboardInterrupt
 
 
-def test_an_interrupt_while_the_lock_is_waited_for_leaves_the_gate_open(conn, other):
+def test_an_interrupt_while_waiting_for_the_lock_leaves_the_gate_open(conn, other):
     rows(other, "BEGIN IMMEDIATE")  # past the gate, as Litestream does
     conn.set_busy_handler(Interrupted())
     with pytest.raises(KeyboardInterrupt), transaction(conn):
@@ -212,7 +212,7 @@ def test_an_interrupt_at_the_gate_leaves_it_as_it_was(db, conn):
     assert meta.get(conn, "after") == "works"
 
 
-def test_a_commit_that_somebody_vetoes_takes_everything_back(conn):
+def test_a_vetoed_commit_rolls_everything_back(conn):
     def vetoed():
         conn.set_commit_hook(lambda: True)
         with transaction(conn):
@@ -226,7 +226,7 @@ def test_a_commit_that_somebody_vetoes_takes_everything_back(conn):
         assert meta.get(conn, "half") is None
 
 
-def test_a_full_disk_in_a_statement_takes_everything_back_and_the_gate_is_open(conn, other):
+def test_a_full_disk_in_a_statement_rolls_everything_back_and_opens_the_gate(conn, other):
     def full():
         with transaction(conn):
             meta.put(conn, "half", "done")
@@ -248,7 +248,7 @@ with open(sys.argv[1], "r+b") as shm:
 """
 
 
-def test_a_commit_succeeds_while_somebody_else_checkpoints(db, conn):
+def test_a_commit_succeeds_while_another_process_checkpoints(db, conn):
     """Ours, which a long WAL asks for, can't: told as the commit's failure, what stands would seem lost."""
     insert = "INSERT INTO meta (key, value) VALUES (:key, hex(randomblob(1000000)))"
     with transaction(conn):

@@ -57,12 +57,12 @@ def pile_up(writer, works, **options):
     return asyncio.run(gather())
 
 
-def test_what_was_written_is_there_for_others_when_run_returns(writer, conn):
+def test_rows_are_visible_to_others_when_run_returns(writer, conn):
     assert run(writer.run(lambda own: (meta.put(own, "a", "1"), 42)[1])) == [42]
     assert meta.get(conn, "a") == "1"
 
 
-def test_what_arrives_together_shares_a_commit(writer, conn):
+def test_work_that_arrives_together_shares_a_commit(writer, conn):
     commits = []
 
     def counted(own):
@@ -76,7 +76,7 @@ def test_what_arrives_together_shares_a_commit(writer, conn):
     assert column(conn, "SELECT count(*) FROM meta WHERE key GLOB 'k*'") == [64]
 
 
-def test_what_one_turn_of_the_loop_asks_for_shares_a_commit(writer):
+def test_work_of_one_turn_of_the_loop_shares_a_commit(writer):
     """The first of them does not wake the thread that rests: each would pay for a commit of its own."""
 
     async def first(begun):
@@ -110,7 +110,7 @@ def test_work_of_a_loop_is_not_left_waiting_for_another_loop(writer, conn):
     assert meta.get(conn, "first") == "x"
 
 
-def test_one_that_fails_takes_nobody_down_and_leaves_nothing(writer, conn):
+def test_failing_work_leaves_nothing_and_its_neighbours_alone(writer, conn):
     def bad(own):
         meta.put(own, "bad", "x")
         raise LookupError("bad")
@@ -120,7 +120,7 @@ def test_one_that_fails_takes_nobody_down_and_leaves_nothing(writer, conn):
     assert [meta.get(conn, key) for key in ("a", "bad", "b")] == ["x", None, "x"]
 
 
-def test_alone_it_fails_whole_too(writer, conn):
+def test_failing_work_that_is_alone_leaves_nothing_too(writer, conn):
     def bad(own):
         meta.put(own, "bad", "x")
         raise LookupError("bad")
@@ -155,7 +155,7 @@ def test_a_group_with_one_durable_job_is_durable(writer):
     assert asyncio.run(gather()) == [2, 2]
 
 
-def test_close_finishes_what_was_asked_for_and_takes_no_more(db, conn):
+def test_close_finishes_waiting_work_and_refuses_more(db, conn):
     async def go():
         writer = Writer(db)
         asked = [asyncio.create_task(writer.run(put(f"k{number}"))) for number in range(20)]
@@ -169,7 +169,7 @@ def test_close_finishes_what_was_asked_for_and_takes_no_more(db, conn):
     assert column(conn, "SELECT count(*) FROM meta WHERE key GLOB 'k*'") == [20]
 
 
-def test_work_is_done_although_whoever_asked_went_away(writer, conn):
+def test_work_is_done_although_its_caller_was_cancelled(writer, conn):
     async def go():
         stopped = Stopped()
         first = asyncio.create_task(writer.run(stopped))
@@ -193,7 +193,7 @@ def limit(pages):
     return lambda own: rows(own, f"PRAGMA max_page_count = {pages}") and None
 
 
-def test_a_full_disk_is_told_to_whom_it_concerns_and_later_work_succeeds(writer, conn):
+def test_a_full_disk_fails_only_the_work_at_hand(writer, conn):
     run(writer.run(limit(1)))  # SQLite takes the present size
     results = pile_up(writer, [put("small"), big, big])
     assert [type(result) for result in results] == [apsw.FullError] * 3
@@ -203,7 +203,7 @@ def test_a_full_disk_is_told_to_whom_it_concerns_and_later_work_succeeds(writer,
     assert meta.get(conn, "after") == "x"
 
 
-def test_a_transaction_that_is_given_up_in_the_middle_fails_for_the_whole_group(writer, conn):
+def test_a_transaction_that_sqlite_ends_fails_for_the_whole_group(writer, conn):
     """SQLite rolls back everything on some errors: the neighbours' work is gone too, and they must be told."""
 
     def give_up(own):
@@ -217,7 +217,7 @@ def test_a_transaction_that_is_given_up_in_the_middle_fails_for_the_whole_group(
     assert run(writer.run(put("later"))) == [None]
 
 
-def test_a_database_that_can_not_be_opened_is_an_error_and_no_silence(tmp_path, fresh_database):
+def test_a_database_that_can_not_be_opened_fails_the_work(tmp_path, fresh_database):
     folder = tmp_path / "later"
     writer = Writer(folder / "p.db")
     (error,) = run(asyncio.wait_for(writer.run(put("a")), 60))
@@ -241,7 +241,7 @@ def test_the_loop_goes_on_while_the_database_is_locked(writer, conn):
     assert meta.get(conn, "a") == "x"
 
 
-def test_a_stop_iteration_in_one_leaves_nobody_waiting(writer, conn):
+def test_a_stop_iteration_leaves_no_caller_waiting(writer, conn):
     """No future takes it: those behind it in the group would never have heard."""
 
     def exhausted(own):

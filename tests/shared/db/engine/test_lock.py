@@ -15,7 +15,7 @@ time.sleep(60)
 """
 
 
-def test_a_second_one_is_refused_until_the_first_lets_go(tmp_path):
+def test_a_second_holder_is_refused_until_the_first_releases(tmp_path):
     first, second = (WorkerLock(tmp_path / "p.db", "dispatch") for _ in range(2))
     assert first.try_acquire()
     assert first.try_acquire()
@@ -41,7 +41,7 @@ def test_the_kernel_frees_it_when_the_holder_is_killed(tmp_path):
     assert lock.try_acquire()
 
 
-def test_whoever_waits_gets_it(tmp_path):
+def test_a_waiting_process_gets_the_lock(tmp_path):
     async def wait():
         first, second = (WorkerLock(tmp_path / "p.db", "dispatch") for _ in range(2))
         first.try_acquire()

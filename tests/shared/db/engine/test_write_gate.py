@@ -85,7 +85,7 @@ def put(conn, value):
         meta.put(conn, "heartbeat_at", value)
 
 
-def test_what_its_process_died_in_was_no_commit_and_the_next_writer_says_so_while_litestream_runs(db, conn, victim):
+def test_the_next_writer_reports_a_death_in_a_commit_while_litestream_runs(db, conn, victim):
     victim.die()
     right = checkpoints.lock(db)
     assert right.try_acquire()  # as Litestream does
@@ -106,14 +106,14 @@ def test_what_its_process_died_in_was_no_commit_and_the_next_writer_says_so_whil
     assert not write_gate.is_torn(db)
 
 
-def test_without_litestream_nobody_waits_and_no_mark_stays(db, conn, victim):
+def test_without_litestream_no_writer_waits_and_no_mark_stays(db, conn, victim):
     victim.die()
     put(conn, "after")
     assert not write_gate.is_torn(db)
     assert not write_gate.check_torn(db)
 
 
-def test_a_keeper_finds_it_where_nobody_else_has_come(db, conn, victim):
+def test_the_supervisor_finds_a_mark_before_any_writer_comes(db, conn, victim):
     assert not write_gate.check_torn(db)  # it lives
     victim.die()
     assert write_gate.check_torn(db)
@@ -123,18 +123,18 @@ def test_a_keeper_finds_it_where_nobody_else_has_come(db, conn, victim):
     assert not write_gate.check_torn(db)
 
 
-def test_who_stays_in_a_transaction_is_not_waited_for_without_end(db, conn, victim):
+def test_waiting_for_a_long_transaction_ends(db, conn, victim):
     with pytest.raises(InUse, match="inside a transaction"), write_gate.reset_marks(db, 0.1):
         pass
 
 
-def test_a_commit_that_came_to_its_end_leaves_no_mark(db, conn, victim):
+def test_a_finished_commit_leaves_no_mark(db, conn, victim):
     victim.end()
     assert meta.get(conn, "never") == "was"
     assert not write_gate.check_torn(db)
 
 
-def test_whoever_waits_in_vain_for_the_end_of_litestream_goes_on_and_the_mark_stays(db, conn, victim):
+def test_a_writer_that_waits_in_vain_for_litestream_goes_on_and_the_mark_stays(db, conn, victim):
     victim.die()
     right = checkpoints.lock(db)
     assert right.try_acquire()
@@ -145,9 +145,7 @@ def test_whoever_waits_in_vain_for_the_end_of_litestream_goes_on_and_the_mark_st
 
 
 @pytest.mark.parametrize(("error", "is_marked"), [(apsw.IOError, True), (apsw.FullError, False)])
-def test_a_commit_that_was_whole_in_the_log_and_refused_by_the_disk_counts_as_one_whose_process_died(
-    db, error, is_marked
-):
+def test_a_commit_that_the_disk_refused_counts_as_a_death_in_a_commit(db, error, is_marked):
     """No room for the pages of a commit leaves no whole commit in the log; no yes of the disk for all of them does."""
 
     def refuse(statement):
@@ -162,7 +160,7 @@ def test_a_commit_that_was_whole_in_the_log_and_refused_by_the_disk_counts_as_on
     here.close()
 
 
-def test_where_the_disk_takes_no_mark_a_commit_without_a_change_succeeds(db, conn):
+def test_on_a_full_disk_a_commit_without_a_change_succeeds(db, conn):
     """As at the start of a function, which has to come up on a full disk too."""
     with transaction(conn):
         meta.put(conn, "heartbeat_at", "before")
@@ -177,7 +175,7 @@ def test_where_the_disk_takes_no_mark_a_commit_without_a_change_succeeds(db, con
     assert not write_gate.check_torn(db)
 
 
-def test_a_transaction_that_is_refused_or_taken_back_leaves_no_mark(db, conn):
+def test_a_refused_or_rolled_back_transaction_leaves_no_mark(db, conn):
     with transaction(conn):
         rows(conn, "CREATE TABLE late (id REFERENCES agents DEFERRABLE INITIALLY DEFERRED)")
     with pytest.raises(apsw.ConstraintError), transaction(conn):
@@ -188,7 +186,7 @@ def test_a_transaction_that_is_refused_or_taken_back_leaves_no_mark(db, conn):
     assert not write_gate.check_torn(db)
 
 
-def test_where_there_is_no_gate_nobody_died(tmp_path):
+def test_without_a_gate_file_no_death_is_reported(tmp_path):
     assert not write_gate.check_torn(tmp_path / "none.db")
     assert not write_gate.is_torn(tmp_path / "none.db")
     assert list(tmp_path.iterdir()) == []
