@@ -26,7 +26,7 @@ def second(conn):
     return make_agent(conn, "second")
 
 
-# What somebody is
+# The standing of a sender
 
 STANDINGS = {
     "known, and nothing more": ([], {}),
@@ -165,13 +165,17 @@ def test_members_are_added_refused_and_removed(conn):
 
 WHO = {"agent": "assistant", "by": "x", "now_ms": NOW}
 WRONG = {
-    "a role for nobody": (lambda c: people.grant(c, 99, "owner", None, by="x", now_ms=NOW), NotFound, "no user 99"),
+    "a role for an unknown user": (
+        lambda c: people.grant(c, 99, "owner", None, by="x", now_ms=NOW),
+        NotFound,
+        "no user 99",
+    ),
     "a role with no agent": (
         lambda c: people.grant(c, 1, "admin", "ghost", by="x", now_ms=NOW),
         NotFound,
         "no agent 'ghost'",
     ),
-    "a role with one that was let go": (
+    "a role over a retired agent": (
         lambda c: people.grant(c, 1, "admin", "gone", by="x", now_ms=NOW),
         NotFound,
         "no agent 'gone'",
@@ -186,17 +190,17 @@ WRONG = {
         ConfigInvalid,
         "make them an admin of that agent",
     ),
-    "to take from nobody": (lambda c: people.revoke(c, 99, "owner", None), NotFound, "no user 99"),
+    "to revoke from an unknown user": (lambda c: people.revoke(c, 99, "owner", None), NotFound, "no user 99"),
     "to take what is none": (lambda c: people.revoke(c, 1, "king", None), ConfigInvalid, "none of owner, admin"),
-    "a member that is nobody": (lambda c: people.add_member(c, 99, **WHO), NotFound, "no user 99"),
+    "an unknown user as a member": (lambda c: people.add_member(c, 99, **WHO), NotFound, "no user 99"),
     "a member of nothing": (
         lambda c: people.add_member(c, 1, **{**WHO, "agent": "ghost"}),
         NotFound,
         "no agent 'ghost'",
     ),
-    "to refuse nobody": (lambda c: people.refuse(c, 99, **WHO), NotFound, "no user 99"),
+    "to refuse an unknown user": (lambda c: people.refuse(c, 99, **WHO), NotFound, "no user 99"),
     "to refuse for nothing": (lambda c: people.refuse(c, 1, **{**WHO, "agent": "gone"}), NotFound, "no agent 'gone'"),
-    "to remove nobody": (lambda c: people.remove(c, 99, "assistant"), NotFound, "no user 99"),
+    "to remove an unknown user": (lambda c: people.remove(c, 99, "assistant"), NotFound, "no user 99"),
 }
 
 
@@ -254,7 +258,7 @@ APPROVERS = {
         ["t other", "t global", "t owner", "d global", "d owner"],
     ),
     "for everything no admin of an agent": ((None, "telegram"), ["t global", "t owner", "d global", "d owner"]),
-    "where nobody is on the platform, the others by rank and age": (
+    "with no approver on the platform, the others by role and age": (
         (None, "whatsapp"),
         ["d global", "t global", "d owner", "t owner"],
     ),

@@ -27,7 +27,7 @@ def fields(approval, *names):
     return [getattr(approval, name) for name in names]
 
 
-# -- about somebody unknown
+# -- about a stranger
 
 
 def test_a_strangers_message_is_held_and_stored_nowhere_else(conn, place):
@@ -236,7 +236,9 @@ def test_a_thousand_strangers_leave_one_card_and_few_rows(conn, place):
     assert outcomes == ["held"] * MOST_WAITING + ["too_many_waiting"] * (100 - MOST_WAITING)
     assert len(shown(conn)) == 1
     assert column(conn, "SELECT count(*) FROM users") == [MOST_WAITING + 1]
-    assert ask_sender(conn, event("again", sender="1000")).outcome == "held", "who is asked about may go on"
+    assert ask_sender(conn, event("again", sender="1000")).outcome == "held", (
+        "a sender with a pending approval may write more"
+    )
 
 
 def test_the_cards_of_two_agents_of_a_chat_follow_each_other(conn, place):

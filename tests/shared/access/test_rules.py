@@ -22,10 +22,10 @@ ADMITS = {
     "an admin of everything": (ADMIN, (YES, YES, YES), (YES, YES, YES)),
     "an admin of this agent": (SCOPED, (YES, YES, YES), (YES, YES, YES)),
     "a member": (MEMBER, (YES, YES, YES), (YES, YES, YES)),
-    "somebody of another agent": (OF_ANOTHER, (YES, ASKED, UNKNOWN), (NOT_KNOWN, ASKED, UNKNOWN)),
-    "somebody without a say": (USER, (YES, ASKED, UNKNOWN), (NOT_KNOWN, ASKED, UNKNOWN)),
+    "a member of another agent": (OF_ANOTHER, (YES, ASKED, UNKNOWN), (NOT_KNOWN, ASKED, UNKNOWN)),
+    "a user without a role": (USER, (YES, ASKED, UNKNOWN), (NOT_KNOWN, ASKED, UNKNOWN)),
     "a stranger": (STRANGER, (YES, ASKED, UNKNOWN), (NOT_KNOWN, ASKED, UNKNOWN)),
-    "somebody who was refused": (REFUSED, (NEVER, NEVER, NEVER), (NEVER, NEVER, NEVER)),
+    "a refused user": (REFUSED, (NEVER, NEVER, NEVER), (NEVER, NEVER, NEVER)),
     "refused by another agent": (REFUSED_BY_ANOTHER, (YES, ASKED, UNKNOWN), (NOT_KNOWN, ASKED, UNKNOWN)),
 }
 POLICIES = ("public", "request_approval", "strict")

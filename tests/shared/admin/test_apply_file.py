@@ -16,63 +16,63 @@ TEAM = {"leader": "b", "agents": ["a", "b"]}
 FILE = Roster({"a": {"name": "A"}, "b": {"concurrency": 2, "folder": "there"}}, {"t": TEAM}, "b")
 
 
-def follow(conn, file=FILE, *, delete=False, now_ms=NOW):
+def apply(conn, file=FILE, *, delete=False, now_ms=NOW):
     with transaction(conn):
         return apply_file.apply(conn, file, is_deleting=delete, timezone="Europe/Rome", now_ms=now_ms)
 
 
 def test_applying_a_file_twice_changes_nothing_the_second_time(conn):
     made = ["agents.a made", "agents.b made", "default b", "teams.t made"]
-    assert follow(conn) == (made, ["agents.assistant"])
+    assert apply(conn) == (made, ["agents.assistant"])
     found = agents.get(conn, "b")
     assert (found.concurrency, found.folder, found.timezone, found.is_default) == (2, "there", "Europe/Rome", True)
     before = dump(conn)
-    assert follow(conn) == ([], ["agents.assistant"])
+    assert apply(conn) == ([], ["agents.assistant"])
     assert dump(conn) == before
     assert roster_file.differences(FILE, roster_file.read_database(conn))[0].where == "agents.assistant"
 
 
 def test_only_named_settings_that_differ_are_changed(conn):
-    follow(conn)
+    apply(conn)
     rows(conn, "UPDATE agents SET name = 'Other', instructions = 'stays' WHERE id = 'a'")
     rows(conn, "UPDATE teams SET leader = 'a'")
-    assert follow(conn).done == ["agents.a name", "teams.t leader"]
+    assert apply(conn).done == ["agents.a name", "teams.t leader"]
     assert (agents.get(conn, "a").name, agents.get(conn, "a").instructions) == ("A", "stays")
     assert teams.get(conn, "t").leader == "b"
 
 
 def test_a_shared_folder_is_applied_if_the_file_allows_sharing(conn):
-    follow(conn)
+    apply(conn)
     agent = {"folder": "there", "share_folder": True}
-    assert follow(conn, Roster({"b": {}, "a": agent}, {}, None)).done == ["agents.a folder"]
+    assert apply(conn, Roster({"b": {}, "a": agent}, {}, None)).done == ["agents.a folder"]
     with pytest.raises(ConfigInvalid, match="overlap"):
-        follow(conn, Roster({"assistant": {"folder": "there"}}, {}, None))
+        apply(conn, Roster({"assistant": {"folder": "there"}}, {}, None))
 
 
 WRONG = {
     "an agent": (Roster({"a": {}, "x": {"provider": "nobody"}}, {}, None), ConfigInvalid),
     "a team": (Roster({"a": {}}, {"t": {"agents": ["nobody"]}}, "a"), ConfigInvalid),
-    "who goes": (Roster({"a": {}}, {}, None), WrongState),
+    "a deletion": (Roster({"a": {}}, {}, None), WrongState),
 }
 
 
 @pytest.mark.parametrize(("file", "error"), WRONG.values(), ids=WRONG)
 def test_an_invalid_entry_applies_nothing(conn, file, error):
-    put(conn)  # for the assistant, who so can't go
+    put(conn)  # for the assistant, which therefore can't be deleted
     before = dump(conn)
     with pytest.raises(error):
-        follow(conn, file, delete=True)
+        apply(conn, file, delete=True)
     assert dump(conn) == before
 
 
 def test_deleting_removes_teams_before_agents_and_ends_their_approvals(conn):
-    follow(conn)
+    apply(conn)
     wire(conn, make_chat(conn), "assistant")
     make_session(conn)
     person(conn, "1", "owner")
     approval = ask_sender(conn, event()).approval
     rows(conn, "INSERT INTO teams VALUES ('olds', 'Olds', 'a', 0, 0)")
-    gone = follow(conn, Roster({"b": {}}, {}, "b"), delete=True)
+    gone = apply(conn, Roster({"b": {}}, {}, "b"), delete=True)
     assert gone == (["teams.t deleted", "teams.olds deleted", "agents.assistant deleted", "agents.a deleted"], [])
     assert approvals.get(conn, approval.approval_id).status == "expired"
     assert agents.find(conn, "assistant").retired_at == NOW

@@ -14,7 +14,7 @@ from tests.support import NOW, answer, column, dump, make_chat, make_session, pl
 LATER = NOW + 5
 
 
-def let_go(conn, chat):
+def delete_chat(conn, chat):
     with transaction(conn):
         return retire.delete_chat(conn, chat, now_ms=LATER)
 
@@ -25,13 +25,13 @@ def test_an_unused_chat_is_deleted(conn):
     wire(conn, chat)
     with transaction(conn):
         destinations.put(conn, "assistant", chat=chat, now_ms=NOW)
-    assert let_go(conn, chat) == "deleted"
+    assert delete_chat(conn, chat) == "deleted"
     assert dump(conn) == before
 
 
 SAID = {
     "a session": lambda conn, chat: make_session(conn),
-    "a response of nobody's": lambda conn, chat: rows(
+    "a response without an agent": lambda conn, chat: rows(
         conn, "UPDATE responses SET status = 'acked', acked_at = 1 WHERE id = :id", {"id": answer(conn)}
     ),
     "a message of the agent's own session": lambda conn, chat: (
@@ -50,7 +50,7 @@ def test_a_used_chat_is_retired(conn, said):
     with transaction(conn):
         user_dms.put(conn, admin.id, chat, NOW)
     said(conn, chat)
-    assert let_go(conn, chat) == "retired"
+    assert delete_chat(conn, chat) == "retired"
     found = chats.get(conn, chat)
     assert (found.status, found.refused_at) == ("inactive", LATER)
     assert wirings.of_chat(conn, chat) == destinations.of_agent(conn, "assistant") == []
@@ -59,7 +59,7 @@ def test_a_used_chat_is_retired(conn, said):
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["seen there", "never seen"])
 def test_the_chat_of_the_last_owner_stays_until_there_is_another_owner(conn, is_seen):
-    """Else cards would be shown to nobody, and nothing would say so."""
+    """Otherwise no card would reach anybody, and nothing would say so."""
     owner, chat = person(conn, "100", "owner"), make_chat(conn, "100")
     put(conn)
     rows(conn, "UPDATE messages SET status = 'completed'")
@@ -68,17 +68,17 @@ def test_the_chat_of_the_last_owner_stays_until_there_is_another_owner(conn, is_
             user_dms.put(conn, owner.id, chat, NOW)
     before = dump(conn)
     with pytest.raises(WrongState, match=f"chat {chat} is where the last owner, user {owner.id}, is asked:"):
-        let_go(conn, chat)
+        delete_chat(conn, chat)
     assert dump(conn) == before
     person(conn, "6", "owner")
-    assert let_go(conn, chat) == "retired"
+    assert delete_chat(conn, chat) == "retired"
 
 
 def test_an_unused_chat_of_the_last_owner_is_created_again(conn):
     owner, chat = person(conn, "100", "owner"), make_chat(conn, "100")
     with transaction(conn):
         user_dms.put(conn, owner.id, chat, NOW)
-    assert let_go(conn, chat) == "deleted"
+    assert delete_chat(conn, chat) == "deleted"
     with transaction(conn):
         again = people.direct_chat(conn, owner, now_ms=NOW)
     assert chats.get(conn, again).status == "active"
@@ -88,7 +88,7 @@ def test_a_chat_in_a_large_database_is_retired_without_a_scan(conn, monkeypatch)
     monkeypatch.setattr(chats, "_MOST_LOOKED_AT", 0)
     for other in ("200", "300"):
         put(conn, chat=other)
-    assert let_go(conn, make_chat(conn)) == "retired"
+    assert delete_chat(conn, make_chat(conn)) == "retired"
 
 
 WAITS = {
@@ -104,13 +104,13 @@ def test_a_chat_with_open_rows_stays(conn, wait):
     wait(conn)
     before = dump(conn)
     with pytest.raises(WrongState, match=f"1 message or response waits in chat {chat}"):
-        let_go(conn, chat)
+        delete_chat(conn, chat)
     assert dump(conn) == before
 
 
 def test_an_unknown_chat_can_not_be_deleted(conn):
     with pytest.raises(NotFound, match="no chat 7"):
-        let_go(conn, 7)
+        delete_chat(conn, 7)
 
 
 def test_the_pending_approvals_about_a_deleted_chat_end_with_it(conn):
@@ -122,7 +122,7 @@ def test_the_pending_approvals_about_a_deleted_chat_end_with_it(conn):
     other = ask_sender(conn, event("2", "6", chat="200")).approval
     new = ask_chat(conn, event("3", chat="-7", is_group=True)).approval
     for each in (chat, new.chat_id):
-        assert let_go(conn, each) == "deleted"
+        assert delete_chat(conn, each) == "deleted"
     ended = [approvals.get(conn, each.approval_id) for each in (sender, new, other)]
     assert [(each.status, each.payload.get("withdrawn")) for each in ended] == [
         ("expired", f"chat {chat} was deleted"),

@@ -66,7 +66,7 @@ def said(conn):
     return [message for (message,) in rows(conn, "SELECT message FROM responses WHERE content NOT LIKE '%buttons%'")]
 
 
-# -- about somebody unknown
+# -- about a stranger
 
 
 def test_an_approval_makes_a_member_and_stores_the_held_messages_once_and_in_order(conn, place, owner):
@@ -459,7 +459,7 @@ def test_a_redelivered_press_does_nothing(conn, place, owner):
     assert dump(conn) == before
 
 
-@pytest.mark.parametrize("sender", ["5", "66", None], ids=["who is asked about", "a stranger", "nobody"])
+@pytest.mark.parametrize("sender", ["5", "66", None], ids=["the sender in question", "a stranger", "no sender"])
 def test_a_strangers_press_decides_nothing_and_is_answered_once(conn, place, owner, sender):
     approval = ask_sender(conn, event()).approval
     for _ in range(2):
@@ -619,7 +619,7 @@ def test_the_next_new_chat_is_shown_when_one_before_is_decided(conn, owner):
     assert [approvals.get(conn, each.approval_id).card is None for each in asked] == [False] * 4 + [True]
 
 
-# -- nobody answers
+# -- without a decision
 
 
 def expire(conn, now_ms=LATE):

@@ -80,7 +80,7 @@ def test_presses_count_against_the_limit(conn, held):
 # -- codes -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_code_makes_the_first_owner_in_a_chat_that_nobody_wired(conn):
+def test_a_code_makes_the_first_owner_in_an_unwired_chat(conn):
     code = make_code(conn)
     found = take(conn, event(f"/start {code}"))
     assert (found.stored, found.dropped, found.said) == (0, None, True)
@@ -97,7 +97,7 @@ SAYS = {
     "another command": (event("/started {}"), False),
     "in the middle": (event("please /start {}"), False),
     "where the adapter gave up": (event("/start {}", kind="command", reason="unsupported:command"), False),
-    "as what somebody changed": (event("/start {}", kind="edit"), False),
+    "as an edit": (event("/start {}", kind="edit"), False),
 }
 
 

@@ -1,4 +1,4 @@
-"""Agents and teams: made, changed, let go and brought back."""
+"""Agents and teams: created, changed, deleted and brought back."""
 
 import pytest
 
@@ -87,9 +87,9 @@ WRONG = {
     "a name that can't be seen": ({"name": " "}, "agent 'x': name: it must be one line of visible characters"),
     "a setting that JSON has not": ({"config": {"a": [float("inf")]}}, "agent 'x': config: it is stored as JSON"),
     "a date": ({"config": {"a": object()}}, "agent 'x': config: it is stored as JSON"),
-    "a provider that nobody knows": ({"provider": "claudius"}, "agent 'x': unknown provider 'claudius'; known: "),
+    "an unknown provider": ({"provider": "claudius"}, "agent 'x': unknown provider 'claudius'; known: "),
     "a provider without its settings": ({"provider": "command"}, "command"),
-    "a setting that nobody knows": ({"colour": "red"}, "agent 'x': colour: there is no such setting; known: name, "),
+    "an unknown setting": ({"colour": "red"}, "agent 'x': colour: there is no such setting; known: name, "),
     "no turns at once": ({"concurrency": 0}, "concurrency: Input should be greater than or equal to 1"),
     "a number in a text": ({"concurrency": "3"}, "concurrency: Input should be a valid integer"),
     "a zone of no place": ({"timezone": "Mars/Olympus"}, "Mars/Olympus"),
@@ -100,8 +100,8 @@ WRONG = {
     "the folder of all": ({"folder": "."}, "is not below the agents' folder"),
     "no folder": ({"folder": ""}, "folder: a path of 1 to 200 visible characters"),
     "a folder that can't be seen": ({"folder": "a\x00b"}, "folder: a path of 1 to 200 visible characters"),
-    "somebody's folder": ({"folder": "./assistant//"}, "'assistant' of agent 'assistant' overlap"),
-    "a folder in somebody's": ({"folder": "assistant/x"}, "'assistant' of agent 'assistant' overlap"),
+    "the folder of another agent": ({"folder": "./assistant//"}, "'assistant' of agent 'assistant' overlap"),
+    "a folder inside that of another agent": ({"folder": "assistant/x"}, "'assistant' of agent 'assistant' overlap"),
 }
 
 
@@ -313,7 +313,7 @@ def test_a_team_is_led_by_its_first_agent_and_a_change_keeps_the_rest(conn):
 
 TEAMS = {
     "a name of two lines": ("crew", {"name": "a\nb", "agents": ["coder"]}, "team 'crew': name: it must be one line"),
-    "nobody in it": ("crew", {}, "team 'crew': agents: a new team needs at least one"),
+    "no members": ("crew", {}, "team 'crew': agents: a new team needs at least one"),
     "an empty list": ("crew", {"agents": []}, "team 'crew': agents: List should have at least 1 item"),
     "a stranger": ("crew", {"agents": ["nobody"]}, "team 'crew': there is no agent nobody"),
     "a leader from elsewhere": ("crew", {"agents": ["coder"], "leader": "assistant"}, "its leader 'assistant' is not"),

@@ -72,7 +72,7 @@ def test_only_the_named_fields_change(conn):
 WRONG = {
     "no such chat": (99, "assistant", {}, NotFound, "no chat 99"),
     "no such agent": (1, "ghost", {}, NotFound, "no agent 'ghost'"),
-    "an agent that was let go": (1, "gone", {}, NotFound, "no agent 'gone'"),
+    "a retired agent": (1, "gone", {}, NotFound, "no agent 'gone'"),
     "a field that is none": (1, "assistant", {"id": 7}, ConfigInvalid, "has no id; it has engage_mode"),
     "a mode that is none": (
         1,

@@ -23,7 +23,7 @@ NAMED = {
     "many blanks": ("@coder  \t fix", Addressee("coder", "fix")),
     "a blank and nothing else": ("@coder ", Addressee("coder", "")),
     "no blank: an account, perhaps": ("@coder", None),
-    "nobody known": ("@nobody fix it", None),
+    "an unknown name": ("@nobody fix it", None),
     "a colon after it": ("@coder: fix it", Addressee("coder", "fix it")),
     "a comma after a name": ("@Operations, look", Addressee("ops", "look")),
     "another mark after it": ("@coder! fix it", None),
@@ -45,7 +45,7 @@ def test_which_agent_a_text_names(text, expected):
 AFTER_US = {
     "first": ("@coder fix", Addressee("coder", "fix")),
     "behind the bot's name": ("@our_bot @coder fix", Addressee("coder", "fix")),
-    "behind somebody here: that one": ("@ops @coder fix", Addressee("ops", "@coder fix")),
+    "behind a known name: that one": ("@ops @coder fix", Addressee("ops", "@coder fix")),
     "behind two": ("@our_bot @ana @coder fix", None),
     "the bot's name alone": ("@our_bot fix", None),
     "no name": ("fix", None),

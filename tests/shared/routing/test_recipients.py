@@ -51,7 +51,7 @@ def test_an_invalid_pattern_is_an_error_and_naming_the_agent_still_works():
 TEXTS = {
     "its name is taken off": (event("@a hello"), FOR_A, "hello"),
     "another's stays": (event("@b hello"), FOR_B, "@b hello"),
-    "nobody's name": (event("hello"), None, "hello"),
+    "no name": (event("hello"), None, "hello"),
     "nothing would be left": (event("@a "), Addressee("a", ""), "@a "),
 }
 

@@ -45,7 +45,7 @@ def wire(conn, chat_id, agent="assistant", **changes):
 
 
 def become(conn, role, sender="5", channel="telegram", agent="assistant"):
-    """Somebody is an ``owner``, an ``admin`` of everything, ``scoped``, a ``member``, ``refused``, or a ``user``."""
+    """Make the sender an ``owner``, an ``admin`` of everything, ``scoped``, a ``member``, ``refused``, or a ``user``."""
     with transaction(conn):
         user = users.ensure(conn, channel, sender, name="Ana", now_ms=NOW)
         match role:
@@ -61,7 +61,7 @@ def become(conn, role, sender="5", channel="telegram", agent="assistant"):
 
 
 def asked(conn):
-    """The agents that were given something to answer, in order."""
+    """The agents that were given a trigger, in order."""
     return column(conn, "SELECT agent FROM messages WHERE trigger = 1 ORDER BY id")
 
 
@@ -134,12 +134,12 @@ def test_all_wirings_engage_in_order_of_priority(conn):
 
 
 DROPPED = {
-    "a chat that nobody wired": (event(platform_id="999"), "not_wired", ""),
+    "a chat without a wiring": (event(platform_id="999"), "not_wired", ""),
     "a group that did not address the bot": (event(is_mention=False, is_group=True), "not_addressed", ""),
     "nothing said": (event(text=""), "empty", ""),
     "no conversation": (event(platform_id=None), "no_chat", ""),
     "a kind that asks for nothing": (event(kind="reaction"), "unsupported", "reaction"),
-    "what the adapter gave up": (event(kind="ignore", reason="relay"), "relay", ""),
+    "an event that the adapter ignores": (event(kind="ignore", reason="relay"), "relay", ""),
     "a command that the adapter refused": (
         event(kind="command", reason="unsupported:command"), "unsupported", "command",
     ),
@@ -178,7 +178,7 @@ def test_a_group_message_without_a_mention_is_context_where_the_wiring_accumulat
     assert rows(conn, "SELECT agent, trigger FROM messages") == [("assistant", 0)]
 
 
-# -- chats that nobody wired -------------------------------------------------------------------------------------------
+# -- chats without a wiring --------------------------------------------------------------------------------------------
 
 NEW = {
     "a person": (event(platform_id="7"), "mention", "shared", "Ana"),
@@ -270,7 +270,7 @@ def test_a_command_is_told_each_time_that_it_waits(conn):
     assert column(conn, waiting) == ["1", "2"]
 
 
-# -- who may -----------------------------------------------------------------------------------------------------------
+# -- admission ---------------------------------------------------------------------------------------------------------
 
 NOBODY = "nobody"
 EVERY_ROLE = ("owner", "admin", "scoped", "member", "user", "refused", NOBODY)
@@ -304,7 +304,7 @@ def test_who_may_talk_to_an_agent(conn, policy, scope, role, expected):
 
 @pytest.mark.parametrize(("policy", "scope", "role", "expected"), CASES)
 def test_only_messages_of_admitted_senders_become_context(conn, policy, scope, role, expected):
-    """Nobody is asked about somebody who did not ask for anything, and nothing of what they wrote is kept anywhere."""
+    """No approver is asked about a sender who asked for nothing, and nothing of the text is stored anywhere."""
     chat = make_chat(conn, policy=policy, is_group=True)
     wire(conn, chat, sender_scope=scope, ignored_message_policy="accumulate")
     if role != NOBODY:
@@ -458,7 +458,7 @@ def test_two_agents_of_a_chat_have_separate_sessions(conn):
     assert len(column(conn, "SELECT DISTINCT session_id FROM messages")) == 2
 
 
-# -- whom a text names -------------------------------------------------------------------------------------------------
+# -- the addressee of a text -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -474,12 +474,12 @@ def two(conn):
 
 IN_GROUP = {"platform_id": "200", "is_group": True}
 NAMED = {
-    "nobody": (event("hi"), [("assistant", "hi"), ("coder", "hi")]),
+    "no agent": (event("hi"), [("assistant", "hi"), ("coder", "hi")]),
     "an agent": (event("@coder hi"), [("coder", "hi")]),
     "an agent in capitals": (event("@CODER hi"), [("coder", "hi")]),
     "a team": (event("@build hi"), [("coder", "hi")]),
     "a team's name": (event("@builders hi"), [("coder", "hi")]),
-    "somebody unknown": (event("@nobody hi"), [("assistant", "@nobody hi"), ("coder", "@nobody hi")]),
+    "an unknown name": (event("@nobody hi"), [("assistant", "@nobody hi"), ("coder", "@nobody hi")]),
     "an agent that is not there": (event("@absent hi"), [("assistant", "@absent hi"), ("coder", "@absent hi")]),
     "an agent in a group, behind the bot's name": (event("@our_bot @coder hi", **IN_GROUP), [("coder", "hi")]),
     "an agent in a reply to the bot": (event("@coder hi", **IN_GROUP), [("coder", "hi")]),
@@ -714,7 +714,7 @@ def test_the_message_that_wires_a_chat_counts_once(conn):
     assert found == [1, 1, 0]
 
 
-# -- what fails --------------------------------------------------------------------------------------------------------
+# -- errors of one wiring ----------------------------------------------------------------------------------------------
 
 
 def test_a_wiring_with_an_invalid_pattern_does_not_stop_the_others(conn):
@@ -762,7 +762,7 @@ def test_a_held_event_is_stored_once_for_its_agent(conn):
     assert sticky_threads.has(conn, wired.id, "7")
 
 
-@pytest.mark.parametrize("what", [event(platform_id="999"), event()], ids=["no such chat", "wired no more"])
+@pytest.mark.parametrize("what", [event(platform_id="999"), event()], ids=["no such chat", "no longer wired"])
 def test_a_held_event_is_not_stored_where_its_agent_is_no_longer_wired(conn, what):
     make_chat(conn)
     with transaction(conn):
@@ -783,7 +783,7 @@ def test_a_known_senders_direct_chat_is_remembered(conn):
     assert rows(conn, "SELECT user_id, chat_id FROM user_dms") == [(user.id, chat)]
 
 
-# -- many at once ------------------------------------------------------------------------------------------------------
+# -- concurrent processes ----------------------------------------------------------------------------------------------
 
 _CREW = """
 import json, multiprocessing, sys
@@ -814,7 +814,7 @@ print(json.dumps([found.get() for _ in crew]))
 
 
 def at_once(db, keys, new_chats="refuse"):
-    """What as many processes as there are keys of events, let go at the same moment, stored and had already."""
+    """One process for each event key, all at once; how many messages each stored, and how many duplicates."""
     argv = [sys.executable, "-c", _CREW, str(db), new_chats, *keys]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120)
     return sorted(map(tuple, json.loads(done.stdout)))

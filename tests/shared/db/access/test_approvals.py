@@ -215,7 +215,7 @@ def test_an_approval_is_unseen_without_a_card_or_with_a_dead_one(conn):
 
 
 def test_the_card_of_a_pending_approval_is_not_pruned(conn):
-    """After a week it still has to be found, to say that nobody answered."""
+    """After a week the card still has to be found, to say that the approval expired."""
     id_ = request(conn)
     show(conn, id_, answer(conn, chat="5"))
     answer(conn, chat="5")

@@ -108,7 +108,7 @@ ILLEGAL = {
     "the same code twice": {"code_hash": "taken"},
     "an owner of one agent": {"grants": "owner", "agent": "assistant"},
     "a member of nothing": {"grants": "member"},
-    "a chat for nobody": {"grants": "chat"},
+    "a chat without an agent": {"grants": "chat"},
     "what can't be granted": {"grants": "king"},
     "an agent that does not exist": {"grants": "admin", "agent": "ghost"},
 }

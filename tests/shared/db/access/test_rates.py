@@ -47,12 +47,12 @@ def test_no_two_identities_have_one_key(one, other):
 
 # One each second, three at once: when they come, in ms, and whether each is let through.
 CASES = {
-    "a burst, and no more": ([0, 0, 0, 0], "yyyn"),
+    "a burst, and nothing beyond it": ([0, 0, 0, 0], "yyyn"),
     "one comes back each second": ([0, 0, 0, 999, 1000, 1001, 1999, 2000], "yyynynny"),
     "a steady second is always let through": ([1000 * n for n in range(9)], "y" * 9),
     "after a rest all are there": ([0, 0, 0, 3000, 3000, 3000, 3000], "yyyyyyn"),
     "after a short rest some are": ([0, 0, 0, 2000, 2000, 2000], "yyyyyn"),
-    "a long rest gives no more than all": ([0, 99_000, 99_000, 99_000, 99_000], "yyyyn"),
+    "a long rest gives one burst": ([0, 99_000, 99_000, 99_000, 99_000], "yyyyn"),
     "what is refused costs nothing": ([0, 0, 0, *[1] * 50, 1000], "yyy" + "n" * 50 + "y"),
 }
 

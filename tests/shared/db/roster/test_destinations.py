@@ -86,7 +86,7 @@ WRONG = {
     "both": ({"chat": 1, "target_agent": "second"}, ConfigInvalid, "either a chat or an agent"),
     "no such chat": ({"chat": 99}, NotFound, "no chat 99"),
     "no such agent": ({"target_agent": "ghost"}, NotFound, "no agent 'ghost'"),
-    "an agent that was let go": ({"target_agent": "gone"}, NotFound, "no agent 'gone'"),
+    "a retired agent": ({"target_agent": "gone"}, NotFound, "no agent 'gone'"),
     "itself": ({"target_agent": "assistant"}, ConfigInvalid, "be its own destination"),
     "a name in capitals": ({"chat": 1, "name": "Family"}, ConfigInvalid, "a name is 1 to 64"),
     "a name with a line's end": ({"chat": 1, "name": "a\n"}, ConfigInvalid, "a name is 1 to 64"),

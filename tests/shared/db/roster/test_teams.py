@@ -42,7 +42,7 @@ WRONG = {
     "a leader that is no member": (("coder",), "writer", "dev", "its leader 'writer' is not among"),
     "a member that comes twice": (("coder", "writer", "coder"), "coder", "dev", "an agent is named twice"),
     "an agent called like a person": (("coder", "user"), "coder", "dev", "there is no agent user"),
-    "nobody": ((), "coder", "dev", "its leader 'coder' is not among"),
+    "no members": ((), "coder", "dev", "its leader 'coder' is not among"),
     "an id with a path in it": (("coder",), "coder", "../dev", "a team's id is 1 to 64"),
     "an empty id": (("coder",), "coder", "", "a team's id is 1 to 64"),
     "an id with a line's end": (("coder",), "coder", "dev\n", "a team's id is 1 to 64"),
