@@ -45,7 +45,7 @@ def wire(conn, chat_id, agent="assistant", **changes):
 
 
 def become(conn, role, sender="5", channel="telegram", agent="assistant"):
-    """Make the sender an ``owner``, an ``admin`` of everything, ``scoped``, a ``member``, ``refused``, or a ``user``."""
+    """The sender is an ``owner``, an ``admin`` of everything, ``scoped``, a ``member``, ``refused``, or a ``user``."""
     with transaction(conn):
         user = users.ensure(conn, channel, sender, name="Ana", now_ms=NOW)
         match role:
