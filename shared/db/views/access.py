@@ -230,8 +230,8 @@ def users(
     limit: int,
 ) -> list[UserView]:
     """The known users, with roles (the highest first) and memberships; with *agent*, those whom it knows."""
-    given = {"channel": channel, "sender_id": sender_id, "agent": agent, "before": before, "limit": limit}
-    return named(UserView, rows(conn, USERS, given), roles=_roles, members=_memberships)
+    values = {"channel": channel, "sender_id": sender_id, "agent": agent, "before": before, "limit": limit}
+    return named(UserView, rows(conn, USERS, values), roles=_roles, members=_memberships)
 
 
 def _roles(stored: str) -> list[RoleView]:
@@ -251,7 +251,7 @@ def user(conn: apsw.Connection, user_id: int) -> UserView | None:
     return found[0] if found and found[0]["id"] == user_id else None
 
 
-# -- what they are asked to decide
+# -- approvals and pairings
 
 
 class ApprovalView(TypedDict):
@@ -340,5 +340,5 @@ PAIRINGS = """
 
 
 def pairings(conn: apsw.Connection, *, before: int, limit: int, now_ms: int) -> list[PairingView]:
-    """The pairings; a pairing does not tell its code, of which only the hash is stored."""
+    """The pairings, newest first."""
     return named(PairingView, rows(conn, PAIRINGS, {"before": before, "limit": limit, "now": now_ms}))

@@ -64,8 +64,8 @@ def history(
     """
     choice = {(False, False): HISTORY_OF_ALL, (False, True): HISTORY_OF_ALL_AFTER, (True, False): HISTORY}
     sql = choice.get((agent is not None, after > 0), HISTORY_AFTER)
-    given = {"agent": agent, "channel": channel, "after": after, "limit": limit}
-    return named(HistoryLine, rows(conn, sql, {name: value for name, value in given.items() if f":{name}" in sql}))
+    values = {"agent": agent, "channel": channel, "after": after, "limit": limit}
+    return named(HistoryLine, rows(conn, sql, {name: value for name, value in values.items() if f":{name}" in sql}))
 
 
 HISTORY_BEFORE = """
@@ -87,8 +87,8 @@ HISTORY_OF_ALL_BEFORE = """
 
 def history_before(conn: apsw.Connection, *, agent: str | None, before: int, limit: int) -> list[HistoryLine]:
     """The lines of one agent's history, or of all, that come before the line *before*, newest first."""
-    given = {"before": before, "limit": limit} | ({} if agent is None else {"agent": agent})
-    return named(HistoryLine, rows(conn, HISTORY_OF_ALL_BEFORE if agent is None else HISTORY_BEFORE, given))
+    values = {"before": before, "limit": limit} | ({} if agent is None else {"agent": agent})
+    return named(HistoryLine, rows(conn, HISTORY_OF_ALL_BEFORE if agent is None else HISTORY_BEFORE, values))
 
 
 # -- rooms
@@ -222,5 +222,5 @@ def dropped(
         (True, True): DROPPED_BECAUSE_AFTER,
     }
     sql = choice[reason is not None, after > 0]
-    given = {"reason": reason, "channel": channel, "before": before, "after": after, "limit": limit}
-    return named(DroppedView, rows(conn, sql, {name: value for name, value in given.items() if f":{name}" in sql}))
+    values = {"reason": reason, "channel": channel, "before": before, "after": after, "limit": limit}
+    return named(DroppedView, rows(conn, sql, {name: value for name, value in values.items() if f":{name}" in sql}))

@@ -125,10 +125,10 @@ def processing(conn: apsw.Connection, *, now_ms: int, limit: int) -> list[Proces
 def dead(conn: apsw.Connection, *, limit: int) -> list[DeadMessage]:
     """The dead messages, newest first."""
     found = rows(conn, DEAD, {"limit": limit})
-    asked = named(DeadMessageData, [row[:6] for row in found])
+    contents = named(DeadMessageData, [row[:6] for row in found])
     return [
         {"id": id_, "data": data, "failedReason": last_error, "attemptsMade": retry_count, "timestamp": created_at}
-        for data, (*_, id_, last_error, retry_count, created_at) in zip(asked, found, strict=True)
+        for data, (*_, id_, last_error, retry_count, created_at) in zip(contents, found, strict=True)
     ]
 
 
@@ -233,21 +233,19 @@ def story(conn: apsw.Connection, row_id: int) -> MessageStory | None:
         return None
     (message,) = named(MessageView, found)
     answers = named(MessageAnswer, rows(conn, ANSWERS, {"row": row_id}))
-    happened = [_happened("message_received", message["createdAt"])]
+    events = [_event("message_received", message["createdAt"])]
     for type_, at, response_id, data in rows(conn, NOTES, {"id": message["messageId"]}):
-        happened.append(_happened(type_, at, response_id, json.loads(data)))
+        events.append(_event(type_, at, response_id, json.loads(data)))
     if message["status"] == "completed":
-        happened.append(_happened("chain_step_done", message["updatedAt"]))
+        events.append(_event("chain_step_done", message["updatedAt"]))
     for answer in answers:
-        happened.append(_happened("response_ready", answer["createdAt"], answer["id"]))
+        events.append(_event("response_ready", answer["createdAt"], answer["id"]))
         if answer["ackedAt"] is not None:
-            happened.append(_happened("response_acked", answer["ackedAt"], answer["id"]))
-    happened.sort(key=lambda event: event["timestamp"])
-    return {**message, "responses": answers, "events": happened}
+            events.append(_event("response_acked", answer["ackedAt"], answer["id"]))
+    events.sort(key=lambda event: event["timestamp"])
+    return {**message, "responses": answers, "events": events}
 
 
-def _happened(
-    type_: str, at_ms: int, response_id: int | None = None, data: dict[str, Any] | None = None
-) -> MessageEvent:
-    shown: MessageEvent = {"type": type_, "timestamp": at_ms, "data": data or {}}
-    return shown if response_id is None else {**shown, "responseId": response_id}
+def _event(type_: str, at_ms: int, response_id: int | None = None, data: dict[str, Any] | None = None) -> MessageEvent:
+    event: MessageEvent = {"type": type_, "timestamp": at_ms, "data": data or {}}
+    return event if response_id is None else {**event, "responseId": response_id}

@@ -22,7 +22,7 @@ class ErrorAnswer(TypedDict):
 
 
 class _SchemaNames(GenerateJsonSchema):
-    """Names schemas as their types, without the ending that tells a view of a row from the row."""
+    """Names schemas as their types, without the ending ``View`` that tells a view from its row."""
 
     def normalize_name(self, name: str) -> str:
         return super().normalize_name(name.removesuffix("View"))
@@ -57,18 +57,18 @@ Key = tuple[str, str, str]
 
 
 def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Key, Any], dict[str, Any]]:
-    wanted: list[tuple[Key, JsonSchemaMode, TypeAdapter[Any]]] = [
+    inputs: list[tuple[Key, JsonSchemaMode, TypeAdapter[Any]]] = [
         (("", "", "problem"), "serialization", TypeAdapter(ErrorAnswer))
     ]
     for each in endpoints:
         if each.body is not None:
-            wanted.append(((each.method, each.path, "body"), "validation", TypeAdapter(each.body)))
+            inputs.append(((each.method, each.path, "body"), "validation", TypeAdapter(each.body)))
         if each.query is not None:
-            wanted.append(((each.method, each.path, "query"), "validation", TypeAdapter(each.query)))
+            inputs.append(((each.method, each.path, "query"), "validation", TypeAdapter(each.query)))
         if each.answer is not EventStream:
-            wanted.append(((each.method, each.path, "answer"), "serialization", TypeAdapter(each.answer)))
-    schemas, rest = TypeAdapter.json_schemas(wanted, ref_template=_REF, schema_generator=_SchemaNames)
-    definitions = rest.get("$defs", {})
+            inputs.append(((each.method, each.path, "answer"), "serialization", TypeAdapter(each.answer)))
+    schemas, others = TypeAdapter.json_schemas(inputs, ref_template=_REF, schema_generator=_SchemaNames)
+    definitions = others.get("$defs", {})
     for name, schema in definitions.items():
         if name in _answers(schemas, definitions) and "properties" in schema:
             schema["additionalProperties"] = False

@@ -2,7 +2,7 @@
 
 The newest batches stay in memory. A reader that is further behind reads the rows itself, in batches of its own, until
 it has caught up. So a slow reader costs time of its own and no memory. Ids only grow; the position of a reader is the
-id of the last row that it was given whole.
+id of the last row that it received in full.
 """
 
 import asyncio

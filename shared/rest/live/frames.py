@@ -57,14 +57,14 @@ class _NamedRows:
 
     def __init__(self, conn: apsw.Connection, found: Sequence[RecordedEvent]) -> None:
         done = [event for event in found if event.type == "chain_step_done"]
-        asked = {event.message_id for event in found if event.type in _OF_MESSAGES and event.message_id}
-        asked.update(message_id for event in done for message_id in event.data.get("batch", ()))
-        said = {event.response_id for event in found if event.type == "response_ready" and event.response_id}
+        message_ids = {event.message_id for event in found if event.type in _OF_MESSAGES and event.message_id}
+        message_ids.update(message_id for event in done for message_id in event.data.get("batch", ()))
+        response_ids = {event.response_id for event in found if event.type == "response_ready" and event.response_id}
         lines = {event.data["line"] for event in found if event.type == "room_line" and "line" in event.data}
         self.agents = stream.agents(conn) if found else {}
-        self.messages = stream.messages(conn, asked, characters=_SHOWN_CHARACTERS) if asked else {}
+        self.messages = stream.messages(conn, message_ids, characters=_SHOWN_CHARACTERS) if message_ids else {}
         self.lines = stream.lines(conn, lines, characters=_SHOWN_CHARACTERS) if lines else {}
-        self.responses = stream.responses(conn, said, characters=_SHOWN_CHARACTERS) if said else {}
+        self.responses = stream.responses(conn, response_ids, characters=_SHOWN_CHARACTERS) if response_ids else {}
         self.answers = {event.id: self._answer(conn, event) for event in done}
 
     def engine(self, agent: str | None) -> dict[str, Any]:
@@ -79,8 +79,8 @@ class _NamedRows:
     def _answer(self, conn: apsw.Connection, event: RecordedEvent) -> tuple[str, int]:
         """The beginning of what the turn said, and the length of the whole."""
         batch = [self.messages[each]["row"] for each in event.data.get("batch", ()) if each in self.messages]
-        said = stream.answers(conn, batch, at_ms=event.created_at, characters=_SHOWN_CHARACTERS)
-        return "\n\n".join(text for text, _ in said)[:_SHOWN_CHARACTERS], sum(length for _, length in said)
+        answers = stream.answers(conn, batch, at_ms=event.created_at, characters=_SHOWN_CHARACTERS)
+        return "\n\n".join(text for text, _ in answers)[:_SHOWN_CHARACTERS], sum(length for _, length in answers)
 
 
 def _names_and_data(event: RecordedEvent, named: _NamedRows) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -134,7 +134,7 @@ def _said(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The frames of what an agent said; none for an empty text."""
     if text:
-        said = {
+        data = {
             **agent,
             "role": "assistant",
             "channel": event.channel,
@@ -143,8 +143,8 @@ def _said(
             "content": text,
             "isTeamMessage": is_of_team,
         }
-        yield "agent_message", said
-        yield "agent:response", said
+        yield "agent_message", data
+        yield "agent:response", data
 
 
 def _own(event: RecordedEvent, more: dict[str, Any]) -> dict[str, Any]:

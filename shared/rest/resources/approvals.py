@@ -67,7 +67,7 @@ async def get_approval(service: Service, *, id: str) -> ApprovalView:
     {404: "there is no such approval", 409: "it is decided or expired, or there is no such option"},
 )
 async def decide(service: Service, *, id: str, body: DecisionBody) -> DecidedApproval:
-    """Decide an approval as the operator. The action is done, and the card updated, before the answer comes."""
+    """Decide an approval as the operator. The action is done before the answer comes; the card shows the decision."""
     if (body.choice is None) == (body.approve is None):
         raise RequestRefused(400, "send either choice (the number of an option, from 0) or approve (true or false)")
     policy = AccessPolicy.of(service.settings)

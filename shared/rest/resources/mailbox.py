@@ -182,8 +182,8 @@ async def get_mail(service: Service, *, id: str, query: LimitQuery) -> list[Mail
 @endpoint("POST", "/api/agents/{id}/mail/consume", _UNKNOWN)
 async def consume(service: Service, *, id: str) -> list[MailboxMessageView]:
     """Take all messages out of the agent's mailbox, oldest first. They count as read; no turn processes them."""
-    taken = await service.change(lambda conn: mailbox.consume(conn, id, now_ms=clock.now_ms()))
-    return list(map(_view, taken))
+    consumed = await service.change(lambda conn: mailbox.consume(conn, id, now_ms=clock.now_ms()))
+    return list(map(_view, consumed))
 
 
 @endpoint("GET", "/api/messages/{id}/thread", {404: "there is no such message"})

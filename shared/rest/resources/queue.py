@@ -116,14 +116,14 @@ async def queue_dead(service: Service, *, query: QueueQuery) -> list[DeadMessage
 
 @endpoint("POST", "/api/queue/dead/{id}/retry", {404: "no dead message has this id"})
 async def retry(service: Service, *, id: int) -> Ok:
-    """Retry a dead message now, with all its attempts."""
+    """Retry a dead message now. Its attempts are counted from zero."""
     await _change(service, lambda conn: messages.retry(conn, id, now_ms=clock.now_ms()), otherwise=_NOT_DEAD)
     return OK
 
 
 @endpoint("POST", "/api/queue/dead/retry")
 async def retry_many(service: Service, *, query: BatchQuery) -> RetriedMessages:
-    """Retry the oldest dead messages now, with all their attempts."""
+    """Retry the oldest dead messages now. Their attempts are counted from zero."""
 
     def work(conn: apsw.Connection) -> list[MessageRef]:
         return messages.retry_many(conn, after=query.after, limit=query.limit, now_ms=clock.now_ms())

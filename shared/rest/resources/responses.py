@@ -138,18 +138,18 @@ async def get_dead(service: Service, *, query: PageQuery) -> list[DeadResponse]:
 
 @endpoint("POST", "/api/responses/dead/retry")
 async def retry_many(service: Service, *, query: BatchQuery) -> RetriedResponses:
-    """Retry the oldest dead responses, with all their attempts."""
+    """Retry the oldest dead responses. Their attempts are counted from zero."""
 
     def work(conn: apsw.Connection) -> list[int]:
         return dead_responses.retry_many(conn, after=query.after, limit=query.limit, now_ms=clock.now_ms())
 
-    said = await service.change(work, "deliver")
-    return {"ok": True, "retried": said, "next": said[-1] if len(said) == query.limit else None}
+    retried = await service.change(work, "deliver")
+    return {"ok": True, "retried": retried, "next": retried[-1] if len(retried) == query.limit else None}
 
 
 @endpoint("POST", "/api/responses/{id}/retry", {404: "there is no such response", 409: "it is not dead"})
 async def retry(service: Service, *, id: int) -> Ok:
-    """Retry a dead response, with all its attempts. Parts that have arrived are not sent again."""
+    """Retry a dead response. Its attempts are counted from zero; parts that have arrived are not sent again."""
     await service.change(lambda conn: dead_responses.retry(conn, id, now_ms=clock.now_ms()), "deliver")
     return OK
 

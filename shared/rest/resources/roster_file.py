@@ -54,9 +54,9 @@ async def put_roster(service: Service, *, body: RosterBody, query: RosterQuery) 
     """Create or change all agents and teams of the file, in one transaction."""
     named = body.model_dump(exclude_unset=True)
     agents, teams = named.get("agents", {}), named.get("teams", {})
-    if said := [id_ for id_, agent in agents.items() if "default" in agent]:
+    if marked := [id_ for id_, agent in agents.items() if "default" in agent]:
         raise RequestRefused(
-            400, f"agents.{said[0]}.default: write default: {said[0]!r} beside agents and teams instead"
+            400, f"agents.{marked[0]}.default: write default: {marked[0]!r} beside agents and teams instead"
         )
     if body.default is not None and body.default not in agents:
         raise RequestRefused(400, f"default: {body.default!r} is not among agents")

@@ -124,14 +124,14 @@ async def replay(service: Service, *, id: str, query: ReplayQuery) -> SessionRep
 
     The answers go to where the first answers went. Only messages that are still kept are asked, the newest ones.
     """
-    said = await _message_rows(service.reader, _session(service.reader, id).id, limit=query.limit)
+    message_rows = await _message_rows(service.reader, _session(service.reader, id).id, limit=query.limit)
 
     def work(conn: apsw.Connection) -> tuple[str, int]:
-        new, given = session_reset.replay(conn, _session(conn, id).id, said, now_ms=clock.now_ms())
-        return sessions.known(conn, new).session_id, given
+        new, count = session_reset.replay(conn, _session(conn, id).id, message_rows, now_ms=clock.now_ms())
+        return sessions.known(conn, new).session_id, count
 
-    fresh, given = await service.change(work, "dispatch")
-    return {"ok": True, "sessionId": fresh, "replays": id, "messages": given}
+    new_id, count = await service.change(work, "dispatch")
+    return {"ok": True, "sessionId": new_id, "replays": id, "messages": count}
 
 
 def _session(conn: apsw.Connection, session_id: str) -> sessions.Session:

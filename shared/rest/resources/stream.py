@@ -42,13 +42,13 @@ async def _pieces(service: Service, last: int, names: frozenset[str] | None) -> 
 @endpoint("GET", "/api/events/stream", {503: "too many readers are connected"})
 async def stream(service: Service, *, query: StreamQuery, request: Request) -> EventStream:
     """Stream the events. With ``Last-Event-ID`` the stream continues without a gap; without it, it begins now."""
-    given = request.headers.get("last-event-id") or query.last_event_id
-    if given is not None and not _EVENT_ID.fullmatch(given):
+    sent = request.headers.get("last-event-id") or query.last_event_id
+    if sent is not None and not _EVENT_ID.fullmatch(sent):
         raise RequestRefused(400, "Last-Event-ID must be the id of an event")
     if service.feed.readers >= _MOST_READERS:
         raise RequestRefused(503, f"{_MOST_READERS} readers are connected already: close some, or try again later")
     latest = events.latest_id(service.reader)
-    last = latest if given is None else min(int(given), latest)  # after a restore, ids continue from a lower number
+    last = latest if sent is None else min(int(sent), latest)  # after a restore, ids continue from a lower number
     names = frozenset(query.types.split(",")) if query.types else None
     return EventStream(_pieces(service, last, names))
 

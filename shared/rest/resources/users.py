@@ -137,7 +137,7 @@ async def delete_user(service: Service, *, id: int, query: ForceQuery) -> Ok:
     {**_UNKNOWN_OR_AGENT, 400: "there is no such role, or it can't be for one agent; the error says which"},
 )
 async def put_role(service: Service, *, id: int, role: str, query: RoleQuery) -> SavedUser:
-    """Give a user the role of owner or admin. The user is then shown the approvals that had no approver."""
+    """Give a user the role of owner or admin. The user then gets the cards of approvals that had no approver."""
 
     def work(conn: apsw.Connection) -> None:
         people.grant(conn, id, role, query.agent, by=_BY, now_ms=clock.now_ms())
