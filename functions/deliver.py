@@ -99,7 +99,7 @@ class Deliver(WorkerService):
         except Exception as error:  # the batch boundary: the row has the reason, the other sends continue
             if not isinstance(error, PostroomError):
                 log.exception("deliver.failed", **context)
-                error = PermanentError(f"the channel failed: {type(error).__name__}")
+                error = PermanentError(f"the channel failed ({type(error).__name__}); the log of deliver says where")
             verdict = await self._write(partial(self._fail, response=response, error=error))
             log.warning("deliver.dead" if verdict.dead else "deliver.retry", reason=verdict.reason, **context)
         else:

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared.core.ticks import TICK_HEADER
-from shared.runtime.service import LazyService, T
+from shared.runtime.service import LazyService, ServiceT
 
 BODY_LIMIT = 1024 * 1024  # bytes
 
@@ -48,7 +48,7 @@ async def _refused(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
 
 
-def tick_route(service: LazyService[T], answer: Callable[[T], Awaitable[Response]]) -> Route:
+def tick_route(service: LazyService[ServiceT], answer: Callable[[ServiceT], Awaitable[Response]]) -> Route:
     """``POST /tick``, for callers that know the tick secret: 503 where none is configured, 401 for a wrong one."""
 
     async def tick(request: Request) -> Response:

@@ -33,17 +33,17 @@ class FunctionService:
         self.kicker.close()
 
 
-T = TypeVar("T", bound=FunctionService)
+ServiceT = TypeVar("ServiceT", bound=FunctionService)
 
 
-class LazyService(Generic[T]):
+class LazyService(Generic[ServiceT]):
     """Makes the service on first use: in the lifespan, or at the first request where no lifespan runs."""
 
-    def __init__(self, make: Callable[[Settings], T]) -> None:
+    def __init__(self, make: Callable[[Settings], ServiceT]) -> None:
         self._make = make
-        self._service: T | None = None
+        self._service: ServiceT | None = None
 
-    def get(self) -> T:
+    def get(self) -> ServiceT:
         """The service.
 
         Raises:

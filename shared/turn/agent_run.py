@@ -44,19 +44,22 @@ async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim) -
         agent = agents.get(reader, claim.agent)
         session = sessions.get(reader, claim.session_id)
         if agent is None or session is None:
-            return Failure(f"agent {claim.agent!r} does not exist", retryable=False)
+            return Failure(
+                f"agent {claim.agent!r} does not exist any more: create it again, then retry the message",
+                retryable=False,
+            )
         limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
         try:
             async with asyncio.timeout(limit_s):
                 return await _listen(_turn(claim, agent, session, settings), agent.provider, claim)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
-            return Failure(f"no result within {limit_s:g} s")
+            return Failure(f"the agent gave no result within {limit_s:g} s")
     except PostroomError as error:
         return Failure(str(error), retryable=False)
     except Exception as error:  # the batch boundary: the row has the reason, the other turns continue
         log.exception("turn.provider_failed", turn=claim.token, agent=claim.agent)
-        return Failure(f"the provider failed: {type(error).__name__}")
+        return Failure(f"the provider failed ({type(error).__name__}); the log of dispatch says where")
 
 
 def _turn(claim: Claim, agent: Agent, session: Session, settings: Settings) -> Turn:

@@ -53,7 +53,9 @@ class Settlement:
         except ClaimLost:
             raise
         except Exception as error:
-            failure = Failure(f"the outcome of the turn could not be written: {type(error).__name__}")
+            failure = Failure(
+                f"the outcome of the turn could not be written ({type(error).__name__}); the log of dispatch says why"
+            )
             self.unwritten.append(Unwritten(claim, failure))
             raise
 

@@ -295,7 +295,9 @@ def test_a_bug_in_a_channel_makes_a_response_dead_with_the_error_type_only(conn)
         raise ZeroDivisionError("a person's text")
 
     step(Platform(broken))
-    assert row(conn, "responses")["last_error"] == "the channel failed: ZeroDivisionError"
+    assert (
+        row(conn, "responses")["last_error"] == "the channel failed (ZeroDivisionError); the log of deliver says where"
+    )
 
 
 def discord_answer(conn, text):

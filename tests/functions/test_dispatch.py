@@ -74,7 +74,7 @@ FAILURES = {
     "told to fail": ("!fail", {}, "told to fail (attempt 1)", "pending"),
     "saying nothing": ("!silent", {}, "the agent said nothing", "pending"),
     "told to reject": ("!reject", {}, "told to reject", "dead"),
-    "too slow": ("!slow 30", {"POSTROOM_TURN_TIMEOUT_MS": "100"}, "no result within 0.1 s", "pending"),
+    "too slow": ("!slow 30", {"POSTROOM_TURN_TIMEOUT_MS": "100"}, "the agent gave no result within 0.1 s", "pending"),
 }
 
 
@@ -102,7 +102,7 @@ def test_each_agent_has_its_own_time_limit(conn, monkeypatch):
     put(conn, "!slow 30", agent="hasty")
     put(conn, "!slow 0.3")
     step()
-    assert row(conn, "messages", 1)["last_error"] == "no result within 0.1 s"
+    assert row(conn, "messages", 1)["last_error"] == "the agent gave no result within 0.1 s"
     monkeypatch.setenv("POSTROOM_TURN_TIMEOUT_MS", "100")
     make_agent(conn, "patient", turn_timeout_ms=60_000)
     put(conn, "!slow 0.3", agent="patient")
@@ -127,7 +127,10 @@ def test_messages_for_a_retired_agent_go_dead_and_the_sender_is_told(conn):
     with transaction(conn):
         agents.retire(conn, "gone", now_ms=1)
     step()
-    assert row(conn, "messages")["last_error"] == "agent 'gone' does not exist"
+    assert (
+        row(conn, "messages")["last_error"]
+        == "agent 'gone' does not exist any more: create it again, then retry the message"
+    )
     assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
 
 
@@ -145,7 +148,10 @@ def test_an_agent_that_cannot_run_fails_only_its_own_turn(conn):
     put(conn, "hello")
     step()
     assert column(conn, STATUS) == ["pending", "completed"]
-    assert row(conn, "messages", 1)["last_error"] == "the provider failed: ZoneInfoNotFoundError"
+    assert (
+        row(conn, "messages", 1)["last_error"]
+        == "the provider failed (ZoneInfoNotFoundError); the log of dispatch says where"
+    )
 
 
 def test_a_failed_message_is_tried_again_until_it_works(conn, until):
@@ -383,7 +389,10 @@ def test_a_turn_fails_with_a_reason_when_its_agents_row_is_gone(conn):
         await service.close()
 
     asyncio.run(go())
-    assert row(conn, "messages")["last_error"] == "agent 'short' does not exist"
+    assert (
+        row(conn, "messages")["last_error"]
+        == "agent 'short' does not exist any more: create it again, then retry the message"
+    )
 
 
 LEAVER = """

@@ -373,7 +373,7 @@ def test_a_settlement_that_cannot_be_written_costs_an_attempt_and_not_ten_minute
     assert row(conn, "messages")["retry_count"] == 1
     assert column(conn, SAID) == ["You said: hello"]
     (reason,) = column(conn, "SELECT data ->> 'reason' FROM events WHERE type = 'message_retry'")
-    assert reason == "the outcome of the turn could not be written: ConstraintError"
+    assert reason == "the outcome of the turn could not be written (ConstraintError); the log of dispatch says why"
 
 
 def test_old_context_is_never_shown_again(conn, until):

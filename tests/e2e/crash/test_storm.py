@@ -19,7 +19,7 @@ COUNTED = {
     "exit": "ended with code 3",
     "silent": "the agent said nothing",
     "garbage": "ended with code 1",
-    "hang": "no result within 4 s",
+    "hang": "the agent gave no result within 4 s",
 }
 
 
