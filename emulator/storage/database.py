@@ -41,7 +41,7 @@ async def claim(state: StateFolder, replica_url: str, lease: Lease, aws: Mapping
 
 def describe_replica(ready: Ready, count: str) -> str | None:
     """A sentence about the replica, if there is anything to say."""
-    if ready.is_anew:
+    if ready.is_started_over:
         return "the bucket is empty: the replica starts again from the database"
     return {
         Step.RESTORE: f"restored {count} messages from the replica (position {ready.txid})",

@@ -1,6 +1,7 @@
 """The lease on a replica: one machine at a time replicates to it, and the others find out before they touch anything.
 
-``python -m infra.lease`` shows who holds the lease of ``POSTROOM_REPLICA_URL``, and where the newest state is.
+``python -m infra.lease`` shows which machine holds the lease of ``POSTROOM_REPLICA_URL``, and where the newest state
+is.
 
 - The lease lasts for a time (``POSTROOM_REPLICA_LEASE``, 60 s) without renewal, by the clock of the object store. When
   it has run out or was given back, any machine may take it; of two at once, one succeeds.

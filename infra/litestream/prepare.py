@@ -48,13 +48,13 @@ class Ready:
 
     Args:
         txid: the position that was restored, if any was.
-        is_anew: the replica was gone, and begins again from the file.
+        is_started_over: the replica was gone, and begins again from the file.
     """
 
     url: str
     step: Step
     txid: str | None = None
-    is_anew: bool = False
+    is_started_over: bool = False
 
 
 def check_file(file: HistoryFacts, there: LeaseRecord, *, us: str) -> None:
@@ -161,7 +161,7 @@ class _Start:
                 raise FileRefused(f"{self._database} is missing: run `python -m infra.restore` before anything else")
             return await self._restore(newest)
         ready = await self._begin(step, there, newest)
-        return replace(ready, is_anew=step is Step.BEGIN and newest is None and sent is not None)
+        return replace(ready, is_started_over=step is Step.BEGIN and newest is None and sent is not None)
 
     async def _restore(self, newest: ReplicaPrefix) -> Ready:
         fresh = _beside(self._database, ".restoring")

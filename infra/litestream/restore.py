@@ -2,7 +2,7 @@
 
 With ``POSTROOM_DB`` and ``POSTROOM_REPLICA_URL`` set. ``--wait 2m`` waits until another machine's lease has run out, or
 the bucket answers. ``--output FILE`` only writes a copy of the newest state, or of the state at ``--timestamp``,
-whoever holds the lease.
+whichever machine holds the lease.
 
 - No file, nothing replicated: a first start. No file, but a replica: the file is restored, whole or not at all, and
   what follows is a new epoch under a new prefix. A replica that has files and can't be restored ends the start: an

@@ -286,12 +286,12 @@ def _read(database: Path) -> dict[str, TableDigest]:
 
 def comparison_facts(found: Comparison) -> dict[str, Any]:
     """The comparison as the facts of a log line."""
-    told = asdict(found)
+    facts = asdict(found)
     if found.is_equal or found.damage is not None:
-        del told["differences"]
+        del facts["differences"]
     if found.damage is None:
-        del told["damage"]
-    return told
+        del facts["damage"]
+    return facts
 
 
 def parse_output(output: str) -> tuple[str, dict[str, Any]]:
@@ -299,8 +299,8 @@ def parse_output(output: str) -> tuple[str, dict[str, Any]]:
     for line in reversed(output.splitlines()):
         with contextlib.suppress(ValueError, AttributeError):
             said = json.loads(line)
-            told = {name: fact for name, fact in said.items() if name not in _OF_EVERY_LINE}
-            return (said["event"] if said.get("event") in (EQUAL, DIFFERS) else NOT_VERIFIED), told
+            facts = {name: fact for name, fact in said.items() if name not in _OF_EVERY_LINE}
+            return (said["event"] if said.get("event") in (EQUAL, DIFFERS) else NOT_VERIFIED), facts
     return NOT_VERIFIED, {"reason": f"the comparison ended before its time: {output[-_LONGEST_REASON:].strip()}"}
 
 

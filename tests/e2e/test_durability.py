@@ -25,7 +25,7 @@ PATIENCE_S = 90.0  # a round to the bucket takes seconds where much else runs
 
 @pytest.fixture
 def dice() -> random.Random:
-    """Seeded from the environment to replay a failure, else anew; pytest prints the seed when the test fails."""
+    """Seeded from the environment to replay a failure, else at random; pytest prints the seed of a failure."""
     seed = int(os.environ.get("CRASH_SEED") or random.randrange(2**32))
     print(f"replay with CRASH_SEED={seed}")
     return random.Random(seed)

@@ -68,7 +68,7 @@ class Running:
         self.sync()
 
     def sync(self):
-        """Over the control socket, as all do who wait for the replica."""
+        """Over the control socket, as functions do that wait for the replica."""
         asyncio.run(sync(Path(self.environment["POSTROOM_LITESTREAM_SOCKET"]), self._db, PATIENCE_S))
 
     def acknowledge(self):
@@ -136,7 +136,7 @@ def exceed(conn):
 def test_commits_that_litestream_had_not_read_are_restored(running, conn, db, tmp_path, checkpoint):
     running.freeze()
     checkpoint(conn)
-    with transaction(conn):  # the writer after a checkpoint begins the log anew
+    with transaction(conn):  # the writer after a checkpoint begins the log again
         meta.put(conn, "heartbeat_at", "1")
     running.go_on()
     running.sync()
@@ -157,7 +157,7 @@ def test_messages_acknowledged_around_a_death_in_a_commit_are_restored(running, 
         make_agent(conn, f"before-{number}")
         running.acknowledge()
     with in_a_commit(db) as victim:
-        running.sync()  # somebody waits for the replica meanwhile
+        running.sync()  # a function waits for the replica meanwhile
         victim.die()
     for number in range(3):
         with transaction(conn):  # on other pages

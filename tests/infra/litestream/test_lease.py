@@ -1,4 +1,4 @@
-"""One machine at a time holds the lease; who lost it finds out, and writes nothing."""
+"""One machine at a time holds the lease; a machine that lost it finds out, and writes nothing."""
 
 import asyncio
 import subprocess
@@ -17,7 +17,7 @@ from shared.replica.object_store import FolderStore, ObjectChanged, ObjectStore,
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import ROOT
 
-PLACE = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
+PREFIX = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
 
 
 class Aged(FolderStore):
@@ -82,10 +82,10 @@ def test_the_same_owner_takes_the_lease_at_once_and_its_earlier_process_loses_it
 def test_a_released_or_expired_lease_is_free_and_keeps_its_prefix(store: Aged) -> None:
     one, two, three = (lease(store, name) for name in ("one", "two", "three"))
     take(one)
-    asyncio.run(one.begin_prefix(PLACE, None))
+    asyncio.run(one.begin_prefix(PREFIX, None))
     asyncio.run(one.release(newest_event_id=5))
     take(two)
-    assert (two.record.current, two.record.newest_event_id, two.record.is_released) == (PLACE, 5, False)
+    assert (two.record.current, two.record.newest_event_id, two.record.is_released) == (PREFIX, 5, False)
     store.older_s = 60.5
     with pytest.raises(LeaseHeld):
         take(three)  # a store that tells times in whole seconds may be one off
@@ -93,7 +93,7 @@ def test_a_released_or_expired_lease_is_free_and_keeps_its_prefix(store: Aged) -
 
     take(three)
 
-    assert three.record.current == PLACE
+    assert three.record.current == PREFIX
     for loser in (one, two):
         with pytest.raises(LeaseLost):
             asyncio.run(loser.renew(newest_event_id=0))
@@ -113,7 +113,7 @@ class Slow(Aged):
 def test_a_slow_store_that_is_asked_twice_is_not_taken_for_another_machine(tmp_path: Path) -> None:
     one = lease(Slow(tmp_path / "replica"), "one")
     take(one)
-    asyncio.run(one.begin_prefix(PLACE, None))
+    asyncio.run(one.begin_prefix(PREFIX, None))
 
     asyncio.run(one.renew(newest_event_id=5))
 
@@ -225,7 +225,7 @@ def test_the_command_shows_the_holder_and_where_the_state_is(tmp_path: Path) -> 
     url = f"file://{tmp_path}/replica"
     one = lease(open_store(url, {}), "one")
     take(one)
-    asyncio.run(one.begin_prefix(PLACE, None))
+    asyncio.run(one.begin_prefix(PREFIX, None))
     asyncio.run(one.note_full_copy(one.record.current, None))
     shown = subprocess.run(
         [sys.executable, "-m", "infra.lease"],
@@ -239,21 +239,21 @@ def test_the_command_shows_the_holder_and_where_the_state_is(tmp_path: Path) -> 
 def test_a_new_prefix_of_the_same_epoch_keeps_the_newest_event_id(store: Aged) -> None:
     one = lease(store, "one")
     take(one)
-    asyncio.run(one.begin_prefix(PLACE, None))
-    asyncio.run(one.note_full_copy(PLACE, "epoch_x"))
+    asyncio.run(one.begin_prefix(PREFIX, None))
+    asyncio.run(one.note_full_copy(PREFIX, "epoch_x"))
     asyncio.run(one.renew(newest_event_id=7))
 
     asyncio.run(one.begin_prefix_of_same_epoch())
 
     there = one.record
-    assert there.current.path != PLACE.path
+    assert there.current.path != PREFIX.path
     assert (there.current.epoch, there.current.writer, there.newest_event_id) == ("epoch_x", "owner_one", 7)
-    assert (there.has_full_copy, there.old_prefixes) == (False, (PLACE,))
+    assert (there.has_full_copy, there.old_prefixes) == (False, (PREFIX,))
 
-    asyncio.run(one.note_full_copy(PLACE, "epoch_x"))
-    assert not one.record.has_full_copy, "that was of the place before"
+    asyncio.run(one.note_full_copy(PREFIX, "epoch_x"))
+    assert not one.record.has_full_copy, "the full copy was under the prefix before"
     asyncio.run(one.begin_prefix_of_same_epoch())
-    assert one.record.old_prefixes == (PLACE,), "a place that nothing came to is not remembered"
+    assert one.record.old_prefixes == (PREFIX,), "a prefix without files is not kept"
 
 
 def test_an_epoch_that_was_named_late_is_noted_with_the_first_full_copy(store: Aged) -> None:

@@ -11,8 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from infra.litestream.replica_settings import POSITION_KEPT_MS, SNAPSHOT_RETENTION_MS
 from infra.template.cloudformation import parse
+from shared.core.durations import parse_ms
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.roster import agents
 from tests.infra.processes import ROOT, Process
@@ -88,6 +91,13 @@ def test_the_configuration_names_one_database_and_its_replica(environment, db):
 
     assert answer.returncode == 0, answer.stderr
     assert re.search(rf"^{re.escape(str(db))} +file$", answer.stdout, re.MULTILINE)
+
+
+def test_the_code_knows_how_long_the_configuration_keeps_positions():
+    configuration = yaml.safe_load((ROOT / "infra/litestream.yml").read_text())
+
+    assert parse_ms(configuration["snapshot"]["retention"]) == SNAPSHOT_RETENTION_MS
+    assert parse_ms(configuration["l0-retention"]) == POSITION_KEPT_MS
 
 
 def test_what_was_committed_is_restored_by_the_templates_commands(replicate, environment, conn, db, tmp_path):

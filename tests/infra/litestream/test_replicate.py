@@ -68,7 +68,7 @@ def pages_in_file(path: Path) -> int:
 
 
 class Scripted:
-    """A supervisor of a Litestream whose answers are written down; what it told."""
+    """A supervisor of a Litestream whose answers are scripted, and the events that it reported."""
 
     def __init__(self, database: Path, socket: Path) -> None:
         self.told: list[str] = []
@@ -81,7 +81,7 @@ class Scripted:
             self._again.set()
 
     def look(self, times: int, says: str = "starting") -> list[str | None]:
-        """Look at a Litestream that says *says* when it starts; return when what is begun anew runs again."""
+        """Look at a Litestream that says *says* when it starts; return when another Litestream runs."""
         argv = ["sh", "-c", f"echo {shlex.quote(says)}; exec sleep 60"]
 
         async def look() -> list[str | None]:
@@ -112,7 +112,7 @@ def lease_of(database: Path) -> Lease:
 
 
 class CalledOff(UserDict[str, str]):
-    """An environment whose second reader, who starts a Litestream after another, is *called* off in the midst of it."""
+    """An environment whose second reader, the start of another Litestream, is cancelled by *called*."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         super().__init__(ENVIRONMENT)
@@ -258,7 +258,7 @@ class Replicating:
         self.sync()
 
     def begin_the_log_anew(self) -> None:
-        """As happens when nobody reads: what was at the end of the log is in the file only."""
+        """As happens without readers: the end of the log is in the file only."""
         self.write("at the end of the old log")
         rows(self.writer, "PRAGMA wal_checkpoint(PASSIVE)")
         self.write("at the beginning of the new one")

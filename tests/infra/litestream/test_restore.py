@@ -107,12 +107,12 @@ def test_a_first_start_has_nothing_to_restore_and_a_prefix_of_its_own(tmp_path: 
 
 
 def test_a_restart_goes_on_under_the_same_prefix(one: Machine) -> None:
-    place = one.lease.record.current
+    prefix = one.lease.record.current
 
     ready = one.start()
 
-    assert (ready.step, one.lease.record.current) == (Step.CONTINUE, place)
-    assert place.epoch == one.facts[0]
+    assert (ready.step, one.lease.record.current) == (Step.CONTINUE, prefix)
+    assert prefix.epoch == one.facts[0]
 
 
 def test_after_a_bad_end_the_same_epoch_goes_on_under_a_new_prefix(one: Machine) -> None:
@@ -170,13 +170,13 @@ def test_a_start_that_died_during_a_restore_is_completed_by_the_next(one: Machin
     before = one.lease.record.current
     one.lose_file()
     one.start()
-    one.lose_file()  # as if it had ended before the file was in its place
+    one.lose_file()  # as if it had died before it moved the file
 
     ready = one.start()
 
     assert ready.step is Step.RESTORE
     assert one.facts == (one.lease.record.current.epoch, 3)
-    assert one.lease.record.old_prefixes == (before,), "the place that nothing came to is forgotten"
+    assert one.lease.record.old_prefixes == (before,), "the prefix without files is forgotten"
 
 
 def test_an_empty_file_counts_as_no_database(one: Machine) -> None:
@@ -294,12 +294,12 @@ def test_with_its_file_an_old_replica_is_compared_and_moves_too(tmp_path: Path, 
 def test_an_emptied_bucket_begins_again_from_the_file(one: Machine, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "replica")
     ready = one.start()
-    assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
+    assert (ready.step, ready.is_started_over) == (Step.BEGIN, True)
     one.work(ready, 1)
     one.stop()
     shutil.rmtree(tmp_path / "replica" / one.lease.record.current.path)  # but not the lease
     ready = one.start()
-    assert (ready.step, ready.is_anew) == (Step.BEGIN, True)
+    assert (ready.step, ready.is_started_over) == (Step.BEGIN, True)
 
 
 def test_a_replica_without_its_first_files_never_starts_an_empty_database(one: Machine, tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_replica_without_its_first_files_never_starts_an_empty_database(one: M
         one.start()
 
     assert not one.database.exists()
-    assert lease_record.read(one.lease.store).is_released, "and holds up nobody"
+    assert lease_record.read(one.lease.store).is_released, "and holds up no machine"
 
 
 def test_an_older_copy_is_refused_when_its_prefix_never_had_a_full_copy_too() -> None:
@@ -407,7 +407,7 @@ BEFORE = ReplicaPrefix("epoch_1", "epoch_1", "them", 1)
 
 
 @pytest.mark.parametrize(
-    ("epoch", "current", "place", "is_begun", "is_certain", "step"),
+    ("epoch", "current", "prefix", "has_full_copy", "is_certain", "step"),
     [
         ("epoch_2", HERE, HERE, True, True, Step.CONTINUE),
         ("epoch_2", HERE, HERE, True, False, Step.COMPARE),
@@ -420,9 +420,9 @@ BEFORE = ReplicaPrefix("epoch_1", "epoch_1", "them", 1)
     ],
 )
 def test_how_a_file_goes_on(
-    epoch: str, current: ReplicaPrefix | None, place: ReplicaPrefix, is_begun: bool, is_certain: bool, step: Step
+    epoch: str, current: ReplicaPrefix | None, prefix: ReplicaPrefix, has_full_copy: bool, is_certain: bool, step: Step
 ) -> None:
-    there = LeaseRecord("us", "t", "h", "d", 0, 0, 0, False, place, is_begun, 0, (BEFORE,))
+    there = LeaseRecord("us", "t", "h", "d", 0, 0, 0, False, prefix, has_full_copy, 0, (BEFORE,))
     assert decide(HistoryFacts(epoch, 5), there, current, us="us", is_certain=is_certain) is step
 
 

@@ -1,4 +1,4 @@
-"""Earlier places of a replica go when nobody is promised a position in them any more, and never the present one."""
+"""Old prefixes go when no reader is promised a position in them any more; the current one never goes."""
 
 import asyncio
 import os
@@ -67,7 +67,7 @@ def test_the_retention_is_a_setting() -> None:
 
 
 class Reluctant(FolderStore):
-    """Refuses to delete while it is told to."""
+    """Refuses to delete while the test says so."""
 
     refuses = False
 
@@ -92,7 +92,7 @@ def test_files_go_in_batches_and_none_go_when_the_current_prefix_is_empty(tmp_pa
         fill(tmp_path, each)
 
     assert not remove_files(store, there, A, limit=2)
-    assert len(store.names("", limit=100)) == 10, "the present place was emptied"
+    assert len(store.names("", limit=100)) == 10, "the current prefix was emptied"
     fill(tmp_path, C)
     assert [remove_files(store, there, A, limit=2) for _ in range(3)] == [False, False, True]
 
@@ -103,7 +103,7 @@ def test_files_go_in_batches_and_none_go_when_the_current_prefix_is_empty(tmp_pa
 def supervise(
     folder: Path, store: FolderStore, told: list[str], keep: Callable[[LitestreamSupervisor], object]
 ) -> Lease:
-    """A supervisor whose lease names two earlier places that are old, and one that is not; it does *keep*."""
+    """Run *keep* with a supervisor whose lease record has two expired old prefixes, and one that is not."""
     owner = LeaseOwner("owner_one", "host", f"{folder}/postroom.db")
     lease = Lease(store, owner)
     now_ms = clock.now_ms()
@@ -175,7 +175,7 @@ def test_every_instant_within_the_retention_is_restored_and_read(
     url: str,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """On a real bucket: after a bad end of Litestream long ago, its place goes, and readers find the other."""
+    """On a real bucket: the prefix of a Litestream that ended badly long ago goes, and readers find the other."""
     one, two = machines
     store = open_store(url, ENVIRONMENT)
     one.restore()

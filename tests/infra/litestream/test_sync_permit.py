@@ -26,7 +26,7 @@ from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.litestream.test_replicate import synced
 from tests.infra.litestream.test_two_machines import Machine, began, machines, until  # noqa: F401 - one is a fixture
 
-PLACE = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
+PREFIX = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
 
 
 class Holding(Faulty):
@@ -153,14 +153,14 @@ def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_next_fu
     proxy.holds = lambda there: False
     proxy.goes_on.set()
     assert two.restore("--wait", "15s")[0] == 0
-    assert read_facts(two.database).newest_event_id == 5, "a restore in that moment looks in the new place"
+    assert read_facts(two.database).newest_event_id == 5, "a restore at that moment reads the new prefix"
 
 
 @pytest.mark.e2e
 def test_nothing_is_acknowledged_under_a_supervisor_that_was_frozen_during_a_takeover(
     machines: tuple[Machine, Machine],  # noqa: F811
 ) -> None:
-    """Litestream goes on below it, in a place that the other machine has restored before."""
+    """Litestream goes on under it, at a prefix that the other machine has restored before."""
     one, two = machines
     acknowledge(one, 3)
 
@@ -240,7 +240,7 @@ SCRIPT = 'read -r said < "$0"; echo "$said"; test "$said" = "an end" || exec sle
     ("said", "told"),
     [
         ('{"msg":"sync error"}', [("replicate.doubtful", True), ("replicate.litestream_ended", False)]),
-        ("an end", [("replicate.litestream_ended", True)]),  # nobody answers any more
+        ("an end", [("replicate.litestream_ended", True)]),  # nothing answers any more
     ],
 )
 def test_the_permit_is_revoked_before_another_litestream_and_granted_after_its_full_copy(
@@ -254,7 +254,7 @@ def test_the_permit_is_revoked_before_another_litestream_and_granted_after_its_f
     async def go() -> None:
         lease = Lease(FolderStore(tmp_path / "replica"), LeaseOwner("owner_one", "host", str(database)), 60_000)
         await lease.take()
-        await lease.begin_prefix(PLACE, None)
+        await lease.begin_prefix(PREFIX, None)
         again = asyncio.Event()
 
         def tell(event: str, **_: object) -> None:
@@ -276,7 +276,7 @@ def test_the_permit_is_revoked_before_another_litestream_and_granted_after_its_f
         )
         await supervisor.start()
         assert not sync_permit.is_valid(control), "it has no full copy yet"
-        await lease.note_full_copy(PLACE, "epoch_x")
+        await lease.note_full_copy(PREFIX, "epoch_x")
         assert await supervisor._renew() is None
         assert sync_permit.is_valid(control)
         (tmp_path / "l.sock.tmp").mkdir()
@@ -286,7 +286,7 @@ def test_the_permit_is_revoked_before_another_litestream_and_granted_after_its_f
         await asyncio.wait_for(again.wait(), 20)
         await saying
         assert await supervisor._renew() is None
-        assert not sync_permit.is_valid(control), "the new place has no full copy yet"
+        assert not sync_permit.is_valid(control), "the new prefix has no full copy yet"
         await lease.note_full_copy(lease.record.current, "epoch_x")
         assert await supervisor._renew() is None
         assert sync_permit.is_valid(control)

@@ -1,4 +1,4 @@
-"""Two machines on one bucket, as real processes: never two histories in one prefix, whoever believes what."""
+"""Two machines on one bucket, as real processes: never two histories in one prefix, whatever a machine believes."""
 
 import json
 import os
@@ -121,13 +121,13 @@ def facts_of_copy(path: Path) -> int:
 
 
 def began(store: ObjectStore) -> lease_record.LeaseRecord:
-    """The pointer, when its place has a copy."""
+    """The lease record, when its prefix has a full copy."""
 
     def look() -> lease_record.LeaseRecord | None:
         there = lease_record.read(store)
         return there if there and there.has_full_copy else None
 
-    found: lease_record.LeaseRecord = until("the place to have a copy", look)
+    found: lease_record.LeaseRecord = until("the prefix to have a full copy", look)
     return found
 
 
@@ -190,7 +190,7 @@ def test_after_a_kill_of_everything_the_same_machine_starts_at_once(
     one.restore()
     one.replicate()
     one.write(2)
-    place = began(open_store(url, ENVIRONMENT)).current
+    prefix = began(open_store(url, ENVIRONMENT)).current
     child = one.litestream()
     one.supervisor.close()
     until("the end of Litestream", lambda: not Path(f"/proc/{child}").exists())
@@ -199,8 +199,8 @@ def test_after_a_kill_of_everything_the_same_machine_starts_at_once(
     one.replicate()
 
     there = began(open_store(url, ENVIRONMENT))
-    assert there.current.path != place.path, "a full copy, for what was sent last may lack something"
-    assert (there.current.epoch, there.old_prefixes) == (place.epoch, (place,)), "of the same history"
+    assert there.current.path != prefix.path, "a full copy, because the files sent last may lack something"
+    assert (there.current.epoch, there.old_prefixes) == (prefix.epoch, (prefix,)), "of the same history"
 
 
 def test_a_second_supervisor_on_one_machine_is_refused(machines: tuple[Machine, Machine], url: str) -> None:
@@ -246,7 +246,7 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     assert pin.epoch == second.path
     assert replicas.Pin.at(url, pin.position) == pin
     assert pin.source.startswith(f"s3://postroom-replica/db/{second.path}?")
-    assert facts_of_copy(replicas.ensure_local(old, cache)) == 3, "a pin stays, whoever went on"
+    assert facts_of_copy(replicas.ensure_local(old, cache)) == 3, "a pin stays, whichever machine goes on"
     assert replicas.resolve(old.source).txid == old.txid, "a prefix is an URL too"
     between = datetime.fromtimestamp((second.began_at - 1) / 1000, UTC)
     assert replicas.resolve(url, timestamp=between).epoch == first.path

@@ -87,7 +87,8 @@ def verified(environment: dict[str, str]) -> tuple[int, dict[str, Any]]:
 
 
 def lose_a_row(conn: apsw.Connection, litestream: int, socket: Path) -> None:
-    """As a shell does that checkpoints: what Litestream had not read is moved, and the log begins anew over it.
+    """As a shell does that checkpoints: frames that Litestream had not read are moved, and the log begins again over
+    them.
 
     That succeeds when Litestream's own last checkpoint was part of a request, and not of its own round.
     """

@@ -1,4 +1,4 @@
-"""The write-ahead log stays bounded, with Litestream and without, and nobody of ours forces it to."""
+"""The write-ahead log stays bounded, with Litestream and without, and nothing of ours forces it to."""
 
 import multiprocessing
 import re
@@ -68,7 +68,7 @@ def test_without_litestream_the_log_is_bounded_by_our_own_checkpoint(db):
 
 @pytest.mark.long
 def test_a_long_reader_makes_the_log_grow_only_while_it_reads(db, conn):
-    """Nobody is stopped for it: the log is used again within the next thousand pages or so."""
+    """No reader is stopped for it: the log is used again within the next thousand pages or so."""
     log = Path(f"{db}-wal")
     rows(conn, "PRAGMA synchronous = NORMAL")
     megabyte = f'"{"x" * MB}"'

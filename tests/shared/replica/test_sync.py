@@ -1,4 +1,5 @@
-"""Who waits for the replica, together with whom, and what is an answer. Litestream is played by a socket."""
+"""Which callers wait for the replica, which of them together, and what counts as an answer. A socket plays
+Litestream."""
 
 import asyncio
 import contextlib
@@ -18,7 +19,7 @@ SYNCED = b'HTTP/1.1 200 OK\r\nContent-Length: 33\r\n\r\n{"txid": 7, "replicated_
 
 
 class Stranger:
-    """Listens while it is entered, and answers a question when it is told to; ``asked`` holds the bodies."""
+    """Listens while it is entered, and answers a question when the test says so; ``asked`` holds the bodies."""
 
     def __init__(self, path, answer=SYNCED, *, is_held=False):
         self.path = path
@@ -72,7 +73,7 @@ def replication(folder, durability="replicated", **fields):
 
 
 def play(folder, scenario, *, answer=SYNCED, is_held=False, **fields):
-    """Run *scenario* with a Litestream that answers at once, or when it is told to."""
+    """Run *scenario* with a Litestream that answers at once, or when the test says so."""
 
     async def go():
         async with Stranger(folder / "l.sock", answer, is_held=is_held) as stranger:
@@ -182,7 +183,7 @@ def test_any_answer_but_yes_is_a_no(folder, answer, reason):
 
 
 def test_a_yes_without_a_valid_permit_is_a_no(folder):
-    """What Litestream has sent lies where no restore looks, or somebody else may have restored before."""
+    """Litestream sends to where no restore reads, or another machine may have restored before."""
 
     async def scenario(waits, stranger):
         for until_s in (sync_permit.now_s() - 0.001, math.nan):
@@ -250,7 +251,7 @@ def test_a_silent_litestream_is_a_no_in_time_and_is_asked_again(folder):
 
 
 def test_a_later_caller_waits_no_longer_than_the_first_for_a_silent_litestream(folder):
-    """A question that was asked for the second may still be under way then; nobody has waited for its end."""
+    """A question for the second caller may still be under way then; nothing has waited for its end."""
 
     async def scenario(waits, stranger):
         waiting = [asyncio.create_task(waits.confirm("telegram"))]

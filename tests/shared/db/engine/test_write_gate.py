@@ -138,7 +138,7 @@ def test_a_writer_that_waits_in_vain_for_litestream_goes_on_and_the_mark_stays(d
     victim.die()
     right = checkpoints.lock(db)
     assert right.try_acquire()
-    put(conn, "after")  # its keeper is frozen, say
+    put(conn, "after")  # its supervisor is frozen, say
     assert meta.get(conn, "heartbeat_at") == "after"
     assert write_gate.is_torn(db)
     right.release()
