@@ -111,7 +111,7 @@ class Console:
             self._stream.write(text + "\n")
             self._stream.flush()
         except (BrokenPipeError, ValueError):
-            self._quiet = True  # the reader closed the pipe (`| head`); the emulator goes on
+            self._quiet = True  # the reader closed the pipe (`| head`); the emulator continues
 
     @staticmethod
     def _now() -> str:

@@ -47,7 +47,7 @@ Outcome = Literal["held", "again", "too_many_held", "too_many_waiting", "nobody_
 
 
 class AskResult(NamedTuple):
-    """What became of an event that needs an approval.
+    """The outcome of an event that needs an approval.
 
     Attributes:
         outcome: ``held``; ``again`` if it is held already; otherwise the reason to drop it.

@@ -56,7 +56,7 @@ class MessageContent(TypedDict, total=False):
 
     Others:
 
-        approval: ``inbound.decisions`` tells a session what became of this approval. For readers of the rows.
+        approval: ``inbound.decisions`` tells a session the outcome of this approval. For readers of the rows.
         status: the state in which that approval ended. For readers of the rows.
         label: the name of a schedule. ``queue.series`` writes it, ``db.queue.message_series`` reads it.
         replay_of: the ``message_id`` of the first run. ``db.queue.replays`` writes and reads it; ``queue.replies`` then

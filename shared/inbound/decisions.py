@@ -344,7 +344,7 @@ def withdraw_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
 
 
 def _end(conn: apsw.Connection, ended: Sequence[Approval], reason: str, sentence: str, *, now_ms: int) -> None:
-    """What follows without a decision: held events are dropped for *reason*, and the session is told *sentence*."""
+    """The consequences without a decision: held events are dropped for *reason*, and the session is told *sentence*."""
     for each in ended:
         requests.drop_held(conn, each, reason, now_ms=now_ms)
         held_events.forget(conn, each.id)

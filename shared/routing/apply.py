@@ -46,7 +46,7 @@ _OF_ONE_WIRING = (PostroomError, apsw.ConstraintError, ValueError, TypeError, Lo
 
 
 class Routed(NamedTuple):
-    """What became of an event.
+    """The outcome of an event.
 
     Attributes:
         stored: for how many agents it is new.
@@ -89,7 +89,7 @@ def apply(
 
 
 class _Application:
-    """The effects of one event, and what became of it so far."""
+    """The effects of one event, and its outcome so far."""
 
     __slots__ = ("channel", "chat", "conn", "dropped", "duplicates", "event", "held", "is_new_wait", "now_ms", "policy",
                  "said", "stored")  # fmt: skip

@@ -32,7 +32,7 @@ def parse(event: Event, text: str | None = None) -> str | None:
 
 
 def decide(command: str | None, sender: Standing, agent: str) -> Outcome:
-    """What becomes of a command to *agent*. Pure.
+    """The outcome of a command to *agent*. Pure.
 
     ``drop`` it in silence, ``refuse`` it with a sentence, ``do`` it here instead of asking the agent, or ``pass`` it to
     the agent as text.

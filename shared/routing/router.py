@@ -1,4 +1,4 @@
-"""Decides what becomes of a platform's event: reads facts from rows, decides in pure functions, returns effects.
+"""Decides on a platform's event: reads facts from rows, decides in pure functions, returns effects.
 
 ::
 
@@ -140,7 +140,7 @@ def _decide_unwired(
 
 
 def _reason_not_to_wire(event: Event, chat: Chat | None, policy: AccessPolicy) -> str | None:
-    """Why no agent comes into the chat, whoever the sender is. Pure."""
+    """Why no agent gets wired to the chat, for any sender. Pure."""
     if chat is not None and chat.refused_at is not None:
         return "chat_refused"
     is_meant = event.is_mention or not event.is_group
@@ -151,7 +151,7 @@ def _reason_not_to_wire(event: Event, chat: Chat | None, policy: AccessPolicy) -
 
 
 class _Offer(NamedTuple):
-    """A recipient, whether the sender may talk to it, the command in the event, and what becomes of the command."""
+    """A recipient, whether the sender may talk to it, the command in the event, and the outcome of the command."""
 
     recipient: Recipient
     verdict: rules.Admission
@@ -235,7 +235,7 @@ def _wire_addressee(
 
 
 def _offer(event: Event, chat: Chat, recipient: Recipient, sender: Standing) -> _Offer:
-    """Whether the sender may talk to the recipient, and what becomes of a command. Pure."""
+    """Whether the sender may talk to the recipient, and the outcome of a command. Pure."""
     wired = recipient.wiring
     has_id = event.sender_id is not None
     verdict, reason = rules.admits(chat.sender_policy, wired.sender_scope, sender, wired.agent, has_id=has_id)
@@ -245,7 +245,7 @@ def _offer(event: Event, chat: Chat, recipient: Recipient, sender: Standing) -> 
 
 
 def _command_in(event: Event, recipient: Recipient, sender: Standing) -> tuple[str | None, commands.Outcome]:
-    """The command for the recipient, and what becomes of it; context is no command. Pure."""
+    """The command for the recipient, and its outcome; context is no command. Pure."""
     command = commands.parse(event, recipient.text) if recipient.trigger else None
     return command, commands.decide(command, sender, recipient.wiring.agent)
 
@@ -266,7 +266,7 @@ def _decide(
     *,
     is_counted: bool,
 ) -> list[Effect]:
-    """What becomes of an event that has recipients. Pure.
+    """The effects of an event that has recipients. Pure.
 
     Args:
         names: of the agents whose commands are answered.

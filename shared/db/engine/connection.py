@@ -96,7 +96,7 @@ def scalar(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | None
 
 
 def insert_into(table: str, columns: Sequence[str]) -> str:
-    """An INSERT whose parameters stand in the order of *columns*: usually the fields of a NamedTuple, which it takes.
+    """An INSERT whose parameters have the order of *columns*: usually the fields of a NamedTuple, which it takes.
 
     By position, because binding by name costs 8 to 12 µs where the whole insert of a message takes 16.
     """

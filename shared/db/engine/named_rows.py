@@ -9,7 +9,7 @@ NEWEST = 2**63 - 1
 
 
 def named(view: type[View], found: list[tuple[Any, ...]], **read: Callable[[Any], Any]) -> list[View]:
-    """The rows as *view*, a TypedDict whose fields stand in the order of the columns.
+    """The rows as *view*, a TypedDict whose fields have the order of the columns.
 
     Args:
         read: for a field that SQLite stores as something else, what turns the stored value into the shown one.

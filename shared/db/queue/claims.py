@@ -156,7 +156,7 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
         if each.is_later(now_ms):
             break  # it waits for a retry, and later messages wait behind it
         message = message_of(each.row)
-        goes_alone = message.retry_count or message.content.get("own_answer")  # it failed before, or asks for that
+        goes_alone = message.retry_count or message.content.get("own_answer")  # or its content requires it
         if batch and (goes_alone or (message.chat_id, message.thread_id) != (batch[0].chat_id, batch[0].thread_id)):
             break  # one answer can't serve both
         batch.append(message)

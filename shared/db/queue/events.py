@@ -45,7 +45,7 @@ class EventData(_RoomAuthor, total=False):
         line: the row in ``chat_messages``: ``room_line``.
         from: the agent that wrote, or ``user``: ``room_line``.
         session: the id of the new session: ``session_reset``, ``session_replayed``.
-        before: the id of the session in whose place it goes on: the same two.
+        before: the id of the session that it replaces: the same two.
         messages: how many messages the new session was given: ``session_replayed``.
         series_id: the schedule: ``series_updated``, ``series_paused``, ``series_resumed``, ``series_ended``.
         changed: names of what was changed: ``series_updated``.
