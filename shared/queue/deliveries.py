@@ -1,4 +1,4 @@
-"""How a response goes out, and how that fails: decided apart from done, and never by luck."""
+"""The delivery of responses: what each part carries, and what a failure leads to. Deciding is apart from doing."""
 
 import random
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from shared.db.queue.responses import FailureCode, Response, ResponseVerdict
 from shared.db.roster import chats
 from shared.queue import series
 
-_SHORTEST_WAIT_MS = 1000  # also where the platform names no wait, or none to speak of
+_SHORTEST_WAIT_MS = 1000  # also if the platform names no wait, or a shorter one
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 
@@ -37,7 +37,7 @@ class DeliveryPolicy:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """What the operator set, with fresh jitter."""
+        """The operator's settings, with fresh jitter."""
         return cls(
             max_attempts=settings.max_attempts,
             base_ms=settings.retry_base_ms,
@@ -49,10 +49,10 @@ class DeliveryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A claimed response, with what the rows know about how it goes out.
+    """A claimed response, with what other rows say about its delivery.
 
     Attributes:
-        is_first: nothing was said yet to the event that it answers.
+        is_first: no response to the same platform event has gone out yet.
         edits: the platform's id of the message that it replaces, or None.
     """
 
@@ -81,7 +81,7 @@ class Sending:
 
 
 def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Sending | None:
-    """Take one head, see ``responses.claim``."""
+    """Claim one head; see ``responses.claim``."""
     response = responses.claim(conn, response_id, token=token, now_ms=now_ms, lease_ms=lease_ms)
     if response is None:
         return None
@@ -111,7 +111,7 @@ def move_to_opened_chat(conn: apsw.Connection, response: Response, platform_id: 
 
 
 def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
-    """Decide, without doing anything: tried again, and from when, or dead."""
+    """Decide, without a side effect: a retry, and from when, or the end."""
     decided = partial(ResponseVerdict, reason=str(error), failure=_code(error))
     if isinstance(error, RateLimited):
         wait_ms = min(max(error.retry_after_ms or 0, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
@@ -169,6 +169,6 @@ def rescue(
     """
     lost = [response for response, lease in responses.delivering(conn, channel) if everything or lease < now_ms]
     for response in lost:
-        why = OutcomeUnknown if response.opens_for is None else RetryableError  # nothing is said in a chat not yet open
+        why = OutcomeUnknown if response.opens_for is None else RetryableError  # the chat was not open yet
         fail(conn, response, why("the process that was sending went away"), policy, now_ms=now_ms)
     return len(lost)

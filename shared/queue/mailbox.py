@@ -61,7 +61,7 @@ def send(
     because: int | None = None,
     now_ms: int,
 ) -> int:
-    """Leave a message for an agent; its row. When it is committed, a kick lets dispatch look at once.
+    """Store a message for an agent; returns its row. After the commit, a kick makes dispatch look at once.
 
     Args:
         sender: an agent, or ``operator``.
@@ -76,7 +76,7 @@ def send(
     from_agent = None if sender == OPERATOR else _known(conn, sender)
     _known(conn, recipient)
     if recipient == from_agent:
-        raise WrongState(f"agent {sender!r} writes to itself")
+        raise WrongState(f"agent {sender!r} writes to itself; name another recipient")
     cause = None if because is None else mailbox.get(conn, because)
     carried: MessageContent = {"hops": hops.next_count(cause.message.content if cause else None)}
     thread = sender
@@ -261,7 +261,7 @@ def _restored(like: Message, behalf: AskedFor) -> Message:
 
 def _store(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int:
     row = messages.enqueue(conn, new, now_ms=now_ms)
-    assert row is not None  # noqa: S101 - only a platform's event can be there already
+    assert row is not None  # noqa: S101 - only a platform's event can be stored already
     return row
 
 

@@ -21,7 +21,7 @@ from shared.db.queue.response_series import RESPONSES
 from shared.db.queue.responses import NewResponse
 from shared.db.queue.series import Next, Plan, Series
 
-BATCH = 20  # occurrences that one call hands on: some 8 ms of the write lock
+BATCH = 20  # series that one call hands on: some 8 ms of the write lock
 _TABLES = (MESSAGES, RESPONSES)
 _MISFIRES = ("coalesce", "catch_up")
 
@@ -259,7 +259,7 @@ def advance_messages(conn: apsw.Connection, *, now_ms: int) -> int:
 
 
 def advance_responses(conn: apsw.Connection, *, now_ms: int) -> int:
-    """The same for responses."""
+    """Insert the next occurrence of response series whose last one ended, up to ``BATCH``; returns how many."""
     return _advance(conn, RESPONSES, now_ms)
 
 

@@ -32,7 +32,7 @@ def reset(conn: apsw.Connection, session_id: int, *, now_ms: int) -> int:
     old = sessions.close(conn, session_id, now_ms=now_ms)
     new = sessions.succeed(conn, old, now_ms=now_ms)
     _hand_over(conn, old, new, now_ms=now_ms)
-    _tell(conn, "session_reset", old, new, {}, now_ms=now_ms)
+    _record(conn, "session_reset", old, new, {}, now_ms=now_ms)
     return new
 
 
@@ -42,14 +42,14 @@ def clear(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str
     return None if found is None else reset(conn, found, now_ms=now_ms)
 
 
-def replay(conn: apsw.Connection, session_id: int, said: Sequence[int], *, now_ms: int) -> tuple[int, int]:
+def replay(conn: apsw.Connection, session_id: int, message_rows: Sequence[int], *, now_ms: int) -> tuple[int, int]:
     """Give a fresh session the messages of another again, in order, and make it the active one.
 
     The active session of the key is closed. The new answers go to the places of the old ones.
 
     Args:
-        said: the rows of the messages, at most ``MOST_REPLAYED``. ``replays.find_messages`` finds them before the
-            transaction, because that may take long. Rows that are pruned since, or of another session, are left out.
+        message_rows: the rows of the messages, at most ``MOST_REPLAYED``. ``replays.find_messages`` finds them before
+            the transaction, because that may take long. Rows that are pruned since, or of another session, are left out.
 
     Returns:
         The row of the fresh session, and the number of its messages.
@@ -66,8 +66,8 @@ def replay(conn: apsw.Connection, session_id: int, said: Sequence[int], *, now_m
     new = sessions.succeed(conn, old, replays=old.id, now_ms=now_ms)
     if active is not None:
         _hand_over(conn, sessions.known(conn, active), new, now_ms=now_ms)
-    given = replays.copy(conn, said[:MOST_REPLAYED], from_session=old.id, to_session=new, now_ms=now_ms)
-    _tell(conn, "session_replayed", old, new, {"messages": given}, now_ms=now_ms)
+    given = replays.copy(conn, message_rows[:MOST_REPLAYED], from_session=old.id, to_session=new, now_ms=now_ms)
+    _record(conn, "session_replayed", old, new, {"messages": given}, now_ms=now_ms)
     return new, given
 
 
@@ -76,7 +76,7 @@ def _hand_over(conn: apsw.Connection, old: Session, new: int, *, now_ms: int) ->
     replays.leave_context(conn, old, now_ms=now_ms)
 
 
-def _tell(conn: apsw.Connection, type_: str, old: Session, new: int, more: EventData, *, now_ms: int) -> None:
+def _record(conn: apsw.Connection, type_: str, old: Session, new: int, more: EventData, *, now_ms: int) -> None:
     fresh = sessions.known(conn, new)
     data: EventData = {"session": fresh.session_id, "before": old.session_id, **more}
     events.append(conn, type_, now_ms=now_ms, agent=old.agent, session_id=new, data=data)

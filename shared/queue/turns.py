@@ -1,4 +1,4 @@
-"""How a turn ends: settled whole, or failed by a verdict on each message. Each verb is one transaction's work."""
+"""The end of a turn: settled whole, or failed with a verdict on each message. Each verb needs one transaction."""
 
 import random
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; y
 NO_REASON = "the agent failed and gave no reason"
 PROCESS_GONE = "the process that ran the turn went away"
 
-_SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: one of nothing would go round for ever, at full speed
+_SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: a wait of 0 ms would repeat the turn for ever, at full speed
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class TurnReply:
-    """One answer of a turn, to one of its messages."""
+    """One reply of a turn, to one of its messages."""
 
     text: str
-    answers: Message
+    asked: Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often, and how long between; *jitter* in [0, 1) spreads the waits."""
+    """How many attempts, and the waits between them; *jitter* in [0, 1) spreads the waits."""
 
     max_attempts: int
     base_ms: int
@@ -52,13 +52,13 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """What the operator set, with fresh jitter."""
+        """The operator's settings, with fresh jitter."""
         jitter = random.random()  # noqa: S311 - spreads waits, keeps no secret
         return cls(settings.max_attempts, settings.retry_base_ms, settings.retry_cap_ms, jitter)
 
 
 def settle(
-    conn: apsw.Connection, claim: Claim, said: Sequence[TurnReply], continuation: str | None, *, now_ms: int
+    conn: apsw.Connection, claim: Claim, turn_replies: Sequence[TurnReply], continuation: str | None, *, now_ms: int
 ) -> None:
     """The turn succeeded: completion, answers, history, events and next occurrences, all in the caller's transaction.
 
@@ -66,8 +66,8 @@ def settle(
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     claims.complete(conn, claim, now_ms=now_ms)
-    agent_messages.append(conn, [*_asked(claim), *(_answered(claim, each, now_ms) for each in said)])
-    responses.enqueue_many(conn, _outward(conn, claim, said, now_ms), now_ms=now_ms)
+    agent_messages.append(conn, [*_asked(claim), *(_answered(claim, each, now_ms) for each in turn_replies)])
+    responses.enqueue_many(conn, _outward(conn, claim, turn_replies, now_ms), now_ms=now_ms)
     sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
     first = claim.asked[0]
     events.append(
@@ -78,7 +78,7 @@ def settle(
         agent=claim.agent,
         channel=first.channel,
         session_id=claim.session_id,
-        data={"batch": [message.message_id for message in claim.batch], "answers": len(said)},
+        data={"batch": [message.message_id for message in claim.batch], "answers": len(turn_replies)},
     )
     series.advance_messages(conn, now_ms=now_ms)
 
@@ -99,16 +99,16 @@ def _asked(claim: Claim) -> list[AgentMessage]:
     ]
 
 
-def _answered(claim: Claim, said: TurnReply, now_ms: int) -> AgentMessage:
-    asked = said.answers
-    return AgentMessage(claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, said.text, now_ms)
+def _answered(claim: Claim, reply: TurnReply, now_ms: int) -> AgentMessage:
+    asked = reply.asked
+    return AgentMessage(claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, reply.text, now_ms)
 
 
 def _outward(
-    conn: apsw.Connection, claim: Claim, said: Sequence[TurnReply], now_ms: int
+    conn: apsw.Connection, claim: Claim, turn_replies: Sequence[TurnReply], now_ms: int
 ) -> list[responses.NewResponse]:
-    """What goes out to people; what answers agents goes into their mailboxes and rooms."""
-    places = [(mailbox.answer(conn, each.answers, each.text, now_ms=now_ms), each.text) for each in said]
+    """The responses to people; replies to agents and rooms are stored here and return none."""
+    places = [(mailbox.answer(conn, each.asked, each.text, now_ms=now_ms), each.text) for each in turn_replies]
     return [
         replies.response(place, text, agent=claim.agent, session_id=claim.session_id)
         for place, text in places
@@ -117,7 +117,7 @@ def _outward(
 
 
 def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> MessageVerdict:
-    """Decide, without doing anything: tried again, and from when, or dead."""
+    """Decide, without a side effect: a retry, and from when, or the end."""
     reason = failure.reason.strip() or NO_REASON
     if failure.wait_ms is not None:
         wait_ms = min(max(failure.wait_ms, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
@@ -148,10 +148,10 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
 
 
 def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
-    """The turn ends before it is done: give the messages back, as if never taken.
+    """The turn was interrupted: give its messages back, as if no turn had taken them.
 
     Raises:
-        ClaimLost: the turn no longer holds the rows; the caller's transaction must roll back.
+        ClaimLost: the turn no longer holds its messages; the caller's transaction must roll back.
     """
     claims.release(conn, claim, now_ms=now_ms)
 

@@ -47,7 +47,7 @@ def retry_many(conn: apsw.Connection, *, after: int, limit: int, now_ms: int) ->
 
 _FORGET = """
     DELETE FROM responses
-     WHERE (status = 'paused' OR status = 'deleted') AND status = 'deleted' AND id < (SELECT max(id) FROM responses)
+     WHERE (status = 'dead' OR status = 'deleted') AND status = 'deleted' AND id < (SELECT max(id) FROM responses)
 """
 
 

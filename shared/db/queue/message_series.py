@@ -32,7 +32,7 @@ MESSAGES = Series(
     SELECT 'task', kind, channel, chat_id, platform_id, thread_id, sender, sender_id, ifnull(:message, message),
            CASE WHEN :label IS NULL THEN content ELSE json_set(content, '$.label', :label) END, files, agent,
            from_agent,
-           -- The session that goes on: a series is of the chat, and outlives what was said there.
+           -- The session that goes on: a series is of the chat, and outlives its sessions.
            ifnull((SELECT a.id
                      FROM sessions s
                      JOIN sessions a ON a.agent = s.agent AND ifnull(a.chat_id, 0) = ifnull(s.chat_id, 0)

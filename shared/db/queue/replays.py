@@ -130,14 +130,14 @@ _COPY = """
 """
 
 
-def copy(conn: apsw.Connection, said: Sequence[int], *, from_session: int, to_session: int, now_ms: int) -> int:
+def copy(conn: apsw.Connection, message_rows: Sequence[int], *, from_session: int, to_session: int, now_ms: int) -> int:
     """Copy the messages in these rows to another session, in order; returns how many.
 
     A copy has no platform event and no series, is not urgent, and its ``content.replay_of`` names the original.
     """
     newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
     key = {"old": from_session, "new": to_session, "now": now_ms}
-    given = sum(_copied(conn, {**key, "row": row_id}) for row_id in sorted(said))
+    given = sum(_copied(conn, {**key, "row": row_id}) for row_id in sorted(message_rows))
     messages.rename_taken(conn, after=newest)
     return given
 
@@ -180,9 +180,9 @@ ANSWERS = """
 """
 
 
-def story(conn: apsw.Connection, said: Sequence[int]) -> list[SessionMessage]:
+def story(conn: apsw.Connection, message_rows: Sequence[int]) -> list[SessionMessage]:
     """These messages, oldest first, each with its answers that are still stored."""
-    key = {"rows": json.dumps(list(said))}
+    key = {"rows": json.dumps(list(message_rows))}
     answers: dict[int, list[str]] = {}
     for message, text in rows(conn, ANSWERS, key):
         answers.setdefault(message, []).append(text)

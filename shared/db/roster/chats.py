@@ -205,7 +205,8 @@ COUNT_OPEN = """
                AND (status = 'pending' OR status = 'delivering'))
          + (SELECT count(*)
               FROM responses
-             WHERE (status = 'paused' OR status = 'deleted') AND status = 'paused' AND chat_id = :chat)
+             WHERE series_id IS NOT NULL AND (status = 'pending' OR status = 'delivering' OR status = 'paused')
+               AND status = 'paused' AND chat_id = :chat)
 """
 SPANS = """
     SELECT ifnull((SELECT max(id) FROM messages), 0) - ifnull((SELECT min(id) FROM messages), 0)
@@ -298,7 +299,8 @@ REDIRECT = (
     """
     UPDATE responses
        SET chat_id = :to, platform_id = :new
-     WHERE (status = 'paused' OR status = 'deleted') AND status = 'paused' AND chat_id = :from
+     WHERE series_id IS NOT NULL AND (status = 'pending' OR status = 'delivering' OR status = 'paused')
+       AND status = 'paused' AND chat_id = :from
     """,
 )
 

@@ -160,7 +160,7 @@ def test_another_connection_sees_the_new_states_at_once(old):
 
 
 def test_no_row_is_copied(old):
-    """Ten million responses stay where they are: the migration writes what failed, and little else."""
+    """Ten million rows stay where they are: the migration writes the schema's pages, and the rows that failed."""
     path, conn = old
     with transaction(conn):
         for _ in range(2000):
@@ -168,10 +168,9 @@ def test_no_row_is_copied(old):
             message(conn)
     conn.set_wal_hook(None)
     rows(conn, "PRAGMA wal_checkpoint(TRUNCATE)")
-    size = path.stat().st_size
     keeps_the_wal = open_connection(path)
     migrate(path)
-    assert path.with_name("p.db-wal").stat().st_size < size / 5
+    assert path.with_name("p.db-wal").stat().st_size < 50 * 4096
     keeps_the_wal.close()
 
 

@@ -65,7 +65,7 @@ def test_many_are_retried_in_steps_the_oldest_first_and_none_that_failed_again_o
 
 def test_those_that_were_given_up_are_found_by_their_index(conn):
     (line,) = plan(conn, dead_responses.DEAD_AFTER, after=1, limit=1)
-    assert line == "SEARCH responses USING COVERING INDEX responses_dead (id>?)"
+    assert line == "SEARCH responses USING INDEX responses_dead (id>?)"
 
 
 @pytest.mark.parametrize("verb", [dead_responses.retry, dead_responses.delete])
