@@ -49,7 +49,7 @@ def replay(conn: apsw.Connection, session_id: int, message_rows: Sequence[int], 
 
     Args:
         message_rows: the rows of the messages, at most ``MOST_REPLAYED``. ``replays.find_messages`` finds them before
-            the transaction, because that may take long. Rows that are pruned since, or of another session, are left out.
+            the transaction, because that may take long. Rows pruned since, or of another session, are left out.
 
     Returns:
         The row of the fresh session, and the number of its messages.
