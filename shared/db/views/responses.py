@@ -50,7 +50,7 @@ class DeadResponse(TypedDict):
     createdAt: int
 
 
-Shown = TypeVar("Shown", bound=ResponseView)
+AnyResponseView = TypeVar("AnyResponseView", bound=ResponseView)
 
 PENDING_OF_CHANNEL = """
     SELECT id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata
@@ -94,7 +94,7 @@ RECENT = """
 """
 
 
-def _without_empty(found: list[Shown]) -> list[Shown]:
+def _without_empty(found: list[AnyResponseView]) -> list[AnyResponseView]:
     """The responses without the empty ``files`` and ``metadata`` that most of them have, as TinyAGI shows them."""
     for each in found:
         if not each["files"]:
