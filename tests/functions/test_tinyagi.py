@@ -145,7 +145,7 @@ def test_a_client_is_reminded_of_responses_that_came_while_it_sent(serving):
     assert data == missed[0][2], "a viewer that knows it already can tell"
     assert data | told == data
     assert chosen == again
-    assert following[0][2]["channel"] == "web", "who sends on response_ready would say it again"
+    assert following[0][2]["channel"] == "web", "a client that sends on response_ready would send it twice"
 
 
 def test_a_client_is_reminded_of_responses_that_it_did_not_ack(conn):

@@ -7,11 +7,11 @@ GUARDED = {
     "a name of the machine": ("GET", "127.0.0.1:3777", {}, None, 200),
     "localhost": ("GET", "localhost:3777", {}, None, 200),
     "IPv6": ("GET", "[::1]:3777", {}, None, 200),
-    "a name that was made to point here": ("GET", "evil.example:3777", {}, None, 403),
+    "a foreign name that resolves to this machine": ("GET", "evil.example:3777", {}, None, 403),
     "a name that begins like ours": ("GET", "127.0.0.1.evil.example", {}, None, 403),
-    "a host that is no host": ("GET", "[::1", {}, None, 403),
-    "a page from elsewhere that reads": ("GET", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 200),
-    "a page from elsewhere that writes": ("POST", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 403),
+    "an invalid host": ("GET", "[::1", {}, None, 403),
+    "a page of another origin that reads": ("GET", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 200),
+    "a page of another origin that writes": ("POST", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 403),
     "a page without an origin": ("POST", "127.0.0.1:3777", {"origin": "null"}, None, 403),
     "an origin that begins like ours": (
         "POST",
@@ -24,7 +24,7 @@ GUARDED = {
     "another program's origin": ("POST", "127.0.0.1:3777", {"origin": "chrome-extension://localhost"}, None, 403),
     "no token where one is set": ("GET", "127.0.0.1:3777", {}, "s3cret", 401),
     "a wrong token": ("GET", "127.0.0.1:3777", {"authorization": "Bearer guess"}, "s3cret", 401),
-    "a token that is no ASCII": (
+    "a token that is not ASCII": (
         "GET",
         "127.0.0.1:3777",
         {"authorization": "Bearer é".encode("latin-1")},
@@ -32,7 +32,7 @@ GUARDED = {
         401,
     ),
     "the token": ("GET", "api.example", {"authorization": "Bearer s3cret"}, "s3cret", 200),
-    "the token, and a page from elsewhere": (
+    "the token, and a page of another origin": (
         *("POST", "api.example", {"authorization": "Bearer s3cret", "origin": "https://evil.example"}, "s3cret", 400),
     ),
 }

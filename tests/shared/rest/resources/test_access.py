@@ -131,10 +131,10 @@ def test_a_change_of_a_wiring_leaves_the_other_fields(serving, conn):
 
 
 WIRINGS = {
-    "a mode that is none": ({"engageMode": "always"}, 400, "engageMode: "),
-    "a pattern that is none": ({"engageMode": "pattern", "engagePattern": "("}, 400, "("),
+    "an unknown mode": ({"engageMode": "always"}, 400, "engageMode: "),
+    "an invalid pattern": ({"engageMode": "pattern", "engagePattern": "("}, 400, "("),
     "no pattern": ({"engageMode": "pattern"}, 400, "needs an engage_pattern"),
-    "a setting that is none": ({"colour": "red"}, 400, "colour: "),
+    "an unknown field": ({"colour": "red"}, 400, "colour: "),
 }
 
 
@@ -323,8 +323,8 @@ def test_a_refusal_chooses_the_last_option(serving, conn, held):
 DECISIONS = {
     "neither": ({}, 400, "send either choice"),
     "both": ({"choice": 0, "approve": True}, 400, "send either choice"),
-    "one that is none": ({"choice": 7}, 409, "no choice 7: choose 0 to 1"),
-    "one below": ({"choice": -1}, 400, "choice: "),
+    "an unknown option": ({"choice": 7}, 409, "no choice 7: choose 0 to 1"),
+    "a negative option": ({"choice": -1}, 400, "choice: "),
 }
 
 
@@ -413,7 +413,7 @@ DESTINATIONS = {
     "itself": ("x", {"toAgent": "assistant"}, 400),
     "nobody": ("x", {"toAgent": "nobody"}, 404),
     "no chat": ("x", {"chatId": 7}, 404),
-    "a name that can be none": ("X", {"toAgent": "coder"}, 400),
+    "an invalid name": ("X", {"toAgent": "coder"}, 400),
 }
 
 

@@ -38,9 +38,9 @@ def test_a_message_stays_in_the_mailbox_until_it_is_consumed_once(serving, conn)
         ["operator", "bob", "message", "normal", "first", "pending"],
         ["alice", "bob", "task", "urgent", "second", "pending"],
     ]
-    assert mail(serving, "bob") == waiting, "looking takes nothing"
+    assert mail(serving, "bob") == waiting, "reading takes nothing"
     taken = made(ask(serving, "POST", "/api/agents/bob/mail/consume"))
-    assert [letter["body"] for letter in taken] == ["first", "second"]
+    assert [message["body"] for message in taken] == ["first", "second"]
     assert (taken[0]["id"], taken[0]["messageId"]) == (sent["id"], sent["messageId"])
     assert all(letter["deliveredAt"] >= letter["createdAt"] for letter in taken)
     assert mail(serving, "bob") == made(ask(serving, "POST", "/api/agents/bob/mail/consume")) == []
@@ -114,12 +114,12 @@ WRONG = {
     "to nobody": ("/api/mail", {"recipient": "zoe", "body": "x"}, 404, "no agent 'zoe'; known: "),
     "from nobody": ("/api/mail", {"recipient": "bob", "body": "x", "sender": "zoe"}, 404, "no agent 'zoe'"),
     "to itself": ("/api/mail", {"recipient": "bob", "body": "x", "sender": "bob"}, 409, "writes to itself"),
-    "because of nothing": ("/api/mail", {"recipient": "bob", "body": "x", "because": "nope"}, 404, "no message 'nope'"),
+    "an unknown cause": ("/api/mail", {"recipient": "bob", "body": "x", "because": "nope"}, 404, "no message 'nope'"),
     "nothing": ("/api/mail", {"recipient": "bob", "body": ""}, 400, "body: "),
-    "of a kind that is none": ("/api/mail", {"recipient": "bob", "body": "x", "msgType": "poke"}, 400, "msgType: "),
-    "with a word too many": ("/api/mail", {"recipient": "bob", "body": "x", "type": "task"}, 400, "type: "),
-    "in answer to nothing": ("/api/messages/nope/reply", {"body": "x"}, 404, "no message 'nope'"),
-    "out of no mailbox": ("/api/agents/zoe/mail/consume", None, 404, "zoe"),
+    "an unknown kind": ("/api/mail", {"recipient": "bob", "body": "x", "msgType": "poke"}, 400, "msgType: "),
+    "an unknown field": ("/api/mail", {"recipient": "bob", "body": "x", "type": "task"}, 400, "type: "),
+    "a reply to no message": ("/api/messages/nope/reply", {"body": "x"}, 404, "no message 'nope'"),
+    "an unknown mailbox": ("/api/agents/zoe/mail/consume", None, 404, "zoe"),
 }
 
 

@@ -46,9 +46,9 @@ REFUSED = {
     "neither": ({"cron": None}, 400, "either cron or runAt is required"),
     "both": ({"runAt": "2031-01-31T09:00:00Z"}, 400, "either cron or runAt is required"),
     "six fields": ({"cron": "0 0 9 * * *"}, 400, "five fields"),
-    "a date that is none": ({"cron": None, "runAt": "tomorrow"}, 400, "runAt 'tomorrow' is not an ISO 8601 instant"),
+    "no date": ({"cron": None, "runAt": "tomorrow"}, 400, "runAt 'tomorrow' is not an ISO 8601 instant"),
     "the past": ({"cron": None, "runAt": "2001-01-31T09:00:00Z"}, 400, "is in the past, or after the year 2099"),
-    "beyond the column": (
+    "after 2099": (
         {"cron": None, "runAt": "9999-01-31T09:00:00Z"},
         400,
         "is in the past, or after the year 2099",
