@@ -76,9 +76,9 @@ def ask_sender(
     if event.sender_id is None:
         return AskResult("nobody_to_ask")
     known = users.find(conn, chat.channel, event.sender_id)
-    waiting = approvals.pending_of_chat(conn, chat.id)
-    asked = next((each for each in waiting if known and (each.agent, each.user_id) == (agent, known.id)), None)
-    if asked is None and len(waiting) >= MOST_WAITING:
+    pending = approvals.pending_of_chat(conn, chat.id)
+    asked = next((each for each in pending if known and (each.agent, each.user_id) == (agent, known.id)), None)
+    if asked is None and len(pending) >= MOST_WAITING:
         return AskResult("too_many_waiting")
     user = _user(conn, chat.channel, event, now_ms=now_ms)
     title = f"{user.display_name} wants to talk to {_name(conn, agent)} in {_describe(chat)}"
@@ -140,10 +140,10 @@ def _ask_and_hold(
     approval, is_new = asked, False
     if approval is None:
         approval, is_new = approvals.request(conn, new, expires_at=now_ms + policy.approval_life_ms, now_ms=now_ms)
-    waiting = held_events.of_approval(conn, approval.id)
-    if any(each.event_key == event.event_key for each in waiting):
+    held = held_events.of_approval(conn, approval.id)
+    if any(each.event_key == event.event_key for each in held):
         return AskResult("again", approval)
-    if len(waiting) >= MOST_HELD:
+    if len(held) >= MOST_HELD:
         return AskResult("too_many_held", approval)
     chat = chats.get(conn, new.chat_id or 0)
     assert chat is not None  # noqa: S101 - a constraint holds it
@@ -308,8 +308,8 @@ def show_next(conn: apsw.Connection, ended: Approval, *, now_ms: int) -> bool:
     if ended.kind not in OF_STRANGERS:
         return False
     chat_id = ended.chat_id if ended.kind == "sender" else None
-    waiting = approvals.unseen(conn, kind=ended.kind, chat_id=chat_id, limit=MOST_NEW_CHATS)
-    return any(show(conn, each, now_ms=now_ms) for each in waiting)
+    unseen = approvals.unseen(conn, kind=ended.kind, chat_id=chat_id, limit=MOST_NEW_CHATS)
+    return any(show(conn, each, now_ms=now_ms) for each in unseen)
 
 
 def show_pending(conn: apsw.Connection, *, after_id: int = 0, limit: int, now_ms: int) -> tuple[int, int]:
@@ -318,9 +318,9 @@ def show_pending(conn: apsw.Connection, *, after_id: int = 0, limit: int, now_ms
     Returns:
         How many were shown, and the row id to continue after, 0 at the end.
     """
-    waiting = approvals.unseen(conn, after_id=after_id, limit=limit)
-    count = sum(show(conn, each, now_ms=now_ms) for each in waiting)
-    return count, waiting[-1].id if len(waiting) == limit else 0
+    unseen = approvals.unseen(conn, after_id=after_id, limit=limit)
+    count = sum(show(conn, each, now_ms=now_ms) for each in unseen)
+    return count, unseen[-1].id if len(unseen) == limit else 0
 
 
 def close_card(

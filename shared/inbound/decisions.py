@@ -96,7 +96,7 @@ def decide(
     if asked is None:
         raise NotFound(f"there is no approval {approval_id!r}; GET /api/approvals lists them")
     if by.user is not None and not may_decide(asked, people.standing(conn, by.user.channel, by.user.sender_id)):
-        raise NotAllowed(_who_may(asked))
+        raise NotAllowed(_who_may_decide(asked))
     if asked.status == "pending":
         _check_offered(conn, asked, choice)
     key = _key(by.user.channel, click) if by.user is not None and click is not None else None
@@ -120,12 +120,12 @@ def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: AccessPo
     user = users.get(conn, user_id)
     standing = people.standing(conn, user.channel, user.sender_id) if user else rules.STRANGER
     stored = 0
-    for waiting in approvals.pending_of_user(conn, user_id):
-        agent = waiting.agent or ""
+    for pending in approvals.pending_of_user(conn, user_id):
+        agent = pending.agent or ""
         is_known, is_refused = standing.knows(agent), agent in standing.refused_by
-        if waiting.kind == "sender" and (is_known or is_refused) and waiting.expires_at > now_ms:
-            choice = 0 if is_known else len(waiting.options) - 1
-            decided = approvals.decide(conn, waiting.approval_id, choice=choice, decided_by=by, now_ms=now_ms)
+        if pending.kind == "sender" and (is_known or is_refused) and pending.expires_at > now_ms:
+            choice = 0 if is_known else len(pending.options) - 1
+            decided = approvals.decide(conn, pending.approval_id, choice=choice, decided_by=by, now_ms=now_ms)
             stored += _settle(conn, decided, policy=policy, click=None, now_ms=now_ms).stored
     return stored
 
@@ -167,10 +167,10 @@ def _sentence(decided: Approval, words: str, problem: str | None) -> str:
     return f"{start} {words}".strip()
 
 
-# -- what follows -----------------------------------------------------------------------------------------------------
+# -- what follows ------------------------------------------------------------------------------------------------------
 
 
-def _decide_sender(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _settle_sender(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     agent, user_id, by = decided.agent or "", decided.user_id or 0, decided.decided_by or ""
     if decided.status != "approved":
         people.refuse(conn, user_id, agent, by=by, now_ms=now_ms)
@@ -190,10 +190,10 @@ def _store(conn: apsw.Connection, held: HeldEvent, agent: str, policy: AccessPol
     return router.route_held(conn, held.channel, event, agent, policy, now_ms=now_ms).stored
 
 
-def _decide_chat(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _settle_chat(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     chat_id, by = decided.chat_id or 0, decided.decided_by or ""
     if decided.status != "approved" or decided.choice is None:
-        _refuse_chat(conn, chat_id, now_ms=now_ms)
+        chats.refuse(conn, chat_id, now_ms=now_ms)
         requests.drop_held(conn, decided, "chat_refused", now_ms=now_ms)
         return _Consequence()
     agent = decided.payload["agents"][decided.choice]
@@ -205,12 +205,6 @@ def _decide_chat(conn: apsw.Connection, decided: Approval, policy: AccessPolicy,
     )
     found = agents.get(conn, agent)
     return _Consequence(f"{found.name if found else agent} answers there now.", stored)
-
-
-def _refuse_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
-    """Refuse the chat, so that no approver is asked about it again; unless an agent was wired there meanwhile."""
-    if not wirings.of_chat(conn, chat_id):
-        chats.update(conn, chat_id, refused_at=now_ms, now_ms=now_ms)
 
 
 def _replay(conn: apsw.Connection, held: HeldEvent, agent: str, policy: AccessPolicy, *, now_ms: int) -> int:
@@ -227,7 +221,7 @@ def _replay(conn: apsw.Connection, held: HeldEvent, agent: str, policy: AccessPo
     return 0
 
 
-def _decide_action(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _settle_action(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     if decided.status != "approved":
         return _Consequence()
     agent, action = decided.agent or "", actions.get(decided.payload["action"])
@@ -235,11 +229,11 @@ def _decide_action(conn: apsw.Connection, decided: Approval, policy: AccessPolic
     return _Consequence(action.do(conn, agent, wanted, now_ms=now_ms))
 
 
-def _decide_tool(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _settle_tool(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     return _Consequence()
 
 
-_CONSEQUENCES = {"sender": _decide_sender, "chat": _decide_chat, "action": _decide_action, "tool": _decide_tool}
+_CONSEQUENCES = {"sender": _settle_sender, "chat": _settle_chat, "action": _settle_action, "tool": _settle_tool}
 
 
 def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_ms: int) -> int:
@@ -264,7 +258,7 @@ def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_
     return int(messages.enqueue(conn, new, now_ms=now_ms) is not None)
 
 
-# -- a press of a button ----------------------------------------------------------------------------------------------
+# -- a press of a button -----------------------------------------------------------------------------------------------
 
 
 def click(conn: apsw.Connection, channel: str, event: Event, *, policy: AccessPolicy, now_ms: int) -> Routed | None:
@@ -281,7 +275,7 @@ def click(conn: apsw.Connection, channel: str, event: Event, *, policy: AccessPo
     user = users.find(conn, channel, event.sender_id) if event.sender_id is not None else None
     try:
         if user is None:
-            raise NotAllowed(_who_may(approval))
+            raise NotAllowed(_who_may_decide(approval))
         by = Decider(user.display_name, user)
         done = decide(conn, approval.approval_id, int(token[2]), by, policy=policy, click=event, now_ms=now_ms)
     except NotAllowed as error:
@@ -300,7 +294,7 @@ def _key(channel: str, event: Event) -> str:
     return json.dumps([channel, event.event_key])
 
 
-def _who_may(approval: Approval) -> str:
+def _who_may_decide(approval: Approval) -> str:
     of = "" if requests.is_global(approval) else f" of {approval.agent}"
     return f"Only an owner, or an admin{of}, may decide this."
 
@@ -316,7 +310,7 @@ def _too_late(approval: Approval) -> str:
     return "Too late: the time for it is over."
 
 
-# -- nobody decides ---------------------------------------------------------------------------------------------------
+# -- without a decision ------------------------------------------------------------------------------------------------
 
 
 def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
@@ -324,7 +318,7 @@ def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
     ended = approvals.expire(conn, limit=limit, now_ms=now_ms)
     for each in ended:
         if each.kind == "chat" and each.chat_id is not None:
-            _refuse_chat(conn, each.chat_id, now_ms=now_ms)
+            chats.refuse(conn, each.chat_id, now_ms=now_ms)
     _end(conn, ended, "approval_expired", "Expired: nobody answered.", now_ms=now_ms)
     return len(ended)
 

@@ -140,7 +140,7 @@ def update(conn: apsw.Connection, chat_id: int, *, now_ms: int, **changes: Unpac
 
 
 def refuse(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> bool:
-    """Note since when no agent is wanted in the chat. False, and no change, if an agent is wired to it."""
+    """Refuse the chat, so that no approver is asked about it again. False: an agent is wired there."""
     conn.execute(
         """
         UPDATE chats

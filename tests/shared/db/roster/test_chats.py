@@ -261,3 +261,11 @@ def test_the_status_is_of_the_chat_on_that_platform(conn):
         assert not chats.set_status(conn, "discord", "2", "inactive", now_ms=NOW)
     assert chats.find(conn, "discord", "1").status == "inactive"
     assert chats.find(conn, "telegram", "1").status == "active"
+
+
+def test_a_chat_with_a_wiring_is_not_refused(conn):
+    bare, wired = make_chat(conn, "1"), make_chat(conn, "2")
+    wire(conn, wired)
+    with transaction(conn):
+        assert [chats.refuse(conn, each, now_ms=NOW) for each in (bare, wired)] == [True, False]
+    assert column(conn, "SELECT refused_at FROM chats ORDER BY id") == [NOW, None]
