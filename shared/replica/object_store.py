@@ -181,7 +181,7 @@ class S3ObjectStore:
 
     def _opened(self) -> Any:
         if self._store is None:
-            from obstore.store import S3Store  # not above: a process without a bucket needs none of its 5 MB
+            from obstore.store import S3Store  # not above: a process without a bucket is spared its 9 MB
 
             if bundle := self._environ.get("AWS_CA_BUNDLE") or self._environ.get("SSL_CERT_FILE"):
                 os.environ.setdefault("SSL_CERT_FILE", bundle)  # the name that obstore's TLS reads
@@ -203,7 +203,7 @@ class S3ObjectStore:
         return self._store
 
     def _proxy(self) -> dict[str, str]:
-        """Of *environ* and never of this process, which obstore would ask; and never to this machine."""
+        """The proxy of *environ*, for other hosts. obstore alone would use that of this process, for every host."""
         scheme = urlsplit(self._endpoint).scheme or "https"
         proxy = self._environ.get(f"{scheme.upper()}_PROXY") or self._environ.get(f"{scheme}_proxy")
         if not proxy:

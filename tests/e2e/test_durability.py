@@ -1,4 +1,4 @@
-"""What a 2xx promises: kill -9 of everything and the loss of the disk, with ``replicated`` and with ``local``."""
+"""A 2xx keeps its promise through kill -9 of everything and the loss of the disk, ``replicated`` and ``local``."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def dice() -> random.Random:
 
 @contextmanager
 def running(state: Path, durability: str, timeout_ms: int = 2000) -> Iterator[System]:
-    """A system of that durability, which waits so long for the bucket."""
+    """A system with this durability and this time limit for the bucket."""
     project = copy_project(state.with_name("project"))
     settings = {
         "POSTROOM_DURABILITY": durability,
@@ -50,7 +50,7 @@ def running(state: Path, durability: str, timeout_ms: int = 2000) -> Iterator[Sy
 
 
 def update(number: int, person: int) -> dict[str, Any]:
-    """A text to the bot; *number* makes it one of its own, and is its text."""
+    """An update with a text to the bot; *number* makes it unique, and is its text."""
     who = {"id": person, "is_bot": False, "first_name": "Ana"}
     chat = {"id": person, "type": "private", "first_name": "Ana"}
     message = {"message_id": number, "date": 1_760_000_000, "chat": chat, "from": who, "text": f"text {number}"}
@@ -58,14 +58,14 @@ def update(number: int, person: int) -> dict[str, Any]:
 
 
 def deliver(system: System, number: int, person: int = 7) -> int:
-    """One delivery by Telegram, signed; the status."""
+    """Deliver one signed update as Telegram does; the status of the answer."""
     environment = json.loads((system.state / "instance.json").read_text())["environment"]
     headers = {"X-Telegram-Bot-Api-Secret-Token": environment["TELEGRAM_WEBHOOK_SECRET"]}
     return system.post("/webhooks/telegram", update(number, person), headers=headers)[0]
 
 
 class Platform:
-    """Many people write at once, until the system is gone; ``acknowledged`` are the texts that got their 200."""
+    """Many people write at once, until the system is gone; ``acknowledged`` has the texts that got a 200."""
 
     def __init__(self, system: System, first: int) -> None:
         self._system = system
@@ -85,14 +85,14 @@ class Platform:
                 self.acknowledged.append(f"text {number}")
 
     def finish(self) -> set[str]:
-        """What was acknowledged in all."""
+        """Wait for all writers; every acknowledged text."""
         for thread in self._threads:
             thread.join(90)
         return set(self.acknowledged)
 
 
 def kill_everything(system: System) -> None:
-    """kill -9 of all processes at once."""
+    """Kill -9 all processes at once."""
     assert system._process is not None
     for pid in descendants(system._process.pid):
         with suppress(ProcessLookupError):  # it ended with its parent
@@ -101,7 +101,7 @@ def kill_everything(system: System) -> None:
 
 
 def lose_everything(system: System) -> None:
-    """All processes; then the disk is gone, and only what the bucket holds is left."""
+    """Kill all processes and delete the disk, so that only the bucket is left."""
     kill_everything(system)
     lose_the_disk(system)
 
@@ -122,20 +122,20 @@ def acknowledged_till_all_is_lost(system: System, platform: Platform) -> set[str
 
 
 def assert_there_once(acknowledged: set[str], system: System, when: str) -> None:
-    """All that ever got its 200, and nothing twice."""
+    """Every text that ever got a 200 is there, and none twice."""
     found = texts(system)
     assert acknowledged <= set(found), when
     assert len(found) == len(set(found)), when
 
 
 def deliveries(system: System) -> list[dict[str, Any]]:
-    """Of the fake platform, with what each was last answered."""
+    """The updates of the fake platform, with the last answer to each."""
     found: list[dict[str, Any]] = system.get("/control/telegram/webhook", "platforms")[1]["deliveries"]
     return found
 
 
 def pid_of(system: System, part: str) -> int:
-    """Of ``s3``, or of Litestream, which is the ``replica``."""
+    """The process id of ``s3``, or of Litestream, which is the ``replica``."""
     return int(system.get("/_emulator/status")[1][part]["pid"])
 
 
@@ -184,7 +184,7 @@ def test_acknowledged_messages_outlive_repeated_losses_of_the_disk(tmp_path: Pat
 
 @pytest.mark.long
 def test_messages_acknowledged_around_kills_of_functions_outlive_the_disk(tmp_path: Path, dice: random.Random) -> None:
-    """By chance some die in a commit; ``tests/infra/litestream/test_checkpoints.py`` has one that surely does."""
+    """Some die in a commit by chance; in ``tests/infra/litestream/test_checkpoints.py`` one surely does."""
     acknowledged: set[str] = set()
     with running(tmp_path / "state", "replicated", timeout_ms=8000) as system:
         for life in range(1, 4):
@@ -216,7 +216,7 @@ def test_messages_acknowledged_while_litestream_restarted_outlive_the_disk(tmp_p
 
 @pytest.mark.long
 def test_local_durability_loses_unsent_messages_with_the_disk_and_none_without(tmp_path: Path) -> None:
-    """The 200 says: on this disk. Litestream is stopped here for what is at most a quarter of a second otherwise."""
+    """The 200 says that the row is on this disk. Litestream is stopped here, which widens a gap of 0.25 s at most."""
     with running(tmp_path / "state", "local") as system:
         assert deliver(system, 1) == 200
         until("the first to be replicated", lambda: not system.get("/_emulator/status")[1]["replica"]["behind"])

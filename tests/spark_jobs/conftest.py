@@ -23,7 +23,7 @@ NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 
 @dataclass
 class Primary:
-    """The live file and where it is replicated to."""
+    """The live file and the URL of its replica."""
 
     path: Path
     url: str
@@ -41,7 +41,7 @@ class Primary:
             conn.close()
 
     def receive(self, count: int, *, channel: str = "telegram", status: str = "pending", at: int = NOON) -> None:
-        """Messages of one millisecond after the other."""
+        """Add messages, one millisecond apart."""
         (first,) = self.execute("SELECT ifnull(max(id), 0) FROM messages")[0]
         self.execute(
             "INSERT INTO messages"

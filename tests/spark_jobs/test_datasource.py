@@ -65,7 +65,7 @@ def fill(primary, rows=50_000):
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory, new_primary):
-    """A primary with a bit of everything in it, replicated."""
+    """A replicated primary with all kinds of tables and values."""
     folder = tmp_path_factory.mktemp("filled")
     primary = new_primary(folder / "primary.db", f"file://{folder}/replica")
     fill(primary)
@@ -78,7 +78,7 @@ def replica(spark, filled):
 
 
 def reader_of(replica, table, *filters, columns=None, partitions=None):
-    """The reader as Spark would make it, and the filters that it handed back."""
+    """The reader that Spark would make, and the filters that it handed back."""
     described = describe(replica.path, table)
     schema = StructType(list(choose_fields(described, columns)))
     reader = LitestreamReader(replica.pin, described, schema, replica.cache_dir, partitions)

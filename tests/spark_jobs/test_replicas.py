@@ -218,7 +218,7 @@ def test_a_missing_replica_is_reported(s3, tmp_path):
 
 
 def test_a_store_that_is_away_is_reported_soon(monkeypatch):
-    """The program alone would try for two minutes."""
+    """The litestream program alone would try for two minutes."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What would make Litestream lose commits without a word: another's checkpoint, and a process that dies in a commit."""
+"""Two ways in which Litestream silently loses commits: another process's checkpoint, and a death in a commit."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ MORE_THAN_WE_LEAVE = 45_000_000
 
 
 def grow(conn, size):
-    """Make the log longer by so many bytes, in one commit."""
+    """Make the log longer by this many bytes, in one commit."""
     with transaction(conn):
         rows(
             conn,
@@ -39,7 +39,7 @@ def grow(conn, size):
 
 
 def state(conn):
-    """Pages in the log, and how many of them are in the database."""
+    """The pages in the log, and how many of them are in the database."""
     return rows(conn, "PRAGMA wal_checkpoint(NOOP)")[0][1:]
 
 
@@ -56,7 +56,7 @@ class Running:
         self.supervisor = Process(sys.executable, *command("litestream")[1:], environment=self.environment)
 
     def begin(self, conn):
-        """Until it has checkpointed as part of our request, not of its own round, and read some pages since."""
+        """Wait until it has checkpointed within our request, not in its own round, and has read some pages since."""
         self.supervisor.wait_for("replicate.begun")
         (self.pid,) = descendants(self.supervisor.pid)[1:]
         snapshots = Path(self.environment["POSTROOM_REPLICA_URL"].removeprefix("file://"))
@@ -68,11 +68,11 @@ class Running:
         self.sync()
 
     def sync(self):
-        """Over the control socket, as functions do that wait for the replica."""
+        """Sync over the control socket, as functions do that wait for the replica."""
         asyncio.run(sync(Path(self.environment["POSTROOM_LITESTREAM_SOCKET"]), self._db, PATIENCE_S))
 
     def acknowledge(self):
-        """What is committed so far, as ingest does: asked again until the answer is a yes."""
+        """Wait for the commits so far, as ingest does, and ask again until the answer is a yes."""
         settings = {
             "db": self._db,
             "litestream_socket": Path(self.environment["POSTROOM_LITESTREAM_SOCKET"]),
@@ -98,7 +98,7 @@ class Running:
         return target
 
     def lose(self):
-        """kill -9 of the supervisor and of its Litestream."""
+        """Kill -9 the supervisor and its Litestream."""
         pids = descendants(self.supervisor.pid)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -181,7 +181,7 @@ def test_only_litestream_checkpoints_while_it_runs_and_writers_do_afterwards(run
     running.lose()
     until(
         lambda: not checkpoints.checkpoint_if_long(conn) and state(conn)[0] == state(conn)[1],
-        "the log is left to nobody",
+        "a writer checkpoints the log",
     )
 
 

@@ -21,7 +21,7 @@ PREFIX = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
 
 
 class Aged(FolderStore):
-    """A store whose clock is moved by hand."""
+    """A store whose clock the test moves."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -103,7 +103,7 @@ def test_a_released_or_expired_lease_is_free_and_keeps_its_prefix(store: Aged) -
 
 
 class Slow(Aged):
-    """Has written before it is asked again, which then finds another tag."""
+    """A store that has written before the second attempt, which then finds another tag."""
 
     def put(self, name: str, body: bytes, *, replacing: str | None) -> str:
         super().put(name, body, replacing=replacing)

@@ -66,7 +66,7 @@ def litestream(*words, environment):
 
 
 def restore(environment, db):
-    """The restore container of the template, for another file; its code and the last thing it said."""
+    """Run the restore container of the template for another file; its exit code and its last log line."""
     done = subprocess.run(
         [sys.executable, *command("restore")[1:3]],
         env={"PATH": os.environ["PATH"], **environment, "POSTROOM_DB": str(db)},
@@ -148,7 +148,7 @@ def test_while_it_replicates_a_restore_is_refused_and_changes_nothing(replicate,
 
 
 def test_a_database_that_comes_later_is_picked_up(environment, db, tmp_path):
-    """The functions make it, and Litestream starts before them."""
+    """Functions make the database, and Litestream starts before them."""
     later = tmp_path / "later.db"
     process = Process(
         sys.executable, *command("litestream")[1:], environment={**environment, "POSTROOM_DB": str(later)}

@@ -1,4 +1,4 @@
-"""What Litestream keeps beside the database is believed after an end in good order only."""
+"""Litestream's local state is trusted only after a good end."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from shared.roster.new_database import prepare_database
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    """One that Litestream has replicated."""
+    """A database that Litestream has replicated."""
     path = tmp_path / "postroom.db"
     prepare_database(path)
     local_state.remove_mark(path)

@@ -39,7 +39,7 @@ class _Unix(socketserver.ThreadingUnixStreamServer):
 
 @pytest.fixture
 def answers(tmp_path: Path) -> Iterator[list[tuple[int, str]]]:
-    """What a Litestream on ``tmp_path/litestream.sock`` answers next; 200 when there is nothing left."""
+    """The next answers of a Litestream at ``tmp_path/litestream.sock``; 200 when none is left."""
     queue: list[tuple[int, str]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -81,7 +81,7 @@ class Scripted:
             self._again.set()
 
     def look(self, times: int, says: str = "starting") -> list[str | None]:
-        """Look at a Litestream that says *says* when it starts; return when another Litestream runs."""
+        """Look at a Litestream that prints *says* at its start; return when another Litestream runs."""
         argv = ["sh", "-c", f"echo {shlex.quote(says)}; exec sleep 60"]
 
         async def look() -> list[str | None]:
@@ -218,7 +218,7 @@ def test_trouble_with_the_replica_is_no_reason_for_a_full_copy(tmp_path: Path, a
 
 
 class Replicating:
-    """``infra.replicate`` on a folder, and what can be restored from it."""
+    """``infra.replicate`` on a folder, and restores from it."""
 
     def __init__(self, folder: Path) -> None:
         self.database, self.socket = folder / "postroom.db", folder / "litestream.sock"
@@ -361,7 +361,7 @@ def test_after_a_good_stop_of_everything_litestream_goes_on_under_the_same_prefi
 
 
 def synced(socket: Path, database: Path) -> bool:
-    """Whether Litestream says that all is in the replica."""
+    """Whether Litestream says that everything is in the replica."""
     try:
         asyncio.run(sync(socket, database, 2.0))
     except NotReplicated:

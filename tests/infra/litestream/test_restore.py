@@ -1,4 +1,4 @@
-"""A missing file comes back whole, or nothing starts; a file goes on only when it is certain that it is the newest."""
+"""A missing file is restored whole, or nothing starts; a file goes on only if it is certainly the newest state."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ LEGACY = ReplicaPrefix("", None, "", 0)
 
 
 class Machine:
-    """A folder with a database, and an owner of its own."""
+    """A folder with a database and its own lease owner."""
 
     def __init__(self, folder: Path, url: str, ttl_ms: int = 60_000) -> None:
         folder.mkdir(exist_ok=True)
@@ -42,12 +42,12 @@ class Machine:
         return Lease(open_store(self.url, ENVIRONMENT), owner, self.ttl_ms)
 
     def start(self, **options: object) -> Ready:
-        """As a process does that starts: with a lease that was not taken yet."""
+        """Start as a process does, with a lease that was not taken yet."""
         self.lease = self.new_lease()
         return asyncio.run(prepare_replication(self.database, self.url, self.lease, ENVIRONMENT, limit_s=30, **options))
 
     def work(self, ready: Ready, count: int) -> None:
-        """Make the database if there is none, add events, replicate them, and note that."""
+        """Make the database if there is none, add events, replicate them, and note the full copy."""
         prepare_database(self.database)
         conn = open_connection(self.database)
         with transaction(conn):
@@ -61,12 +61,12 @@ class Machine:
         asyncio.run(self.lease.renew(newest_event_id=facts.newest_event_id))
 
     def stop(self) -> None:
-        """In good order."""
+        """Stop in good order."""
         local_state.mark_good_end(self.database)
         self.crash()
 
     def crash(self) -> None:
-        """In mid-work; the lease is ours all the same, so it is given back here."""
+        """Die in mid-work. The lease stays ours all the same, so it is given back here."""
         asyncio.run(self.lease.release())
 
     @property
@@ -205,7 +205,7 @@ def test_another_machine_restores_and_the_first_one_s_file_is_refused_afterwards
 
 @pytest.mark.parametrize("leaves_notes", [True, False])
 def test_an_older_copy_of_the_file_is_noticed(one: Machine, tmp_path: Path, leaves_notes: bool) -> None:
-    """Its epoch is right, but events are missing that were replicated."""
+    """The copy's epoch is right, but it lacks events that were replicated."""
     shutil.copy(one.database, tmp_path / "older.db")
     one.work(one.start(), 2)
     one.stop()
@@ -338,7 +338,7 @@ def test_an_older_copy_is_refused_when_its_prefix_never_had_a_full_copy_too() ->
 
 
 class CutOff(FolderStore):
-    """The second write arrives and its answer does not, and then nothing does."""
+    """A store whose second write arrives without an answer, and which then fails every request."""
 
     writes = 0
 
@@ -351,7 +351,7 @@ class CutOff(FolderStore):
 
 
 def test_a_first_prefix_that_was_named_without_an_answer_accepts_its_own_file(tmp_path: Path, url: str) -> None:
-    """So does a kill between the two: the pointer has the new epoch, and the file the one that it was made with."""
+    """A kill between the two writes does the same: the lease record has the new epoch, the file its first one."""
     machine, other = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
     for each in (machine, other):
         prepare_database(each.database)

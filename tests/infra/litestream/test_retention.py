@@ -78,7 +78,7 @@ class Reluctant(FolderStore):
 
 
 def fill(replica: Path, where: ReplicaPrefix, files: int = 5) -> None:
-    """As Litestream does."""
+    """Write files as Litestream does."""
     folder = replica / where.key("ltx/0")
     folder.mkdir(parents=True)
     for number in range(files):

@@ -1,4 +1,4 @@
-"""Litestream's yes is acknowledged only while ``lease.json`` says that restores look where it has replicated to."""
+"""Litestream's yes is acknowledged only while ``lease.json`` sends restores to where Litestream writes."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ PREFIX = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
 
 
 class Holding(Faulty):
-    """A proxy before S3 that may hold back, or refuse, what is written to ``lease.json``; the rest passes."""
+    """A proxy before S3 that can hold back or refuse writes of ``lease.json``, and passes all else."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ def socket_of(machine: Machine) -> Path:
 
 
 def is_acknowledged(machine: Machine) -> bool:
-    """Whether ingest, waiting for the replica, may say 2xx for what is in the database."""
+    """Whether ingest, after its wait for the replica, may answer 2xx for the rows in the database."""
 
     async def confirm() -> bool:
         settings = {"db": machine.database, "litestream_socket": socket_of(machine), "durability": "replicated"}
@@ -100,7 +100,7 @@ def is_acknowledged(machine: Machine) -> bool:
 
 
 def acknowledge(machine: Machine, rows: int) -> None:
-    """Start it, and have it acknowledge its first rows."""
+    """Start it, and wait until it acknowledges its first rows."""
     machine.restore()
     machine.replicate()
     machine.write(rows)
@@ -196,7 +196,7 @@ def test_nothing_is_acknowledged_when_the_lease_has_run_out(
 
 
 class Away(FolderStore):
-    """Takes its time to write, or does not."""
+    """A store whose writes are slow, or fail while it is away."""
 
     is_away = False
 

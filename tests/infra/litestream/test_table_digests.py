@@ -1,4 +1,4 @@
-"""What a comparison of two databases sees."""
+"""The differences that a comparison of two databases sees."""
 
 import apsw
 import pytest

@@ -42,7 +42,7 @@ def until(what: str, look: Callable[[], Any]) -> Any:
 
 
 class Machine:
-    """``infra.restore`` and then ``infra.replicate``, in a folder of its own."""
+    """``infra.restore`` and then ``infra.replicate``, in its own folder."""
 
     def __init__(self, folder: Path, url: str) -> None:
         folder.mkdir()
@@ -57,7 +57,7 @@ class Machine:
         self.supervisor: Process | None = None
 
     def restore(self, *options: str) -> tuple[int, dict[str, Any]]:
-        """The exit code, and the last thing it said."""
+        """The exit code, and the last log line."""
         done = subprocess.run(
             [sys.executable, "-m", "infra.restore", *options],
             cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=120, check=False,
@@ -105,7 +105,7 @@ def machines(tmp_path: Path, url: str) -> Iterator[tuple[Machine, Machine]]:
 
 
 def marks(url: str, store: ObjectStore, cache: Path) -> tuple[str, int]:
-    """What a reader finds: the epoch, and the newest event."""
+    """The epoch and the newest event, as a reader finds them."""
     pin, path = replicas.pinned(url, cache_dir=cache)
     there = lease_record.read(store)
     assert there is not None
@@ -261,7 +261,7 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
 
 @pytest.mark.long
 def test_an_earlier_moment_can_be_continued_from(machines: tuple[Machine, Machine], url: str, tmp_path: Path) -> None:
-    """As infra/README.md has it: look at a copy, declare it right, have it replicated; then others restore that."""
+    """The steps of infra/README.md: look at a copy, keep it, replicate it; then other machines restore it."""
     one, two = machines
     store = open_store(url, ENVIRONMENT)
     one.restore()

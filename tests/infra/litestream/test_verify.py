@@ -1,4 +1,4 @@
-"""A restore is the only proof of what is in the bucket: it is made, and compared row by row."""
+"""Only a restore that is compared row by row proves what is in the bucket."""
 
 import asyncio
 import json
@@ -72,7 +72,7 @@ def settings_of(folder: Path, db: Path) -> dict[str, str]:
 
 
 def verified(environment: dict[str, str]) -> tuple[int, dict[str, Any]]:
-    """The program's exit code and the one line that it says, as soon as a busy Litestream answers in time."""
+    """The program's exit code and its one log line, as soon as a busy Litestream answers in time."""
     for _ in range(10):
         process = python("-m", "infra.verify", environment=environment)
         try:
@@ -182,7 +182,7 @@ def test_a_replica_that_does_not_restore_differs(running, conn, tmp_path, harm):
 
 
 def refused(running: Running, **more: Any) -> str:
-    """Why nothing was compared."""
+    """The reason why nothing was compared."""
     told = running.environment
     with pytest.raises(NotVerified) as error:
         compare_with_restore(
@@ -300,7 +300,7 @@ def test_on_a_difference_the_supervisor_starts_another_litestream_with_a_full_co
         return [facts for event, facts in told if event == name]
 
     async def settled(supervisor: LitestreamSupervisor) -> bool:
-        """As soon as a busy Litestream answers in time."""
+        """Verify again until a busy Litestream answers in time."""
         before = len(events("replicate.differs"))
         for _ in range(10):
             if await supervisor.verify() or len(events("replicate.differs")) > before:

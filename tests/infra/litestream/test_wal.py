@@ -32,7 +32,7 @@ def _write(path, transactions, pause_s):
 
 
 def _read(path, over):
-    """Short reads, one after the other, as the functions make them."""
+    """Read briefly again and again, as functions do."""
     conn = open_connection(path, readonly=True)
     while not over.is_set():
         rows(conn, "SELECT data FROM events ORDER BY id DESC LIMIT 20")
@@ -40,7 +40,7 @@ def _read(path, over):
 
 
 def write_while_others_read(path, *, writers, transactions, pause_s):
-    """How many bytes were written, and how large the log has become: it never shrinks while a connection is open."""
+    """The bytes that were written, and the size of the log, which never shrinks while a connection is open."""
     supervisor = open_connection(path)
     fork = multiprocessing.get_context("spawn")
     over = fork.Event()
@@ -60,7 +60,7 @@ def write_while_others_read(path, *, writers, transactions, pause_s):
 
 
 def test_without_litestream_the_log_is_bounded_by_our_own_checkpoint(db):
-    """At 10 000 pages, which are 40 MB; it is used again from its beginning as soon as no reader needs the old part."""
+    """At 10 000 pages, 40 MB, the log is used again from its beginning as soon as no reader needs the old part."""
     written, size = write_while_others_read(db, writers=2, transactions=2500, pause_s=0.0)
     assert written > LARGEST
     assert size <= LARGEST

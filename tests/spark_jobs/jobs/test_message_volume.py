@@ -139,7 +139,7 @@ def test_a_wrong_command_line_is_64_with_a_hint(arguments, sentence, capsys):
 
 
 def test_errors_of_the_command_line_come_before_spark_starts(tmp_path, primary, capsys):
-    """In a process without a session these take no ten seconds."""
+    """In a process without a session these errors do not take ten seconds."""
     out = ("--out", tmp_path / "out", "--cache-dir", tmp_path / "cache")
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -165,7 +165,7 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path, primary, capsys):
 
 
 def test_it_runs_under_spark_submit_from_s3(spark, make_primary, s3, tmp_path):
-    """Plainly, by the path of its file: the driver and the workers must find our modules."""
+    """Started by the path of its file: the driver and the workers must find our modules."""
     primary = make_primary(f"s3://bucket/submit?endpoint={s3}")
     primary.receive(3, status="completed")
     primary.replicate()

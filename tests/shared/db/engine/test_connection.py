@@ -75,7 +75,7 @@ def test_a_failed_commit_rolls_everything_back_and_the_next_works(conn):
 
 
 def test_the_error_that_ended_the_transaction_is_raised(conn):
-    """A full disk makes SQLite roll back by itself: 'cannot rollback' must not hide it."""
+    """A full disk makes SQLite roll back by itself; 'cannot rollback' must not hide that error."""
 
     def full():
         with transaction(conn):
@@ -110,7 +110,7 @@ def _write(path, name):
 
 
 def test_four_processes_write_at_once_and_none_is_refused(db, conn):
-    """Each reads and writes in one transaction: a lost update would show in the count."""
+    """Each process reads and writes in one transaction; a lost update would show in the count."""
     fork = multiprocessing.get_context("spawn")
     running = [fork.Process(target=_write, args=(db, f"p{number}")) for number in range(_PROCESSES)]
     for process in running:
@@ -123,7 +123,7 @@ def test_four_processes_write_at_once_and_none_is_refused(db, conn):
 
 
 def test_writers_queue_at_the_gate_in_front_of_the_database(db):
-    """SQLite's own lock has no queue: the unlucky starve."""
+    """SQLite's own lock has no queue, so some writers starve."""
     conn = open_connection(db)
     waited, done = threading.Event(), threading.Event()
 
@@ -168,7 +168,7 @@ def test_a_writer_killed_in_its_transaction_frees_the_gate_and_leaves_nothing(db
 
 
 class Interrupted:
-    """Ctrl-C while the lock is waited for."""
+    """Ctrl-C during the wait for the lock."""
 
     def __call__(self, calls):
         raise KeyboardInterrupt
@@ -242,14 +242,14 @@ def test_a_full_disk_in_a_statement_rolls_everything_back_and_opens_the_gate(con
 _CHECKPOINTS = """
 import fcntl, sys, time
 with open(sys.argv[1], "r+b") as shm:
-    fcntl.lockf(shm, fcntl.LOCK_EX, 1, 121)  # SQLite's lock of whoever checkpoints
+    fcntl.lockf(shm, fcntl.LOCK_EX, 1, 121)  # SQLite's lock of a process that checkpoints
     print("held", flush=True)
     time.sleep(60)
 """
 
 
 def test_a_commit_succeeds_while_another_process_checkpoints(db, conn):
-    """Ours, which a long WAL asks for, can't: told as the commit's failure, what stands would seem lost."""
+    """Our own checkpoint of a long WAL then fails; raised as the commit's error, it would hide committed rows."""
     insert = "INSERT INTO meta (key, value) VALUES (:key, hex(randomblob(1000000)))"
     with transaction(conn):
         meta.put(conn, "before", "x")

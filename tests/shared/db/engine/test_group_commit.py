@@ -22,7 +22,7 @@ def put(key, value="x"):
 
 
 def run(*coroutines):
-    """Await all of them at once; results and errors in order."""
+    """Await all works at once; their results and errors in order."""
 
     async def gather():
         return await asyncio.gather(*coroutines, return_exceptions=True)
@@ -31,7 +31,7 @@ def run(*coroutines):
 
 
 class Stopped:
-    """Holds the writing thread inside a job, so that what is asked meanwhile piles up."""
+    """Holds the writing thread inside a job, so that later work piles up."""
 
     def __init__(self):
         self.go, self.begun = threading.Event(), threading.Event()
@@ -42,7 +42,7 @@ class Stopped:
 
 
 def pile_up(writer, works, **options):
-    """All of *works* in one group, behind a job that holds the thread until they have been asked for."""
+    """Run all *works* in one group, behind a job that holds the thread until they are waiting."""
 
     async def gather():
         stopped = Stopped()
@@ -77,7 +77,7 @@ def test_work_that_arrives_together_shares_a_commit(writer, conn):
 
 
 def test_work_of_one_turn_of_the_loop_shares_a_commit(writer):
-    """The first of them does not wake the thread that rests: each would pay for a commit of its own."""
+    """The first one must not wake the idle thread at once: each would pay for its own commit."""
 
     async def first(begun):
         await writer.run(lambda _: begun.set())
@@ -95,7 +95,7 @@ def test_work_of_one_turn_of_the_loop_shares_a_commit(writer):
 
 
 def test_work_of_a_loop_is_not_left_waiting_for_another_loop(writer, conn):
-    """The first loop has asked and gives no turn away; whoever asks in a second loop is served all the same."""
+    """The first loop has asked and does not yield; a caller in a second loop is served all the same."""
 
     async def go():
         asked = asyncio.ensure_future(writer.run(put("first")))
@@ -204,7 +204,7 @@ def test_a_full_disk_fails_only_the_work_at_hand(writer, conn):
 
 
 def test_a_transaction_that_sqlite_ends_fails_for_the_whole_group(writer, conn):
-    """SQLite rolls back everything on some errors: the neighbours' work is gone too, and they must be told."""
+    """On some errors SQLite rolls back everything, the neighbours' work too; their callers must get an error."""
 
     def give_up(own):
         rows(own, "ROLLBACK")
@@ -242,7 +242,7 @@ def test_the_loop_goes_on_while_the_database_is_locked(writer, conn):
 
 
 def test_a_stop_iteration_leaves_no_caller_waiting(writer, conn):
-    """No future takes it: those behind it in the group would never have heard."""
+    """No future takes a StopIteration; the callers behind it in the group would never get an answer."""
 
     def exhausted(own):
         meta.put(own, "half", "x")

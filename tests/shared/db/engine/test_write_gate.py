@@ -47,7 +47,7 @@ with transaction(conn):
 
 
 class Victim:
-    """A process in the midst of its commit: its pages are in the log, and no other connection knows of them."""
+    """A process inside its commit: its pages are in the log, and no other connection knows of them."""
 
     def __init__(self, process):
         self._process = process
@@ -65,7 +65,7 @@ class Victim:
 
 @contextmanager
 def in_a_commit(db):
-    """A victim, which is gone in the end."""
+    """A victim that is killed at the end of the test."""
     command = [sys.executable, "-c", IN_A_COMMIT, str(db)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
@@ -146,7 +146,7 @@ def test_a_writer_that_waits_in_vain_for_litestream_goes_on_and_the_mark_stays(d
 
 @pytest.mark.parametrize(("error", "is_marked"), [(apsw.IOError, True), (apsw.FullError, False)])
 def test_a_commit_that_the_disk_refused_counts_as_a_death_in_a_commit(db, error, is_marked):
-    """No room for the pages of a commit leaves no whole commit in the log; no yes of the disk for all of them does."""
+    """A commit without room for its pages is never whole in the log; one without the disk's final yes is."""
 
     def refuse(statement):
         raise error(statement)
@@ -161,7 +161,7 @@ def test_a_commit_that_the_disk_refused_counts_as_a_death_in_a_commit(db, error,
 
 
 def test_on_a_full_disk_a_commit_without_a_change_succeeds(db, conn):
-    """As at the start of a function, which has to come up on a full disk too."""
+    """A function's start does that, and a function must start on a full disk too."""
     with transaction(conn):
         meta.put(conn, "heartbeat_at", "before")
     size = resource.getrlimit(resource.RLIMIT_FSIZE)
