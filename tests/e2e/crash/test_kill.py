@@ -19,7 +19,7 @@ VICTIMS = ("ingest", "dispatch", "dispatch", "deliver", "deliver", "sweep", "rec
 SECONDS = 30
 
 
-def test_nothing_accepted_is_lost_and_nothing_runs_or_arrives_twice_unexplained(
+def test_nothing_accepted_is_lost_and_nothing_runs_or_arrives_twice_without_a_record(
     make_post: Make, platform: Platform, dice: random.Random, scale: float, tmp_path: Path
 ) -> None:
     moods = {

@@ -49,7 +49,7 @@ def test_verdict(conn, error, tried, policy, expected):
     assert (found["part_started"] is None) == (not isinstance(error, OutcomeUnknown))
 
 
-def test_a_platform_that_asks_for_silence_gets_it_in_the_whole_chat_and_in_no_other(conn):
+def test_a_requested_wait_holds_the_whole_chat_and_no_other(conn):
     limited, other = answer(conn, chat="1"), answer(conn, chat="2")
     answer(conn, chat="1")
     response = take(conn, limited)
@@ -60,7 +60,7 @@ def test_a_platform_that_asks_for_silence_gets_it_in_the_whole_chat_and_in_no_ot
     assert responses.heads(conn, "telegram", now_ms=NOW + 7000) == [limited, other]
 
 
-def test_rescue_gives_up_expired_sends_of_its_channel_by_policy(conn):
+def test_rescue_ends_expired_sends_of_its_channel_by_policy(conn):
     expired, alive, foreign = answer(conn, chat="1"), answer(conn, chat="2"), answer(conn, channel="discord")
     take(conn, expired)
     take(conn, alive, now_ms=NOW + 1)
@@ -99,7 +99,7 @@ def test_a_recurring_response_hands_over_however_it_ended(conn, error):
     ]
 
 
-def test_whoever_lost_the_claim_acknowledges_nothing(conn):
+def test_a_lost_claim_acknowledges_nothing(conn):
     response = take(conn)
     with transaction(conn):
         deliveries.rescue(conn, "telegram", POLICY, now_ms=NOW, everything=True)

@@ -76,7 +76,7 @@ def ask(conn, sender, recipient, text):
 # -- send, reply, threads
 
 
-def test_a_message_lies_in_the_recipients_own_session_for_mail(conn):
+def test_a_message_waits_in_the_recipients_mailbox_session(conn):
     first = row(conn, "messages", send(conn, "alice", "bob"))
     second = row(conn, "messages", send(conn, "carol", "bob", msg_type="task", urgency="urgent"))
     assert (first["channel"], first["agent"], first["from_agent"], first["sender"]) == (
@@ -98,27 +98,27 @@ def test_the_operator_is_no_agent(conn):
 
 
 @pytest.mark.parametrize(("sender", "recipient"), [("alice", "ghost"), ("ghost", "bob"), ("alice", "operator")])
-def test_who_does_not_exist_neither_gets_nor_sends(conn, sender, recipient):
+def test_an_unknown_agent_neither_sends_nor_receives(conn, sender, recipient):
     before = dump(conn)
     with pytest.raises(NotFound, match=r"no agent .*; known: alice, assistant, bob, carol"):
         send(conn, sender, recipient)
     assert dump(conn) == before
 
 
-def test_nobody_writes_to_itself(conn):
+def test_an_agent_can_not_write_to_itself(conn):
     with pytest.raises(WrongState, match="'alice' writes to itself"):
         send(conn, "alice", "alice")
 
 
 @pytest.mark.parametrize("odd", [{"msg_type": "shout"}, {"urgency": "very"}])
-def test_kinds_that_there_are_not_are_not_stored(conn, odd):
+def test_unknown_kinds_are_not_stored(conn, odd):
     before = dump(conn)
     with pytest.raises(apsw.ConstraintError):
         send(conn, "alice", "bob", **odd)
     assert dump(conn) == before
 
 
-def test_replies_inherit_the_thread_and_go_back_to_whoever_wrote(conn):
+def test_replies_inherit_the_thread_and_return_to_the_sender(conn):
     root = send(conn, "alice", "bob", "one")
     send(conn, "carol", "bob", "another thread")
     second = reply(conn, root, "two").message
@@ -133,7 +133,7 @@ def test_replies_inherit_the_thread_and_go_back_to_whoever_wrote(conn):
     assert mailbox.thread(conn, 999) == []
 
 
-def test_a_reply_tells_what_it_is_a_reply_to(conn):
+def test_a_reply_quotes_its_message(conn):
     second = reply(conn, send(conn, "alice", "bob", "x" * 600)).message
     assert json.loads(row(conn, "messages", second)["content"])["reply_to"] == {"text": "x" * 500}
 
@@ -154,7 +154,7 @@ def test_a_reply_to_the_operator_waits_to_be_fetched(conn):
     )
 
 
-def test_there_is_no_reply_to_what_is_not_there(conn):
+def test_a_reply_needs_an_existing_message(conn):
     with pytest.raises(NotFound, match="no message 999"):
         reply(conn, 999)
 
@@ -178,19 +178,19 @@ def test_an_answer_goes_back_to_the_asker_and_is_not_answered(conn):
 
 
 @pytest.mark.parametrize("kind", ["status", "nudge"])
-def test_what_tells_and_does_not_ask_gets_no_answer(conn, kind):
+def test_a_status_or_nudge_gets_no_answer(conn, kind):
     send(conn, "alice", "bob", "done", msg_type=kind)
     say(conn, "bob", "fine")
     assert rows(conn, MAIL) == [("bob", "alice", "done")]
 
 
-def test_what_the_operator_asks_is_answered_in_a_response(conn):
+def test_the_operator_is_answered_by_a_response(conn):
     send(conn, "operator", "bob", "how are you?")
     say(conn, "bob", "well")
     assert rows(conn, "SELECT channel, sender, message FROM responses") == [("internal", "operator", "well")]
 
 
-def test_what_an_agent_learns_for_a_person_reaches_that_person(conn):
+def test_an_answer_that_was_asked_for_a_person_reaches_that_person(conn):
     """The answer comes to the session in which the agent asked, and what is said about it goes to who asked first."""
     put(conn, "ask bob", agent="alice", platform_message_id="m7", content={"is_group": True, "context": {"token": "t"}})
     ask(conn, "alice", "bob", "what is 6 times 7?")
@@ -204,7 +204,7 @@ def test_what_an_agent_learns_for_a_person_reaches_that_person(conn):
     assert (later["message"], later["original_message"]) == ("bob says 42", "ask bob")
 
 
-def test_it_does_so_even_when_the_persons_message_is_pruned_by_then(conn):
+def test_the_answer_reaches_the_person_after_their_message_is_pruned(conn):
     put(conn, "ask bob", agent="alice")
     ask(conn, "alice", "bob", "what is 6 times 7?")
     say(conn, "bob", "42")
@@ -213,7 +213,7 @@ def test_it_does_so_even_when_the_persons_message_is_pruned_by_then(conn):
     assert rows(conn, "SELECT platform_id, message FROM responses ORDER BY id")[1] == ("100", "bob says 42")
 
 
-def test_through_any_number_of_agents(conn):
+def test_the_answer_passes_through_any_number_of_agents(conn):
     put(conn, "ask around", agent="alice")
     ask(conn, "alice", "bob", "who knows?")
     ask(conn, "bob", "carol", "do you know?")
@@ -229,7 +229,7 @@ def test_through_any_number_of_agents(conn):
     assert counts == [1, 2, 2, 3, 2]
 
 
-def test_what_is_asked_because_of_an_answer_is_asked_for_the_same_person(conn):
+def test_a_question_because_of_an_answer_is_for_the_same_person(conn):
     put(conn, "find out", agent="alice")
     ask(conn, "alice", "bob", "do you know?")
     say(conn, "bob", "ask carol")
@@ -240,7 +240,7 @@ def test_what_is_asked_because_of_an_answer_is_asked_for_the_same_person(conn):
     assert column(conn, "SELECT DISTINCT in_reply_to FROM responses") == [1]
 
 
-def test_two_people_for_whom_the_same_is_asked_both_hear(conn):
+def test_two_people_with_the_same_question_both_get_the_answer(conn):
     for chat in "12":
         put(conn, f"question {chat}", agent="alice", chat=chat)
         ask(conn, "alice", "bob", f"question {chat}")
@@ -254,7 +254,7 @@ def test_two_people_for_whom_the_same_is_asked_both_hear(conn):
     ]
 
 
-def test_messages_of_one_asker_share_a_turn_and_of_two_do_not(conn):
+def test_messages_for_one_person_share_a_turn_and_for_two_do_not(conn):
     send(conn, "alice", "bob", "one")
     send(conn, "alice", "bob", "two")
     send(conn, "carol", "bob", "three")
@@ -262,7 +262,7 @@ def test_messages_of_one_asker_share_a_turn_and_of_two_do_not(conn):
     assert [message.message for message in say(conn, "bob", "no")] == ["three"]
 
 
-def test_an_asker_whose_session_was_closed_hears_in_its_mail(conn):
+def test_an_agent_whose_session_was_closed_gets_the_answer_in_its_mailbox(conn):
     put(conn, "ask bob", agent="alice")
     ask(conn, "alice", "bob", "well?")
     rows(conn, "UPDATE sessions SET status = 'closed' WHERE agent = 'alice'")
@@ -273,7 +273,7 @@ def test_an_asker_whose_session_was_closed_hears_in_its_mail(conn):
     ]
 
 
-def test_an_asker_that_was_deleted_is_answered_by_nobody_and_the_turn_ends(conn):
+def test_a_deleted_asker_gets_no_answer_and_the_turn_ends(conn):
     asked = send(conn, "alice", "bob")
     with transaction(conn):
         agents.delete(conn, "alice")
@@ -283,7 +283,7 @@ def test_an_asker_that_was_deleted_is_answered_by_nobody_and_the_turn_ends(conn)
     assert rows(conn, MAIL) == [("bob", "alice", "hello")]
 
 
-def test_the_answer_to_a_room_is_a_line_of_it_and_so_is_what_was_asked_for_it(conn):
+def test_an_answer_to_a_room_is_a_line_and_so_is_an_answer_asked_for_it(conn):
     team = Team("dev", "Dev", "alice", ("alice", "bob"))
     with transaction(conn):
         teams.save(conn, team, now_ms=NOW)
@@ -298,7 +298,7 @@ def test_the_answer_to_a_room_is_a_line_of_it_and_so_is_what_was_asked_for_it(co
     assert not ready_sessions.find(conn, now_ms=NOW)
 
 
-def test_what_is_replied_to_a_person_in_a_room_is_a_line_of_it(conn):
+def test_a_reply_to_a_person_in_a_room_is_a_line(conn):
     """Where people read; a response would wait on a channel that nobody fetches."""
     team = Team("dev", "Dev", "alice", ("alice", "bob"))
     with transaction(conn):
@@ -318,7 +318,7 @@ def test_what_is_replied_to_a_person_in_a_room_is_a_line_of_it(conn):
     assert dump(conn) == before
 
 
-def test_the_asker_is_told_when_the_question_is_dead(conn):
+def test_the_asker_gets_a_sentence_when_the_question_is_dead(conn):
     send(conn, "alice", "bob")
     claim = begin(conn, "bob")
     with transaction(conn):
@@ -326,7 +326,7 @@ def test_the_asker_is_told_when_the_question_is_dead(conn):
     assert rows(conn, MAIL)[1] == ("alice", "bob", turns.APOLOGY)
 
 
-def test_the_person_is_told_when_the_answer_is_dead(conn):
+def test_the_person_gets_a_sentence_when_the_answer_is_dead(conn):
     put(conn, "ask bob", agent="alice")
     ask(conn, "alice", "bob", "well?")
     say(conn, "bob", "well")
@@ -336,7 +336,7 @@ def test_the_person_is_told_when_the_answer_is_dead(conn):
     assert column(conn, "SELECT message FROM responses ORDER BY id") == ["I ask bob", turns.APOLOGY]
 
 
-def test_agents_that_write_to_each_other_again_and_again_are_stopped(conn):
+def test_agents_that_write_to_each_other_without_end_are_stopped(conn):
     cause = send(conn, "alice", "bob")
     for count in range(1, hops.LIMIT + 1):
         cause = send(conn, ("bob", "alice")[count % 2 - 1], ("alice", "bob")[count % 2 - 1], because=cause)
@@ -357,7 +357,7 @@ def test_replies_are_counted_as_well(conn):
     assert column(conn, "SELECT count(*) FROM messages") == [hops.LIMIT + 1]
 
 
-def test_the_last_answer_is_given_all_the_same(conn):
+def test_the_last_allowed_question_is_still_answered(conn):
     """Whoever may ask may also be answered: nobody waits for ever."""
     asked = send(conn, "alice", "bob")
     rows(conn, "UPDATE messages SET content = json_set(content, '$.hops', :limit)", {"limit": hops.LIMIT})
@@ -365,7 +365,7 @@ def test_the_last_answer_is_given_all_the_same(conn):
     assert row(conn, "messages")["reply_to"] == asked
 
 
-def test_somebody_outside_who_calls_his_channel_internal_is_answered_there(conn):
+def test_an_outside_channel_called_internal_is_answered_there(conn):
     put(conn, "hello", agent="bob")
     for channel in ("internal", "chatroom"):
         rows(conn, "UPDATE messages SET channel = :channel, status = 'pending'", {"channel": channel})
@@ -374,7 +374,7 @@ def test_somebody_outside_who_calls_his_channel_internal_is_answered_there(conn)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_agents_do_they_come_to_rest_and_nobody_is_left_waiting(conn, seed):
+def test_any_exchange_between_agents_ends_and_leaves_no_question_open(conn, seed):
     """At random they ask each other in their turns, reply, and read their mail themselves."""
     dice = random.Random(seed)
     names = ("alice", "bob", "carol")
@@ -417,7 +417,7 @@ def test_whatever_agents_do_they_come_to_rest_and_nobody_is_left_waiting(conn, s
 # -- conversations
 
 
-def test_mail_stands_in_a_conversation(conn):
+def test_every_message_between_agents_has_a_conversation(conn):
     first = row(conn, "messages", send(conn, "alice", "bob"))["conversation_id"]
     assert first.startswith("conversation_")
     assert conversations.get(conn, first).status == "open"
@@ -430,7 +430,7 @@ def test_mail_stands_in_a_conversation(conn):
     assert row(conn, "messages", because)["conversation_id"] == first
 
 
-def test_what_is_written_to_a_closed_conversation_begins_a_new_one(conn):
+def test_a_message_to_a_closed_conversation_begins_a_new_one(conn):
     asked = send(conn, "alice", "bob")
     closed = row(conn, "messages", asked)["conversation_id"]
     with transaction(conn):
@@ -445,7 +445,7 @@ def test_what_is_written_to_a_closed_conversation_begins_a_new_one(conn):
 # -- consume
 
 
-def test_consuming_takes_all_waiting_mail_in_order_and_no_turn_ever_runs_it(conn):
+def test_consume_takes_all_pending_messages_in_order_and_no_turn_runs_them(conn):
     send(conn, "alice", "bob", "one")
     put(conn, "from a person", agent="bob")
     send(conn, "operator", "bob", "two", urgency="urgent")
@@ -461,7 +461,7 @@ def test_consuming_takes_all_waiting_mail_in_order_and_no_turn_ever_runs_it(conn
     assert column(conn, "SELECT count(*) FROM events WHERE type = 'message_consumed'") == [2]
 
 
-def test_the_answer_that_an_agent_waits_for_can_be_consumed(conn):
+def test_an_expected_answer_can_be_consumed(conn):
     put(conn, "ask bob", agent="alice")
     ask(conn, "alice", "bob", "well?")
     say(conn, "bob", "well")
@@ -469,7 +469,7 @@ def test_the_answer_that_an_agent_waits_for_can_be_consumed(conn):
     assert begin(conn, "alice") is None
 
 
-def test_the_posts_of_a_room_are_mail_too(conn):
+def test_posts_of_a_room_can_be_consumed(conn):
     team = Team("dev", "Dev", "alice", ("alice", "bob"))
     with transaction(conn):
         teams.save(conn, team, now_ms=NOW)
@@ -477,7 +477,7 @@ def test_the_posts_of_a_room_are_mail_too(conn):
     assert [letter.message.message for letter in consume(conn, "bob")] == ["[Chat room #dev — @user]:\nhello"]
 
 
-def test_what_a_turn_holds_is_not_consumed_nor_what_is_planned_for_later(conn):
+def test_claimed_and_planned_messages_are_not_consumed(conn):
     send(conn, "alice", "bob", "held")
     claim = begin(conn, "bob")
     later = send(conn, "alice", "bob", "later")
@@ -487,7 +487,7 @@ def test_what_a_turn_holds_is_not_consumed_nor_what_is_planned_for_later(conn):
     assert [letter.message.message for letter in consume(conn, "bob", now_ms=NOW + 1000)] == ["later"]
 
 
-def test_what_waits_for_another_try_may_be_consumed(conn):
+def test_a_message_that_waits_for_a_retry_can_be_consumed(conn):
     send(conn, "alice", "bob", "hard")
     claim = begin(conn, "bob")
     with transaction(conn):
@@ -518,7 +518,7 @@ while empty < 3:
 """
 
 
-def test_two_processes_that_consume_at_once_never_get_the_same(conn, db):
+def test_two_simultaneous_consumers_never_get_the_same_message(conn, db):
     sent = [send(conn, "alice", "bob", str(number)) for number in range(120)]
     consumers = [
         subprocess.Popen([sys.executable, "-c", CONSUMER, str(db)], stdout=subprocess.PIPE, text=True) for _ in range(3)
@@ -542,7 +542,7 @@ def test_urgent_and_undelivered(conn):
     assert mailbox.poll_urgent(conn) == []
 
 
-def test_the_newest_thousand_that_were_read_stay_and_the_rest_is_pruned(conn):
+def test_the_newest_thousand_delivered_messages_stay_and_the_others_are_pruned(conn):
     old = []
     for number in range(3):
         old.append(send(conn, "alice", "bob", str(number)))

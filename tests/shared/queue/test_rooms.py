@@ -36,7 +36,7 @@ def take(conn, agent):
         return claims.claim(conn, agent, session, token="turn_a", now_ms=NOW, lease_ms=LEASE, limit=10)
 
 
-def test_what_a_member_says_stands_in_the_room_once_and_reaches_every_other(conn):
+def test_a_post_of_a_member_is_one_line_and_reaches_every_other_member(conn):
     line = post(conn, "it works", from_agent="coder")
     assert rows(conn, "SELECT * FROM chat_messages") == [(line, "dev", "coder", "it works", NOW)]
     told = "[Chat room #dev — @coder]:\nit works"
@@ -46,19 +46,19 @@ def test_what_a_member_says_stands_in_the_room_once_and_reaches_every_other(conn
     }
 
 
-def test_what_a_person_says_reaches_all(conn):
+def test_a_post_of_a_person_reaches_all_members(conn):
     post(conn, "well done")
     assert column(conn, "SELECT from_agent FROM chat_messages") == ["user"]
     assert [found[:3] for found in rows(conn, PENDING)] == [(name, None, 1) for name in ("coder", "reviewer", "writer")]
 
 
-def test_posts_that_wait_are_taken_into_one_turn(conn):
+def test_pending_posts_share_a_turn(conn):
     post(conn, "one")
     post(conn, "two", from_agent="writer")
     assert texts(take(conn, "coder")) == ["[Chat room #dev — @user]:\none", "[Chat room #dev — @writer]:\ntwo"]
 
 
-def test_an_answer_is_context_for_the_others_and_asks_nobody(conn):
+def test_an_answer_is_context_for_the_others_and_starts_no_turn(conn):
     post(conn, "who is there?")
     asked = take(conn, "coder").asked[0]
     with transaction(conn):
@@ -69,7 +69,7 @@ def test_an_answer_is_context_for_the_others_and_asks_nobody(conn):
     assert [message.trigger for message in batch] == [True, False]
 
 
-def test_an_answer_to_a_room_that_is_gone_or_was_left_is_heard_by_nobody(conn):
+def test_an_answer_to_a_room_that_is_gone_or_was_left_is_not_stored(conn):
     with transaction(conn):
         teams.save(conn, Team("dev", "Dev", "writer", ("writer",)), now_ms=NOW)
     before = dump(conn)
@@ -79,7 +79,7 @@ def test_an_answer_to_a_room_that_is_gone_or_was_left_is_heard_by_nobody(conn):
     assert dump(conn) == before
 
 
-def test_only_members_and_people_speak(conn):
+def test_only_members_and_people_post(conn):
     make_agent(conn, "stranger")
     before = dump(conn)
     with pytest.raises(WrongState, match="'stranger' is not in the team 'dev'"):
@@ -87,7 +87,7 @@ def test_only_members_and_people_speak(conn):
     assert dump(conn) == before
 
 
-def test_a_post_that_can_not_reach_everybody_is_not_made(conn):
+def test_a_post_that_can_not_reach_every_member_is_not_stored(conn):
     rows(
         conn,
         """
@@ -101,7 +101,7 @@ def test_a_post_that_can_not_reach_everybody_is_not_made(conn):
     assert dump(conn) == before
 
 
-def test_members_that_wake_each_other_are_stopped(conn):
+def test_members_that_trigger_each_other_are_stopped(conn):
     post(conn, "begin")
     content = {"hops": 0}
     for count in range(1, hops.LIMIT + 1):

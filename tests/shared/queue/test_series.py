@@ -115,7 +115,7 @@ def told(kind, type_):
 # -- making
 
 
-def test_what_is_planned_is_due_at_the_first_instant_of_its_grid(kind):
+def test_a_plan_is_due_at_the_first_instant_of_its_grid(kind):
     made = kind.plan(DAILY)
     assert (made.status, made.label, made.recurrence, made.timezone, made.misfire) == (
         *("planned", "report", "0 9 * * *", "UTC", "coalesce"),
@@ -126,7 +126,7 @@ def test_what_is_planned_is_due_at_the_first_instant_of_its_grid(kind):
     assert kind.begin(NINE) is not None
 
 
-def test_what_is_planned_once_is_followed_by_nothing(kind):
+def test_nothing_follows_a_one_time_plan(kind):
     made = kind.plan(ONCE)
     assert (made.recurrence, made.due_at) == (None, NINE)
     kind.finish(kind.begin(NINE), NINE)
@@ -147,7 +147,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("when", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_what_could_never_run_is_refused_when_it_is_made(kind, when, sentence):
+def test_a_plan_that_could_never_run_is_refused(kind, when, sentence):
     with pytest.raises(ConfigInvalid, match=sentence):
         kind.plan(when)
     assert column(kind.conn, f"SELECT count(*) FROM {kind.table}") == [0]
@@ -156,7 +156,7 @@ def test_what_could_never_run_is_refused_when_it_is_made(kind, when, sentence):
 # -- one follows the other
 
 
-def test_an_occurrence_hands_its_series_on_once(kind):
+def test_an_occurrence_hands_over_once(kind):
     kind.plan(DAILY)
     begun = kind.begin(NINE)
     rows(kind.conn, "DROP TABLE schedule_runs")
@@ -214,7 +214,7 @@ def test_each_occurrence_is_recorded_once_with_the_instants_of_its_due_and_of_it
         ]
 
 
-def test_what_is_not_planned_leaves_no_run(conn):
+def test_an_unplanned_message_leaves_no_run(conn):
     put(conn)
     assert take(conn) is not None
     assert Responses(conn).begin(NOW) is None
@@ -223,7 +223,7 @@ def test_what_is_not_planned_leaves_no_run(conn):
     assert runs(conn) == []
 
 
-def test_a_claim_that_is_taken_back_leaves_no_run(kind):
+def test_a_rolled_back_claim_leaves_no_run(kind):
     kind.plan(DAILY)
     with transaction(kind.conn):
         rows(kind.conn, "CREATE TRIGGER broken AFTER INSERT ON schedule_runs BEGIN SELECT raise(ABORT, 'x'); END")
@@ -232,7 +232,7 @@ def test_a_claim_that_is_taken_back_leaves_no_run(kind):
     assert column(kind.conn, f"SELECT status FROM {kind.table}") == ["pending"]
 
 
-def test_a_response_that_is_fetched_is_begun_when_it_is_acknowledged(conn):
+def test_a_fetched_response_begins_with_its_acknowledgement(conn):
     new = NewResponse("proactive_00000001", "api", "Ana", "report", platform_id="100")
     with transaction(conn):
         made = series.plan_response(conn, new, DAILY, now_ms=NOW)
@@ -255,7 +255,7 @@ def test_runs_are_pruned_from_the_oldest_in_bounded_steps_and_the_newest_stays(c
 # -- changing
 
 
-def test_a_text_is_changed_and_the_instant_stays(kind):
+def test_a_changed_text_keeps_the_instant(kind):
     made = kind.plan(DAILY)
     after = do(kind, series.update, made.series_id, Change(message="shorter", label="brief"))
     assert (after.message, after.label, after.due_at, after.id) == ("shorter", "brief", NINE, made.id)
@@ -275,27 +275,27 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("change", "due"), CHANGES.values(), ids=CHANGES)
-def test_a_schedule_is_changed_and_the_next_occurrence_is_the_first_of_the_new_one(kind, change, due):
+def test_a_changed_schedule_is_due_at_its_first_instant(kind, change, due):
     made = kind.plan(DAILY)
     assert do(kind, series.update, made.series_id, change, now_ms=NOW + 1).due_at == due
     assert column(kind.conn, f"SELECT count(*) FROM {kind.table}") == [1]
 
 
-def test_the_last_one_is_followed_by_nothing(kind):
+def test_nothing_follows_the_last_occurrence(kind):
     made = kind.plan(DAILY)
     do(kind, series.update, made.series_id, Change(recurrence=""))
     kind.finish(kind.begin(NINE), NINE)
     assert series.every(kind.conn) == []
 
 
-def test_what_was_planned_once_may_be_made_to_recur(kind):
+def test_a_one_time_plan_can_become_recurring(kind):
     made = kind.plan(ONCE)
     after = do(kind, series.update, made.series_id, Change(recurrence="0 12 * * *", timezone="Europe/Zurich"))
     assert after.due_at == NOW + 3 * HOUR
     assert live(kind) == [(made.series_id, NOW + 3 * HOUR)]
 
 
-def test_while_one_runs_the_next_is_made_with_the_change_and_the_running_one_is_not_touched(kind):
+def test_a_change_while_one_runs_makes_the_next_and_leaves_the_running_one(kind):
     made = kind.plan(DAILY)
     begun = kind.begin(NINE)
     before = row(kind.conn, kind.table, 1)
@@ -307,7 +307,7 @@ def test_while_one_runs_the_next_is_made_with_the_change_and_the_running_one_is_
     assert kind.text_of(kind.begin(NINE + DAY)) == "shorter"
 
 
-def test_while_one_runs_another_schedule_begins_with_the_next(kind):
+def test_a_new_schedule_while_one_runs_begins_with_the_next(kind):
     made = kind.plan(DAILY)
     begun = kind.begin(NINE)
     after = do(kind, series.update, made.series_id, Change(recurrence="*/10 * * * *"), now_ms=NINE + 1000)
@@ -316,7 +316,7 @@ def test_while_one_runs_another_schedule_begins_with_the_next(kind):
     assert live(kind) == [(made.series_id, NINE + 600_000)]
 
 
-def test_what_handed_on_early_and_failed_is_tried_again_and_hands_on_no_more(kind):
+def test_an_occurrence_that_handed_over_early_is_retried_and_hands_over_no_more(kind):
     made = kind.plan(DAILY)
     begun = kind.begin(NINE)
     do(kind, series.update, made.series_id, Change(message="shorter"), now_ms=NINE + 1000)
@@ -338,7 +338,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("change", "sentence"), WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("runs", [False, True], ids=["waits", "runs"])
-def test_a_change_to_what_could_never_run_is_refused_and_changes_nothing(kind, change, sentence, runs):
+def test_a_change_that_could_never_run_is_refused_and_changes_nothing(kind, change, sentence, runs):
     made = kind.plan(DAILY)
     if runs:
         kind.begin(NINE)
@@ -351,7 +351,7 @@ def test_a_change_to_what_could_never_run_is_refused_and_changes_nothing(kind, c
 # -- pausing
 
 
-def test_what_is_paused_does_not_run_and_goes_on_with_the_next_on_its_grid(kind):
+def test_a_paused_series_does_not_run_and_resumes_at_the_next_instant_of_its_grid(kind):
     made = kind.plan(DAILY)
     assert do(kind, series.pause, made.series_id).status == "paused"
     assert kind.begin(NINE + 3 * DAY) is None
@@ -363,13 +363,13 @@ def test_what_is_paused_does_not_run_and_goes_on_with_the_next_on_its_grid(kind)
 
 
 @pytest.mark.parametrize(("now", "due"), [(NINE - 5, NINE), (NINE + DAY, NINE + DAY)], ids=["before", "after"])
-def test_what_is_planned_once_and_paused_keeps_its_instant_or_runs_at_once(kind, now, due):
+def test_a_paused_one_time_plan_resumes_at_its_instant_or_at_once(kind, now, due):
     made = kind.plan(ONCE)
     do(kind, series.pause, made.series_id)
     assert do(kind, series.resume, made.series_id, now_ms=now).due_at == due
 
 
-def test_while_one_runs_the_next_is_made_and_paused(kind):
+def test_a_pause_while_one_runs_makes_the_next_paused(kind):
     made = kind.plan(DAILY)
     begun = kind.begin(NINE)
     assert do(kind, series.pause, made.series_id, now_ms=NINE + 1000).status == "paused"
@@ -380,7 +380,7 @@ def test_while_one_runs_the_next_is_made_and_paused(kind):
     assert kind.begin(NINE + DAY) is not None
 
 
-def test_what_is_paused_may_be_changed_and_stays_paused(kind):
+def test_a_paused_series_can_be_changed_and_stays_paused(kind):
     made = kind.plan(DAILY)
     do(kind, series.pause, made.series_id)
     after = do(kind, series.update, made.series_id, Change(message="shorter", recurrence="0 12 * * *"))
@@ -389,7 +389,7 @@ def test_what_is_paused_may_be_changed_and_stays_paused(kind):
     assert do(kind, series.resume, made.series_id).due_at == NOW + 4 * HOUR
 
 
-def test_what_waits_for_another_try_is_paused_too_and_begins_anew(kind):
+def test_an_occurrence_that_waits_for_a_retry_is_paused_too_and_starts_again(kind):
     """Its failure must not hold back the session, or the chat, until the next day."""
     made = kind.plan(DAILY)
     kind.fail(kind.begin(NINE), NINE)
@@ -405,7 +405,7 @@ def test_what_waits_for_another_try_is_paused_too_and_begins_anew(kind):
     )
 
 
-def test_a_response_half_of_which_was_sent_goes_on_as_it_began(conn):
+def test_a_half_sent_response_continues_unchanged(conn):
     kind = Responses(conn)
     made = kind.plan(DAILY)
     begun = kind.begin(NINE)
@@ -424,7 +424,7 @@ def test_a_response_half_of_which_was_sent_goes_on_as_it_began(conn):
 # -- cancelling
 
 
-def test_what_is_cancelled_never_runs(kind):
+def test_a_cancelled_series_never_runs(kind):
     made = kind.plan(DAILY)
     do(kind, series.cancel, made.series_id)
     assert kind.begin(NINE) is None
@@ -434,7 +434,7 @@ def test_what_is_cancelled_never_runs(kind):
     assert told(kind, "series_ended") == [{"series_id": made.series_id, "reason": "cancelled"}]
 
 
-def test_cancelled_while_one_runs_nothing_follows_it(kind):
+def test_nothing_follows_a_running_occurrence_of_a_cancelled_series(kind):
     made = kind.plan(DAILY)
     begun = kind.begin(NINE)
     do(kind, series.cancel, made.series_id, now_ms=NINE + 1)
@@ -443,7 +443,7 @@ def test_cancelled_while_one_runs_nothing_follows_it(kind):
     assert series.every(kind.conn) == []
 
 
-def test_cancelled_after_it_handed_on_early_nothing_follows_either(kind):
+def test_nothing_follows_one_that_handed_over_before_the_cancellation(kind):
     made = kind.plan(DAILY)
     begun = kind.begin(NINE)
     do(kind, series.update, made.series_id, Change(message="shorter"), now_ms=NINE + 1)
@@ -454,7 +454,7 @@ def test_cancelled_after_it_handed_on_early_nothing_follows_either(kind):
 
 
 @pytest.mark.parametrize("paused", [False, True], ids=["planned", "paused"])
-def test_what_is_planned_once_is_cancelled(kind, paused):
+def test_a_one_time_plan_is_cancelled(kind, paused):
     made = kind.plan(ONCE)
     if paused:
         do(kind, series.pause, made.series_id)
@@ -473,7 +473,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize(("verb", "more"), VERBS.values(), ids=VERBS)
-def test_nothing_is_done_to_what_is_not_planned(kind, verb, more):
+def test_every_verb_needs_an_existing_plan(kind, verb, more):
     made = kind.plan(DAILY)
     do(kind, series.cancel, made.series_id)
     before = dump(kind.conn)
@@ -484,7 +484,7 @@ def test_nothing_is_done_to_what_is_not_planned(kind, verb, more):
 
 
 @pytest.mark.parametrize("when", [DAILY, ONCE], ids=["daily", "once"])
-def test_only_what_is_paused_is_resumed_and_only_what_is_not_is_paused(kind, when):
+def test_only_a_paused_series_resumes_and_only_another_is_paused(kind, when):
     made = kind.plan(when)
     with pytest.raises(WrongState, match="is not paused"):
         do(kind, series.resume, made.series_id)
@@ -507,7 +507,7 @@ def test_the_only_occurrence_can_not_be_changed_once_it_runs(kind, name):
 # -- looking
 
 
-def test_every_tells_each_series_once_soonest_first_single_ones_too(conn):
+def test_every_lists_each_series_once_soonest_first_one_time_plans_too(conn):
     tasks, reminders = Messages(conn), Responses(conn)
     daily = tasks.plan(DAILY)
     once = reminders.plan(ONCE._replace(due_ms=NINE - 5))
@@ -533,7 +533,7 @@ def test_no_statement_reads_the_whole_table(kind, name):
     assert [line for line in lines if line.startswith("SCAN") and "USING" not in line] == []
 
 
-def test_a_series_that_was_begun_anew_before_it_was_handed_on_hinders_no_settlement(conn):
+def test_a_retried_series_that_has_not_handed_over_delays_no_settlement(conn):
     """The row that ended carries the recurrence until the next settlement, whoever's that is."""
     fields = {"recurrence": "0 9 * * *", "timezone": "UTC", "series_id": "series_1", "scheduled_at": NOW}
     ended = put(conn, chat="1", **fields)

@@ -58,7 +58,7 @@ def newest(conn):
 # -- reset
 
 
-def test_a_reset_session_is_closed_and_a_fresh_one_goes_on(conn, session):
+def test_a_reset_closes_the_session_and_a_fresh_one_replaces_it(conn, session):
     put(conn, "my name is Ana")
     settle(conn, take(conn), "Hello Ana", continuation="41")
 
@@ -72,7 +72,7 @@ def test_a_reset_session_is_closed_and_a_fresh_one_goes_on(conn, session):
     assert newest(conn) == ("session_reset", {"session": fresh.session_id, "before": old.session_id}, new)
 
 
-def test_the_next_message_is_of_the_fresh_session(conn, session):
+def test_the_next_message_belongs_to_the_fresh_session(conn, session):
     new = reset(conn, session)
 
     put(conn, "who am I?")
@@ -90,7 +90,7 @@ def test_a_session_is_reset_once(conn, session):
     assert column(conn, "SELECT count(*) FROM sessions") == [2]
 
 
-def test_clear_resets_what_is_active_of_the_key(conn, session):
+def test_clear_resets_the_active_session_of_the_key(conn, session):
     chat = make_chat(conn)
     with transaction(conn):
         assert session_reset.clear(conn, "assistant", chat, "7", now_ms=NOW) is None
@@ -101,7 +101,7 @@ def test_clear_resets_what_is_active_of_the_key(conn, session):
     assert column(conn, "SELECT id FROM sessions WHERE status = 'active'") == [again]
 
 
-def test_a_turn_that_runs_ends_in_its_closed_session(conn, session):
+def test_a_running_turn_ends_in_its_closed_session(conn, session):
     """Its answer goes out, and how it goes on is remembered there and not in the fresh one."""
     put(conn, "a long question")
     claim = take(conn)
@@ -114,7 +114,7 @@ def test_a_turn_that_runs_ends_in_its_closed_session(conn, session):
     assert sessions.known(conn, new).continuation is None
 
 
-def test_what_waits_in_a_closed_session_still_runs_there(conn, session):
+def test_a_pending_message_of_a_closed_session_still_runs_there(conn, session):
     put(conn, "context of it", trigger=False)
     put(conn, "waits")
     reset(conn, session)
@@ -127,7 +127,7 @@ def test_what_waits_in_a_closed_session_still_runs_there(conn, session):
     assert texts(claim) == ["context of it", "waits"]
 
 
-def test_context_that_nobody_will_ask_for_is_over(conn, session):
+def test_context_without_a_later_turn_is_completed(conn, session):
     """Else it would wait for ever in the closed session: nothing that asks for a turn comes there any more."""
     put(conn, "before the question", trigger=False)
     put(conn, "question")
@@ -142,7 +142,7 @@ def test_context_that_nobody_will_ask_for_is_over(conn, session):
     ]
 
 
-def test_what_accumulated_is_not_told_to_the_fresh_session(conn, session):
+def test_accumulated_context_does_not_reach_the_fresh_session(conn, session):
     put(conn, "old gossip", trigger=False)
     new = reset(conn, session)
 
@@ -173,7 +173,7 @@ def test_more_context_than_one_transaction_takes_is_forgotten_later(conn, sessio
     assert column(conn, "SELECT DISTINCT status FROM messages WHERE trigger = 0") == ["completed"]
 
 
-def test_a_batch_of_forgetting_goes_over_sessions(conn):
+def test_one_batch_forgets_context_of_several_sessions(conn):
     for chat in ("100", "200", "300"):
         put(conn, "context", chat=chat, trigger=False)
         put(conn, "more", chat=chat, trigger=False)
@@ -217,7 +217,7 @@ def test_of_many_resets_at_once_one_counts(conn, db, session):
     assert column(conn, "SELECT status FROM sessions ORDER BY id") == ["closed", "active"]
 
 
-def test_what_is_planned_moves_to_the_fresh_session(conn, session):
+def test_planned_messages_move_to_the_fresh_session(conn, session):
     put(conn, "every day", process_after=NOW + HOUR, **DAILY)
     put(conn, "paused", status="paused", process_after=NOW + HOUR, series_id="task_paused00")
     put(conn, "waits for another try", process_after=NOW + HOUR)
@@ -229,7 +229,7 @@ def test_what_is_planned_moves_to_the_fresh_session(conn, session):
     assert of(conn, session) == [("waits for another try", "pending"), ("due", "pending")]
 
 
-def test_an_occurrence_that_runs_hands_its_series_on_to_the_fresh_session(conn, session):
+def test_a_running_occurrence_hands_its_series_to_the_fresh_session(conn, session):
     put(conn, "every day", process_after=NOW, **(DAILY | {"scheduled_at": NOW}))
     claim = take(conn)
     new = reset(conn, session)
@@ -240,7 +240,7 @@ def test_an_occurrence_that_runs_hands_its_series_on_to_the_fresh_session(conn, 
     assert of(conn, new) == [("every day", "pending")]
 
 
-def test_the_answer_of_another_agent_comes_to_the_session_that_goes_on(conn, session):
+def test_the_answer_of_another_agent_reaches_the_fresh_session(conn, session):
     """Alice asked Bob for Ana, and was reset while he thought: his answer is not lost among Alice's own mail."""
     make_agent(conn, "bob")
     cause = put(conn, "ask bob")
@@ -257,7 +257,7 @@ def test_the_answer_of_another_agent_comes_to_the_session_that_goes_on(conn, ses
 # -- replay
 
 
-def test_a_replay_asks_everything_again_in_a_fresh_session(conn, session):
+def test_a_replay_repeats_all_messages_in_a_fresh_session(conn, session):
     put(conn, "context", trigger=False)
     first = put(conn, "one", event_key="1", platform_message_id="77", content={"is_group": True})
     put(conn, "two", event_key="2")
@@ -283,7 +283,7 @@ def test_a_replay_asks_everything_again_in_a_fresh_session(conn, session):
     assert texts(claim) == ["context", "one", "two"]
 
 
-def test_a_replay_of_a_closed_session_takes_the_place_of_the_one_that_goes_on(conn, session):
+def test_a_replay_of_a_closed_session_replaces_the_active_one(conn, session):
     put(conn, "reviewed badly")
     settle(conn, take(conn), "looks good")
     second = reset(conn, session)
@@ -298,7 +298,7 @@ def test_a_replay_of_a_closed_session_takes_the_place_of_the_one_that_goes_on(co
     assert of(conn, third) == [("reviewed badly", "pending")]
 
 
-def test_what_was_never_said_is_not_replayed(conn, session):
+def test_a_message_that_never_ran_is_not_replayed(conn, session):
     cancelled = put(conn, "cancelled")
     put(conn, "paused", status="paused")
     put(conn, "planned", process_after=NOW + HOUR, **DAILY)
@@ -313,7 +313,7 @@ def test_what_was_never_said_is_not_replayed(conn, session):
     assert of(conn, new) == [("planned", "pending"), ("said", "pending")]  # what is planned moves
 
 
-def test_what_is_planned_was_not_said_though_it_is_due(conn, session):
+def test_a_due_planned_message_is_not_replayed(conn, session):
     """It runs where it waits; asked again as well, a task would be done twice."""
     put(conn, "due", process_after=NOW, series_id="task_due00000")
     said = put(conn, "said")
@@ -321,7 +321,7 @@ def test_what_is_planned_was_not_said_though_it_is_due(conn, session):
     assert replays.find_messages(conn, session, before=2**62, look_at=10) == ([said], 0)
 
 
-def test_no_replayed_message_has_the_id_that_a_caller_gave_another(conn, session):
+def test_a_replayed_message_does_not_take_the_callers_id(conn, session):
     first = put(conn, "one")
     put(conn, "elsewhere", chat="200", given_id=ids.of_row("telegram", first + 2))
 
@@ -331,7 +331,7 @@ def test_no_replayed_message_has_the_id_that_a_caller_gave_another(conn, session
     assert len(set(names)) == len(names) == 3
 
 
-def test_a_replayed_task_is_no_second_series(conn, session):
+def test_a_replayed_task_makes_no_second_series(conn, session):
     put(conn, "every day", process_after=NOW, **(DAILY | {"scheduled_at": NOW}))
     settle(conn, take(conn), "done")
 
@@ -341,7 +341,7 @@ def test_a_replayed_task_is_no_second_series(conn, session):
     assert [row(conn, "messages", again)[name] for name in ("series_id", "recurrence")] == [None, None]
 
 
-def test_messages_of_another_session_are_never_given(conn, session):
+def test_messages_of_another_session_are_never_replayed(conn, session):
     stranger = put(conn, "elsewhere", chat="200")
 
     with transaction(conn):
@@ -362,7 +362,7 @@ def test_a_replay_has_a_bound(conn, session):
     assert [text for text, _ in of(conn, fresh)][:2] == ["3", "4"]
 
 
-def test_nothing_is_replayed_of_a_session_that_is_not_there(conn):
+def test_a_replay_needs_an_existing_session(conn):
     with pytest.raises(NotFound, match="no session 99"), transaction(conn):
         session_reset.replay(conn, 99, [], now_ms=NOW)
 
@@ -382,7 +382,7 @@ def test_the_answer_to_a_replayed_command_does_not_overwrite_the_first_one(conn,
     assert json.loads(new.content) == {"context": context, "asked_at": 0}
 
 
-def test_what_was_said_is_found_step_by_step(conn, session):
+def test_the_messages_to_replay_are_found_step_by_step(conn, session):
     mine = [put(conn, str(number), chat=("100", "200")[number % 2]) for number in range(6)]
 
     found, before = replays.find_messages(conn, session, before=2**62, look_at=4)
@@ -391,7 +391,7 @@ def test_what_was_said_is_found_step_by_step(conn, session):
     assert (found, before) == ([mine[0]], 0)
 
 
-def test_a_story_tells_what_was_said_and_answered(conn, session):
+def test_a_story_has_the_messages_and_their_answers(conn, session):
     put(conn, "one")
     settle(conn, take(conn), "answer")
     new, _ = replay(conn, session)

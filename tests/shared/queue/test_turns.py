@@ -63,7 +63,7 @@ STATEMENTS = ("messages", "agent_messages", "responses", "sessions", "events")
 
 
 @pytest.mark.parametrize("table", STATEMENTS)
-def test_nothing_is_kept_of_a_settlement_of_which_one_statement_fails(conn, table):
+def test_a_settlement_with_a_failing_statement_keeps_nothing(conn, table):
     put(conn)
     claim = take(conn)
     verb = "UPDATE" if table in ("messages", "sessions") else "INSERT"
@@ -75,7 +75,7 @@ def test_nothing_is_kept_of_a_settlement_of_which_one_statement_fails(conn, tabl
 
 
 @pytest.mark.parametrize("verb", ["settle", "fail", "release"])
-def test_whoever_lost_the_turn_leaves_nothing(conn, verb):
+def test_a_turn_without_its_lease_leaves_nothing(conn, verb):
     put(conn)
     lost = take(conn)
     with transaction(conn):
@@ -95,7 +95,7 @@ def test_whoever_lost_the_turn_leaves_nothing(conn, verb):
 @pytest.mark.parametrize(
     ("jitter", "waits"), [(0.0, [2500, 5000, 10_000, 20_000]), (0.999999, [4999, 9999, 19_999, 39_999])]
 )
-def test_a_message_is_tried_five_times_with_doubling_waits_and_then_its_sender_is_told(conn, jitter, waits):
+def test_a_message_has_five_attempts_with_doubling_waits_and_then_its_sender_gets_a_sentence(conn, jitter, waits):
     put(conn, "question")
     policy = RetryPolicy(5, 5000, 300_000, jitter)
     now, seen = NOW, []
@@ -116,7 +116,7 @@ def test_a_message_is_tried_five_times_with_doubling_waits_and_then_its_sender_i
     ]
 
 
-def test_a_permanent_failure_is_told_at_once_and_without_the_operators_reason(conn):
+def test_a_permanent_failure_is_reported_at_once_without_the_operators_reason(conn):
     put(conn)
     fail(conn, take(conn), Failure("the key is wrong", retryable=False))
     assert column(conn, "SELECT status FROM messages") == ["dead"]
@@ -142,7 +142,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize(("asked", "waited"), WAITS.values(), ids=WAITS)
-def test_waiting_because_somebody_asked_us_to_costs_no_attempt(conn, asked, waited):
+def test_a_requested_wait_costs_no_attempt(conn, asked, waited):
     put(conn)
     for _ in range(7):
         now = row(conn, "messages")["process_after"] or NOW
@@ -152,7 +152,7 @@ def test_waiting_because_somebody_asked_us_to_costs_no_attempt(conn, asked, wait
 
 
 @pytest.mark.parametrize("failure", [Failure(""), Failure(" \n"), Failure("", wait_ms=5000)])
-def test_a_failure_that_does_not_say_why_keeps_its_place_too(conn, failure):
+def test_a_failure_without_a_reason_keeps_its_place_too(conn, failure):
     """A message that waits for a retry holds its session; one that is planned for later does not."""
     put(conn, "first")
     fail(conn, take(conn), failure)
@@ -162,7 +162,7 @@ def test_a_failure_that_does_not_say_why_keeps_its_place_too(conn, failure):
     assert column(conn, "SELECT type FROM events WHERE type <> 'chain_step_start'") == ["message_retry"]
 
 
-def test_giving_back_costs_nothing_and_waits_for_nothing(conn):
+def test_a_release_costs_no_attempt_and_no_wait(conn):
     put(conn, "context", trigger=False)
     put(conn)
     claim = take(conn)
@@ -224,7 +224,7 @@ def test_a_turn_that_fails_in_another_way_ends_the_suspicion(conn):
     assert row(conn, "messages")["failure"] == "error"
 
 
-def test_rescue_fails_the_turns_whose_lease_ran_out_and_no_other(conn):
+def test_rescue_fails_only_turns_with_an_expired_lease(conn):
     put(conn)
     put(conn, chat="200")
     first = take(conn)
@@ -285,7 +285,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("fields", UNUSABLE.values(), ids=UNUSABLE)
-def test_a_series_that_can_not_go_on_ends_with_an_event_and_hinders_no_settlement(conn, fields):
+def test_a_series_that_can_not_continue_ends_with_an_event_and_delays_no_settlement(conn, fields):
     """One bad row must not keep every turn of every session from settling."""
     settle(conn, occurrence(conn, **fields), now_ms=NINE)
     assert live(conn) == []
@@ -301,7 +301,7 @@ def test_the_session_of_a_settled_turn_is_free_again(conn):
     assert [each.session_id for each in ready_sessions.find(conn, now_ms=NOW)] == [make_session(conn)[1]]
 
 
-def test_a_large_turn_leaves_prepared_what_the_next_one_needs(conn):
+def test_a_large_turn_keeps_the_prepared_statements_of_the_next_one(conn):
     """apsw keeps the statements that were used last, and counts each row of an ``executemany`` as a use."""
     _, session = make_session(conn)
     new = NewMessage(id_prefix="telegram", agent="assistant", session_id=session, sender="Ana", message="hello")

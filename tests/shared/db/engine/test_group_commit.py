@@ -228,7 +228,7 @@ def test_a_database_that_can_not_be_opened_fails_the_work(tmp_path, fresh_databa
     writer.close()
 
 
-def test_the_loop_goes_on_while_the_database_is_locked(writer, conn):
+def test_the_event_loop_runs_while_the_database_is_locked(writer, conn):
     async def go():
         with transaction(conn):
             asked = asyncio.create_task(writer.run(put("a")))

@@ -56,7 +56,7 @@ def test_the_first_agent_is_not_made_again_where_agents_are(db, conn):
     assert [agent.id for agent in agents.every(conn)] == ["other"]
 
 
-def test_saving_an_agent_keeps_who_is_the_default(conn):
+def test_saving_an_agent_keeps_the_default_agent(conn):
     with transaction(conn):
         agents.save(conn, agents.Agent("assistant", "A", "echo", None, None, "", {}, 2, "UTC", False), now_ms=NOW)
     assert agents.default(conn).concurrency == 2

@@ -48,7 +48,7 @@ def conn(tmp_path):
     after.close()
 
 
-def test_whoever_could_write_still_can_and_new_chats_let_nobody_in(conn):
+def test_existing_chats_stay_public_and_new_ones_admit_no_stranger(conn):
     assert int(meta.get(conn, "schema_version")) >= 3
     assert column(conn, "SELECT sender_policy FROM chats") == ["public"] * 3
     assert chats.get(conn, 2)[1:] == ("discord", "200", True, "active", "public", None, "Family", None, 2)
@@ -56,7 +56,7 @@ def test_whoever_could_write_still_can_and_new_chats_let_nobody_in(conn):
         assert chats.ensure(conn, "telegram", "7", is_group=False, now_ms=NOW).sender_policy == "strict"
 
 
-def test_every_wiring_has_its_destination_and_goes_on(conn):
+def test_every_wiring_keeps_working_and_has_its_destination(conn):
     found = rows(conn, "SELECT agent, name, target_chat, created_at FROM destinations ORDER BY agent, name")
     assert found == [("assistant", "chat-1", 1, 4), ("assistant", "chat-2", 2, 5), ("coder", "chat-2", 2, 6)]
     assert [wiring.agent for wiring in wirings.find_chat(conn, "discord", "200").wirings] == ["assistant", "coder"]
@@ -65,12 +65,12 @@ def test_every_wiring_has_its_destination_and_goes_on(conn):
     assert [each.name for each in destinations.of_agent(conn, "coder")] == ["family"]
 
 
-def test_nobody_is_anybody_yet(conn):
+def test_there_are_no_roles_or_members_yet(conn):
     assert people.standing(conn, "telegram", "5") == STRANGER
     assert people.approvers(conn, "assistant", channel="telegram") == []
 
 
-def test_agents_sessions_and_approvals_go_on(conn):
+def test_agents_sessions_and_approvals_are_kept(conn):
     assert [agent.id for agent in agents.every(conn)] == ["assistant", "coder"]
     assert agents.get(conn, "coder").folder == "work/coder"
     assert (agents.get(conn, "coder").turn_timeout_ms, agents.get(conn, "coder").batch_size) == (None, None)

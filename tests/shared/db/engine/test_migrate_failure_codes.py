@@ -126,7 +126,7 @@ def test_the_prose_of_a_response_becomes_a_state_or_a_code(old, fields, state):
     assert rows(conn, "SELECT status, failure, deliver_after FROM responses") == [state]
 
 
-def test_everything_goes_on_as_it_was(old):
+def test_other_rows_keep_their_state(old):
     """A suspect stays one, a retry keeps its place, a paused series stays paused, a deleted response stays hidden."""
     path, conn = old
     message(conn, last_error=GONE, retry_count=2)

@@ -103,7 +103,7 @@ def test_messages_are_found_under_the_ids_that_people_know(old):
     assert messages.find(conn, "telegram_zzzz0004") is None
 
 
-def test_ids_go_on_and_nothing_is_told_twice(old):
+def test_ids_continue_and_no_arrival_is_announced_twice(old):
     path, conn = old
     migrate(path)
     assert not messages.is_unannounced(conn)
@@ -129,7 +129,7 @@ def test_an_event_of_before_is_known_and_a_series_has_one_live_row(old):
         messages.enqueue(conn, new._replace(**series), now_ms=NOW)
 
 
-def test_what_was_running_can_be_settled_by_who_has_it_or_rescued(old):
+def test_a_running_turn_can_settle_or_be_rescued(old):
     path, conn = old
     migrate(path)
     ((claim, lease),) = claims.running(conn)

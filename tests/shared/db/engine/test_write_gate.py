@@ -134,7 +134,7 @@ def test_a_finished_commit_leaves_no_mark(db, conn, victim):
     assert not write_gate.check_torn(db)
 
 
-def test_a_writer_that_waits_in_vain_for_litestream_goes_on_and_the_mark_stays(db, conn, victim):
+def test_a_writer_stops_waiting_for_litestream_at_last_and_the_mark_stays(db, conn, victim):
     victim.die()
     right = checkpoints.lock(db)
     assert right.try_acquire()

@@ -162,7 +162,7 @@ def test_what_has_failed_waits_for_its_own_turn_behind_an_older_one(conn):
 
 
 @pytest.mark.parametrize("retry_count", [1, 0], ids=["after a failure", "after a rate limit, which costs no attempt"])
-def test_a_head_that_waits_for_another_try_holds_its_session_and_no_other(conn, retry_count):
+def test_a_head_that_waits_for_a_retry_holds_its_session_and_no_other(conn, retry_count):
     make_agent(conn, "wide", concurrency=9)
     put(conn, "first", agent="wide")
     fail(conn, take(conn, agent="wide"), replace(RETRY, retry_count=retry_count))
@@ -202,7 +202,7 @@ def test_context_asks_for_no_turn(conn):
     assert take(conn) is None
 
 
-def test_triggers_come_first_then_the_newest_context_told_in_the_order_of_time(conn):
+def test_triggers_come_first_then_the_newest_context_and_the_batch_is_in_time_order(conn):
     for number in range(5):
         put(conn, f"c{number}", trigger=False)
     put(conn, "t0")
@@ -259,7 +259,7 @@ FENCED = {
 
 @pytest.mark.parametrize("verb", FENCED.values(), ids=FENCED)
 @pytest.mark.parametrize("taken_over", [True, False], ids=["by another turn", "and nobody has it"])
-def test_whoever_lost_the_claim_changes_nothing(conn, verb, taken_over):
+def test_a_lost_claim_changes_nothing(conn, verb, taken_over):
     put(conn, "context", trigger=False)
     put(conn)
     lost = take(conn, token="slow")
@@ -430,7 +430,7 @@ def test_a_turn_costs_the_same_whatever_waits_behind_it(conn):
     assert many <= few * 1.5 + 2
 
 
-def test_the_claim_of_a_batch_is_told_in_one_event(conn):
+def test_the_claim_of_a_batch_is_one_event(conn):
     put(conn, "a")
     put(conn, "b")
     claim = take(conn)

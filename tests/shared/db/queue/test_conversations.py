@@ -56,7 +56,7 @@ def test_what_follows_none_that_there_is_begins_one(conn, id_):
         assert conversations.carry_on(conn, id_, now_ms=NOW) not in (None, id_)
 
 
-def test_a_clock_that_goes_back_makes_nobody_idle(conn):
+def test_a_clock_that_goes_back_closes_no_conversation(conn):
     id_ = begin(conn)
     touch(conn, id_, NOW - IDLE)
     assert conversations.get(conn, id_).last_active == NOW

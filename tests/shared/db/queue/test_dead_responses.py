@@ -63,7 +63,7 @@ def test_many_are_retried_in_steps_the_oldest_first_and_none_that_failed_again_o
     ]
 
 
-def test_those_that_were_given_up_are_found_by_their_index(conn):
+def test_dead_responses_are_found_by_their_index(conn):
     (line,) = plan(conn, dead_responses.DEAD_AFTER, after=1, limit=1)
     assert line == "SEARCH responses USING INDEX responses_dead (id>?)"
 
@@ -110,7 +110,7 @@ WAITING = {
 
 
 @pytest.mark.parametrize(("channel", "fields", "status"), WAITING.values(), ids=WAITING)
-def test_what_nobody_fetches_is_given_up_and_nothing_else(conn, channel, fields, status):
+def test_only_unfetched_responses_expire(conn, channel, fields, status):
     id_ = answer(conn, channel=channel, now_ms=NOW - 2 * DAY)
     changes = ", ".join(f"{name} = :{name}" for name in fields)
     if fields:
@@ -123,7 +123,7 @@ def test_what_nobody_fetches_is_given_up_and_nothing_else(conn, channel, fields,
         assert told == ("response_dead", id_, '{"reason": "no client fetched it in time"}')
 
 
-def test_what_was_given_up_so_is_forgotten_later_and_what_failed_otherwise_stays(conn):
+def test_expired_responses_are_deleted_later_and_other_dead_ones_stay(conn):
     for _ in range(2):
         answer(conn, channel="api", now_ms=NOW)
     failed, newest = dead(conn, now_ms=NOW), answer(conn, channel="api", now_ms=NOW)
@@ -134,7 +134,7 @@ def test_what_was_given_up_so_is_forgotten_later_and_what_failed_otherwise_stays
     assert column(conn, "SELECT id FROM responses ORDER BY id") == [failed, newest]
 
 
-def test_the_walk_goes_on_where_it_stopped_and_ends_with_what_is_old(conn):
+def test_the_walk_continues_where_it_stopped_and_ends_with_the_old_rows(conn):
     old = [answer(conn, channel="api", now_ms=NOW) for _ in range(3)]
     for _ in range(3):
         answer(conn, channel="api", now_ms=NOW + 2 * DAY)
@@ -144,7 +144,7 @@ def test_the_walk_goes_on_where_it_stopped_and_ends_with_what_is_old(conn):
     assert column(conn, "SELECT count(*) FROM responses WHERE status = 'pending'") == [3]
 
 
-def test_what_is_retried_after_it_was_given_up_has_another_day(conn):
+def test_a_retried_expired_response_has_another_day(conn):
     id_ = answer(conn, channel="api", now_ms=NOW)
     later = NOW + 2 * DAY
     give_up(conn, later)

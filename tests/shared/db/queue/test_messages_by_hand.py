@@ -104,7 +104,7 @@ def test_the_id_that_a_row_would_have_had_leads_nowhere_if_it_was_given_another(
     assert messages.find(conn, ids.of_row("telegram", given_one)) is None
 
 
-def test_nobody_takes_the_id_of_another_message(conn):
+def test_no_message_takes_the_id_of_another(conn):
     first = put(conn)
     with pytest.raises(apsw.ConstraintError, match="another message has the id"):
         put(conn, given_id=row(conn, "messages", first)["message_id"])
@@ -171,7 +171,7 @@ def announce(conn):
         return messages.announce(conn)
 
 
-def test_each_arrival_is_told_once_in_order_and_with_its_own_instant(conn):
+def test_each_arrival_is_announced_once_in_order_with_its_own_instant(conn):
     assert not messages.is_unannounced(conn)
     assert announce(conn) == 0
     put(conn, now_ms=NOW + 5)
@@ -186,7 +186,7 @@ def test_each_arrival_is_told_once_in_order_and_with_its_own_instant(conn):
     ]
 
 
-def test_many_arrivals_are_told_in_bounded_steps(conn):
+def test_many_arrivals_are_announced_in_bounded_steps(conn):
     _, session = make_session(conn)
     new = NewMessage(sender="A", agent="assistant", session_id=session)
     with transaction(conn):
@@ -197,7 +197,7 @@ def test_many_arrivals_are_told_in_bounded_steps(conn):
     )
 
 
-def test_a_rolled_back_arrival_is_not_told_and_its_id_not_lost(conn):
+def test_a_rolled_back_arrival_is_not_announced_and_its_id_is_not_lost(conn):
     announce(conn)
     _, session = make_session(conn)
 
@@ -231,7 +231,7 @@ def test_cancelling_what_waits(conn):
     assert ready_sessions.find(conn, now_ms=NOW + 99) == []
 
 
-def test_cancelling_one_of_a_batch_frees_the_others_and_nobody_elses(conn):
+def test_cancelling_one_of_a_batch_frees_only_the_others_of_the_batch(conn):
     put(conn, "context", trigger=False)
     put(conn, "one")
     unwanted = put(conn, "two")
@@ -269,7 +269,7 @@ def test_cancelling_the_context_of_a_turn_ends_that_turn_too(conn):
 
 
 @pytest.mark.parametrize("is_running", [False, True], ids=["one that waits", "one that runs"])
-def test_cancelling_an_occurrence_leaves_it_out_and_its_series_goes_on(conn, is_running):
+def test_cancelling_an_occurrence_skips_it_and_its_series_continues(conn, is_running):
     row_id = put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
     if is_running:
         take(conn)
@@ -446,7 +446,7 @@ def test_an_urgent_message_of_another_thread_goes_alone(conn):
     assert texts(take(conn)) == ["U"]
 
 
-def test_nothing_urgent_passes_a_message_that_waits_for_another_try(conn):
+def test_an_urgent_message_does_not_overtake_one_that_waits_for_a_retry(conn):
     """Its answer may have been begun: what comes after it waits, or the order is lost."""
     put(conn, "a")
     fail(conn, take(conn))

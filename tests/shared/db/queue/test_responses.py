@@ -67,7 +67,7 @@ def test_a_chat_that_was_asked_for_silence_waits(conn):
     assert heads(conn, now_ms=NOW + 1000) == [held, other]
 
 
-def test_a_response_for_later_waits_and_holds_nobody(conn):
+def test_a_planned_response_waits_and_holds_back_no_other(conn):
     later, now = answer(conn, deliver_after=NOW + 1000), answer(conn)
     assert heads(conn) == [now]
     assert take(conn, later) is None
@@ -95,7 +95,7 @@ def test_acknowledging_keeps_the_platforms_ids_and_clears_the_claim(conn):
     assert row(conn, "events")["type"] == "response_acked"
 
 
-def test_a_failure_with_unknown_outcome_says_which_part_and_goes_on_after_the_sent_ones(conn):
+def test_an_unknown_outcome_names_its_part_and_the_retry_continues_after_the_sent_ones(conn):
     response = take(conn, answer(conn))
     with transaction(conn):
         responses.part_sent(conn, response, ("m1",), lease_until=NOW + LEASE)
@@ -123,7 +123,7 @@ FENCED = {
 
 @pytest.mark.parametrize("verb", FENCED.values(), ids=FENCED)
 @pytest.mark.parametrize("taken_over", [True, False], ids=["by another sender", "and nobody has it"])
-def test_whoever_lost_the_claim_changes_nothing(conn, verb, taken_over):
+def test_a_lost_claim_changes_nothing(conn, verb, taken_over):
     lost = take(conn, answer(conn))
     fail(conn, lost)
     if taken_over:

@@ -143,7 +143,7 @@ def test_nothing_succeeds_a_session_that_is_active(conn):
         sessions.succeed(conn, sessions.known(conn, old), now_ms=NOW)
 
 
-def test_what_goes_on_is_the_session_or_what_followed_it(conn, bob):
+def test_the_continuing_session_is_the_session_or_its_successor(conn, bob):
     old = begin(conn)
     assert sessions.going_on(conn, old, "assistant") == old
     assert sessions.going_on(conn, old, "bob") is None
