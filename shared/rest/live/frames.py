@@ -15,10 +15,13 @@ import apsw
 from shared.db.queue import chat_messages
 from shared.db.queue.events import RecordedEvent
 from shared.db.views import stream
+from shared.db.views.stream import StreamedMessage, StreamedResponse
 from shared.queue import rooms
 
 _SHOWN_CHARACTERS = 4000  # of an answer; responseLength holds the length of the whole
 _SHOWN_OF_MESSAGE = 120
+_PRUNED_MESSAGE: StreamedMessage = {"row": 0, "sender": "", "message": "", "fromAgent": None}
+_PRUNED_RESPONSE: StreamedResponse = {"sender": "", "message": "", "length": 0, "isAnswer": 0}
 
 Frame = tuple[str, bytes]
 
@@ -86,8 +89,8 @@ class _NamedRows:
 def _names_and_data(event: RecordedEvent, named: _NamedRows) -> Iterator[tuple[str, dict[str, Any]]]:
     """Name and data of each frame of the event, Postroom's own last."""
     agent = named.agent(event.agent)
-    message: dict[str, Any] = {**named.messages.get(event.message_id or "", {})}
-    writer = message.get("fromAgent")
+    message = named.messages.get(event.message_id or "", _PRUNED_MESSAGE)
+    writer = message["fromAgent"]
     own: dict[str, Any] = {}
     match event.type:
         case "message_received" if event.channel == rooms.CHANNEL:
@@ -95,7 +98,7 @@ def _names_and_data(event: RecordedEvent, named: _NamedRows) -> Iterator[tuple[s
         case "message_received" if writer is not None:
             yield from _said(event, named.agent(writer), message["message"], sender=writer, is_of_team=True)
         case "message_received":
-            own = {"sender": message.get("sender", ""), "message": message.get("message", "")[:_SHOWN_OF_MESSAGE]}
+            own = {"sender": message["sender"], "message": message["message"][:_SHOWN_OF_MESSAGE]}
             stored = {"messageId": event.message_id, "agent": event.agent, "channel": event.channel, **own}
             yield "message_enqueued", stored
             yield "message:incoming", stored
@@ -109,18 +112,17 @@ def _names_and_data(event: RecordedEvent, named: _NamedRows) -> Iterator[tuple[s
         case "chain_step_done":
             text, length = named.answers[event.id]
             own = {**agent, "responseLength": length, "responseText": text}
-            sender = message.get("sender", "")
-            yield from _said(event, agent, text, sender=sender, is_of_team=writer is not None)
+            yield from _said(event, agent, text, sender=message["sender"], is_of_team=writer is not None)
         case "response_ready":
-            response: dict[str, Any] = {**named.responses.get(event.response_id or 0, {})}
-            text = response.get("message", "")
+            response = named.responses.get(event.response_id or 0, _PRUNED_RESPONSE)
+            text = response["message"]
             own = {
-                "sender": response.get("sender", ""),
+                "sender": response["sender"],
                 "agentId": event.agent,
-                "responseLength": response.get("length", 0),
+                "responseLength": response["length"],
                 "responseText": text,
             }
-            if event.agent is not None and response.get("isAnswer"):
+            if event.agent is not None and response["isAnswer"]:
                 yield "agent:progress", {**agent, "text": text, "messageId": event.message_id}
             yield "message:done", {"channel": event.channel, **own, "messageId": event.message_id}
         case "chain_handoff":

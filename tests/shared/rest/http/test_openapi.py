@@ -37,7 +37,7 @@ def test_the_document_names_every_route_and_no_other(document):
 
 def test_every_schema_has_a_name_of_its_own(document):
     """Where two types share a name, pydantic puts their modules into the names of the schemas."""
-    assert [name for name in document["components"]["schemas"] if "__" in name or "-" in name] == []
+    assert [name for name in document["components"]["schemas"] if not name.isalnum() or name.endswith("View")] == []
 
 
 def test_the_document_is_openapi(document):
