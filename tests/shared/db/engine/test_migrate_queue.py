@@ -140,7 +140,7 @@ def test_a_running_turn_can_settle_or_be_rescued(old):
     assert rows(conn, "SELECT status, retry_count FROM messages WHERE id IN (3, 4)") == [("pending", 3), ("pending", 2)]
 
 
-def test_what_waited_is_taken_and_what_was_to_be_said_is_said(old):
+def test_pending_messages_are_claimed_and_pending_responses_sent(old):
     path, conn = old
     migrate(path)
     with transaction(conn):

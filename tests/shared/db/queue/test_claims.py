@@ -68,7 +68,7 @@ def test_the_session_whose_message_waits_longest_is_first(conn):
     assert ready(conn) == [make_session(conn, "wide", chat)[1] for chat in ("3", "1", "2")]
 
 
-def test_what_is_planned_for_later_gives_its_session_no_place(conn):
+def test_a_message_planned_for_later_gives_its_session_no_place(conn):
     """Else a chat with a reminder for tomorrow would be served before all others, today."""
     put(conn, chat="reminder", process_after=NOW + 60_000)
     put(conn, chat="waits longest")

@@ -49,7 +49,7 @@ def test_a_retried_response_goes_out_again_and_keeps_the_parts_that_arrived(conn
     assert column(conn, "SELECT type FROM events ORDER BY id DESC LIMIT 1") == ["response_retried"]
 
 
-def test_many_are_retried_in_steps_the_oldest_first_and_none_that_failed_again_or_was_forgotten(conn):
+def test_dead_responses_are_retried_in_steps_oldest_first(conn):
     first, second, third, gone = (dead(conn) for _ in range(4))
     with transaction(conn):
         dead_responses.delete(conn, gone, now_ms=NOW)
@@ -69,7 +69,7 @@ def test_dead_responses_are_found_by_their_index(conn):
 
 
 @pytest.mark.parametrize("verb", [dead_responses.retry, dead_responses.delete])
-def test_only_what_is_dead_is_touched(conn, verb):
+def test_only_a_dead_response_is_retried_or_deleted(conn, verb):
     id_ = answer(conn)
     with pytest.raises(WrongState, match=f"response {id_} is pending; only a dead one"), transaction(conn):
         verb(conn, id_, now_ms=NOW)

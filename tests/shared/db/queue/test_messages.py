@@ -51,7 +51,7 @@ def prune(conn, *, after_id=0, older_than_ms=NOW, limit=100):
         return messages.prune(conn, after_id=after_id, older_than_ms=older_than_ms, limit=limit)
 
 
-def test_prune_deletes_what_was_completed_long_ago_and_nothing_else(conn):
+def test_prune_deletes_old_completed_messages_only(conn):
     old, edge = NOW - 1, NOW
     for chat, text in enumerate(("completed", "dead", "pending", "processing", "recurring", "late", "young", "newest")):
         put(conn, text, chat=str(chat), now_ms=edge if text == "young" else old)
@@ -100,7 +100,7 @@ def test_the_newest_id_is_never_used_again(conn):
     assert put(conn) == 2
 
 
-def test_counts_tell_what_waits_runs_and_was_ever_done_also_after_pruning(conn):
+def test_counts_are_by_status_and_include_pruned_messages(conn):
     for chat in "abcdef":
         put(conn, chat=chat, now_ms=NOW - 1)
     put(conn, chat="a", trigger=False)

@@ -68,7 +68,7 @@ def test_a_row_has_one_id_and_an_id_one_row(row_id, prefix):
 @example("telegram_0BADCAFE")
 @example("telegram_0badcafe\n")
 @example("telegram_" + 8 * "\N{ARABIC-INDIC DIGIT ZERO}")
-def test_what_is_no_rows_id_is_none_or_leads_back(text):
+def test_a_text_that_is_no_id_is_none_or_leads_back_to_itself(text):
     row_id = ids.row_of(text)
     assert row_id is None or ids.of_row(text.rpartition("_")[0], row_id) == text
 
@@ -216,7 +216,7 @@ def test_a_rolled_back_arrival_is_not_announced_and_its_id_is_not_lost(conn):
 # -- cancel
 
 
-def test_cancelling_what_waits(conn):
+def test_cancelling_a_pending_message(conn):
     row_id = put(conn, process_after=NOW + 9)
     cancelled = cancel(conn, row_id, now_ms=NOW + 7)
     assert (cancelled.id, cancelled.agent, cancelled.channel) == (row_id, "assistant", "telegram")
@@ -283,7 +283,7 @@ def test_cancelling_an_occurrence_skips_it_and_its_series_continues(conn, is_run
 # -- retry and delete
 
 
-def test_retrying_what_is_dead_gives_all_attempts_back_and_the_old_place(conn):
+def test_retrying_a_dead_message_gives_all_attempts_back_and_the_old_place(conn):
     row_id = dead(conn)
     put(conn, "younger")
     assert by_hand(conn, "retry", row_id).id == row_id
@@ -411,7 +411,7 @@ NOT_URGENT = {
 
 
 @pytest.mark.parametrize("fields", NOT_URGENT.values(), ids=NOT_URGENT)
-def test_only_what_is_due_and_asks_is_urgent(conn, fields):
+def test_only_a_due_trigger_is_urgent(conn, fields):
     _, session = make_session(conn)
     put(conn, **fields)
     assert session not in ready_sessions.urgent_sessions(conn, now_ms=NOW)

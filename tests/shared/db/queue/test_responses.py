@@ -161,7 +161,7 @@ def test_a_second_response_to_the_same_message_finds_it_answered(conn):
     assert responses.was_answered(conn, take(conn, second))
 
 
-def test_prune_deletes_what_was_acked_long_ago_and_keeps_the_dead_and_the_newest(conn):
+def test_prune_deletes_old_acked_responses_and_keeps_the_dead_and_the_newest(conn):
     acked, dead, waiting, newest = (answer(conn, chat=str(chat), now_ms=NOW - 9) for chat in range(4))
     ack(conn, take(conn, acked), now_ms=NOW - 5)
     fail(conn, take(conn, dead), ResponseVerdict(True, 5, None, "no"))
@@ -189,7 +189,7 @@ def test_prune_keeps_the_card_of_an_approval_that_waits(conn):
         assert responses.prune(conn, after_id=0, older_than_ms=NOW, limit=100) == (1, 0)
 
 
-def test_what_was_released_waits_again_and_cost_no_attempt(conn):
+def test_a_released_response_is_pending_and_cost_no_attempt(conn):
     claimed = take(conn, answer(conn))
     with transaction(conn):
         responses.release(conn, claimed)
@@ -199,7 +199,7 @@ def test_what_was_released_waits_again_and_cost_no_attempt(conn):
         responses.release(conn, claimed)
 
 
-def test_what_was_sent_is_known_by_its_last_part_and_in_its_own_chat_only(conn):
+def test_a_sent_response_is_known_by_its_last_part_in_its_own_chat_only(conn):
     sent, other = answer(conn), make_chat(conn, "200")
     chat = row(conn, "responses", sent)["chat_id"]
     assert responses.sent_as(conn, sent, chat_id=chat) is None
@@ -221,7 +221,7 @@ def test_a_claim_tells_what_has_become_of_its_chat(conn):
     assert (lost.chat_id, lost.opens_for) == (direct.id, "5")
 
 
-def test_what_waits_to_go_out_is_counted(conn):
+def test_open_responses_are_counted(conn):
     acked, *_ = (answer(conn, chat=str(chat)) for chat in range(3))
     ack(conn, take(conn, acked), now_ms=NOW)
     assert responses.open_count(conn) == 2

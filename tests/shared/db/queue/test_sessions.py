@@ -167,7 +167,7 @@ def test_a_turn_without_a_continuation_leaves_the_last_one(conn):
     assert (found.continuation, found.last_active) == ("3", NOW + 2)
 
 
-def test_pages_are_newest_first_and_narrowed_by_what_is_asked(conn, bob):
+def test_pages_are_newest_first_and_filtered(conn, bob):
     chat = make_chat(conn)
     own, of_chat, of_bob = begin(conn), begin(conn, chat=chat), begin(conn, "bob", chat)
     with transaction(conn):
@@ -184,7 +184,7 @@ def test_pages_are_newest_first_and_narrowed_by_what_is_asked(conn, bob):
     assert [each.id for each in sessions.page(conn, limit=1)] == [of_bob]
 
 
-def test_counts_tell_what_is_open(conn):
+def test_counts_are_of_open_messages(conn):
     put(conn, "runs")
     take(conn, limit=1)
     put(conn, "waits")
@@ -198,7 +198,7 @@ def test_counts_tell_what_is_open(conn):
     assert sessions.counts(conn, session) == (2, 1, 1)
 
 
-def test_counting_reads_only_what_is_open(conn):
+def test_counting_reads_open_messages_only(conn):
     steps = plan(conn, sessions.COUNTS, id=1, agent="assistant")
 
     read = [step for step in steps if "messages" in step]
