@@ -163,7 +163,7 @@ def read_template(path: Path) -> Deployment:
     try:
         found = deployment.load(path)
     except TemplateInvalid as error:
-        raise Misconfigured(str(error)) from None
+        raise Misconfigured(f"{path.name} can't be used:\n{error}") from None
     if not any(function.name == "api" for function in found.functions):
         raise Misconfigured(f"{path} has no function 'api'; REST clients and this command need it")
     return found

@@ -25,12 +25,11 @@ from emulator.base.hints import command_line, relative
 from emulator.base.options import RunOptions
 from emulator.base.state import FolderLock
 from emulator.processes.fork_client import ForkClient
-from emulator.storage import database
 from emulator.storage.s3_process import BUCKET, S3Process
-from emulator.system.functions import Function
-from infra.litestream import Fenced
 
+# Only modules that load fast stand above: the fork server and S3 must start before aiohttp and the rest are imported.
 if TYPE_CHECKING:
+    from emulator.system.functions import Function
     from emulator.system.ticks import Ticks
 
 S3_PORT = 9100
@@ -149,7 +148,7 @@ class Supervisor:
         return s3_socket
 
     def _make_components(self, s3_socket: ports.ListeningSocket, kept: dict[str, Any]) -> None:
-        # Imported here, while the slow processes load: aiohttp and the platforms take 0.2 s.
+        # Imported here, while the slow processes load: aiohttp and the platforms take a while.
         from emulator.system.components import Components
         from emulator.system.status import EmulatorStatus
 
@@ -179,6 +178,8 @@ class Supervisor:
 
     async def _start_database(self) -> None:
         """Agree with the replica on which database is the newest, then migrate it."""
+        from emulator.storage import database
+
         components = self._components
         agreed = await database.claim(self._state, components.replica_url, components.litestream.lease, components.aws)
         begun = time.monotonic()
@@ -201,6 +202,8 @@ class Supervisor:
         self._in_background(self._wait_until_fenced())
 
     async def _wait_until_fenced(self) -> None:
+        from infra.litestream import Fenced
+
         try:
             await self._components.litestream.wait()
         except Fenced as error:
@@ -220,7 +223,7 @@ class Supervisor:
         if await litestream.stop() == 0 and problem is None:
             self._console.event("replica", "synced")
 
-    async def _start_function(self, function: Function) -> None:
+    async def _start_function(self, function: "Function") -> None:
         begun = time.monotonic()
         await self._components.functions.start(function)
         self._print_step(function.name, self.status.describe_function(function), begun)

@@ -52,7 +52,7 @@ class Node:
             ``${Name}`` for each value that comes from elsewhere.
     """
 
-    document: "Document"
+    document: "Document" = field(repr=False)
     path: str
     line: int
     column: int
