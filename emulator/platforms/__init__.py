@@ -1,6 +1,6 @@
 """A fake Telegram and a fake Discord, which behave as the documentation of the real platforms says."""
 
-from emulator.platforms.config import Clock, PlatformsConfig, SystemClock
+from emulator.platforms.config import Clock, PlatformsConfig, RateLimit, SystemClock
 from emulator.platforms.server import Platforms
 
-__all__ = ["Clock", "Platforms", "PlatformsConfig", "SystemClock"]
+__all__ = ["Clock", "Platforms", "PlatformsConfig", "RateLimit", "SystemClock"]

@@ -31,6 +31,14 @@ class SystemClock:
 
 
 @dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most *count* sends to one chat within *per_ms*; beyond that the platform answers 429."""
+
+    count: int
+    per_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class PlatformsConfig:
     """The settings of both fakes.
 
@@ -38,15 +46,24 @@ class PlatformsConfig:
         state: the folder of ``platforms.db``; created if missing.
         telegram_webhook_url: the address that receives Telegram's updates.
         discord_interactions_url: the address that receives Discord's interactions.
+        retry_scale: multiplies every wait before a redelivery; 1.0 is the real platform's.
         answer_timeout_ms: Telegram's limit for the answer to an update.
         deadline_ms: Discord's limit for the first answer to an interaction.
         token_life_ms: the life of an interaction's token.
+        telegram_rate_limit: of sends to one chat; None switches it off.
+        discord_rate_limit: of requests on one route of one channel; None switches it off.
+        group_privacy: Telegram's privacy mode. The real default is on. It is off here, because a bot that is to hear
+            mentions needs that setting at @BotFather in any case.
     """
 
     state: Path
     telegram_webhook_url: str
     discord_interactions_url: str
+    retry_scale: float = 1.0
     answer_timeout_ms: int = 60_000
     deadline_ms: int = 3_000
     token_life_ms: int = 900_000
+    telegram_rate_limit: RateLimit | None = None
+    discord_rate_limit: RateLimit | None = None
+    group_privacy: bool = False
     clock: Clock = field(default_factory=SystemClock)

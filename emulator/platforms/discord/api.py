@@ -1,11 +1,13 @@
-"""A fake Discord REST API: the routes with which a bot writes in channels.
+"""A fake Discord REST API: the routes that a bot needs to read channels and write in them.
 
-:mod:`.guard` checks every request. Unknown routes answer 404. :mod:`.interactions` serves the routes of
+:mod:`.guard` checks every request. Unknown routes answer 404 with code 0. :mod:`.interactions` serves the routes of
 interaction tokens.
 
 Source: https://discord.com/developers/docs/reference (v10): routes, limits, error codes and their shapes.
 """
 
+import json
+import re
 from typing import Any
 
 from aiohttp import web
@@ -22,6 +24,7 @@ from emulator.platforms.discord.calls import (
     invalid,
     pings_of,
     read_body,
+    read_json,
 )
 from emulator.platforms.discord.guard import RouteGuard
 from emulator.platforms.discord.messages import DiscordMessages
@@ -31,6 +34,7 @@ from emulator.platforms.initial_people import DiscordApp
 from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 
 MAX_NONCE = 25
+SLASH = 1  # the type of a typed command; the other types are menu entries
 NONCE_MS = 300_000  # how long Discord remembers a nonce: "some minutes"
 TYPING_MS = 10_000
 
@@ -47,20 +51,34 @@ class FakeDiscord:
 
     def routes(self) -> list[web.AbstractRouteDef]:
         table = (
+            ("GET", "/users/@me", self._me),
+            ("GET", "/gateway/bot", self._no_gateway),
             ("POST", "/users/@me/channels", self._open_dm),
+            ("GET", "/channels/{channel}", self._get_channel),
             ("POST", "/channels/{channel}/messages", self._create_message),
             ("PATCH", "/channels/{channel}/messages/{message}", self._edit_message),
             ("DELETE", "/channels/{channel}/messages/{message}", self._delete_message),
             ("POST", "/channels/{channel}/typing", self._typing),
             ("PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me", self._react),
+            ("PUT", "/applications/{app}/commands", self._put_commands),
+            ("GET", "/applications/{app}/commands", self._get_commands),
         )
         return self.guard.routes(table, needs_bot=True)
+
+    async def _me(self, request: web.Request) -> ApiResult:
+        return ApiResult(200, self.objects.bot_user)
+
+    async def _no_gateway(self, request: web.Request) -> ApiResult:
+        raise DiscordError(404, 0, "404: Not Found")
 
     async def _open_dm(self, request: web.Request) -> ApiResult:
         person = self._store.person("discord", str((await read_body(request)).get("recipient_id")))
         if person is None:
             raise DiscordError(400, 50033, "Invalid Recipient(s)")
         return ApiResult(200, self.objects.channel(self.messages.direct(person)))
+
+    async def _get_channel(self, request: web.Request) -> ApiResult:
+        return ApiResult(200, self.objects.channel(self._channel(request)))
 
     async def _create_message(self, request: web.Request) -> ApiResult:
         chat = self._channel(request)
@@ -112,7 +130,27 @@ class FakeDiscord:
         self.messages.react(message, emoji)
         return ApiResult(204)
 
+    async def _put_commands(self, request: web.Request) -> ApiResult:
+        self._own_app(request)
+        commands = await read_json(request)
+        if not isinstance(commands, list) or not all(isinstance(command, dict) for command in commands):
+            raise DiscordError(400, 50035, "Invalid Form Body")
+        for index, command in enumerate(commands):
+            if not _is_name(str(command.get("name", "")), command.get("type", SLASH)):
+                raise invalid(f"{index}", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
+        kept = [{"id": str(self.snowflakes.next()), "application_id": self.app.id, "type": 1, **c} for c in commands]
+        self._store.put("discord.commands", json.dumps(kept))
+        return ApiResult(200, kept)
+
+    async def _get_commands(self, request: web.Request) -> ApiResult:
+        self._own_app(request)
+        return ApiResult(200, json.loads(self._store.get("discord.commands") or "[]"))
+
     # rules
+
+    def _own_app(self, request: web.Request) -> None:
+        if request.match_info["app"] != self.app.id:
+            raise DiscordError(403, 20012, "You are not authorized to perform this action on this application")
 
     def _channel(self, request: web.Request) -> FakeChat:
         chat = self._store.chat("discord", request.match_info["channel"])
@@ -141,3 +179,10 @@ class FakeDiscord:
         if isinstance(reference, dict) and reference.get("fail_if_not_exists") is False:
             return {}
         raise invalid("message_reference", "MESSAGE_REFERENCE_UNKNOWN_MESSAGE", "Unknown message")
+
+
+def _is_name(name: str, kind: Any) -> bool:
+    """Whether *name* is valid for a command. Source: interactions/application-commands#application-command-object."""
+    if kind == SLASH:
+        return bool(re.fullmatch(r"[-_'\w]{1,32}", name)) and name == name.lower()
+    return 0 < len(name) <= 32

@@ -181,7 +181,7 @@ def _custom_id(button: Any) -> str:
 def error_of(fault: Fault) -> DiscordError:
     """The error that an injected fault answers."""
     if fault.status == 429:
-        return _rate_limited(fault.retry_after if fault.retry_after is not None else 1.0)
+        return rate_limited(fault.retry_after if fault.retry_after is not None else 1.0, scope="user", headers={})
     words = {401: "401: Unauthorized", 403: "Missing Access", 404: "404: Not Found", 500: "500: Internal Server Error"}
     code = {403: 50001}.get(fault.status, 0)
     return DiscordError(
@@ -189,12 +189,12 @@ def error_of(fault: Fault) -> DiscordError:
     )
 
 
-def _rate_limited(wait_s: float) -> DiscordError:
+def rate_limited(wait_s: float, *, scope: str, headers: Mapping[str, str]) -> DiscordError:
     """Error 429 with a wait of *wait_s*."""
     return DiscordError(
         429,
         0,
         "You are being rate limited.",
-        extra={"retry_after": round(wait_s, 3), "global": False},
-        headers={"Retry-After": str(max(1, -(-int(wait_s * 1000) // 1000))), "X-RateLimit-Scope": "user"},
+        extra={"retry_after": round(wait_s, 3), "global": scope == "global"},
+        headers={**headers, "Retry-After": str(max(1, -(-int(wait_s * 1000) // 1000))), "X-RateLimit-Scope": scope},
     )

@@ -33,7 +33,7 @@ class FakeTelegram:
         self.faults = Faults()
         self.objects = TelegramObjects(store, bot)
         self.updates = UpdateDelivery(config, store, bus, self._from_webhook)
-        setup = TelegramSetup(config, self.objects, self.updates)
+        setup = TelegramSetup(config, store, self.objects, self.updates)
         messages = TelegramMessages(config, store, bus, bot, self.objects, self.updates.queue)
         methods = (*setup.methods(), *messages.methods())
         self._methods: dict[str, ApiMethod] = {method.name.lower(): method for method in methods}

@@ -8,6 +8,7 @@ from typing import Any
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.initial_people import TelegramBot
+from emulator.platforms.rate_window import RateWindow
 from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 from emulator.platforms.telegram import markup
 from emulator.platforms.telegram.calls import (
@@ -46,7 +47,7 @@ _SEND = (
 
 
 class TelegramMessages:
-    """Every method first checks the chat, then the topic and the message."""
+    """Every method first checks the chat, then the topic, the message and the rate limit."""
 
     def __init__(
         self,
@@ -57,15 +58,17 @@ class TelegramMessages:
         objects: TelegramObjects,
         queue: UpdateQueue,
     ) -> None:
-        self._store, self._bus, self._bot = store, bus, bot
+        self._config, self._store, self._bus, self._bot = config, store, bus, bot
         self._objects, self._queue = objects, queue
         self._clock = config.clock
+        self._recent = RateWindow()
 
     def methods(self) -> tuple[ApiMethod, ...]:
         edit = f"chat_id message_id inline_message_id text rich_message {_TEXT}"
         action = "chat_id action message_thread_id business_connection_id"
         answer = "callback_query_id text show_alert url cache_time"
         return (
+            ApiMethod("getChat", self._get_chat, "chat_id"),
             ApiMethod("sendMessage", self._send_message, f"text {_SEND} {_TEXT}"),
             ApiMethod("sendChatAction", self._send_chat_action, action),
             ApiMethod("editMessageText", self._edit_message_text, edit),
@@ -74,12 +77,16 @@ class TelegramMessages:
             ApiMethod("answerCallbackQuery", self._answer_callback_query, answer),
         )
 
+    async def _get_chat(self, params: Params) -> MethodResult:
+        return MethodResult(self._objects.chat(self._known(params)))
+
     async def _send_message(self, params: Params) -> MethodResult:
         formatted = self._formatted(params)
         buttons = keyboard(params)
         chat = self._writable(params)
         thread = self._thread(chat, params)
         reply_to = self._reply_to(chat, params)
+        self._limit(chat)
         detail: dict[str, Any] = {"entities": list(formatted.entities)}
         given = {"reply_to": reply_to, "thread": thread, "keyboard": buttons}
         detail |= {key: value for key, value in given.items() if value is not None}
@@ -119,6 +126,7 @@ class TelegramMessages:
                 "Bad Request: message is not modified: specified new message content and reply markup are exactly the"
                 " same as a current content and reply markup of the message",
             )
+        self._limit(chat)
         detail = {key: value for key, value in message.detail.items() if key != "keyboard"} | {"entities": entities}
         if buttons is not None:
             detail["keyboard"] = buttons
@@ -233,6 +241,15 @@ class TelegramMessages:
         if message is None:
             raise TelegramError(400, f"Bad Request: message to {verb} not found")
         return message
+
+    def _limit(self, chat: FakeChat) -> None:
+        """Apply the rate limit, if there is one, to the sends and edits of a chat."""
+        if self._config.telegram_rate_limit is None:
+            return
+        room = self._recent.take(chat.id, self._config.telegram_rate_limit, now_ms=self._clock.now_ms())
+        if room.is_over:
+            wait_s = max(1, -(-room.opens_ms // 1000))
+            raise TelegramError(429, f"Too Many Requests: retry after {wait_s}", retry_after=wait_s)
 
     def _publish(self, message: FakeMessage) -> None:
         self._bus.publish("message", {"platform": "telegram", "chat": message.chat, "id": message.id})

@@ -11,6 +11,7 @@ from typing import Any
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.errors import ActionRefused
+from emulator.platforms.initial_people import BOT_USERNAME
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 from emulator.platforms.telegram.markup import find, utf16_length
 from emulator.platforms.telegram.messages import MAX_TEXT
@@ -30,7 +31,7 @@ class TelegramPeople:
         objects: TelegramObjects,
         updates: UpdateDelivery,
     ) -> None:
-        self._store, self._bus = store, bus
+        self._config, self._store, self._bus = config, store, bus
         self._objects, self._updates = objects, updates
         self._clock = config.clock
 
@@ -45,8 +46,8 @@ class TelegramPeople:
     ) -> dict[str, Any]:
         """*person_id* writes *text*, in their private chat unless *chat_id* names another.
 
-        Returns ``message_id``, ``chat`` and ``update_id``. ``update_id`` is None if ``allowed_updates`` excludes
-        messages.
+        Returns ``message_id``, ``chat`` and ``update_id``. ``update_id`` is None if privacy mode or ``allowed_updates``
+        keeps the message from the bot.
         """
         _check(text)
         person = self._person(person_id)
@@ -208,9 +209,21 @@ class TelegramPeople:
 
     def _send(self, chat: FakeChat, message: FakeMessage, kind: str) -> dict[str, Any]:
         self._bus.publish("message", {"platform": "telegram", "chat": chat.id, "id": message.id})
-        wired = self._objects.message(chat, message)
-        update_id = self._updates.push(kind, wired, chat=chat.id, person=message.author, message=message.id)
+        update_id = None
+        if self._is_for_the_bot(chat, message):
+            wired = self._objects.message(chat, message)
+            update_id = self._updates.push(kind, wired, chat=chat.id, person=message.author, message=message.id)
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id}
+
+    def _is_for_the_bot(self, chat: FakeChat, message: FakeMessage) -> bool:
+        """Whether the bot gets the message. With privacy mode in a group, it gets only commands and replies to it."""
+        if chat.kind == "private" or not self._config.group_privacy:
+            return True
+        replied = self._store.message(chat, message.detail["reply_to"]) if "reply_to" in message.detail else None
+        if replied is not None and replied.is_bot:
+            return True
+        command = re.match(r"/[A-Za-z0-9_]+(?:@(\w+))?(?!\w)", message.text)
+        return command is not None and (command[1] or BOT_USERNAME).lower() == BOT_USERNAME
 
     def add_newcomer(self, name: str) -> FakePerson:
         """A new person called *name*, who has not written to the bot yet."""

@@ -1,13 +1,15 @@
-"""The methods that set up a bot: its identity, and the delivery of its updates.
+"""The methods that set up a bot: its identity, its commands, and the delivery of its updates.
 
-Source: https://core.telegram.org/bots/api#getme, #setwebhook
+Source: https://core.telegram.org/bots/api#getting-updates, #getme, #setmycommands
 """
 
+import json
 import re
 from typing import Any
 from urllib.parse import urlsplit
 
 from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram.calls import (
     ApiMethod,
     MethodResult,
@@ -25,8 +27,10 @@ from emulator.platforms.telegram.updates import UpdateDelivery, WebhookSettings
 class TelegramSetup:
     """Methods for the deployment of a bot; none of them concerns a chat."""
 
-    def __init__(self, config: PlatformsConfig, objects: TelegramObjects, updates: UpdateDelivery) -> None:
-        self._objects, self._updates = objects, updates
+    def __init__(
+        self, config: PlatformsConfig, store: PlatformStore, objects: TelegramObjects, updates: UpdateDelivery
+    ) -> None:
+        self._config, self._store, self._objects, self._updates = config, store, objects, updates
         self._clock = config.clock
         self._next_webhook_ms = 0
 
@@ -37,12 +41,15 @@ class TelegramSetup:
             ApiMethod("setWebhook", self._set_webhook, webhook),
             ApiMethod("deleteWebhook", self._delete_webhook, "drop_pending_updates"),
             ApiMethod("getWebhookInfo", self._get_webhook_info, ""),
+            ApiMethod("getUpdates", self._get_updates, "offset limit timeout allowed_updates"),
+            ApiMethod("setMyCommands", self._set_my_commands, "commands scope language_code"),
+            ApiMethod("getMyCommands", self._get_my_commands, "scope language_code"),
         )
 
     async def _get_me(self, params: Params) -> MethodResult:
         me = {
             "can_join_groups": True,
-            "can_read_all_group_messages": True,
+            "can_read_all_group_messages": not self._config.group_privacy,
             "supports_inline_queries": False,
             "can_connect_to_business": False,
             "has_main_web_app": False,
@@ -95,6 +102,32 @@ class TelegramSetup:
         if (failed := self._updates.queue.last_error()) is not None and webhook.url:
             info.update(last_error_date=failed[0] // 1000, last_error_message=failed[1])
         return MethodResult(info)
+
+    async def _get_updates(self, params: Params) -> MethodResult:
+        """Answers at once with the pending updates, without long polling."""
+        if self._updates.webhook.url:
+            raise TelegramError(
+                409,
+                "Conflict: can't use getUpdates method while webhook is active;"
+                " use deleteWebhook to delete the webhook first",
+            )
+        limit = min(max(integer(params.get("limit"), 100), 1), 100)
+        return MethodResult(self._updates.queue.take(offset=integer(params.get("offset"), 0), limit=limit))
+
+    async def _set_my_commands(self, params: Params) -> MethodResult:
+        commands = parse_nested(params.get("commands", "[]"))
+        names = (
+            [c.get("command", "") if isinstance(c, dict) else "" for c in commands]
+            if isinstance(commands, list)
+            else [""]
+        )
+        if len(names) > 100 or not all(re.fullmatch(r"[a-z0-9_]{1,32}", str(name)) for name in names):
+            raise TelegramError(400, "Bad Request: BOT_COMMAND_INVALID")
+        self._store.put("telegram.commands", json.dumps(commands))
+        return MethodResult(True)
+
+    async def _get_my_commands(self, params: Params) -> MethodResult:
+        return MethodResult(json.loads(self._store.get("telegram.commands") or "[]"))
 
 
 def _is_address(url: str) -> bool:

@@ -229,11 +229,11 @@ class UpdateDelivery:
     def _next(self, head: QueuedUpdate, answer: _Answer) -> tuple[int, int]:
         """The next delay of the schedule (s) and the wait before the next attempt (ms)."""
         if answer.retry_after_s:
-            return head.delay_s, answer.retry_after_s * 1000
+            return head.delay_s, int(answer.retry_after_s * 1000 * self._config.retry_scale)
         if head.failures == 0:
             return head.delay_s, 0
         delay_s = min(head.delay_s * 2, random.randint(CAP_S, 2 * CAP_S))  # noqa: S311
-        return delay_s, delay_s * 1000
+        return delay_s, int(delay_s * 1000 * self._config.retry_scale)
 
     async def _is_gone(self, answer: _Answer, now_ms: int) -> bool:
         """Remove the webhook after 410 for more than 23 h; True if that happened now."""

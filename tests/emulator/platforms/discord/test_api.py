@@ -1,4 +1,4 @@
-"""The fake Discord: registration, interaction tokens, messages."""
+"""The fake Discord: registration, interaction tokens, messages, rate limits."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from emulator.platforms import RateLimit
 from emulator.platforms.discord.calls import DiscordError, pings_of
 from shared.core.errors import ConfigInvalid
 
@@ -339,6 +340,25 @@ def test_the_transcript_lists_pings(play):
     play(scenario)
 
 
+def test_rate_limits_are_in_headers_and_enforced_if_set(play):
+    async def scenario(world):
+        headers = {"Authorization": f"Bot {world.env['DISCORD_BOT_TOKEN']}", "User-Agent": "DiscordBot (x, 1)"}
+        address = f"{world.env['DISCORD_API_BASE']}/channels/{DM}/messages"
+        seen = []
+        for _ in range(3):
+            async with world.session.post(address, json={"content": "a"}, headers=headers) as response:
+                seen.append((response.status, response.headers["X-RateLimit-Remaining"]))
+                body = await response.json()
+        assert seen == [(200, "1"), (200, "0"), (429, "0")]
+        assert body["retry_after"] == 5.0
+        assert (response.headers["Retry-After"], response.headers["X-RateLimit-Scope"]) == ("5", "user")
+        assert (await world.as_bot("POST", f"/channels/{CHANNEL}/messages", {"content": "a"}))[0] == 200
+        world.clock.advance(5000)
+        assert (await world.as_bot("POST", f"/channels/{DM}/messages", {"content": "a"}))[0] == 200
+
+    play(scenario, discord_rate_limit=RateLimit(2, 5000))
+
+
 def test_faults_and_the_log_of_calls_without_tokens(play):
     async def scenario(world):
         await world.ask("hello")
@@ -363,7 +383,7 @@ def test_faults_and_the_log_of_calls_without_tokens(play):
     play(scenario)
 
 
-def test_typing_direct_messages_and_reactions(play):
+def test_typing_direct_messages_reactions_and_commands(play):
     async def scenario(world):
         news = await world.live_events()
         assert (await world.as_bot("POST", f"/channels/{DM}/typing"))[0] == 204
@@ -374,5 +394,14 @@ def test_typing_direct_messages_and_reactions(play):
         for _ in range(2):
             assert (await world.as_bot("PUT", f"/channels/{DM}/messages/{sent}/reactions/👀/@me"))[0] == 204
         assert (await world.see(f"/control/discord/chats/{DM}"))["messages"][0]["reactions"] == ["👀"]
+        app = world.env["DISCORD_APPLICATION_ID"]
+        commands = [{"name": "ask", "description": "Ask the agent"}]
+        assert (await world.as_bot("PUT", f"/applications/{app}/commands", commands))[0] == 200
+        assert (await world.as_bot("GET", f"/applications/{app}/commands"))[1][0]["name"] == "ask"
+        for name in ("no spaces", "Ask", "", "a" * 33):
+            refused = await world.as_bot("PUT", f"/applications/{app}/commands", [{"name": name}])
+            assert refused[1]["code"] == 50035
+        in_a_menu = [{"name": "Ask Postroom", "type": 3}]
+        assert (await world.as_bot("PUT", f"/applications/{app}/commands", in_a_menu))[0] == 200
 
     play(scenario)

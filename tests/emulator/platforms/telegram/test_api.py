@@ -7,6 +7,8 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from emulator.platforms import RateLimit
+
 ANA, GROUP = 5000000001, -4001002003
 
 
@@ -73,8 +75,8 @@ def test_unreadable_bodies_are_refused(play):
 @pytest.mark.parametrize(
     ("method", "params"),
     [
-        ("setWebhook", {"url": "http://x", "max_connections": float("inf")}),
-        ("setWebhook", {"url": "http://x", "max_connections": 2**70}),
+        ("getUpdates", {"offset": float("inf")}),
+        ("getUpdates", {"offset": 2**70}),
         ("setWebhook", {"url": "http://["}),
         ("setMessageReaction", {"chat_id": GROUP, "message_id": 1, "reaction": [{"type": "emoji", "emoji": ["👀"]}]}),
     ],
@@ -232,6 +234,20 @@ def test_typing_is_published_and_an_unknown_action_refused(play):
     play(scenario)
 
 
+def test_the_rate_limit_answers_the_wait_in_body_and_header(play):
+    async def scenario(world):
+        await world.say("hello")
+        send = lambda: world.bot("sendMessage", chat_id=ANA, text="x")  # noqa: E731
+        assert [(await send())["ok"] for _ in range(3)] == [True, True, False]
+        answer = await send()
+        assert refusal(answer) == (429, "Too Many Requests: retry after 3")
+        assert (answer["parameters"], answer["headers"]["Retry-After"]) == ({"retry_after": 3}, "3")
+        world.clock.advance(3000)
+        assert (await send())["ok"]
+
+    play(scenario, telegram_rate_limit=RateLimit(2, 3000))
+
+
 def test_set_webhook_checks_its_parameters(play):
     async def scenario(world):
         hook = world.config.telegram_webhook_url
@@ -252,7 +268,12 @@ def test_set_webhook_checks_its_parameters(play):
             )
         assert descriptions == ["Webhook was set", "Webhook is already set"]
         assert (await world.bot("getWebhookInfo"))["result"]["allowed_updates"] == ["message"]
+        assert refusal(await world.bot("getUpdates"))[0] == 409
         assert (await world.bot("deleteWebhook"))["description"] == "Webhook was deleted"
+        said = await world.say("polled")
+        (update,) = (await world.bot("getUpdates"))["result"]
+        assert update["update_id"] == said["update_id"]
+        assert (await world.bot("getUpdates", offset=update["update_id"] + 1))["result"] == []
 
     play(scenario)
 

@@ -90,6 +90,16 @@ def test_an_integer_retry_after_replaces_the_schedule(play):
     play(scenario)
 
 
+def test_the_waits_can_be_scaled(play):
+    async def scenario(world):
+        world.endpoint.telegram = lambda got: web.Response(status=503)
+        await world.platforms.register()
+        await world.say("hello")
+        assert await world.clock.asleep() == 20
+
+    play(scenario, retry_scale=0.01)
+
+
 def test_a_redirect_is_a_failure_and_not_followed(play):
     async def scenario(world):
         world.endpoint.telegram = lambda got: web.Response(status=302, headers={"Location": "/telegram"})
@@ -277,7 +287,7 @@ def test_the_last_updates_are_kept_and_old_ones_pruned(tmp_path):
     queue = UpdateQueue(store, EventBus(), SystemClock())
     for number in range(1, KEEP_UPDATES + 500):
         queue.add(number, "message", {}, chat=ANA, person=None, message=None, now_ms=number)
-    queue.drop_pending()
+    queue.take(offset=KEEP_UPDATES + 500, limit=1)
     queue.add(10_000_000, "message", {}, chat=ANA, person=None, message=None, now_ms=10_000)
     kept = [row["update_id"] for row in queue.deliveries(limit=10_000)]
     assert kept == [*range(501, KEEP_UPDATES + 500), 10_000_000]
@@ -328,3 +338,19 @@ def test_a_block_is_an_update_and_ends_sends(play):
         assert (refused["error_code"], refused["description"]) == (403, "Forbidden: bot was blocked by the user")
 
     play(scenario)
+
+
+def test_privacy_mode_hides_messages_that_do_not_address_the_bot(play):
+    async def scenario(world):
+        await world.platforms.register()
+        assert (await world.say("lunch?", chat=GROUP))["update_id"] is None
+        assert (await world.say("/help@other_bot", chat=GROUP))["update_id"] is None
+        assert (await world.say("/help@Postroom_bot", chat=GROUP))["update_id"] is not None
+        sent = await world.bot("sendMessage", chat_id=int(GROUP), text="yes?")
+        reply = await world.say("pizza", chat=GROUP, reply_to=str(sent["result"]["message_id"]))
+        assert reply["update_id"] is not None
+        got = (await world.endpoint.wait(2))[-1].body["message"]
+        assert got["reply_to_message"]["text"] == "yes?"
+        assert not (await world.bot("getMe"))["result"]["can_read_all_group_messages"]
+
+    play(scenario, group_privacy=True)

@@ -1,0 +1,32 @@
+"""A sliding window that counts events per key, for the rate limits of both platforms."""
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+from emulator.platforms.config import RateLimit
+
+
+@dataclass(frozen=True, slots=True)
+class RateStatus:
+    """Whether the event exceeds the limit, how many more fit, and in how many ms the oldest one leaves the window."""
+
+    is_over: bool
+    left: int
+    opens_ms: int
+
+
+@dataclass(slots=True)
+class RateWindow:
+    """The instants of recent events by key, in memory: a restart clears them."""
+
+    _at_ms: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
+
+    def take(self, key: str, limit: RateLimit, *, now_ms: int) -> RateStatus:
+        """Count one more event of *key*, if it fits."""
+        recent = self._at_ms[key]
+        while recent and recent[0] <= now_ms - limit.per_ms:
+            recent.popleft()
+        is_over = len(recent) >= limit.count
+        if not is_over:
+            recent.append(now_ms)
+        return RateStatus(is_over, limit.count - len(recent), recent[0] + limit.per_ms - now_ms)
