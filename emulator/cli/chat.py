@@ -110,8 +110,8 @@ def _advice(speaker: Speaker, text: str, state: Path | None) -> str:
     """Where to look if *text* gets no reply."""
     is_meant = speaker.mention.casefold() in text.casefold()
     hint = "" if is_meant else f" Here the bot answers only if you mention it, {speaker.mention}, or reply to it."
-    waits, refused = command_line("messages list --status pending", state), command_line("dropped", state)
-    return f"{hint} `{waits}` shows what is retried and why; `{refused}` shows what was refused."
+    waits, dropped = command_line("messages list --status pending", state), command_line("dropped", state)
+    return f"{hint} `{waits}` shows what is retried and why; `{dropped}` shows what was dropped."
 
 
 async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, advice: str) -> int:

@@ -159,10 +159,10 @@ def test_once_without_a_reply_says_why_and_exits_with_75(play, capsys):
         await world.platforms.register()
         assert await terminal(world, timeout_s=0.1) == 75
         said = capsys.readouterr().err
-        waits, refused = command_line("messages list --status pending"), command_line("dropped")
+        waits, dropped = command_line("messages list --status pending"), command_line("dropped")
         assert (
             said
-            == f"No reply within 0.1 s. `{waits}` shows what is retried and why; `{refused}` shows what was refused.\n"
+            == f"No reply within 0.1 s. `{waits}` shows what is retried and why; `{dropped}` shows what was dropped.\n"
         )
         assert await terminal(world, chat="Lunch group", timeout_s=0.1) == 75
         assert "the bot answers only if you mention it, @postroom_bot, or reply to it" in capsys.readouterr().err
