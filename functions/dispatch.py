@@ -40,7 +40,7 @@ class Dispatch(WorkerService):
         super().__init__("dispatch", settings)
         self.settlement = Settlement(self)
         self.runner = TurnRunner(self, self.settlement)
-        self.running: dict[int, RunningTurn] = {}  # by session
+        self.running_turns: dict[int, RunningTurn] = {}  # by session
         self._backlog = Backlog(self._look)
         self._made_room: set[int] = set()  # urgent sessions for which a turn was interrupted, and which still wait
 
@@ -86,13 +86,13 @@ class Dispatch(WorkerService):
         for claim in await self.claim(partial(self._claim, taken=taken), durable=False):
             found = by_session[claim.session_id]
             turn = RunningTurn(claim, self._batch_size(found), found.is_suspect)
-            self.running[claim.session_id] = turn
+            self.running_turns[claim.session_id] = turn
             turn.task = self.worker.start(self._run(turn))
         await asyncio.sleep(0)  # the turns begin: the next step may interrupt each of them
 
     def _look(self, now_ms: int) -> list[ReadySession]:
-        held = {session: turn.claim.agent for session, turn in self.running.items()}
-        has_suspect = any(turn.is_suspect for turn in self.running.values())
+        held = {session: turn.claim.agent for session, turn in self.running_turns.items()}
+        has_suspect = any(turn.is_suspect for turn in self.running_turns.values())
         return ready_sessions.find(self.reader, now_ms=now_ms, held=held, has_suspect=has_suspect)
 
     def _claim(self, conn: apsw.Connection, taken: list[ReadySession]) -> list[Claim]:
@@ -122,27 +122,27 @@ class Dispatch(WorkerService):
             raise
         finally:
             # Not earlier: a turn that lost its lease (the machine slept) runs on until its renewal ends it.
-            self.running.pop(turn.claim.session_id, None)
+            self.running_turns.pop(turn.claim.session_id, None)
 
     def _interrupt(self) -> None:
         """End the turns whose messages were cancelled, and those that an urgent message can't wait for."""
         now_ms = clock.now_ms()
         urgent = ready_sessions.urgent_sessions(self.reader, now_ms=now_ms)
-        for session, turn in self.running.items():
+        for session, turn in self.running_turns.items():
             if not turn.is_interruptible:
                 continue
             if not claims.is_held(self.reader, turn.claim):
                 self._end_early(turn, "cancelled")
             elif session in urgent and claims.would_gain(self.reader, turn.claim, now_ms=now_ms, limit=turn.batch_size):
                 self._end_early(turn, "urgent")
-        self._made_room &= urgent.keys() - self.running.keys()
+        self._made_room &= urgent.keys() - self.running_turns.keys()
         for session, agent in urgent.items():
-            if session not in self.running and session not in self._made_room:
+            if session not in self.running_turns and session not in self._made_room:
                 self._make_room(session, agent, now_ms)
 
     def _make_room(self, session: int, agent: str, now_ms: int) -> None:
         """Interrupt the youngest turn of a busy agent for the urgent *session*; at most once for each wait."""
-        turns_of_agent = [turn for turn in self.running.values() if turn.claim.agent == agent]
+        turns_of_agent = [turn for turn in self.running_turns.values() if turn.claim.agent == agent]
         known = agents.get(self.reader, agent)
         if known is None or len(turns_of_agent) < known.concurrency:
             return

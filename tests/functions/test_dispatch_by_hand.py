@@ -153,7 +153,7 @@ def test_a_turn_cancelled_while_it_settles_says_nothing(conn, until):
         await service.claim_and_start()
         with ExitStack() as held:
             held.enter_context(transaction(conn))  # the settlement waits for our lock
-            (running,) = service.running.values()
+            (running,) = service.running_turns.values()
             await until(lambda: running.task and not running.is_interruptible and service.writer._waiting == [])
             messages.cancel(conn, first, reason="unwanted", now_ms=clock.now_ms())
         await until(lambda: not service.worker.running)
@@ -330,7 +330,7 @@ def test_a_turn_that_could_not_be_given_back_is_given_back_later(conn, until):
     put(conn, "!slow 0.3 done")
 
     async def deed(service):
-        (running,) = await until(lambda: [each for each in service.running.values() if each.is_interruptible])
+        (running,) = await until(lambda: [each for each in service.running_turns.values() if each.is_interruptible])
         rows(conn, FULL)
         running.task.cancel()
         await until(lambda: not service.worker.running)
@@ -347,7 +347,7 @@ def test_a_turn_that_can_never_be_freed_blocks_no_other(conn, until):
     put(conn, "!slow 0.3 done")
 
     async def deed(service):
-        (running,) = await until(lambda: [each for each in service.running.values() if each.is_interruptible])
+        (running,) = await until(lambda: [each for each in service.running_turns.values() if each.is_interruptible])
         rows(conn, FULL.replace("WHEN", "WHEN NEW.id = 1 AND"))
         running.task.cancel()
         await until(lambda: service.settlement.unwritten)
@@ -395,7 +395,7 @@ def test_a_turn_cancelled_twice_is_given_back(conn):
     async def go():
         service = Dispatch(Settings.load())
         await service.claim_and_start()
-        (running,) = service.running.values()
+        (running,) = service.running_turns.values()
         while not running.is_interruptible:  # noqa: ASYNC110
             await asyncio.sleep(0)
         await asyncio.sleep(0.01)

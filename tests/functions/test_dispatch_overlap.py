@@ -6,6 +6,7 @@ from functions.dispatch import Dispatch
 from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.engine.connection import transaction
+from shared.db.queue import ready_sessions
 from shared.queue import turns
 from shared.queue.turns import RetryPolicy
 from tests.support import NOW, column, make_agent, put
@@ -72,7 +73,7 @@ def test_running_turns_count_whatever_the_rows_say(conn):
     (first, second, _) = column(conn, "SELECT session_id FROM messages ORDER BY id")
 
     def ready(held):
-        return [each.session_id for each in ready.sessions(conn, now_ms=NOW, held=held)]
+        return [each.session_id for each in ready_sessions.find(conn, now_ms=NOW, held=held)]
 
     assert ready({}) == [first, second]
     assert ready({first: "two"}) == [second]
