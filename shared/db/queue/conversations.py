@@ -103,4 +103,7 @@ def prune(conn: apsw.Connection, *, after: str, older_than_ms: int, limit: int) 
     )
     old = [{"id": id_} for id_, is_old in found if is_old]
     conn.executemany("DELETE FROM conversations WHERE id = :id", old)
-    return len(old), found[-1][0] if len(found) == limit else ""
+    if len(found) < limit:
+        return len(old), ""
+    last, _ = found[-1]
+    return len(old), last

@@ -428,5 +428,7 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
     )
     doomed = [id_ for id_, _, is_over in found if is_over]
     conn.execute("DELETE FROM messages WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
-    is_more = len(found) == limit and any(is_old for _, is_old, _ in found)
-    return len(doomed), found[-1][0] if is_more else 0
+    if len(found) < limit or not any(is_old for _, is_old, _ in found):
+        return len(doomed), 0
+    last, *_ = found[-1]
+    return len(doomed), last

@@ -114,7 +114,10 @@ def find_messages(conn: apsw.Connection, session: int, *, before: int, look_at: 
     """
     found = rows(conn, _SAID, {"session": session, "before": before, "look_at": look_at})
     mine = [row_id for row_id, is_mine in found if is_mine]
-    return mine, found[-1][0] if len(found) == look_at else 0
+    if len(found) < look_at:
+        return mine, 0
+    last, _ = found[-1]
+    return mine, last
 
 
 # An interaction's token, with which a platform takes an answer at once, belongs to the first answer: see `replies`.
