@@ -38,15 +38,13 @@ import re
 import secrets
 import subprocess
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any, Self, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 from shared.core.errors import ConfigInvalid, PermanentError, RetryableError
 from shared.replica import lease_record
@@ -59,13 +57,14 @@ from shared.replica.litestream_program import (
     says_nothing_is_there,
     says_store_is_away,
 )
-from shared.replica.object_store import StoreRefused, StoreUnreachable, is_loopback, open_store
+from shared.replica.object_store import ObjectStore, StoreRefused, StoreUnreachable, is_loopback, open_store
 
 CACHE_BYTES = 10 * 2**30
 CACHE_DAYS = 7
-PROBE_SECONDS = 8.0
 PLAN_SECONDS = 60.0
 RESTORE_SECONDS = 3600.0
+
+T = TypeVar("T")
 
 _log = logging.getLogger("postroom.replicas")
 _SETTLED_SECONDS = 600.0  # a copy used more recently than this is never evicted
@@ -160,7 +159,6 @@ def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | No
         raise ReplicaInvalid("a position is a txid or a timestamp: leave one of them out")
     at = None if timestamp is None else _parse_timestamp(timestamp)
     asked = None if txid is None else _parse_txid(txid)
-    _probe(url)
     prefixes = _prefixes(url)
     if at is not None:
         return _resolve_timestamp(url, prefixes, at)
@@ -174,16 +172,12 @@ def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | No
 
 def _prefixes(url: str) -> list[ReplicaPrefix]:
     """The prefixes of all histories; the current one is the last."""
-    try:
-        store = open_store(url, _environment(url))
+
+    def full(store: ObjectStore) -> list[ReplicaPrefix]:
         record = lease_record.read(store)
-        found = lease_record.full_prefixes(store, record) if record else [lease_record.AT_THE_URL]
-    except (StoreUnreachable, CredentialsUnreachable) as error:
-        raise ReplicaUnreachable(str(error)) from None
-    except CredentialsMissing as error:
-        raise RestoreFailed(str(error)) from None
-    except StoreRefused as error:
-        raise _refusal(url, str(error)) from None
+        return lease_record.full_prefixes(store, record) if record else [lease_record.AT_THE_URL]
+
+    found = _ask_store(url, full)
     if not found:
         raise _missing(url)
     return found
@@ -345,7 +339,7 @@ def _files(url: str) -> list[dict[str, Any]]:
 
 def _restore(pin: Pin, path: Path) -> None:
     """Write *path* whole or not at all."""
-    _probe(pin.url)
+    _ask_store(pin.url, lambda store: store.get(lease_record.NAME))
     started = time.monotonic()
     part = path.with_name(f"{pin.key}.{secrets.token_hex(4)}.part")
     try:
@@ -395,31 +389,16 @@ def _environment(url: str) -> dict[str, str]:
     return kept
 
 
-def _probe(url: str) -> None:
-    """Fail soon if the endpoint does not answer; any HTTP status is an answer."""
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        if not Path(unquote(parts.path)).is_dir():
-            raise _missing(url)
-        return
-    endpoint = _endpoint(url)
-    if not endpoint:
-        return
-    handlers = [urllib.request.ProxyHandler({})] if _is_loopback(endpoint) else []
-    request = urllib.request.Request(endpoint, method="HEAD")  # noqa: S310 - http(s) only: check_url
+def _ask_store(url: str, question: Callable[[ObjectStore], T]) -> T:
+    """Ask the object store itself, which fails within seconds where the program would retry for two minutes."""
     try:
-        urllib.request.build_opener(*handlers).open(request, timeout=PROBE_SECONDS).close()
-    except urllib.error.HTTPError as answer:
-        answer.close()
-        if answer.code in (502, 504):  # a proxy answers for a store that is away
-            raise ReplicaUnreachable(
-                f"{_shown(url)} does not answer: a proxy says {answer.code} in its place. Is the store up?"
-            ) from None
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "reason", None) or problem
-        raise ReplicaUnreachable(
-            f"{_shown(url)} does not answer ({reason}): check the address, and that the store is up"
-        ) from None
+        return question(open_store(url, _environment(url)))
+    except (StoreUnreachable, CredentialsUnreachable) as error:
+        raise ReplicaUnreachable(f"{error}: check the address, and that the store is up") from None
+    except CredentialsMissing as error:
+        raise RestoreFailed(str(error)) from None
+    except StoreRefused as error:
+        raise _refusal(url, str(error)) from None
 
 
 def _refusal(url: str, stderr: str) -> PermanentError | RetryableError:

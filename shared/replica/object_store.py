@@ -251,7 +251,9 @@ class S3ObjectStore:
         if "Error performing" not in said:
             raise StoreUnreachable(f"what answers for {self._name} is no object store")
         reason = (
-            f"within {REQUEST_SECONDS:g} s" if "kind: Timeout" in problem else _first(r'message: "([^"]+)"', problem)
+            f"timed out after {REQUEST_SECONDS:g} s"
+            if "kind: Timeout" in problem
+            else _first(r'message: "([^"]+)"', problem)
         )
         raise StoreUnreachable(f"{self._name} does not answer ({reason or said.rpartition(' - ')[2]})")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from shared.replica import object_store
 from shared.replica.litestream_program import LitestreamMissing
 from spark_jobs import replicas
 from spark_jobs.replicas import Pin
@@ -225,8 +226,8 @@ def test_a_store_that_is_away_is_reported_soon(monkeypatch):
     with pytest.raises(replicas.ReplicaUnreachable, match=f"127.0.0.1:{port} does not answer"):
         replicas.resolve(f"s3://bucket/db?endpoint=http://127.0.0.1:{port}")
 
-    assert replicas.PROBE_SECONDS <= 20
-    monkeypatch.setattr(replicas, "PROBE_SECONDS", 0.2)
+    assert object_store.REQUEST_SECONDS <= 10
+    monkeypatch.setattr(object_store, "REQUEST_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(replicas.ReplicaUnreachable, match="timed out"):
