@@ -1,6 +1,7 @@
 """The base of dispatch and deliver, which work by themselves: a worker loop, and a connection to read with."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from shared.runtime.worker import Worker
 T = TypeVar("T")
 
 
-class WorkerService(FunctionService):
+class WorkerService(FunctionService, ABC):
     """Subclasses say how to repair and what a step does; see :class:`Worker`."""
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -26,13 +27,13 @@ class WorkerService(FunctionService):
         )
         self._may_claim = True
 
+    @abstractmethod
     async def repair(self) -> None:
         """Settle what earlier processes left unfinished."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def claim_and_start(self) -> float | None:
         """Claim what is ready, as far as there is room, and start it; the seconds until more becomes due, or None."""
-        raise NotImplementedError
 
     async def claim(self, work: Callable[[apsw.Connection], list[T]], *, durable: bool = True) -> list[T]:
         """The claims that *work* makes in one transaction.
