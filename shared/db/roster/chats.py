@@ -83,6 +83,9 @@ def ensure(
     now_ms: int,
 ) -> Chat:
     """Find or create the chat; one that exists stays as it is."""
+    known = find(conn, channel, platform_id)  # first: every message over REST asks, and nearly always for a known chat
+    if known is not None:
+        return known
     made = rows(
         conn,
         """

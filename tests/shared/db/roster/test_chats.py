@@ -40,6 +40,13 @@ def test_an_existing_chat_stays_as_it_is_and_is_found_by_the_platforms_id(conn):
     assert chats.get(conn, 99) is None
 
 
+def test_a_known_chat_is_only_read(conn):
+    """Every message over REST asks for its chat while it holds the write lock."""
+    made = ensure(conn)
+    conn.pragma("query_only", True)
+    assert chats.ensure(conn, "telegram", "100", is_group=False, now_ms=NOW + 1) == made
+
+
 CHANGES = [
     {"name": "Family"},
     {"name": None},
