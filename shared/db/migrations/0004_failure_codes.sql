@@ -33,6 +33,16 @@ UPDATE sqlite_schema
    SET sql = replace(sql, 'WHERE status = ''dead''', 'WHERE status = ''dead'' OR status = ''deleted''')
  WHERE type = 'index' AND name = 'responses_dead';
 PRAGMA writable_schema = RESET;
+-- A text in which replace() found nothing would stay as it was, without an error.
+CREATE TEMP TABLE edited (texts INTEGER CONSTRAINT each_text_of_the_schema_was_edited CHECK (texts = 5)) STRICT;
+INSERT INTO edited
+SELECT count(*)
+  FROM main.sqlite_schema
+ WHERE (name = 'messages' AND instr(sql, '''process_gone'''))
+    OR (name = 'responses' AND instr(sql, '''called_off''') AND instr(sql, '''paused'''))
+    OR ((name = 'responses_one_live' OR name = 'responses_planned') AND instr(sql, '''paused'''))
+    OR (name = 'responses_dead' AND instr(sql, '''deleted'''));
+DROP TABLE edited;
 CREATE VIEW schema_changed AS SELECT 1;    -- changes the schema's cookie: every other connection reads the new text
 DROP VIEW schema_changed;
 

@@ -193,3 +193,27 @@ def test_the_schema_refuses(old, statement):
     with pytest.raises(apsw.ConstraintError), transaction(conn):
         rows(conn, statement)
     assert dump(conn) == before
+
+
+EDITED = {
+    "messages": "CHECK ((status = 'processing') = (claimed_by",
+    "responses": "OR status = 'dead')",
+    "responses_one_live": "OR status = 'delivering')",
+    "responses_planned": "OR status = 'delivering')",
+    "responses_dead": "WHERE status = 'dead'",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), EDITED.items(), ids=EDITED)
+def test_a_schema_in_other_words_is_refused_and_not_half_edited(old, name, text):
+    path, conn = old
+    with transaction(conn):
+        rows(conn, "PRAGMA writable_schema = ON")
+        other = {"name": name, "text": text, "other": text.replace(" = ", "  =  ")}
+        rows(conn, "UPDATE sqlite_schema SET sql = replace(sql, :text, :other) WHERE name = :name", other)
+        rows(conn, "PRAGMA writable_schema = RESET")
+    before = rows(conn, "SELECT name, sql FROM sqlite_schema")
+    with pytest.raises(apsw.Error):
+        migrate(path)
+    assert rows(conn, "SELECT name, sql FROM sqlite_schema") == before
+    assert column(conn, "SELECT value FROM meta WHERE key = 'schema_version'") == ["3"]
