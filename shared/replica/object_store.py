@@ -32,6 +32,8 @@ _ATTEMPTS = 2  # a kept-alive balancer or a restarting store drops one request; 
 _LOST_THE_RACE = (("412", "PreconditionFailed"), ("409", "ConditionalRequestConflict"))
 _THIS_MACHINE = "localhost,127.0.0.0/8,::1,169.254.0.0/16"  # loopback, and the services that hand out a role's keys
 _EVERY_HOST = "*,0.0.0.0/0,::/0"  # to obstore, * means names and not addresses
+_BUCKET = re.compile(r"[A-Za-z0-9._-]+")
+_ENDPOINT = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[^][\s/?#@:]+)(:[0-9]+)?(/[^\s?#]*)?")
 
 T = TypeVar("T")
 
@@ -117,6 +119,7 @@ class S3ObjectStore:
             query.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION", "us-east-1")
         )
         self._endpoint = (query.get("endpoint") or environ.get("LITESTREAM_S3_ENDPOINT", "")).rstrip("/")
+        _check_address(bucket, prefix, self._endpoint)
         self._name = f"s3://{bucket}/{prefix}" + (f" at {self._endpoint}" if self._endpoint else "")
         if not self._endpoint and self._region.startswith("cn-"):
             self._endpoint = f"https://s3.{self._region}.amazonaws.com.cn"  # which obstore does not know
@@ -124,16 +127,13 @@ class S3ObjectStore:
         self._store: Any = None
 
     def get(self, name: str) -> ReplicaObject | None:
-        import obstore
-
         try:
-            found = self._ask(lambda: obstore.get(self._opened(), name))
+            body, meta = self._ask(lambda: self._read(name))
         except _NoSuchObject:
             return None
-        if not found.meta["e_tag"]:
+        if not meta["e_tag"]:
             raise StoreUnreachable(f"what answers for {self._name} is no object store")
-        body = self._ask(found.bytes)
-        return ReplicaObject(bytes(body), found.meta["e_tag"], found.meta["last_modified"].timestamp())
+        return ReplicaObject(body, meta["e_tag"], meta["last_modified"].timestamp())
 
     def put(self, name: str, body: bytes, *, replacing: str | None) -> str:
         import obstore
@@ -166,6 +166,12 @@ class S3ObjectStore:
         if probe is None:
             raise StoreUnreachable(f"{self._name} has not kept {CLOCK}, which was just written there")
         return probe.written_at_s
+
+    def _read(self, name: str) -> tuple[bytes, Any]:
+        import obstore
+
+        found = obstore.get(self._opened(), name)
+        return bytes(found.bytes()), found.meta  # a body can be asked for once only
 
     def _listed(self, beginning: str, after: str, limit: int) -> list[str]:
         import obstore
@@ -248,18 +254,36 @@ class S3ObjectStore:
         if code is not None:
             hint = "; these credentials need List, Get, Put and Delete there" if status == "403" else ""
             raise StoreRefused(f"{self._name} refuses: {code}{hint}")
-        if "Error performing" not in said:
+        if (reason := _why_unanswered(said, problem)) is None:
             raise StoreUnreachable(f"what answers for {self._name} is no object store")
-        reason = (
-            f"timed out after {REQUEST_SECONDS:g} s"
-            if "kind: Timeout" in problem
-            else _first(r'message: "([^"]+)"', problem)
-        )
-        raise StoreUnreachable(f"{self._name} does not answer ({reason or said.rpartition(' - ')[2]})")
+        raise StoreUnreachable(f"{self._name} does not answer ({reason})")
 
 
 class _NoSuchObject(ObjectChanged):
     """The bucket answers that it has no such object."""
+
+
+def _check_address(bucket: str, prefix: str, endpoint: str) -> None:
+    """Refuse what obstore would meet with a panic, which ``except Exception`` does not catch, or a ValueError.
+
+    Raises:
+        ConfigInvalid
+    """
+    if not _BUCKET.fullmatch(bucket) or (prefix and not {"", ".", ".."}.isdisjoint(prefix.split("/"))):
+        raise ConfigInvalid(f"s3://{bucket}/{prefix} is no bucket with a prefix; write it like s3://bucket/one/or/more")
+    if endpoint and not _ENDPOINT.fullmatch(endpoint):
+        raise ConfigInvalid(f"{endpoint} is no endpoint of a bucket; write it like http://host:port")
+
+
+def _why_unanswered(said: str, problem: str) -> str | None:
+    """Why no whole answer came, or None if one came that is not an object store's."""
+    if "kind: Timeout" in problem:
+        return f"timed out after {REQUEST_SECONDS:g} s"
+    if "request or response body error" in said:
+        return "its answer broke off"
+    if "Error performing" not in said:
+        return None
+    return _first(r'message: "([^"]+)"', problem) or said.rpartition(" - ")[2]
 
 
 def _first(pattern: str, text: str) -> str | None:

@@ -4,6 +4,7 @@ import http.server
 import json
 import os
 import socket
+import socketserver
 import ssl
 import subprocess
 import sys
@@ -177,6 +178,28 @@ def answering() -> Iterator[Answering]:
         server.shutdown()
 
 
+def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
+    head = b'HTTP/1.1 200 OK\r\nETag: "a"\r\nLast-Modified: Sun, 22 Nov 2026 11:00:00 GMT\r\nContent-Length: 9\r\n\r\n'
+    bodies = iter([b"half", b"the whole", b"half", b"half"])
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(head + next(bodies))
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        store = open_store(f"s3://bucket/p?endpoint=http://127.0.0.1:{server.server_address[1]}", ENVIRONMENT)
+
+        found = store.get("x")
+        assert found is not None
+        assert found.body == b"the whole"
+        with pytest.raises(StoreUnreachable, match="its answer broke off"):
+            store.get("x")
+        server.shutdown()
+
+
 @pytest.mark.parametrize("status", [200, 404])
 def test_a_page_to_sign_in_to_a_network_is_no_store_and_no_empty_bucket(answering: Answering, status: int) -> None:
     """Read as an empty bucket, it would end the history: the next start would begin a new one."""
@@ -291,9 +314,21 @@ def test_the_address_of_a_bucket_at_amazon(url: str, environ: dict[str, str], ad
     assert signed.partition("?")[0] == address
 
 
-def test_another_form_of_url_is_refused() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://bucket",
+        "s3://two words/p",
+        "s3://bucket/a//b",
+        "s3://bucket/a/../b",
+        "s3://bucket/p?endpoint=127.0.0.1:9000",
+        "s3://bucket/p?endpoint=http://[::1",
+        "s3://bucket/p?endpoint=ftp://127.0.0.1:9000",
+    ],
+)
+def test_another_form_of_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigInvalid):
-        open_store("http://bucket", {})
+        open_store(url, ENVIRONMENT)
 
 
 def test_the_keys_of_a_container_s_role_sign_the_request(answering: Answering, tmp_path: Path) -> None:
