@@ -14,7 +14,7 @@ from shared.db.engine.connection import open_connection, rows, transaction
 def migrate(path: Path) -> int:
     """Apply the migrations that the database lacks. Several processes may call this at once.
 
-    A new database has no agents yet: see :func:`shared.roster.new_database.prepare`.
+    A new database has no agents yet: see :func:`shared.roster.new_database.prepare_database`.
 
     Returns:
         The schema's version afterwards.
