@@ -16,7 +16,7 @@ from tests.benchmarks.growth import build
 from tests.benchmarks.measure import Line, Scale, Spread, at_most, must_be, percentile
 from tests.benchmarks.store import NOW
 from tests.emulator.harness import copy_project, launch
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 
 _SETTLED_S = 3.0
 _EDITS = 10

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("functions", "shared", "infra", "emulator")

@@ -16,7 +16,7 @@ from shared.db.roster import agents
 from shared.queue import turns
 from shared.runtime.kick import Kicker
 from shared.turn.turn_runner import RunningTurn
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 from tests.support import TICK, column, make_agent, put, row, take
 
 STATUS = "SELECT status FROM messages ORDER BY id"

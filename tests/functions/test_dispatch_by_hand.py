@@ -15,7 +15,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import messages
 from shared.queue import series
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 from tests.support import column, make_agent, put, row
 
 STATUS = "SELECT status FROM messages ORDER BY id"

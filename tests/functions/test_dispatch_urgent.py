@@ -12,7 +12,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.queue import mailbox
 from shared.runtime.kick import Kicker
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 from tests.support import column, make_agent, put
 
 STATES = "SELECT message, status, retry_count FROM messages ORDER BY id"

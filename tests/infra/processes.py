@@ -1,6 +1,5 @@
 """Real processes for tests: their lines are read as they come, and they end with the test."""
 
-import contextlib
 import json
 import os
 import signal
@@ -104,17 +103,3 @@ def python(*argv, **options):
 def listening_socket():
     sock = socket.create_server(("127.0.0.1", 0))
     return sock, sock.getsockname()[1]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process with this id exists and is not a zombie (a zombie holds nothing)."""
-    with contextlib.suppress(OSError):  # it has just ended, or the system has no /proc
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -12,7 +12,7 @@ import pytest
 from emulator.processes.fork_client import ForkClient, ForkedProcess
 from emulator.processes.fork_server import OURS, PRELOADED
 from tests.emulator.harness import ROOT, wait_until
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 
 pytestmark = pytest.mark.e2e
 

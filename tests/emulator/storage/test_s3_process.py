@@ -11,7 +11,7 @@ from emulator.base import ports
 from emulator.base.environment import DUMMY_AWS
 from emulator.storage.s3_process import S3Process
 from tests.emulator.harness import ROOT
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 
 pytestmark = pytest.mark.e2e
 

@@ -17,7 +17,7 @@ from emulator.processes.fork_client import ForkClient
 from emulator.system.functions import Function, Functions
 from infra.template.specs import FunctionSpec
 from tests.emulator.harness import ROOT
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 
 pytestmark = pytest.mark.e2e
 

@@ -20,7 +20,8 @@ from shared.db.engine.connection import open_connection, rows, scalar, transacti
 from shared.replica.sync import Replication, sync
 from tests.emulator.harness import descendants
 from tests.infra.litestream.test_litestream import PATIENCE_S, command, until
-from tests.infra.processes import ROOT, Process, is_alive
+from tests.infra.processes import ROOT, Process
+from tests.liveness import is_alive
 from tests.shared.db.engine.test_write_gate import in_a_commit
 from tests.support import make_agent
 

@@ -14,7 +14,7 @@ import uvloop
 
 from shared.agents import program
 from shared.agents.program import Program
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 
 KILLED = """
 import asyncio, os, signal, sys

@@ -9,7 +9,7 @@ import pytest
 from shared.agents import registry
 from shared.agents.base import Failed, Init, Progress, Result, Text, Turn, TurnMessage
 from shared.core.errors import UnknownName
-from tests.infra.processes import is_alive
+from tests.liveness import is_alive
 
 AT = 1_800_000_000_000
 

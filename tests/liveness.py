@@ -1,0 +1,19 @@
+"""Whether a process that a test started is still there."""
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process with this id exists and is not a zombie (a zombie holds nothing)."""
+    with contextlib.suppress(OSError):  # it has just ended, or the system has no /proc
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
