@@ -1,4 +1,4 @@
-"""Runs an agent over a claimed batch and returns the outcome; it writes nothing."""
+"""Runs an agent over a claimed batch and returns the outcome; of the rows it writes only the continuation."""
 
 import asyncio
 import contextlib
@@ -18,6 +18,7 @@ from shared.db.queue.sessions import Session
 from shared.db.roster import agents
 from shared.db.roster.agents import Agent
 from shared.queue.turns import Failure, TurnReply
+from shared.turn.continuation import RunningContinuation, Save
 
 log = logs.get()
 
@@ -38,8 +39,12 @@ Outcome = AgentAnswer | Failure
 """The result of a turn."""
 
 
-async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim) -> Outcome:
-    """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``."""
+async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim, save: Save) -> Outcome:
+    """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
+
+    Args:
+        save: stores the continuation that the provider gives while the turn runs.
+    """
     try:
         agent = agents.get(reader, claim.agent)
         session = sessions.get(reader, claim.session_id)
@@ -51,7 +56,7 @@ async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim) -
         limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
         try:
             async with asyncio.timeout(limit_s):
-                return await _listen(_turn(claim, agent, session, settings), agent.provider, claim)
+                return await _listen(_turn(claim, agent, session, settings), agent.provider, claim, save)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
             return Failure(f"the agent gave no result within {limit_s:g} s")
@@ -95,15 +100,17 @@ def _turn_message(message: Message) -> TurnMessage:
     )
 
 
-async def _listen(turn: Turn, provider: str, claim: Claim) -> Outcome:
+async def _listen(turn: Turn, provider: str, claim: Claim, save: Save) -> Outcome:
     said: list[TurnReply] = []
-    continuation: str | None = None
     by_id = {message.message_id: message for message in claim.asked}
-    async with contextlib.aclosing(registry.get(provider).run(turn)) as provider_events:
+    async with (
+        RunningContinuation(turn.continuation, save) as continuation,
+        contextlib.aclosing(registry.get(provider).run(turn)) as provider_events,
+    ):
         async for event in provider_events:
             match event:
                 case Init():
-                    continuation = event.continuation
+                    continuation.set(event.continuation)
                 case Text() if event.text.strip():
                     said.append(TurnReply(event.text, by_id.get(event.answers or "", claim.asked[0])))
                 case Result():
@@ -112,6 +119,7 @@ async def _listen(turn: Turn, provider: str, claim: Claim) -> Outcome:
                     break
                 case Failed():
                     return Failure(event.reason, event.retryable, event.wait_ms)
-    if not said:
-        return Failure("the agent said nothing")
-    return AgentAnswer(said, continuation)
+        if not said:
+            return Failure("the agent said nothing")
+        continuation.leave_to_settlement()
+        return AgentAnswer(said, continuation.value)

@@ -10,7 +10,7 @@ import apsw
 from shared.agents import leftover_processes
 from shared.core import clock, logs
 from shared.core.errors import ClaimLost
-from shared.db.queue import claims
+from shared.db.queue import claims, sessions
 from shared.db.queue.claims import Claim
 from shared.queue.turns import Failure
 from shared.runtime.worker_service import WorkerService
@@ -53,7 +53,8 @@ class TurnRunner:
         started_ms = clock.now_ms()
         try:
             turn.is_interruptible = True
-            outcome = await run_agent(self._service.reader, self._service.settings, claim)
+            save = partial(self._save_continuation, claim)
+            outcome = await run_agent(self._service.reader, self._service.settings, claim, save)
             turn.is_interruptible = False
             await self._settlement.end(claim, outcome)
         except asyncio.CancelledError:
@@ -72,6 +73,14 @@ class TurnRunner:
             log.warning("turn.failed", reason=outcome.reason, **facts)
         else:
             log.info("turn.done", **facts)
+
+    async def _save_continuation(self, claim: Claim, continuation: str) -> None:
+        """Store it in the session's row, durably. If that fails, the turn goes on, and its settlement writes it."""
+        work = partial(sessions.save_continuation, claim=claim, continuation=continuation)
+        try:
+            await self._service.writer.run(work)
+        except apsw.Error:
+            log.exception("turn.continuation_not_saved", turn=claim.token)
 
     async def _renew(self, claim: Claim, on_lost: Callable[[], object]) -> None:
         """Renew the lease until cancelled; call *on_lost* when the lease has another owner."""

@@ -174,6 +174,29 @@ def test_a_turn_whose_dispatch_is_killed_is_answered_once(lasting: System) -> No
     assert len(sent(lasting, "survived")) == 1
 
 
+# Its first line says where it goes on; a new conversation then never ends.
+ENDLESS_AT_FIRST = """
+import json, sys, time
+turn = json.load(sys.stdin)
+print(json.dumps({"type": "init", "continuation": turn["continuation"] or "thread-1"}), flush=True)
+if turn["continuation"] is None:
+    time.sleep(600)
+print(json.dumps({"type": "result", "text": "went on in " + turn["continuation"]}))
+"""
+
+
+def test_a_turn_whose_dispatch_is_killed_goes_on_in_the_same_conversation(lasting: System) -> None:
+    config = {"command": [sys.executable, "-I", "-S", "-c", ENDLESS_AT_FIRST]}
+    lasting.call("PUT", "/api/agents/endless", {"name": "Endless", "provider": "command", "config": config})
+    asked = lasting.call("POST", "/api/message", {"message": "hello", "agent": "endless"})["messageId"]
+    until("the continuation", lambda: lasting.query("SELECT 1 FROM sessions WHERE continuation = 'thread-1'"))
+
+    os.kill(lasting.pids()["dispatch"], signal.SIGKILL)
+
+    said = "SELECT message FROM responses WHERE message_id = ?"
+    assert until("the answer, by another process", lambda: lasting.query(said, asked)) == [("went on in thread-1",)]
+
+
 def test_an_absence_of_s3_loses_nothing_and_the_replica_catches_up(system: System, tmp_path: Path) -> None:
     s3 = system.get("/_emulator/status")[1]["s3"]["pid"]
     os.kill(s3, signal.SIGSTOP)

@@ -192,7 +192,8 @@ def _event(line: bytes) -> ProviderEvent | str | None:
         return text
     match found["type"]:
         case "init":
-            return Init(str(found.get("continuation", "")))
+            continuation = found.get("continuation")
+            return None if continuation in (None, "") else Init(str(continuation))
         case "progress":
             return Progress(str(found.get("note", "")))
         case "text":

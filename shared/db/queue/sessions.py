@@ -17,6 +17,7 @@ import apsw
 from shared.core import ids
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows, scalar
+from shared.db.queue.claims import Claim
 
 _SELECT = """
     SELECT id, session_id, agent, chat_id, thread_id, status, continuation, replays, created_at, last_active, closed_at
@@ -165,6 +166,24 @@ def touch(conn: apsw.Connection, session_id: int, *, continuation: str | None, n
         "UPDATE sessions SET last_active = :now, continuation = ifnull(:continuation, continuation) WHERE id = :id",
         {"now": now_ms, "continuation": continuation, "id": session_id},
     )
+
+
+# Fenced: a turn that lost its claim changes nothing. A batch is always taken away whole, so its first row tells.
+_SAVE_CONTINUATION = """
+    UPDATE sessions
+       SET continuation = :continuation
+     WHERE id = :session
+       AND EXISTS (SELECT 1
+                     FROM messages
+                    WHERE id = :message AND status = 'processing' AND claimed_by = :token)
+"""
+
+
+def save_continuation(conn: apsw.Connection, claim: Claim, continuation: str) -> bool:
+    """Record what the provider gave while the turn still runs; False: the turn lost its claim, and nothing changed."""
+    key = {"session": claim.session_id, "message": claim.batch[0].id, "token": claim.token}
+    conn.execute(_SAVE_CONTINUATION, {"continuation": continuation, **key})
+    return conn.changes() == 1
 
 
 _PAGE = (

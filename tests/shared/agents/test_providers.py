@@ -126,6 +126,10 @@ LINES = {
         """print('{"type": "init", "continuation": "c1"}\\n{"type": "progress", "note": "n"}'); print("done")""",
         [Init("c1"), Progress("n"), Result("done")],
     ),
+    "an init without a continuation": (
+        """print('{"type": "init"}\n{"type": "init", "continuation": null}'); print("done")""",
+        [Result("done")],
+    ),
     "an error that may pass": (
         """print('{"type": "error", "message": "busy", "wait_ms": 1500}')""",
         [Failed("busy", True, 1500)],
