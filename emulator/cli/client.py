@@ -19,6 +19,7 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, find_running
+from shared.core import half_characters
 
 URL = "POSTROOM_URL"
 TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name
@@ -98,7 +99,7 @@ class RestClient:
         body: Mapping[str, Any] | None = None,
     ) -> Any:
         target = "/api/" + "/".join(_segment(str(part)) for part in path)
-        named = {name: value for name, value in (query or {}).items() if value is not None}
+        named = {name: half_characters.mend(str(value)) for name, value in (query or {}).items() if value is not None}
         status, text = self._exchange(method, target + (f"?{urlencode(named)}" if named else ""), body)
         try:
             answer = json.loads(text)
@@ -164,7 +165,7 @@ def _request(
         connection.request(
             method,
             target,
-            None if body is None else json.dumps(body).encode(),
+            None if body is None else half_characters.mend_json(json.dumps(body).encode()),
             dict(headers) if body is None else {**headers, "Content-Type": "application/json"},
         )
         answer = connection.getresponse()
@@ -202,7 +203,7 @@ def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.e
 def _segment(text: str) -> str:
     if not text or text in (".", "..") or "/" in text:  # servers and proxies would read another path
         raise errors.InvalidInput(f"{text!r} is not an id")
-    return quote(text, safe="")
+    return quote(half_characters.mend(text), safe="")
 
 
 def _checked(url: str, token: str | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from shared.core import half_characters
 from shared.core.errors import OutcomeUnknown, PermanentError, PostroomError, RateLimited, RetryableError
 from shared.runtime.http_client import Client, NoAnswer, RequestNotSent
 
@@ -37,7 +38,7 @@ async def call(
     except NoAnswer as error:
         raise OutcomeUnknown(f"{platform} did not answer ({error}); the message may have arrived") from None
     try:
-        payload = msgspec.json.decode(found)
+        payload = msgspec.json.decode(half_characters.mend_json(found))
     except (ValueError, RecursionError):
         payload = None
     return ApiAnswer(status, payload if isinstance(payload, dict) else {})

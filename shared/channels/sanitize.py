@@ -2,20 +2,21 @@
 
 import re
 
+from shared.core import half_characters
+
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f]")
 _BLANKS = re.compile("[\x00-\x20]+")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _MIME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*/[A-Za-z0-9][A-Za-z0-9.+-]*")
 
 
 def text(value: str) -> str:
-    """*value* without C0 controls (newline and tab stay) and without lone surrogates, which UTF-8 can't hold."""
-    return _CONTROLS.sub("", _SURROGATES.sub("\ufffd", value))
+    """*value* without C0 controls (newline and tab stay) and without half characters, which UTF-8 can't hold."""
+    return _CONTROLS.sub("", half_characters.mend(value))
 
 
 def name(value: str) -> str:
     """*value* as a display name on one line."""
-    return _BLANKS.sub(" ", _SURROGATES.sub("\ufffd", value)).strip()
+    return _BLANKS.sub(" ", half_characters.mend(value)).strip()
 
 
 def file_name(value: str) -> str:

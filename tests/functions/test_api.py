@@ -73,7 +73,6 @@ def test_an_invalid_message_is_refused_with_a_sentence_and_stores_nothing(servin
 BODIES = {
     "no JSON": (b"{", 400),
     "no UTF-8": (b'{"message": "\xff"}', 400),
-    "a lone surrogate": (b'{"message": "\\ud800"}', 400),
 }
 
 
@@ -83,6 +82,15 @@ def test_an_unreadable_body_is_refused(serving, conn, content, status):
     assert reply.status_code == status
     assert reply.json()["error"]
     assert column(conn, "SELECT id FROM messages") == []
+
+
+def test_half_a_character_in_a_body_costs_itself_and_nothing_else(serving, conn):
+    """A whole character stays, also as two escapes."""
+    content = rb'{"message": "cut \ud83d, whole \ud83d\ude00", "sender": "Ana \ude00"}'
+    (reply,) = call(serving, ("POST", "/api/message", {"content": content}))
+    assert reply.status_code == 200
+    found = row(conn, "messages")
+    assert (found["message"], found["sender"]) == ("cut \ufffd, whole \U0001f600", "Ana \ufffd")
 
 
 def test_a_recurring_message_waits_for_its_first_instant(serving, conn):

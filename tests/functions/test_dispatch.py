@@ -187,6 +187,22 @@ def test_a_program_is_an_agent(conn, tmp_path):
     assert said.endswith(str(tmp_path / "agents" / "coder"))
 
 
+def test_half_a_character_costs_itself_and_not_the_answer(conn):
+    source = r"""
+print('{"type": "init", "continuation": "c\\ud83d"}')
+print('{"type": "text", "text": "a\\ud83d"}')
+print('{"type": "error", "message": "no \\ud83d"}' if "fail" in input() else '{"type": "result"}')
+"""
+    make_agent(conn, "cutter", provider="command", config={"command": [*COMMAND, source]})
+    put(conn, "hello", agent="cutter")
+    step()
+    put(conn, "fail", agent="cutter", chat="200")
+    step()
+    assert column(conn, "SELECT message FROM responses") == ["a\ufffd"]
+    assert column(conn, "SELECT DISTINCT continuation FROM sessions") == ["c\ufffd"]
+    assert column(conn, "SELECT last_error FROM messages WHERE status = 'pending'") == ["no \ufffd"]
+
+
 def test_an_answer_can_name_the_message_that_it_answers(conn):
     source = (
         "import sys, json\n"

@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from shared.agents import leftover_processes
 from shared.agents.base import Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
 from shared.agents.program import Program
+from shared.core import half_characters
 from shared.core.errors import ConfigInvalid
 
 _LINE_LIMIT = 1024 * 1024  # bytes of one line
@@ -185,31 +186,35 @@ def _event(line: bytes) -> ProviderEvent | str | None:
     """One line of output: an event, plain text, or None for a blank line or an unknown type."""
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     try:
-        found: Any = json.loads(text)
+        found: Any = json.loads(half_characters.mend_json(line).decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return text
     if not isinstance(found, dict) or "type" not in found:
         return text
     match found["type"]:
         case "init":
-            continuation = found.get("continuation")
-            return None if continuation in (None, "") else Init(str(continuation))
+            continuation = _words(found.get("continuation"))
+            return Init(continuation) if continuation else None
         case "progress":
-            return Progress(str(found.get("note", "")))
+            return Progress(_words(found.get("note")))
         case "text":
             answers = found.get("answers")
-            return Text(str(found.get("text", "")), answers if isinstance(answers, str) else None)
+            return Text(_words(found.get("text")), answers if isinstance(answers, str) else None)
         case "result":
-            said = found.get("text")
-            return Result(None if said is None else str(said))
+            return Result(_words(found.get("text")) or None)
         case "error":
             wait = found.get("wait_ms")
             return Failed(
-                str(found.get("message", "the program reported an error")),
+                _words(found.get("message")) or "the program reported an error",
                 bool(found.get("retryable", True)),
                 int(wait) if isinstance(wait, int | float) and math.isfinite(wait) else None,
             )
     return None
+
+
+def _words(value: object) -> str:
+    """The text of a field; empty where the field is missing or null."""
+    return "" if value is None else str(value)
 
 
 def provider() -> Provider:

@@ -30,6 +30,7 @@ from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookR
 from shared.channels.discord.api_calls import RACE_MS, classify, components, nonce, race_wait_ms
 from shared.channels.discord.interactions import DiscordInteraction, digest, event_of, webhook_event
 from shared.channels.platform_api import CallResult
+from shared.core import half_characters
 from shared.core.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
@@ -102,7 +103,7 @@ class DiscordChannel:
         """See ``Channel.receive``. The person sees the reply until the answer arrives."""
         self._verify(request, now_ms)
         try:
-            return self._received(msgspec.json.decode(request.body), request.body)
+            return self._received(msgspec.json.decode(half_characters.mend_json(request.body)), request.body)
         except (ValueError, RecursionError) as error:
             raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
 

@@ -23,6 +23,7 @@ from shared.channels.telegram.objects import (
     TelegramMessage,
     TelegramUser,
 )
+from shared.core import half_characters
 from shared.core.content import QuotedMessage
 from shared.core.errors import PayloadInvalid
 
@@ -163,7 +164,7 @@ class UpdateParser:
 
 
 def _envelope(body: bytes) -> tuple[int, dict[str, Any]]:
-    update = msgspec.json.decode(body)
+    update = msgspec.json.decode(half_characters.mend_json(body))
     update_id = update.get("update_id") if isinstance(update, dict) else None
     if not isinstance(update_id, int) or isinstance(update_id, bool):
         raise PayloadInvalid("the body has no update_id, so it is no update")

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared.core import logs
+from shared.core import half_characters, logs
 from shared.core.errors import ConfigInvalid, NotAllowed, NotFound, NotReplicated, PostroomError, WrongState
 from shared.rest.http.service import Service
 from shared.runtime.app import read_body
@@ -154,7 +154,9 @@ def _row_id(text: str) -> int:
 
 def _checked(model: type[Model], given: bytes | dict[str, str]) -> Model:
     try:
-        return model.model_validate_json(given) if isinstance(given, bytes) else model.model_validate(given)
+        if isinstance(given, bytes):
+            return model.model_validate_json(half_characters.mend_json(given))
+        return model.model_validate(given)
     except ValidationError as error:
         raise RequestRefused(400, _sentence(model, error.errors())) from None
 

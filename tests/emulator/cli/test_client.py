@@ -60,6 +60,15 @@ def test_a_request_has_a_path_of_segments_a_query_and_json() -> None:
     ]
 
 
+def test_half_a_character_of_an_argument_costs_itself_and_not_the_request() -> None:
+    """Python makes one of each byte that is not UTF-8."""
+    with answering(200, b"{}") as (url, asked):
+        RestClient(url).put("users", "caf\udce9", body={"name": "caf\udce9 \ud83d\ude00"}, q="caf\udce9")
+    ((_, path, body, _),) = asked
+    assert path == "/api/users/caf%EF%BF%BD?q=caf%EF%BF%BD"
+    assert json.loads(body) == {"name": "caf\ufffd \U0001f600"}
+
+
 @pytest.mark.parametrize("segment", ["", ".", "..", "../agents", "a/b"])
 def test_an_id_that_would_change_the_path_is_never_sent(segment: str) -> None:
     with answering(200, b"{}") as (url, asked), pytest.raises(EmulatorError, match="is not an id") as refused:

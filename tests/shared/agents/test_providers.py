@@ -127,7 +127,7 @@ LINES = {
         [Init("c1"), Progress("n"), Result("done")],
     ),
     "an init without a continuation": (
-        """print('{"type": "init"}\n{"type": "init", "continuation": null}'); print("done")""",
+        """print('{"type": "init"}\\n{"type": "init", "continuation": null}'); print("done")""",
         [Result("done")],
     ),
     "an error that may pass": (
@@ -155,6 +155,26 @@ LINES = {
     "JSON that is no event is text": ("""print('{"a": 1}'); print("[1]"); print("7")""", [Result('{"a": 1}\n[1]\n7')]),
     "JSON too deep to read is text": ("""print("[" * 5000)""", [Result("[" * 5000)]),
     "bytes that are no UTF-8": (r"""import sys; sys.stdout.buffer.write(b"caf\xe9")""", [Result("caf\ufffd")]),
+    "half a character in a text": (
+        r"""print('{"type": "text", "text": "a\\ud83d"}'); print('{"type": "result", "text": "\\ude00 b"}')""",
+        [Text("a\ufffd"), Result("\ufffd b")],
+    ),
+    "half a character in a continuation": (
+        r"""print('{"type": "init", "continuation": "c\\ud83d"}'); print('{"type": "result", "text": "a"}')""",
+        [Init("c\ufffd"), Result("a")],
+    ),
+    "half a character in an error": (
+        r"""print('{"type": "error", "message": "no \\ud83d"}')""",
+        [Failed("no \ufffd")],
+    ),
+    "a whole character as two escapes": (
+        r"""print('{"type": "result", "text": "\\ud83d\\ude00"}')""",
+        [Result("\U0001f600")],
+    ),
+    "null for words": (
+        """print('{"type": "text", "text": null}'); print('{"type": "error", "message": null}')""",
+        [Text(""), Failed("the program reported an error")],
+    ),
     "windows line ends": (
         r"""import sys; sys.stdout.buffer.write(b'{"type": "result", "text": "a"}\r\n')""",
         [Result("a")],

@@ -117,6 +117,7 @@ WRONG = {
     "a team called like an agent": ("[agents.a]\n[teams.a]\nagents = ['a']\n", r": \[teams.a\] .*@a"),
     "a date, which JSON has not": ("[agents.a]\nconfig = {x = 2027-01-01}\n", r": \[agents.a\] config: .*dates"),
     "what is no UTF-8": ("[agents.a]\nname = '\udcff'\n", "is not UTF-8"),
+    "half a character": ('[agents.a]\nname = "\\ud83d"\n', "is not valid TOML: .*scalar value"),
 }
 
 

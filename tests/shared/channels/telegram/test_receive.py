@@ -93,6 +93,14 @@ def test_every_recorded_update_is_tested():
     assert {case["file"] for case in CASES} == {path.name for path in EVENTS.iterdir()} - {"expected.json"}
 
 
+def test_half_a_character_costs_itself_and_not_the_update(telegram):
+    body = json.loads((EVENTS / "001_private_text.json").read_bytes())
+    body["message"]["text"] = "cut \ud83d"
+    body["message"]["from"]["first_name"] = "Ana \ud83d"
+    event = receive(telegram, json.dumps(body).encode())
+    assert (event.text, event.sender.partition(" R")[0]) == ("cut \ufffd", "Ana \ufffd")
+
+
 def test_a_redelivery_has_the_same_key(telegram):
     first, again = (
         receive(telegram, (EVENTS / name).read_bytes()) for name in ("202_duplicate_a.json", "203_duplicate_b.json")

@@ -64,6 +64,12 @@ def run():
     return asyncio.run
 
 
+def test_half_a_character_in_the_answer_does_not_hide_that_the_message_arrived(telegram, run):
+    """Telegram repeats the text in its answer. An answer that can't be read would count as unknown."""
+    answer = rb'{"ok": true, "result": {"message_id": 77, "text": "cut \ud83d"}}'
+    assert run(send(telegram, Platform(httpx.Response(200, content=answer)))) == "77"
+
+
 def test_sends_html_without_previews_and_returns_the_id(telegram, run):
     platform = Platform(httpx.Response(200, json=SENT))
     assert run(send(telegram, platform)) == "77"

@@ -1,0 +1,29 @@
+"""Half characters: one half of a surrogate pair, as a program writes that cuts its text inside an emoji.
+
+UTF-8 has no form for a half, so neither the database nor a platform takes a text with one. JSON has one, ``\\ud83d``, and
+Python makes one of each byte of an argument that is not UTF-8. Every door for text from outside replaces the half by
+U+FFFD; the rest of the text stays. Two halves that follow each other are a whole character, and stay.
+"""
+
+import re
+
+# A whole pair and every other escape are matched too, so that the search goes on behind them: ``\\\\ud83d`` is no half.
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
+
+
+def mend_json(body: bytes) -> bytes:
+    """The JSON text *body* with the escape of U+FFFD in place of each escape of a half."""
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return body
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], body)
+
+
+def mend(text: str) -> str:
+    """*text* with U+FFFD in place of each half."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
