@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from shared.core import content
 from shared.core.content import QuotedMessage
 from shared.runtime.http_client import Client
 
@@ -47,6 +48,7 @@ class Event:
         context: JSON that the adapter needs later to answer, and facts of this platform alone. Secrets only sealed.
             Shared keys by kind: ``callback`` has the ``message_id`` of the message with the button, ``migrate`` has
             ``old_platform_id`` and ``new_platform_id``, ``membership`` has ``status``, ``message`` may have ``quote``.
+            Events that only their sender sees in a group have that person's id as ``receiver_user_id``.
         reason: why the event is ignored, as one word or ``word:detail``, never a person's text; else None.
     """
 
@@ -73,6 +75,11 @@ class Event:
     def place(self) -> str | None:
         """The display name of the conversation: the group's name, or the sender of a direct chat."""
         return (self.chat_name if self.is_group else self.sender) or None
+
+    @property
+    def private_to(self) -> str | None:
+        """The one person who sees the event, and alone may see its answer, by the platform's id; None: the whole chat."""
+        return content.receiver(self.context)
 
     @property
     def asks_for_a_turn(self) -> bool:

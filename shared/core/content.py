@@ -10,6 +10,8 @@ from typing import Any, Required
 
 from typing_extensions import TypedDict
 
+_RECEIVER = "receiver_user_id"
+
 
 class QuotedMessage(TypedDict, total=False):
     """The message that a person or an agent replies to.
@@ -158,6 +160,27 @@ class ApprovalPayload(TypedDict, total=False):
     why: str
     click: str
     withdrawn: str
+
+
+def receiver(context: Mapping[str, Any]) -> str | None:
+    """The one person who sees the event of this ``Event.context``, and alone may see its answer; None: the whole chat."""
+    found: str | None = context.get(_RECEIVER)
+    return found
+
+
+def private_context(person: str) -> dict[str, Any]:
+    """The ``Event.context`` of a message of our own that only this person may see the answer to."""
+    return {_RECEIVER: person}
+
+
+def private_to(content: MessageContent) -> str | None:
+    """The one person who may see what comes of the message, by the platform's id; None: its whole chat.
+
+    What an agent says about an answer goes to the person for whom it asked.
+    """
+    asked_for = content.get("behalf") if content.get("is_answer") else None
+    origin = content if asked_for is None else asked_for["content"]
+    return receiver(origin.get("context", {}))
 
 
 def encode(content: MessageContent | ResponseContent | ApprovalPayload) -> str:

@@ -16,6 +16,7 @@ from shared.access import actions, people, requests, rules
 from shared.access.rules import Standing
 from shared.channels.base import Event
 from shared.core import content
+from shared.core.content import MessageContent
 from shared.core.errors import NotAllowed, NotFound, PostroomError, WrongState
 from shared.core.policy import AccessPolicy
 from shared.db.access import approvals, held_events, users
@@ -242,6 +243,12 @@ def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_
     if asked is None or agents.get(conn, asked.agent) is None:
         return 0
     chat = chats.get(conn, asked.chat_id) if asked.chat_id is not None else None
+    carried: MessageContent = {"approval": ended.approval_id, "status": ended.status}
+    if asked.private_to is not None:
+        carried["context"] = content.private_context(asked.private_to)
+    session = sessions.ensure(
+        conn, asked.agent, asked.chat_id, asked.thread_id, private_to=asked.private_to, now_ms=now_ms
+    )
     new = NewMessage(
         id_prefix="internal",
         channel=chat.channel if chat else "internal",
@@ -250,9 +257,9 @@ def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_
         thread_id=asked.thread_id,
         sender="postroom",
         message=f"{ended.title}: {sentence} ({ended.approval_id})",
-        content=content.encode({"approval": ended.approval_id, "status": ended.status}),
+        content=content.encode(carried),
         agent=asked.agent,
-        session_id=sessions.ensure(conn, asked.agent, asked.chat_id, asked.thread_id, now_ms=now_ms),
+        session_id=session,
         kind="system",
     )
     return int(messages.enqueue(conn, new, now_ms=now_ms) is not None)

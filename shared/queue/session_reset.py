@@ -36,9 +36,17 @@ def reset(conn: apsw.Connection, session_id: int, *, now_ms: int) -> int:
     return new
 
 
-def clear(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, now_ms: int) -> int | None:
-    """Reset the agent's session of this chat and thread; the row of the fresh session, None if there was none."""
-    found = sessions.active(conn, agent, chat_id, thread_id)
+def clear(
+    conn: apsw.Connection,
+    agent: str,
+    chat_id: int | None,
+    thread_id: str | None,
+    *,
+    private_to: str | None = None,
+    now_ms: int,
+) -> int | None:
+    """Reset the agent's session with this key; the row of the fresh session, None if there was none."""
+    found = sessions.active(conn, agent, chat_id, thread_id, private_to=private_to)
     return None if found is None else reset(conn, found, now_ms=now_ms)
 
 

@@ -204,7 +204,14 @@ class _Application:
         self.is_new_wait |= is_told and is_first
 
     def clear_session(self, effect: ClearSession) -> None:
-        session_reset.clear(self.conn, effect.agent, effect.chat_id, effect.thread_id, now_ms=self.now_ms)
+        session_reset.clear(
+            self.conn,
+            effect.agent,
+            effect.chat_id,
+            effect.thread_id,
+            private_to=effect.private_to,
+            now_ms=self.now_ms,
+        )
 
     def remember_direct_chat(self, effect: RememberDirectChat) -> None:
         people.remember_direct_chat(self.conn, effect.user_id, self._ensure_chat().id, self.now_ms)

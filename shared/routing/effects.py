@@ -88,11 +88,12 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class ClearSession:
-    """Close the agent's session of this chat and thread, if there is one, and start a new one."""
+    """Close the agent's session of this chat and thread, or the sender's private one, and start a new one."""
 
     agent: str
     chat_id: int | None
     thread_id: str | None
+    private_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,12 @@ def read_stuck(conn: apsw.Connection, event: Event, wired: Sequence[Wiring]) -> 
 
 
 def session_key(wired: Wiring, event: Event) -> tuple[int | None, str | None]:
-    """The chat and thread of the session's key; the sub-threads of a direct chat share one session. Pure."""
+    """The chat and thread of the session's key; the sub-threads of a direct chat share one session. Pure.
+
+    What one person of a chat says privately has one session, whatever the mode, with ``Event.private_to`` in its key.
+    """
+    if event.private_to is not None:
+        return wired.chat_id, None
     match wired.session_mode:
         case "agent-shared":
             return None, None
@@ -142,7 +147,9 @@ def message(conn: apsw.Connection, channel: str, event: Event, recipient: Recipi
         content=content.encode(_content(event)),
         files=json.dumps(event.attachments) if event.attachments else "[]",
         agent=wired.agent,
-        session_id=sessions.ensure(conn, wired.agent, *session_key(wired, event), now_ms=now_ms),
+        session_id=sessions.ensure(
+            conn, wired.agent, *session_key(wired, event), private_to=event.private_to, now_ms=now_ms
+        ),
         trigger=recipient.trigger,
     )
 

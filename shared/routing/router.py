@@ -312,7 +312,8 @@ def _answer(event: Event, answered: Sequence[_Offer], names: Mapping[str, str]) 
     sentences = [commands.done(names.get(each.agent, each.agent)) for each in done]
     sentences += [commands.refusal(each.command or "", names.get(each.agent, each.agent)) for each in refused]
     effects: list[Effect] = [
-        ClearSession(each.agent, *recipients.session_key(each.recipient.wiring, event)) for each in done
+        ClearSession(each.agent, *recipients.session_key(each.recipient.wiring, event), event.private_to)
+        for each in done
     ]
     effects += [Drop(f"command_refused:{each.command}") for each in refused]
     effects.append(Say("\n\n".join(dict.fromkeys(sentences))))

@@ -26,13 +26,14 @@ def list_sessions(
     found = api.get("sessions", agent=agent, chatId=chat, status=status, limit=limit)
     now_ms = clock.now_ms()
     table = TextTable(
-        ("session", "agent", "chat", "thread", "status", "pending", "running", "last active"),
+        ("session", "agent", "chat", "thread", "private to", "status", "pending", "running", "last active"),
         [
             (
                 each["sessionId"],
                 each["agent"],
                 each["chatId"],
                 each["threadId"],
+                each["privateTo"],
                 each["status"],
                 each["pending"],
                 each["processing"],
@@ -93,6 +94,7 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
         "agent": of["agent"],
         "chat": of["chatId"] if of["chatId"] is not None else "(none: shared by all chats of the agent)",
         "thread": of["threadId"],
+        "private to": of["privateTo"],
         "status": f"{of['status']}{closed}",
         "replays": of["replays"],
         "pending": of["pending"],

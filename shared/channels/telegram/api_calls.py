@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from shared.channels import button_rows, sanitize
 from shared.channels.base import Button, Outgoing, Part
 from shared.channels.platform_api import CallResult
+from shared.core import content
 
 SHORT_ROW = 24  # characters of all labels in one row; a phone would cut longer ones
 GENERAL_TOPIC = "1"  # has no id in the API: Telegram answers "message thread not found" to 1
@@ -34,9 +35,10 @@ def message_call(part: Part, to: Outgoing) -> BotApiCall:
         body[name] = _number(to.thread_id.removeprefix("dm:"))
     if to.reply_to and to.is_first and to.platform_id.startswith("-"):
         body["reply_parameters"] = {"message_id": _number(to.reply_to), "allow_sending_without_reply": True}
-    if to.context.get("ephemeral_message_id"):  # only the sender saw the question, so only the sender sees the answer
+    receiver = content.receiver(to.context)
+    if receiver is not None:  # only the sender saw the question, so only the sender sees the answer
         body.pop("reply_parameters", None)
-        body["ephemeral_message_parameters"] = {"receiver_user_id": _number(str(to.context.get("receiver_user_id")))}
+        body["ephemeral_message_parameters"] = {"receiver_user_id": _number(receiver)}
     return BotApiCall("sendMessage", body)
 
 

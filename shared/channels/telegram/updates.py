@@ -253,7 +253,7 @@ def _context(message: TelegramMessage) -> dict[str, Any]:
         "forwarded_from": message.forward_origin.name if message.forward_origin else None,
         "quote": sanitize.text(message.quote.text) if message.quote else None,
         "ephemeral_message_id": _text(message.ephemeral_message_id),
-        "receiver_user_id": _text(message.sender.id) if message.sender and message.ephemeral_message_id else None,
+        "receiver_user_id": str((message.sender or message.author).id) if message.ephemeral_message_id else None,
     }
     return {name: fact for name, fact in facts.items() if fact is not None}
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import apsw
 
+from shared.core.content import private_to
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events, schedule_runs
@@ -149,6 +150,11 @@ def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, lim
     return _batch(due, now_ms)
 
 
+def _audience(message: Message) -> tuple[int | None, str | None, str | None]:
+    """Who sees the answer. A person's private messages have a session of their own since migration 7; older ones not."""
+    return message.chat_id, message.thread_id, private_to(message.content)
+
+
 def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
     """The messages, from the first on, that can share a turn."""
     batch: list[Message] = []
@@ -157,7 +163,7 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
             break  # it waits for a retry, and later messages wait behind it
         message = message_of(each.row)
         goes_alone = message.retry_count or message.content.get("own_answer")  # or its content requires it
-        if batch and (goes_alone or (message.chat_id, message.thread_id) != (batch[0].chat_id, batch[0].thread_id)):
+        if batch and (goes_alone or _audience(message) != _audience(batch[0])):
             break  # one answer can't serve both
         batch.append(message)
         if goes_alone:
@@ -179,7 +185,8 @@ def claim(
     first = min(batch)
     if len(batch) < limit:
         context = rows(conn, CONTEXT, {"session": session_id, "limit": limit - len(batch)})
-        batch += [message_of(row) for row in context]
+        allowed = (None, private_to(batch[0].content))
+        batch += [each for each in map(message_of, context) if private_to(each.content) in allowed]
     claim = Claim(token, session_id, agent, tuple(sorted(batch)))
     conn.execute(_CLAIM, {"ids": claim.ids, "token": token, "lease": now_ms + lease_ms, "now": now_ms})
     _check(claim, conn.changes())

@@ -4,9 +4,9 @@
 
     ensure ──> active ── reset, replay ──> closed, and a new session of the same key is active
 
-The *key* is the agent, the chat (none: the agent's own session, for its mailbox and for ``agent-shared`` wirings) and
-the thread (none: the whole chat). An index allows one active session a key. Pending messages of a closed session still
-run there; no new message comes to it.
+The *key* is the agent, the chat (none: the agent's own session, for its mailbox and for ``agent-shared`` wirings),
+the thread (none: the whole chat), and the person to whom it is private (none: everybody there). An index allows one
+active session a key. Pending messages of a closed session still run there; no new message comes to it.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ from shared.db.engine.connection import rows, scalar
 from shared.db.queue.claims import Claim
 
 _SELECT = """
-    SELECT id, session_id, agent, chat_id, thread_id, status, continuation, replays, created_at, last_active, closed_at
+    SELECT id, session_id, agent, chat_id, thread_id, private_to, status, continuation, replays, created_at, last_active,
+           closed_at
       FROM sessions
 """
 
@@ -32,6 +33,7 @@ class Session:
     Attributes:
         id: the row's id, which ``session_id`` of other tables refers to.
         session_id: the visible id, ``session_...``.
+        private_to: the one person whose private messages it has, by the platform's id; None: not private.
         continuation: the provider's own token for going on; None: the next turn begins a new context.
         replays: the row of the session whose messages this one got again.
         last_active: the instant in ms at which its last turn ended, or at which it was made.
@@ -42,12 +44,20 @@ class Session:
     agent: str
     chat_id: int | None
     thread_id: str | None
+    private_to: str | None
     status: str
     continuation: str | None
     replays: int | None
     created_at: int
     last_active: int
     closed_at: int | None
+
+
+class _Key(NamedTuple):
+    agent: str
+    chat: int | None
+    thread: str | None
+    private_to: str | None
 
 
 class SessionCounts(NamedTuple):
@@ -80,38 +90,50 @@ ACTIVE = """
     SELECT id
       FROM sessions
      WHERE agent = :agent AND ifnull(chat_id, 0) = ifnull(:chat, 0)
-       AND ifnull(thread_id, '') = ifnull(:thread, '') AND status = 'active'
+       AND ifnull(thread_id, '') = ifnull(:thread, '') AND ifnull(private_to, '') = ifnull(:private_to, '')
+       AND status = 'active'
 """
 
 _BEGIN = """
-    INSERT INTO sessions (session_id, agent, chat_id, thread_id, replays, created_at, last_active)
-    VALUES (:session_id, :agent, :chat, :thread, :replays, :now, :now)
-    ON CONFLICT (agent, ifnull(chat_id, 0), ifnull(thread_id, '')) WHERE status = 'active' DO NOTHING
+    INSERT INTO sessions (session_id, agent, chat_id, thread_id, private_to, replays, created_at, last_active)
+    VALUES (:session_id, :agent, :chat, :thread, :private_to, :replays, :now, :now)
+    ON CONFLICT (agent, ifnull(chat_id, 0), ifnull(thread_id, ''), ifnull(private_to, '')) WHERE status = 'active'
+    DO NOTHING
     RETURNING id
 """
 
 
-def active(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None) -> int | None:
+def active(
+    conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, private_to: str | None = None
+) -> int | None:
     """The row of the key's active session, or None if there never was one."""
-    found: int | None = scalar(conn, ACTIVE, {"agent": agent, "chat": chat_id, "thread": thread_id})
+    key = {"agent": agent, "chat": chat_id, "thread": thread_id, "private_to": private_to}
+    found: int | None = scalar(conn, ACTIVE, key)
     return found
 
 
-def ensure(conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, now_ms: int) -> int:
+def ensure(
+    conn: apsw.Connection,
+    agent: str,
+    chat_id: int | None,
+    thread_id: str | None,
+    *,
+    private_to: str | None = None,
+    now_ms: int,
+) -> int:
     """The row of the key's active session, made if there is none; of two that are made at once, an index keeps one."""
+    key = _Key(agent, chat_id, thread_id, private_to)
     found: int | None = None
     while found is None:  # again if another process made it between the two statements: outside a transaction only
-        found = active(conn, agent, chat_id, thread_id)
+        found = active(conn, agent, chat_id, thread_id, private_to=private_to)
         if found is None:
-            found = _begin(conn, agent, chat_id, thread_id, None, now_ms=now_ms)
+            found = _begin(conn, key, None, now_ms=now_ms)
     return found
 
 
-def _begin(
-    conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, replays: int | None, *, now_ms: int
-) -> int | None:
-    key = {"agent": agent, "chat": chat_id, "thread": thread_id, "replays": replays, "now": now_ms}
-    made: int | None = scalar(conn, _BEGIN, {**key, "session_id": ids.new("session")})
+def _begin(conn: apsw.Connection, key: _Key, replays: int | None, *, now_ms: int) -> int | None:
+    new = {"session_id": ids.new("session"), "replays": replays, "now": now_ms}
+    made: int | None = scalar(conn, _BEGIN, {**key._asdict(), **new})
     return made
 
 
@@ -146,7 +168,8 @@ def succeed(conn: apsw.Connection, before: Session, *, replays: int | None = Non
     Raises:
         WrongState: another session of this key is active.
     """
-    made = _begin(conn, before.agent, before.chat_id, before.thread_id, replays, now_ms=now_ms)
+    key = _Key(before.agent, before.chat_id, before.thread_id, before.private_to)
+    made = _begin(conn, key, replays, now_ms=now_ms)
     if made is None:
         raise WrongState(f"another session follows {before.session_id} already")
     return made
@@ -157,7 +180,9 @@ def going_on(conn: apsw.Connection, id_: int, agent: str) -> int | None:
     asked = get(conn, id_)
     if asked is None or asked.agent != agent:
         return None
-    return id_ if asked.status == "active" else active(conn, agent, asked.chat_id, asked.thread_id)
+    if asked.status == "active":
+        return id_
+    return active(conn, agent, asked.chat_id, asked.thread_id, private_to=asked.private_to)
 
 
 def touch(conn: apsw.Connection, session_id: int, *, continuation: str | None, now_ms: int) -> None:

@@ -40,6 +40,7 @@ class ReplayQuery(Query):
 class SessionView(TypedDict):
     """One agent's continuing context in one chat or thread.
 
+    *privateTo*: the person, by the platform's id, whose private messages in that chat it has; null: it is the chat's own.
     *replays*: the session whose messages it was given again. *pending* and *processing*: messages that ask for a turn;
     *context*: messages that only go with the next turn. *lastActive*: when its last turn ended.
     """
@@ -49,6 +50,7 @@ class SessionView(TypedDict):
     agent: str
     chatId: int | None
     threadId: str | None
+    privateTo: str | None
     status: Literal["active", "closed"]
     replays: str | None
     pending: int
@@ -149,6 +151,7 @@ def _view(conn: apsw.Connection, session: sessions.Session) -> SessionView:
         "agent": session.agent,
         "chatId": session.chat_id,
         "threadId": session.thread_id,
+        "privateTo": session.private_to,
         "status": "active" if session.status == "active" else "closed",
         "replays": None if session.replays is None else sessions.known(conn, session.replays).session_id,
         "pending": counts.pending,

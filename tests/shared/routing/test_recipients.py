@@ -12,8 +12,9 @@ def wiring(agent="a", mode="mention", pattern=None, ignored="drop", session="sha
     return Wiring(**{**fields, "ignored_message_policy": ignored, "session_mode": session})
 
 
-def event(text="hello", *words, thread=None):
-    return Event("message", "1", text=text, is_mention="mention" in words, is_group="group" in words, thread_id=thread)
+def event(text="hello", *words, thread=None, context=None):
+    facts = {"is_mention": "mention" in words, "is_group": "group" in words, "thread_id": thread}
+    return Event("message", "1", text=text, context=context or {}, **facts)
 
 
 FOR_A, FOR_B = Addressee("a", "hello"), Addressee("b", "hello")
@@ -82,6 +83,7 @@ def test_a_mention_in_a_thread_sticks(what, is_stuck, sticks):
     assert recipients.recipient_of(what, wiring(mode="mention-sticky"), None, is_stuck=is_stuck).sticks is sticks
 
 
+ALONE = {"receiver_user_id": "5"}
 KEYS = {
     "shared, in a thread": ("shared", event("x", "group", thread="3"), (7, None)),
     "shared, alone with the bot": ("shared", event("x", thread="3"), (7, None)),
@@ -89,6 +91,8 @@ KEYS = {
     "per thread, in none": ("per-thread", event("x", "group"), (7, None)),
     "per thread, alone with the bot": ("per-thread", event("x", thread="3"), (7, None)),
     "the agent's own": ("agent-shared", event("x", "group", thread="3"), (None, None)),
+    "what one person alone sees": ("agent-shared", event("x", "group", thread="3", context=ALONE), (7, None)),
+    "what one person alone sees, per thread": ("per-thread", event("x", "group", thread="3", context=ALONE), (7, None)),
 }
 
 

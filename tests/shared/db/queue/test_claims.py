@@ -102,6 +102,14 @@ BATCHES = {
 }
 
 
+OF_ANA, OF_BEN = ({"content": json.dumps({"context": {"receiver_user_id": person}})} for person in "56")
+BATCHES |= {
+    "a message that only one person sees apart": ([{}, {}, OF_ANA, {}], 2),
+    "messages of one person that nobody else sees": ([OF_ANA, OF_ANA, {}], 2),
+    "messages of two people that nobody else sees apart": ([OF_ANA, OF_BEN], 1),
+}
+
+
 @pytest.mark.parametrize(("fields", "size"), BATCHES.values(), ids=BATCHES)
 def test_a_batch_is(conn, fields, size):
     chat, session = make_session(conn)
@@ -209,6 +217,22 @@ def test_triggers_come_first_then_the_newest_context_and_the_batch_is_in_time_or
     put(conn, "c5", trigger=False)
     put(conn, "t1")
     assert texts(take(conn, limit=4)) == ["c4", "t0", "c5", "t1"]
+
+
+def test_what_one_person_alone_sees_is_context_for_that_person_alone(conn):
+    """Such messages have sessions of their own; these are from before migration 7."""
+    of_ana, of_ben = (json.loads(each["content"]) for each in (OF_ANA, OF_BEN))
+    put(conn, "Ana's secret", trigger=False, content=of_ana)
+    put(conn, "Ben's secret", trigger=False, content=of_ben)
+    put(conn, "for all", trigger=False)
+    put(conn, "question")
+    put(conn, "Ana's question", content=of_ana)
+    public = take(conn)
+    assert texts(public) == ["for all", "question"]
+    with transaction(conn):
+        claims.release(conn, public, now_ms=NOW)
+    rows(conn, "UPDATE messages SET status = 'completed' WHERE message = 'question'")
+    assert texts(take(conn)) == ["Ana's secret", "for all", "Ana's question"]
 
 
 def test_context_never_pushes_a_trigger_out_of_the_batch(conn):

@@ -18,10 +18,10 @@ def bob(conn):
     return make_agent(conn, "bob")
 
 
-def begin(conn, agent="assistant", chat=None, thread=None, now_ms=NOW):
+def begin(conn, agent="assistant", chat=None, thread=None, private_to=None, now_ms=NOW):
     """The key's session, in a transaction of its own."""
     with transaction(conn):
-        return sessions.ensure(conn, agent, chat, thread, now_ms=now_ms)
+        return sessions.ensure(conn, agent, chat, thread, private_to=private_to, now_ms=now_ms)
 
 
 def test_a_key_has_one_session_however_often_it_is_asked_for(conn):
@@ -35,6 +35,7 @@ def test_a_key_has_one_session_however_often_it_is_asked_for(conn):
         "agent": "assistant",
         "chat_id": chat,
         "thread_id": None,
+        "private_to": None,
         "status": "active",
         "continuation": None,
         "created_at": NOW,
@@ -44,7 +45,7 @@ def test_a_key_has_one_session_however_often_it_is_asked_for(conn):
     }
 
 
-def test_agent_chat_and_thread_each_tell_sessions_apart(conn, bob):
+def test_agent_chat_thread_and_person_each_tell_sessions_apart(conn, bob):
     """An agent's own session, a chat's and a thread's never merge, though each lacks what the next one has."""
     chat, second = make_chat(conn), make_chat(conn, "200")
     keys = [
@@ -53,6 +54,9 @@ def test_agent_chat_and_thread_each_tell_sessions_apart(conn, bob):
         ("assistant", chat, "1"),
         ("assistant", chat, "2"),
         ("assistant", second, "1"),
+        ("assistant", chat, None, "5"),
+        ("assistant", chat, None, "6"),
+        ("assistant", second, None, "5"),
         ("bob", None, None),
         ("bob", chat, "1"),
     ]
@@ -210,6 +214,6 @@ def test_counting_reads_open_messages_only(conn):
 
 
 def test_looking_up_the_active_session_is_one_step_of_its_index(conn):
-    (step,) = plan(conn, sessions.ACTIVE, agent="assistant", chat=1, thread="7")
+    (step,) = plan(conn, sessions.ACTIVE, agent="assistant", chat=1, thread="7", private_to=None)
 
-    assert "USING INDEX sessions_one_active (agent=? AND <expr>=? AND <expr>=?)" in step
+    assert "USING INDEX sessions_one_active (agent=? AND <expr>=? AND <expr>=? AND <expr>=?)" in step

@@ -33,6 +33,7 @@ def test_a_session_is_shown_with_its_open_messages(serving, session):
         "agent": "assistant",
         "chatId": 1,
         "threadId": None,
+        "privateTo": None,
         "status": "active",
         "replays": None,
         "pending": 1,
