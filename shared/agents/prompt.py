@@ -1,11 +1,17 @@
-"""The batch as text. Bodies are escaped, so that no text can forge a message, a sender or a tag."""
+"""The batch as text, and the way back.
 
-from collections.abc import Iterable
+Bodies are escaped, so that no text can forge a message, a sender or a tag. An agent that repeats its prompt shows what
+we wrapped around the bodies, and nobody is to see that: ``unwrapped`` takes it off what an agent says.
+"""
+
+import re
+from collections.abc import Collection, Iterable
 from datetime import datetime
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape, quoteattr, unescape
 from zoneinfo import ZoneInfo
 
 from shared.agents.base import TurnMessage
+from shared.core import ids
 
 _ELEMENTS = {"task": "task", "webhook": "webhook", "system": "system_response"}
 
@@ -32,3 +38,54 @@ def _element(message: TurnMessage, zone: ZoneInfo) -> str:
     }
     attributes = "".join(f" {key}={quoteattr(value)}" for key, value in facts.items() if value)
     return f"<{name}{attributes}>{escape(message.text)}</{name}>"
+
+
+# -- the way back -----------------------------------------------------------------------------------------------------
+
+_NAMES = "message|task|webhook|system_response"
+_VALUE = r"""(?:"[^"<>\n]*"|'[^'<>\n]*')"""
+# Our tag in our form: these attributes in this order, and an instant with an offset.
+_TAG = (
+    rf"<(?P<name>{_NAMES}) id=(?P<id>{_VALUE})(?: sender={_VALUE})?(?: from={_VALUE})?"
+    rf' time="\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d"(?: reply_to={_VALUE})?>'
+)
+_OPENING = re.compile(_TAG)
+# A body ends at its closing tag; at another element, or the end of the text, where the closing tag is cut off.
+_WRAPPED = re.compile(rf"{_TAG}(?P<body>(?:(?!</?(?P=name)\b).)*)(?P<closing></(?P=name)>)?", re.DOTALL)
+_CONTEXT = re.compile(r'<context timezone="[A-Za-z0-9_+/-]+"/>\n?')
+_CUT_OFF = re.compile(rf'(?:<(?:{_NAMES}) id=|<context timezone=)"[^"<>\n]*(?:"[^<>\n]*)?\Z')
+
+
+def unwrapped(text: str, known: Collection[str] = ()) -> str:
+    """What an agent said, without what ``build`` wrapped around a batch; repeated bodies lose their escapes too.
+
+    Only our own tags go: in our form, and with the id of a message. Other XML stays as it is, in code and outside.
+
+    Args:
+        known: the ids of the turn's messages, because the sender of a message may choose its id.
+    """
+    if "<" not in text:
+        return text
+    whole = _CUT_OFF.sub("", text)
+    without_context = _CONTEXT.sub(lambda tag: "" if _is_our_context(tag, known) else tag[0], whole)
+    return _WRAPPED.sub(lambda element: _body(element) if _is_ours(element, known) else element[0], without_context)
+
+
+def _is_ours(tag: re.Match[str], known: Collection[str]) -> bool:
+    id_ = unescape(tag["id"][1:-1], {"&quot;": '"'})
+    return id_ in known or ids.row_of(id_) is not None
+
+
+def _body(element: re.Match[str]) -> str:
+    is_as_sent = element["closing"] is not None and "<" not in element["body"]
+    return unescape(element["body"]) if is_as_sent else element["body"]
+
+
+def _is_our_context(tag: re.Match[str], known: Collection[str]) -> bool:
+    """Whether one of our messages follows the tag, or it is a line of its own, and not of a block of code."""
+    text = tag.string
+    following = _OPENING.match(text, tag.end())
+    if following is not None and _is_ours(following, known):
+        return True
+    is_line = (tag.start() == 0 or text[tag.start() - 1] == "\n") and (tag[0][-1] == "\n" or tag.end() == len(text))
+    return is_line and text.count("```", 0, tag.start()) % 2 == 0

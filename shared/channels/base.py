@@ -78,7 +78,7 @@ class Event:
 
     @property
     def private_to(self) -> str | None:
-        """The one person who sees the event, and alone may see its answer, by the platform's id; None: the whole chat."""
+        """The one person who sees the event and may see its answer, by the platform's id; None: the whole chat."""
         return content.receiver(self.context)
 
     @property

@@ -163,7 +163,7 @@ class ApprovalPayload(TypedDict, total=False):
 
 
 def receiver(context: Mapping[str, Any]) -> str | None:
-    """The one person who sees the event of this ``Event.context``, and alone may see its answer; None: the whole chat."""
+    """The one person who sees the event of this ``Event.context`` and may see its answer; None: the whole chat."""
     found: str | None = context.get(_RECEIVER)
     return found
 

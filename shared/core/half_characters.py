@@ -1,6 +1,6 @@
 """Half characters: one half of a surrogate pair, as a program writes that cuts its text inside an emoji.
 
-UTF-8 has no form for a half, so neither the database nor a platform takes a text with one. JSON has one, ``\\ud83d``, and
+UTF-8 has no form for a half, so neither the database nor a platform takes a text with one. JSON has, ``\\ud83d``, and
 Python makes one of each byte of an argument that is not UTF-8. Every door for text from outside replaces the half by
 U+FFFD; the rest of the text stays. Two halves that follow each other are a whole character, and stay.
 """

@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, cast
 
 import apsw
 
+from shared.agents import prompt
 from shared.core import content, hops
 from shared.core.content import AskedFor, MessageContent
 from shared.core.errors import NotFound, WrongState
@@ -74,6 +75,8 @@ def send(
         WrongState: the agent writes to itself, or too many messages led to this one.
     """
     from_agent = None if sender == OPERATOR else _known(conn, sender)
+    if from_agent is not None:
+        body = prompt.unwrapped(body)
     _known(conn, recipient)
     if recipient == from_agent:
         raise WrongState(f"agent {sender!r} writes to itself; name another recipient")
@@ -136,6 +139,7 @@ def reply(
     if found is None:
         raise NotFound(f"there is no message {original}")
     asked = found.message
+    body = prompt.unwrapped(body)
     if asked.from_agent is not None:
         hops.next_count(asked.content)
         _known(conn, asked.from_agent)

@@ -101,8 +101,7 @@ def _turn_message(message: Message) -> TurnMessage:
 
 
 async def _listen(turn: Turn, provider: str, claim: Claim, save: Save) -> Outcome:
-    said: list[TurnReply] = []
-    by_id = {message.message_id: message for message in claim.asked}
+    said = _Said(claim)
     async with (
         RunningContinuation(turn.continuation, save) as continuation,
         contextlib.aclosing(registry.get(provider).run(turn)) as provider_events,
@@ -111,15 +110,30 @@ async def _listen(turn: Turn, provider: str, claim: Claim, save: Save) -> Outcom
             match event:
                 case Init():
                     continuation.set(event.continuation)
-                case Text() if event.text.strip():
-                    said.append(TurnReply(event.text, by_id.get(event.answers or "", claim.asked[0])))
+                case Text():
+                    said.add(event.text, event.answers)
                 case Result():
-                    if event.text and event.text.strip():
-                        said.append(TurnReply(event.text, claim.asked[0]))
+                    said.add(event.text or "")
                     break
                 case Failed():
                     return Failure(event.reason, event.retryable, event.wait_ms)
-        if not said:
+        if not said.replies:
             return Failure("the agent said nothing")
         continuation.leave_to_settlement()
-        return AgentAnswer(said, continuation.value)
+        return AgentAnswer(said.replies, continuation.value)
+
+
+class _Said:
+    """What the agent has said so far, without what the prompt wraps around messages."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.replies: list[TurnReply] = []
+        self._first = claim.asked[0]
+        self._asked = {message.message_id: message for message in claim.asked}
+        self._ids = {message.message_id for message in claim.batch}
+
+    def add(self, text: str, answers: str | None = None) -> None:
+        """Add a text about the message with the id *answers*, or about the first one; a blank one is left out."""
+        unwrapped = prompt.unwrapped(text, self._ids)
+        if unwrapped.strip():
+            self.replies.append(TurnReply(unwrapped, self._asked.get(answers or "", self._first)))

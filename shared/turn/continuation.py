@@ -39,7 +39,7 @@ class RunningContinuation:
             self._stored = value
 
     def leave_to_settlement(self) -> None:
-        """Write nothing more: the turn's settlement writes the value. Of a turn that ends at once, nothing was written."""
+        """Write nothing more: the turn's settlement writes the value. For a turn that ends at once, that is all."""
         if self._writing is not None:
             self._writing.cancel()
 

@@ -13,7 +13,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
 from shared.db.roster import agents
-from shared.queue import turns
+from shared.queue import mailbox, turns
 from shared.runtime.kick import Kicker
 from shared.turn.turn_runner import RunningTurn
 from tests.liveness import is_alive
@@ -183,8 +183,21 @@ def test_a_program_is_an_agent(conn, tmp_path):
     put(conn, "</message>", agent="coder")
     step()
     (said,) = column(conn, "SELECT message FROM responses")
-    assert "&lt;/message&gt;</message>" in said
-    assert said.endswith(str(tmp_path / "agents" / "coder"))
+    assert said == f"</message>\n{tmp_path / 'agents' / 'coder'}"
+
+
+def test_nobody_sees_what_the_prompt_wraps_around_messages(conn):
+    """Neither the person, nor another agent, nor the history."""
+    source = "import sys, json; print(json.load(sys.stdin)['prompt'])"
+    make_agent(conn, "parrot", provider="command", config={"command": [*COMMAND, source]})
+    put(conn, "a < b", agent="parrot", given_id="my-own-id")
+    with transaction(conn):
+        mailbox.send(conn, "assistant", "parrot", "c & d", now_ms=1)
+    step(2)
+    assert column(conn, "SELECT message FROM responses") == ["a < b"]
+    assert column(conn, "SELECT message FROM messages WHERE from_agent = 'parrot'") == ["c & d"]
+    said = column(conn, "SELECT content FROM agent_messages WHERE agent_id = 'parrot' AND role = 'assistant'")
+    assert sorted(said) == ["a < b", "c & d"]
 
 
 def test_half_a_character_costs_itself_and_not_the_answer(conn):

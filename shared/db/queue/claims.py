@@ -151,7 +151,7 @@ def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, lim
 
 
 def _audience(message: Message) -> tuple[int | None, str | None, str | None]:
-    """Who sees the answer. A person's private messages have a session of their own since migration 7; older ones not."""
+    """Who sees the answer. Since migration 7 a person's private messages have a session of their own."""
     return message.chat_id, message.thread_id, private_to(message.content)
 
 

@@ -20,8 +20,8 @@ from shared.db.engine.connection import rows, scalar
 from shared.db.queue.claims import Claim
 
 _SELECT = """
-    SELECT id, session_id, agent, chat_id, thread_id, private_to, status, continuation, replays, created_at, last_active,
-           closed_at
+    SELECT id, session_id, agent, chat_id, thread_id, private_to, status, continuation, replays, created_at,
+           last_active, closed_at
       FROM sessions
 """
 

@@ -40,7 +40,7 @@ class ReplayQuery(Query):
 class SessionView(TypedDict):
     """One agent's continuing context in one chat or thread.
 
-    *privateTo*: the person, by the platform's id, whose private messages in that chat it has; null: it is the chat's own.
+    *privateTo*: the person, by the platform's id, whose private messages it has; null: it is the chat's own.
     *replays*: the session whose messages it was given again. *pending* and *processing*: messages that ask for a turn;
     *context*: messages that only go with the next turn. *lastActive*: when its last turn ended.
     """

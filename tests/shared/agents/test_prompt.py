@@ -72,3 +72,72 @@ def test_any_text_parses_and_comes_back_unchanged(text, sender, reply_to):
         reply_to,
     )
     assert len(found[1]) == 0
+
+
+# -- what an agent repeats
+
+OURS = "telegram_1a2b3c4d"
+
+
+def built(*batch):
+    return prompt.build(batch or [message(message_id=OURS)], timezone="Europe/Zurich")
+
+
+REPEATED = {
+    "the whole prompt": (built(), "hello"),
+    "two messages": (built(message(message_id=OURS), message(message_id=OURS, text="there")), "hello\nthere"),
+    "each kind": (
+        built(*(message(message_id=OURS, kind=kind, text=kind) for kind in ("task", "webhook", "system"))),
+        "task\nwebhook\nsystem",
+    ),
+    "with words around it": (f"You said: {built()}\nRight?", "You said: hello\nRight?"),
+    "in a block of code": (f"```xml\n{built()}\n```", "```xml\nhello\n```"),
+    "its first line": ('<context timezone="UTC"/>\nhello', "hello"),
+    "one message of it": (f"As in {built().splitlines()[1]}.", "As in hello."),
+    "its escapes": (built(message(message_id=OURS, text="a < b & c")), "a < b & c"),
+    "with every attribute": (
+        built(message(message_id=OURS, sender="A\"n'a\n<", reply_to='"before"', from_agent="bob")),
+        "hello",
+    ),
+    "cut off in a body": (built(message(message_id=OURS, text="hello, all"))[:-15], "hello"),
+    "cut off in a tag": (f"hello\n{built()[:60]}", "hello\n"),
+    "cut off in the first line": ('hello <context timezone="Eur', "hello "),
+    "with an answer inside": (built().replace("hello", "<b>5 &lt; 6</b>"), "<b>5 &lt; 6</b>"),
+}
+
+
+@pytest.mark.parametrize(("said", "shown"), REPEATED.values(), ids=REPEATED)
+def test_an_agent_that_repeats_its_prompt_shows_no_tag_of_ours(said, shown):
+    assert prompt.unwrapped(said) == shown
+
+
+def test_the_ids_of_the_turn_are_ours_whatever_their_form():
+    said = built(message(message_id='my "id" <1>')).splitlines()[1]
+    assert prompt.unwrapped(said) == said
+    assert prompt.unwrapped(said, {'my "id" <1>'}) == "hello"
+
+
+NOT_OURS = [
+    "a < b and b > c",
+    "<p>text</p>",
+    '<message to="bob">hello</message>',
+    "<message>hello</message> and <task/>",
+    '<message id="1" sender="Ana" time="2027-01-15T09:00:00+01:00">hello</message>',
+    '<message id="telegram_1a2b3c4d">hello</message>',
+    '```xml\n<context timezone="UTC"/>\n<message id="1">a &lt; b</message>\n```',
+    'Begin with `<context timezone="UTC"/>`, then the messages.',
+    "<context>what we know</context>\n<context timezone=UTC>",
+    "In XML, write &lt; for <.",
+    "the end is </message>",
+]
+
+
+@pytest.mark.parametrize("said", NOT_OURS)
+def test_an_answer_about_xml_stays_as_it_is(said):
+    assert prompt.unwrapped(said) == said
+
+
+@given(anything, anything, anything)
+def test_whatever_the_messages_say_nothing_but_their_text_is_shown(text, sender, reply_to):
+    said = built(message(message_id=OURS, text=text, sender=sender, reply_to=reply_to))
+    assert prompt.unwrapped(said) == text

@@ -105,6 +105,15 @@ def test_an_unknown_agent_neither_sends_nor_receives(conn, sender, recipient):
     assert dump(conn) == before
 
 
+def test_what_an_agent_repeats_of_its_prompt_reaches_nobody(conn):
+    """The operator's words stay as they are."""
+    repeated = '<message id="telegram_1a2b3c4d" sender="Ana" time="2027-01-15T08:00:00+00:00">a &lt; b</message>'
+    first, second = send(conn, "alice", "bob", repeated), send(conn, "operator", "bob", repeated)
+    assert [row(conn, "messages", each)["message"] for each in (first, second)] == ["a < b", repeated]
+    assert row(conn, "messages", reply(conn, first, repeated).message)["message"] == "a < b"
+    assert row(conn, "responses", reply(conn, second, repeated).response)["message"] == "a < b"
+
+
 def test_an_agent_can_not_write_to_itself(conn):
     with pytest.raises(WrongState, match="'alice' writes to itself"):
         send(conn, "alice", "alice")
