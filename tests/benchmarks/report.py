@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,11 +34,18 @@ def head(scale: Scale) -> str:
     """The machine and the method."""
     fsync = fsync_ms(scale.folder)
     return (
-        f"# Benchmarks\n\nThe last run of `make bench`: {machine()}, fsync {fsync:.2f} ms at the median, "
-        f"load {os.getloadavg()[0]:.1f} when it began.\n\n"
+        f"# Benchmarks\n\nThe last run of `make bench`, of {version()}: {machine()}, "
+        f"fsync {fsync:.2f} ms at the median, load {os.getloadavg()[0]:.1f} when it began.\n\n"
         f"Ratios are medians over {scale.rounds} rounds in which all candidates took turns; (least to most) is the "
         "spread. Machines are noisy, so the ratio is the result and the rate is not.\n"
     )
+
+
+def version() -> str:
+    """The commit that was measured, and whether the tree has changes beyond it."""
+    asked = ["git", "describe", "--always", "--dirty=, with changes", "--exclude=*"]
+    found = subprocess.run(asked, check=False, capture_output=True, text=True).stdout.strip()
+    return f"commit {found}" if found else "a tree without Git"
 
 
 def machine() -> str:
