@@ -17,9 +17,18 @@ from starlette.responses import Response as Reply
 from shared.channels import registry
 from shared.channels.base import Channel, Outgoing, Part
 from shared.core import clock, logs
-from shared.core.errors import ClaimLost, ConfigInvalid, OutcomeUnknown, PermanentError, PostroomError, RetryableError
+from shared.core.errors import (
+    ClaimLost,
+    ConfigInvalid,
+    OutcomeUnknown,
+    PermanentError,
+    PostroomError,
+    RetryableError,
+    TokenRefused,
+)
 from shared.core.settings import Settings
-from shared.db.queue import responses
+from shared.db.queue import channel_pauses, responses
+from shared.db.queue.channel_pauses import ChannelPause
 from shared.db.queue.responses import Response
 from shared.queue import deliveries
 from shared.queue.deliveries import DeliveryPolicy, Sending
@@ -37,6 +46,8 @@ Parts = tuple[str | None, ...]
 
 _LEASE_SHARE = 0.6  # of the lease, for one send; the rest is for writing the outcome
 _LONGEST_SEND_S = 60.0
+_CHECK_LIMIT_S = 10.0  # for a check of the token
+_REFUSED_CALL_WAIT_MS = 60_000  # where the platform refuses a call as if the token were wrong, and accepts the token
 _WRITE_PAUSES_S = (0.1, 0.5, 2.0, *[5.0] * 100)  # a full disk or a long lock: as long as a lease lasts
 
 
@@ -49,6 +60,7 @@ class Deliver(WorkerService):
         self._channels = _configured()
         self._backlogs = {name: Backlog(partial(self._look, name)) for name in self._channels}
         self._chats: set[int] = set()  # chats to which this process is sending
+        self._checked: set[str] = set()  # channels whose token this process is checking
 
     async def repair(self) -> None:
         """Give up the sends of earlier processes, which are gone: their outcome is unknown, and policy decides."""
@@ -59,13 +71,21 @@ class Deliver(WorkerService):
             )
             if lost := await self.writer.run(rescue):
                 log.warning("deliver.rescued", channel=name, responses=lost)
+        if pauses := channel_pauses.every(self.reader):
+            for pause in pauses.values():
+                log.warning("deliver.channel_is_paused", channel=pause.channel, reason=pause.reason)
+            await self.writer.run(partial(channel_pauses.check_now, now_ms=now_ms))
 
     async def claim_and_start(self) -> float | None:
         """Claim the head of each chat, as far as there is room, and send it; the seconds until more is due."""
         now_ms = clock.now_ms()
         room = self.settings.max_concurrent_sends - self.worker.running
-        dues = []
+        dues: list[int | None] = []
+        pauses = channel_pauses.every(self.reader)
         for name, channel in self._channels.items():
+            if name in pauses:
+                dues.append(self._check_when_due(channel, pauses[name], now_ms=now_ms))
+                continue
             if heads := self._backlogs[name].take(room, now_ms=now_ms):
                 for sending in await self.claim(partial(self._claim, heads=heads)):
                     room -= 1
@@ -90,10 +110,12 @@ class Deliver(WorkerService):
         response = sending.response
         context = {"channel": response.channel, "response_id": response.id, "message_id": response.message_id}
         try:
-            sent = await self._open_or_send(channel, sending)
+            sent = await self._attempt(channel, sending)
         except ClaimLost as error:
             log.warning("deliver.lost", reason=str(error), **context)
             return
+        except TokenRefused as error:
+            await self._hold(response, error)
         except apsw.Error:
             raise  # the outcome could not be written: the lease runs out, and the outcome counts as unknown
         except Exception as error:  # the batch boundary: the row has the reason, the other sends continue
@@ -109,8 +131,21 @@ class Deliver(WorkerService):
             self._chats.discard(response.chat_id)
         self.kick("api")
 
+    async def _attempt(self, channel: Channel, sending: Sending) -> int:
+        """Send the response, or open its chat first; how many parts were sent.
+
+        Raises:
+            TokenRefused: the platform refuses our token.
+            RetryableError: the platform refuses this request as if our token were wrong, and accepts the token.
+        """
+        try:
+            return await self._open_or_send(channel, sending)
+        except TokenRefused as error:
+            if await self._problem_of_token(channel) is not None:
+                raise
+            raise RetryableError(str(error), _REFUSED_CALL_WAIT_MS) from None
+
     async def _open_or_send(self, channel: Channel, sending: Sending) -> int:
-        """Send the response, or open its chat first; how many parts were sent."""
         response = sending.response
         if response.is_inactive:
             raise PermanentError(
@@ -146,6 +181,58 @@ class Deliver(WorkerService):
                 return await channel.send(part, to, self.client, now_ms=clock.now_ms())
         except TimeoutError:
             raise OutcomeUnknown(f"the platform did not answer within {self._limit_s:g} s") from None
+
+    # -- a channel whose token is refused
+
+    async def _hold(self, response: Response, error: TokenRefused) -> None:
+        is_new = await self._write(partial(self._hold_response, response=response, error=error))
+        if is_new:  # once: all its responses wait
+            log.error("deliver.channel_paused", channel=response.channel, reason=str(error))
+
+    def _hold_response(self, conn: apsw.Connection, response: Response, error: TokenRefused) -> bool:
+        return deliveries.hold(conn, response, error, now_ms=clock.now_ms())
+
+    def _check_when_due(self, channel: Channel, pause: ChannelPause, *, now_ms: int) -> int | None:
+        """Start a check of the token when it is due; the instant of the next one, None while one runs."""
+        if pause.channel in self._checked:
+            return None
+        if pause.check_at > now_ms:
+            return pause.check_at
+        self._checked.add(pause.channel)
+        self.worker.start(self._check(channel, pause))
+        return None
+
+    async def _check(self, channel: Channel, pause: ChannelPause) -> None:
+        """Ask the platform about the token, and let the channel send again where it is accepted."""
+        try:
+            problem = await self._problem_of_token(channel)
+            await self._write(partial(self._write_check, pause=pause, problem=problem))
+        finally:
+            self._checked.discard(pause.channel)
+        if problem is None:
+            log.info("deliver.channel_resumed", channel=pause.channel)
+        self.kick("api")
+
+    async def _problem_of_token(self, channel: Channel) -> str | None:
+        """Why the token is not known to be accepted; None: it is."""
+        try:
+            async with asyncio.timeout(_CHECK_LIMIT_S):
+                await channel.check_token(self.client)
+        except TimeoutError:
+            return f"the platform did not answer within {_CHECK_LIMIT_S:g} s"
+        except PostroomError as error:
+            return str(error)
+        except Exception as error:  # the batch boundary: a bug in an adapter is no accepted token
+            log.exception("deliver.check_failed", channel=channel.name)
+            return f"the check of the token failed ({type(error).__name__}); the log of deliver says where"
+        return None
+
+    def _write_check(self, conn: apsw.Connection, pause: ChannelPause, problem: str | None) -> None:
+        now_ms = clock.now_ms()
+        if problem is None:
+            channel_pauses.resume(conn, pause.channel, now_ms=now_ms)
+        else:
+            deliveries.check_again(conn, pause, problem, now_ms=now_ms)
 
     @property
     def _limit_s(self) -> float:

@@ -36,7 +36,7 @@ CHANNEL = '''
 
     from shared.channels import platform_api
     from shared.channels.base import Event, Part, Received, WebhookReply
-    from shared.core.errors import PermanentError, SignatureInvalid
+    from shared.core.errors import PermanentError, SignatureInvalid, TokenRefused
     from shared.core.settings import FromEnvironment
 
 
@@ -81,6 +81,11 @@ CHANNEL = '''
 
         async def open_direct(self, sender_id, client):
             return sender_id
+
+        async def check_token(self, client):
+            answer = await platform_api.call(client, "Pigeon", "GET", f"{self._settings.api_base}/", None, {})
+            if answer.status == 401:
+                raise TokenRefused("Pigeon refuses PIGEON_SECRET")
 
 
     def channel():

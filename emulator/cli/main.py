@@ -163,6 +163,7 @@ def status(
     facts = get_json(instance["urls"]["gateway"], "/_emulator/status")
     if facts is None:
         _fail(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}", os.EX_UNAVAILABLE)
+    facts["channels"] = (get_json(facts["urls"]["api"], "/api/status") or {}).get("channels", {})
     if as_json:
         print(json.dumps(facts, indent=2))  # noqa: T201
     else:
@@ -390,6 +391,9 @@ def _status_lines(facts: dict[str, Any]) -> Iterator[str]:
         state = "up" if function["up"] else f"down: {function['problem']}"
         stale = f"; stale: {function['stale']}" if function["stale"] else ""
         yield f"  {function['name']:<11} {state}, generation {function['generation']}, pid {function['pid']}{stale}"
+    for name, channel in facts["channels"].items():
+        if paused := channel.get("paused"):
+            yield f"  {name:<11} PAUSED, its answers wait: {paused['reason']}. With the right token, start again"
 
 
 def _say(text: str) -> None:

@@ -211,6 +211,8 @@ class Channel(Protocol):
 
         Raises:
             RateLimited: the platform asks for a pause.
+            NotSent: nothing left this machine, because the platform can't be reached.
+            TokenRefused: the platform refuses our token.
             OutcomeUnknown: the request went out and no answer came back.
             RetryableError: nothing was sent; another attempt may succeed.
             PermanentError: nothing was sent, and another attempt can't succeed.
@@ -220,7 +222,15 @@ class Channel(Protocol):
         """The ``platform_id`` of the direct chat with a person, opened if there was none. Safe to call twice.
 
         Raises:
-            RateLimited: the platform asks for a pause.
+            RateLimited, NotSent, TokenRefused: as for ``send``.
             RetryableError: another attempt may succeed.
             PermanentError: the bot can't write to this person.
+        """
+
+    async def check_token(self, client: Client) -> None:
+        """Ask the platform whether it accepts our token, without any effect. Safe to call twice.
+
+        Raises:
+            TokenRefused: it does not.
+            PostroomError: the platform can't be asked now.
         """

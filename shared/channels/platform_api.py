@@ -9,7 +9,15 @@ from typing import Any, Literal
 import msgspec
 
 from shared.core import half_characters
-from shared.core.errors import OutcomeUnknown, PermanentError, PostroomError, RateLimited, RetryableError
+from shared.core.errors import (
+    NotSent,
+    OutcomeUnknown,
+    PermanentError,
+    PostroomError,
+    RateLimited,
+    RetryableError,
+    TokenRefused,
+)
 from shared.runtime.http_client import Client, NoAnswer, RequestNotSent
 
 
@@ -22,19 +30,19 @@ class ApiAnswer:
 
 
 async def call(
-    client: Client, platform: str, method: str, url: str, body: dict[str, Any], headers: dict[str, str]
+    client: Client, platform: str, method: str, url: str, body: dict[str, Any] | None, headers: dict[str, str]
 ) -> ApiAnswer:
-    """Send *body* as JSON.
+    """Send *body* as JSON; None sends none.
 
     Raises:
-        RetryableError: the request never left this machine.
+        NotSent: the request never left this machine.
         OutcomeUnknown: the request left, and no complete answer came back.
     """
-    content = msgspec.json.encode(body)
+    content = b"" if body is None else msgspec.json.encode(body)
     try:
         status, found = await client.request(method, url, content, {"Content-Type": "application/json", **headers})
     except RequestNotSent as error:
-        raise RetryableError(f"{platform} can't be reached ({error}); nothing was sent") from None
+        raise NotSent(f"{platform} can't be reached ({error}); nothing was sent") from None
     except NoAnswer as error:
         raise OutcomeUnknown(f"{platform} did not answer ({error}); the message may have arrived") from None
     try:
@@ -49,7 +57,7 @@ class CallResult:
     """The meaning of a platform's answer to a send.
 
     Attributes:
-        outcome: ``give_way`` asks for another call, changed as *step* says.
+        outcome: ``give_way`` asks for another call, changed as *step* says. ``refused``: the platform refuses our token.
         reason: for the operator: no secrets, no person's text.
         step: one of the channel's own words for a change of the call; empty where there is none.
         message_id: the platform's id of the sent message.
@@ -57,7 +65,7 @@ class CallResult:
         new_chat_id: the new id of a chat that has moved.
     """
 
-    outcome: Literal["sent", "wait", "retry", "unknown", "permanent", "give_way"]
+    outcome: Literal["sent", "wait", "retry", "unknown", "refused", "permanent", "give_way"]
     reason: str = ""
     step: str = ""
     message_id: str | None = None
@@ -72,6 +80,14 @@ def error_of(result: CallResult) -> PostroomError:
             return RateLimited(result.reason, result.retry_after_ms)
         case "retry":
             return RetryableError(result.reason, result.retry_after_ms)
+        case "refused":
+            return TokenRefused(result.reason)
         case "unknown":
             return OutcomeUnknown(result.reason)
     return PermanentError(result.reason)
+
+
+def expect_success(result: CallResult) -> None:
+    """Raise the error of a result other than ``sent``."""
+    if result.outcome != "sent":
+        raise error_of(result)

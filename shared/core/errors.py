@@ -16,6 +16,8 @@
     ├── ClaimLost                the lease has another owner: nothing was written
     ├── RetryableError           another attempt may help, after ``retry_after_ms`` if given
     │   ├── RateLimited          the platform or the model asked to wait: costs no attempt
+    │   ├── NotSent              nothing of the request left this machine: costs no attempt
+    │   ├── TokenRefused         the platform refuses our token: the channel pauses, and no attempt is counted
     │   └── OutcomeUnknown       no answer came: the request may have been carried out
     └── PermanentError           another attempt will not help
 """
@@ -89,6 +91,14 @@ class RetryableError(PostroomError):
 
 class RateLimited(RetryableError):
     """The platform or the model asked to wait; costs no attempt."""
+
+
+class NotSent(RetryableError):
+    """Nothing of the request left this machine; costs no attempt."""
+
+
+class TokenRefused(RetryableError):
+    """The platform refuses our token, whatever the request; costs no attempt."""
 
 
 class OutcomeUnknown(RetryableError):

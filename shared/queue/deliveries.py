@@ -9,15 +9,21 @@ import apsw
 
 from shared.channels.base import Button, Outgoing
 from shared.core import backoff
-from shared.core.errors import OutcomeUnknown, RateLimited, RetryableError
+from shared.core.errors import NotSent, OutcomeUnknown, RateLimited, RetryableError, TokenRefused
 from shared.core.settings import Settings
-from shared.db.queue import responses
+from shared.db.queue import channel_pauses, responses
+from shared.db.queue.channel_pauses import ChannelPause
 from shared.db.queue.responses import FailureCode, Response, ResponseVerdict
 from shared.db.roster import chats
 from shared.queue import series
 
 _SHORTEST_WAIT_MS = 1000  # also if the platform names no wait, or a shorter one
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
+LONGEST_UNSENT_MS = 24 * 60 * 60 * 1000  # after which a response is dead although nothing of it left this machine
+_LONGEST_UNSENT_WAIT_MS = 60_000  # a refused connection costs little, and people wait for their answers
+_GROWTH = 4  # of the waits between attempts: with the default settings five attempts span 3 to 7 minutes
+_FIRST_CHECK_MS = 60_000  # of a token that the platform refused, and the longest wait between two checks
+_LONGEST_CHECK_WAIT_MS = 10 * 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +122,33 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
     if isinstance(error, RateLimited):
         wait_ms = min(max(error.retry_after_ms or 0, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
         return decided(dead=False, retry_count=response.retry_count, deliver_after=now_ms + wait_ms)
+    if isinstance(error, NotSent):
+        return _unsent(response, error, policy, now_ms=now_ms)
     attempts = response.retry_count + 1
     held = isinstance(error, OutcomeUnknown) and policy.unknown_sends == "hold"
     if held or not isinstance(error, RetryableError) or attempts >= policy.max_attempts:
         return decided(dead=True, retry_count=attempts, deliver_after=None)
     delay = error.retry_after_ms
     if delay is None:
-        delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
+        delay = backoff.delay_ms(
+            attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter, growth=_GROWTH
+        )
     delay = min(delay, _LONGEST_WAIT_MS)
     return decided(dead=False, retry_count=attempts, deliver_after=now_ms + delay)
+
+
+def _unsent(response: Response, error: NotSent, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
+    """Nothing left this machine: wait, with no attempt counted, for at most a day."""
+    since = min(now_ms if response.unsent_since is None else response.unsent_since, now_ms)
+    elapsed_ms = now_ms - since
+    decided = partial(ResponseVerdict, retry_count=response.retry_count, unsent_since=since)
+    if elapsed_ms >= LONGEST_UNSENT_MS:
+        reason = f"{error}; given up after {LONGEST_UNSENT_MS // 3_600_000} hours"
+        return decided(dead=True, deliver_after=None, reason=reason)
+    longest_ms = min(policy.cap_ms, _LONGEST_UNSENT_WAIT_MS)
+    wait_ms = backoff.outage_delay_ms(elapsed_ms, shortest_ms=min(policy.base_ms, longest_ms), longest_ms=longest_ms)
+    due = now_ms + backoff.spread_ms(wait_ms, jitter=policy.jitter)
+    return decided(dead=False, deliver_after=due, reason=str(error))
 
 
 def _code(error: Exception) -> FailureCode:
@@ -158,6 +182,26 @@ def fail(
     if verdict.dead:
         series.advance_responses(conn, now_ms=now_ms)
     return verdict
+
+
+def hold(conn: apsw.Connection, response: Response, error: TokenRefused, *, now_ms: int) -> bool:
+    """The platform refuses our token: pause the channel; the response waits in its place. False: it was paused before.
+
+    Raises:
+        ClaimLost: the claim lost its lease; the caller's transaction must roll back.
+    """
+    responses.release(conn, response)
+    return channel_pauses.pause(
+        conn, response.channel, str(error), check_at=now_ms + _FIRST_CHECK_MS, now_ms=now_ms
+    )
+
+
+def check_again(conn: apsw.Connection, pause: ChannelPause, reason: str, *, now_ms: int) -> None:
+    """The token of a paused channel was not accepted: check it again later, the longer the pause the later."""
+    wait_ms = backoff.outage_delay_ms(
+        now_ms - pause.paused_at, shortest_ms=_FIRST_CHECK_MS, longest_ms=_LONGEST_CHECK_WAIT_MS
+    )
+    channel_pauses.postpone(conn, pause.channel, reason, check_at=now_ms + wait_ms)
 
 
 def rescue(

@@ -15,7 +15,6 @@ from shared.channels.platform_api import CallResult
 
 RACE_MS = 2_000  # how long Discord may need to process our answer to an interaction
 DEFAULT_WAIT_MS = 5_000
-REFUSED_TOKEN_WAIT_MS = 60_000
 BLOCKED_WAIT_MS = 5 * 60_000  # a 429 without JSON comes from Cloudflare, which blocks for minutes
 
 
@@ -62,7 +61,7 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
     if code in _STEPS:
         return CallResult("permanent", reason, step=_STEPS[code])
     if status == 401:
-        return CallResult("retry", f"{reason}; check DISCORD_BOT_TOKEN", retry_after_ms=REFUSED_TOKEN_WAIT_MS)
+        return CallResult("refused", f"{reason}; check DISCORD_BOT_TOKEN")
     return CallResult("permanent" if 400 <= status < 500 else "unknown", reason)
 
 

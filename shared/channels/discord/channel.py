@@ -257,6 +257,12 @@ class DiscordChannel:
             raise RetryableError(result.reason or "Discord did not return the id of the direct channel")
         raise platform_api.error_of(result)
 
+    async def check_token(self, client: Client) -> None:
+        """See ``Channel.check_token``. Source: https://docs.discord.com/developers/resources/user#get-current-user."""
+        headers = {"User-Agent": USER_AGENT, "Authorization": f"Bot {self._bot_token}"}
+        answer = await platform_api.call(client, "Discord", "GET", f"{self._base}/users/@me", None, headers)
+        platform_api.expect_success(classify(answer.status, answer.payload))
+
 
 @dataclass(frozen=True, slots=True)
 class SendRoute:

@@ -16,7 +16,7 @@ from shared.core import content
 SHORT_ROW = 24  # characters of all labels in one row; a phone would cut longer ones
 GENERAL_TOPIC = "1"  # has no id in the API: Telegram answers "message thread not found" to 1
 DEFAULT_WAIT_MS = 5_000
-REFUSED_TOKEN_WAIT_MS = 60_000
+CONFLICT_WAIT_MS = 60_000
 
 
 class BotApiCall(NamedTuple):
@@ -85,9 +85,9 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
             return CallResult("give_way" if step else "permanent", reason, step)
         case 401 | 404:
             hint = "check TELEGRAM_BOT_TOKEN and TELEGRAM_API_BASE"
-            return CallResult("retry", f"{reason}; {hint}", retry_after_ms=REFUSED_TOKEN_WAIT_MS)
+            return CallResult("refused", f"{reason}; {hint}")
         case 409:
-            return CallResult("retry", reason, retry_after_ms=REFUSED_TOKEN_WAIT_MS)
+            return CallResult("retry", reason, retry_after_ms=CONFLICT_WAIT_MS)
     if 400 <= status < 500:
         return CallResult("permanent", reason)
     return CallResult("unknown", reason)

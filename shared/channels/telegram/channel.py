@@ -139,6 +139,11 @@ class TelegramChannel:
         """The id of a private chat is the person's id. See ``Channel.open_direct``."""
         return sender_id
 
+    async def check_token(self, client: Client) -> None:
+        """See ``Channel.check_token``. Source: #getme."""
+        answer = await platform_api.call(client, "Telegram", "POST", f"{self._base}/getMe", {}, {})
+        platform_api.expect_success(classify(answer.status, answer.payload))
+
 
 # -- rendering --------------------------------------------------------------------------------------------------------
 

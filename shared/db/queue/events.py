@@ -31,7 +31,8 @@ class EventData(_RoomAuthor, total=False):
     Rows from any earlier release hold the same keys, so a key is never renamed and never gets another meaning.
 
     Attributes:
-        reason: why: ``*_retry``, ``*_dead``, ``*_released``, ``*_cancelled``, ``series_ended``.
+        reason: why: ``*_retry``, ``*_dead``, ``*_released``, ``*_cancelled``, ``series_ended``,
+            ``channel_paused``.
         retry_count: failed attempts so far: ``*_retry``, ``*_dead``.
         process_after: when the next attempt may begin, in ms UTC: ``message_retry``.
         deliver_after: the same of a response: ``response_retry``, and ``response_ready`` of a planned one.

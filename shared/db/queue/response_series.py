@@ -67,6 +67,7 @@ RESPONSES = Series(
            retry_count = CASE WHEN deliver_after IS :due THEN retry_count ELSE 0 END,
            last_error = CASE WHEN deliver_after IS :due THEN last_error END,
            failure = CASE WHEN deliver_after IS :due THEN failure END,
+           unsent_since = CASE WHEN deliver_after IS :due THEN unsent_since END,
            deliver_after = :due, status = CASE WHEN :is_paused THEN 'paused' ELSE 'pending' END
      WHERE id = :id AND (status = 'pending' OR status = 'paused') AND NOT {_HAS_BEGUN}
     """,

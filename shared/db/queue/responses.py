@@ -91,6 +91,7 @@ class Response:
     Attributes:
         opens_for: the person of a direct chat that the platform has not opened yet.
         is_inactive: the bot was blocked in that chat or removed from it.
+        unsent_since: the first of its last failures in which nothing left this machine, in ms UTC; None: there is none.
     """
 
     id: int
@@ -106,6 +107,7 @@ class Response:
     retry_count: int
     parts: tuple[str | None, ...]
     created_at: int
+    unsent_since: int | None
     token: str
     opens_for: str | None = None
     is_inactive: bool = False
@@ -113,7 +115,7 @@ class Response:
 
 _COLUMNS = (
     *("id", "message_id", "in_reply_to", "channel", "chat_id", "platform_id", "thread_id", "agent", "message"),
-    *("content", "retry_count", "parts", "created_at"),
+    *("content", "retry_count", "parts", "created_at", "unsent_since"),
 )
 
 
@@ -270,7 +272,7 @@ def ack(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...]
         """
         UPDATE responses
            SET status = 'acked', claimed_by = NULL, lease = NULL, part_started = NULL, last_error = NULL,
-               failure = NULL, parts = :parts, platform_message_id = :first, acked_at = :now
+               failure = NULL, unsent_since = NULL, parts = :parts, platform_message_id = :first, acked_at = :now
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
         """,
         {
@@ -294,6 +296,7 @@ class ResponseVerdict:
 
     Attributes:
         reason: for people; no statement reads it.
+        unsent_since: see ``Response``.
     """
 
     dead: bool
@@ -301,6 +304,7 @@ class ResponseVerdict:
     deliver_after: int | None
     reason: str
     failure: FailureCode = "error"
+    unsent_since: int | None = None
 
 
 def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *, now_ms: int) -> None:
@@ -314,7 +318,7 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
         """
         UPDATE responses
            SET status = :status, retry_count = :retry_count, deliver_after = :deliver_after, last_error = :reason,
-               failure = :failure, claimed_by = NULL, lease = NULL,
+               failure = :failure, unsent_since = :unsent_since, claimed_by = NULL, lease = NULL,
                part_started = CASE WHEN :failure = 'outcome_unknown' THEN part_started END
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
         RETURNING part_started
@@ -325,6 +329,7 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
             "deliver_after": verdict.deliver_after,
             "reason": verdict.reason,
             "failure": verdict.failure,
+            "unsent_since": verdict.unsent_since,
             "id": response.id,
             "token": response.token,
         },

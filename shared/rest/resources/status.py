@@ -1,7 +1,7 @@
 """Status, log and settings of this system, as far as the rows and the sockets of the functions show them."""
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NotRequired
 
 from starlette.requests import Request
 from typing_extensions import TypedDict
@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 from shared.channels import registry
 from shared.core import clock
 from shared.db.engine import named_rows
+from shared.db.queue import channel_pauses
 from shared.db.roster import agents
 from shared.db.views import access, history
 from shared.db.views.history import EventView
@@ -26,10 +27,19 @@ class ServerStatus(TypedDict):
     port: int
 
 
+class ChannelPauseView(TypedDict):
+    """The platform refuses our token, for this *reason*, since *since*; it is asked again at *nextCheckAt*."""
+
+    reason: str
+    since: int
+    nextCheckAt: int
+
+
 class ChannelStatus(TypedDict):
-    """*running*: ``deliver`` runs, which sends the channel's responses."""
+    """*running*: ``deliver`` runs, which sends the channel's responses. *paused*: they wait, and none is sent."""
 
     running: bool
+    paused: NotRequired[ChannelPauseView]
 
 
 class HeartbeatStatus(TypedDict):
@@ -101,9 +111,18 @@ async def get_status(service: Service, *, request: Request) -> SystemStatus:
         "ok": True,
         "uptime": (clock.now_ms() - service.started_at) // 1000,
         "server": {"running": True, "port": server[1] or 0},
-        "channels": {name: {"running": is_delivering} for name in _wired_channels(service)},
+        "channels": _channel_statuses(service, is_delivering=is_delivering),
         "heartbeat": {"running": False, "interval": 0, "lastSent": {}},
     }
+
+
+def _channel_statuses(service: Service, *, is_delivering: bool) -> dict[str, ChannelStatus]:
+    """The wired channels and the paused ones, by name."""
+    found: dict[str, ChannelStatus] = {name: {"running": is_delivering} for name in _wired_channels(service)}
+    for name, pause in channel_pauses.every(service.reader).items():
+        view: ChannelPauseView = {"reason": pause.reason, "since": pause.paused_at, "nextCheckAt": pause.check_at}
+        found[name] = {"running": is_delivering, "paused": view}
+    return found
 
 
 def _wired_channels(service: Service) -> list[str]:

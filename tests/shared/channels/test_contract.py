@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from shared.channels import registry
 from shared.channels.base import Outgoing, Part, Traits, WebhookReply, WebhookRequest
-from shared.core.errors import ConfigInvalid, PostroomError, RetryableError, SignatureInvalid, UnknownName
+from shared.core.errors import (
+    ConfigInvalid,
+    PostroomError,
+    RetryableError,
+    SignatureInvalid,
+    TokenRefused,
+    UnknownName,
+)
 from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
@@ -125,3 +132,22 @@ def test_a_channel_without_settings_names_the_missing_ones(name, monkeypatch):
     registry.get.cache_clear()
     with pytest.raises(ConfigInvalid, match=f"{prefix}_BOT_TOKEN"):
         registry.get(name)
+
+
+@every_channel
+def test_an_accepted_token_is_accepted_without_an_effect(name):
+    asked = []
+
+    def platform(request):
+        asked.append(request.url.path.rpartition("/")[2])
+        return httpx.Response(200, json={"ok": True, "result": {"id": 1}, "id": "1"})
+
+    asyncio.run(registry.get(name).check_token(FakeClient(platform)))
+    assert asked in (["getMe"], ["@me"])
+
+
+@every_channel
+@pytest.mark.parametrize("status", [401, 429, 500, 502, 503])
+def test_a_token_that_the_platform_does_not_accept_is_no_accepted_token(name, status):
+    with pytest.raises(TokenRefused if status == 401 else PostroomError):
+        asyncio.run(registry.get(name).check_token(FakeClient(lambda _: httpx.Response(status))))

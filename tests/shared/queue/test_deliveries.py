@@ -2,12 +2,23 @@ from dataclasses import replace
 
 import pytest
 
-from shared.core.errors import ClaimLost, OutcomeUnknown, PermanentError, RateLimited, RetryableError
+from shared.core.errors import (
+    ClaimLost,
+    NotSent,
+    OutcomeUnknown,
+    PermanentError,
+    RateLimited,
+    RetryableError,
+    TokenRefused,
+)
+from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import responses
+from shared.db.queue import channel_pauses, responses
 from shared.queue import deliveries
 from shared.queue.deliveries import DeliveryPolicy
 from tests.support import LEASE, NOW, answer, column, dump, row
+
+DAY = 24 * 60 * 60 * 1000
 
 POLICY = DeliveryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, unknown_sends="resend", jitter=0.0)
 HOLD = replace(POLICY, unknown_sends="hold")
@@ -24,13 +35,14 @@ VERDICTS = {
     "a wait without a number is a second": (RateLimited("429"), 0, POLICY, ("pending", 0, 1000)),
     "a wait of no time is a second": (RateLimited("429", 0), 0, POLICY, ("pending", 0, 1000)),
     "a wait of years is a day": (RateLimited("429", 10**15), 0, POLICY, ("pending", 0, 86_400_000)),
-    "another try, backed off": (RetryableError("reset"), 1, POLICY, ("pending", 2, 5000)),
+    "another try, backed off": (RetryableError("reset"), 1, POLICY, ("pending", 2, 10_000)),
     "another try, when told": (RetryableError("busy", 60_000), 0, POLICY, ("pending", 1, 60_000)),
     "the fifth is the last": (RetryableError("reset"), 4, POLICY, ("dead", 5, None)),
     "no use": (PermanentError("blocked"), 0, POLICY, ("dead", 1, None)),
     "unknown, resend": (OutcomeUnknown("silence"), 0, POLICY, ("pending", 1, 2500)),
     "unknown, hold": (OutcomeUnknown("silence"), 0, HOLD, ("dead", 1, None)),
     "hold holds only the unknown": (RetryableError("reset"), 0, HOLD, ("pending", 1, 2500)),
+    "what never left costs no attempt": (NotSent("refused"), 4, HOLD, ("pending", 4, 2500)),
 }
 
 
@@ -47,6 +59,76 @@ def test_verdict(conn, error, tried, policy, expected):
     assert (found["status"], found["retry_count"], wait) == expected
     assert found["last_error"] == str(error)
     assert (found["part_started"] is None) == (not isinstance(error, OutcomeUnknown))
+
+
+def failed(conn, error, *, policy=POLICY, unsent_since=None):
+    """The row of a response whose send at NOW failed with *error*."""
+    id_ = answer(conn)
+    rows(conn, "UPDATE responses SET unsent_since = :since WHERE id = :id", {"since": unsent_since, "id": id_})
+    response = take(conn, id_)
+    with transaction(conn):
+        deliveries.fail(conn, response, error, policy, now_ms=NOW)
+    return row(conn, "responses", id_)
+
+
+UNSENT_WAITS = {0: 2500, 1000: 2500, 20_000: 10_000, 3_600_000: 30_000, DAY - 1: 30_000, -5: 2500}
+
+
+@pytest.mark.parametrize(("elapsed_ms", "wait_ms"), UNSENT_WAITS.items())
+def test_the_longer_an_outage_the_longer_the_waits_up_to_a_minute(conn, elapsed_ms, wait_ms):
+    found = failed(conn, NotSent("refused"), unsent_since=NOW - elapsed_ms)
+    assert (found["status"], found["retry_count"], found["deliver_after"]) == ("pending", 0, NOW + wait_ms)
+    assert found["unsent_since"] == min(NOW - elapsed_ms, NOW)
+
+
+def test_what_could_not_leave_for_a_day_is_dead_with_that_reason(conn):
+    found = failed(conn, NotSent("refused"), unsent_since=NOW - DAY)
+    assert (found["status"], found["retry_count"]) == ("dead", 0)
+    assert found["last_error"] == "refused; given up after 24 hours"
+
+
+def test_a_request_that_left_ends_the_outage(conn):
+    assert failed(conn, OutcomeUnknown("502"), unsent_since=NOW - DAY)["unsent_since"] is None
+
+
+def test_with_the_default_settings_the_attempts_outlast_an_outage_of_75_s(conn):
+    """Also where jitter makes each wait as short as it can be."""
+    defaults = {name: field.default for name, field in Settings.model_fields.items()}
+    policy = replace(DeliveryPolicy.of(Settings.model_construct(**defaults)), jitter=0.0)
+    id_, now, instants = answer(conn), NOW, []
+    while now is not None:
+        instants.append(now - NOW)
+        response = take(conn, id_, now_ms=now)
+        with transaction(conn):
+            deliveries.fail(conn, response, OutcomeUnknown("502"), policy, now_ms=now)
+        now = row(conn, "responses", id_)["deliver_after"]
+    assert instants == [0, 2500, 12_500, 52_500, 202_500]
+
+
+def test_a_refused_token_pauses_the_channel_and_the_response_keeps_its_place_and_attempts(conn):
+    first, second = answer(conn, chat="1"), answer(conn, chat="1")
+    for expected in (True, False):
+        response = take(conn, first)
+        with transaction(conn):
+            assert deliveries.hold(conn, response, TokenRefused("401"), now_ms=NOW) is expected
+    found = row(conn, "responses", first)
+    assert (found["status"], found["retry_count"], found["part_started"], found["failure"]) == ("pending", 0, None, None)
+    assert responses.heads(conn, "telegram", now_ms=NOW) == [first]
+    assert second > first
+    assert channel_pauses.every(conn)["telegram"].check_at == NOW + 60_000
+
+
+CHECKS = {0: 60_000, 120_000: 120_000, DAY: 600_000}
+
+
+@pytest.mark.parametrize(("elapsed_ms", "wait_ms"), CHECKS.items())
+def test_the_longer_a_pause_the_rarer_its_checks(conn, elapsed_ms, wait_ms):
+    with transaction(conn):
+        channel_pauses.pause(conn, "telegram", "401", check_at=NOW, now_ms=NOW)
+        pause = channel_pauses.every(conn)["telegram"]
+        deliveries.check_again(conn, pause, "still 401", now_ms=NOW + elapsed_ms)
+    later = channel_pauses.every(conn)["telegram"]
+    assert (later.reason, later.check_at) == ("still 401", NOW + elapsed_ms + wait_ms)
 
 
 def test_a_requested_wait_holds_the_whole_chat_and_no_other(conn):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.channels.base import Button, Outgoing, Part
 from shared.channels.discord.api_calls import RACE_MS, classify, race_wait_ms
 from shared.channels.discord.channel import DiscordChannel, DiscordSettings
-from shared.core.errors import OutcomeUnknown, PermanentError, RateLimited, RetryableError
+from shared.core.errors import NotSent, OutcomeUnknown, PermanentError, RateLimited, RetryableError, TokenRefused
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 
@@ -185,12 +185,12 @@ def test_only_a_follow_up_has_an_unknown_outcome(discord, answer, changes, error
         (httpx.Response(429, json={"retry_after": 64.5, "global": True}), RateLimited, 64_500),
         (httpx.Response(429, text="<html>blocked</html>"), RateLimited, 300_000),
         (refusal(400, 20028), RateLimited, 5_000),
-        (refusal(401, 0, "401: Unauthorized"), RetryableError, 60_000),
+        (refusal(401, 0, "401: Unauthorized"), TokenRefused, None),
         (refusal(403, 50001), PermanentError, None),
         (refusal(400, 50035), PermanentError, None),
         (refusal(400, 40094), PermanentError, None),
         (refusal(404, 10003), PermanentError, None),
-        (RequestNotSent("refused"), RetryableError, None),
+        (RequestNotSent("refused"), NotSent, None),
     ],
 )
 @pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"age_ms": 900_000}])

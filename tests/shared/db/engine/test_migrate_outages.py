@@ -1,0 +1,64 @@
+"""Columns and tables for outages of platforms, added to a file of an earlier release."""
+
+from importlib.resources import files
+
+import apsw
+import pytest
+
+from shared.db.engine import meta
+from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.engine.migrate import migrate
+from shared.db.queue import responses
+from tests.support import NOW, answer, column
+
+BEFORE = "0009"
+MIGRATIONS = files("shared.db") / "migrations"
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A file of the release before, with an open response."""
+    path = tmp_path / "p.db"
+    conn = open_connection(path)
+    names = sorted(item.name for item in MIGRATIONS.iterdir() if item.name < BEFORE)
+    with transaction(conn):
+        for name in names:
+            rows(conn, (MIGRATIONS / name).read_text("utf-8"))
+        meta.put(conn, "schema_version", str(int(names[-1][:4])))
+    answer(conn)
+    yield path, conn
+    conn.close()
+
+
+def test_an_open_response_of_an_earlier_release_is_sent(old):
+    path, conn = old
+    migrate(path)
+    with transaction(conn):
+        claimed = responses.claim(conn, 1, token="t", now_ms=NOW, lease_ms=1000)
+        assert claimed.unsent_since is None
+        responses.ack(conn, claimed, ("m1",), now_ms=NOW)
+    assert column(conn, "SELECT status FROM responses") == ["acked"]
+    assert column(conn, "PRAGMA integrity_check") == ["ok"]
+
+
+def test_another_connection_sees_the_new_column_at_once(old):
+    path, conn = old
+    migrate(path)
+    assert column(conn, "SELECT unsent_since FROM responses") == [None]
+    assert column(conn, "SELECT count(*) FROM channel_pauses") == [0]
+
+
+def test_a_schema_in_other_words_is_refused_and_not_half_edited(old):
+    path, conn = old
+    with transaction(conn):
+        rows(conn, "PRAGMA writable_schema = ON")
+        rows(
+            conn,
+            "UPDATE sqlite_schema SET sql = replace(sql, '(status = ''delivering'')', '(status=''delivering'')')"
+            " WHERE name = 'responses'",
+        )
+        rows(conn, "PRAGMA writable_schema = RESET")
+    before = rows(conn, "SELECT name, sql FROM sqlite_schema")
+    with pytest.raises(apsw.Error):
+        migrate(path)
+    assert rows(conn, "SELECT name, sql FROM sqlite_schema") == before
