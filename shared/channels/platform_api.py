@@ -1,6 +1,7 @@
 """One call of a platform's API, and the meaning of its answer.
 
-No URL appears in an error: a URL of the Telegram Bot API contains the bot's token.
+No URL appears in an error: a URL of the Telegram Bot API contains the bot's token. A platform may repeat the URL in its
+answer, so what it says about a failure is redacted before anybody reads it.
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from shared.core import half_characters
+from shared.core import half_characters, redaction
 from shared.core.errors import (
     NotSent,
     OutcomeUnknown,
@@ -49,7 +50,9 @@ async def call(
         payload = msgspec.json.decode(half_characters.mend_json(found))
     except (ValueError, RecursionError):
         payload = None
-    return ApiAnswer(status, payload if isinstance(payload, dict) else {})
+    if not isinstance(payload, dict):
+        return ApiAnswer(status, {})
+    return ApiAnswer(status, payload if 200 <= status < 300 else redaction.redact_all(payload))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Structured logs: one JSON object a line on stdout.
 
-An event is a constant ``noun.verb``; facts are fields. A log never holds a person's text, a header or a token.
+An event is a constant ``noun.verb``; facts are fields. A log never holds a person's text, a header or a token;
+our secrets are removed from every line, because an error of a library or a platform may repeat an address.
 Tracebacks carry no local variables; structlog's console renderer would print them.
 """
 
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from shared.core import redaction
 from shared.core.slim_imports import without
 
 with without("rich"):  # structlog would load it to draw tracebacks: a fifth of a function's start, and 4 MB
@@ -57,9 +59,10 @@ def configure(function: str, level: str = "INFO") -> None:
 
 def _as_json(_: object, __: str, event: structlog.typing.EventDict) -> str:
     try:
-        return _ENCODER.encode(event).decode()
+        line = _ENCODER.encode(event).decode()
     except (TypeError, ValueError):  # half of a surrogate pair, or a key that is not text: keep the line
-        return json.dumps(event, default=str)
+        line = json.dumps(event, default=str)
+    return redaction.redact(line)
 
 
 def get() -> structlog.stdlib.BoundLogger:

@@ -5,12 +5,13 @@ here.
 """
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.core import redaction
 from shared.core.durability import parse_levels
 from shared.core.errors import ConfigInvalid
 
@@ -21,7 +22,12 @@ AGENTS_FILE = "postroom.toml"
 
 
 class FromEnvironment(BaseSettings):
-    """A settings model whose error has one sentence for each wrong variable."""
+    """A settings model whose error has one sentence for each wrong variable, and whose secrets no log shows."""
+
+    def model_post_init(self, _: Any) -> None:
+        for name in type(self).model_fields:
+            if isinstance(value := getattr(self, name, None), SecretStr):
+                redaction.register(value.get_secret_value())
 
     @classmethod
     def load(cls) -> Self:

@@ -8,7 +8,7 @@ from typing import Self
 import apsw
 
 from shared.channels.base import Button, Outgoing
-from shared.core import backoff
+from shared.core import backoff, redaction
 from shared.core.errors import NotSent, OutcomeUnknown, RateLimited, RetryableError, TokenRefused
 from shared.core.settings import Settings
 from shared.db.queue import channel_pauses, responses
@@ -118,12 +118,13 @@ def move_to_opened_chat(conn: apsw.Connection, response: Response, platform_id: 
 
 def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
     """Decide, without a side effect: a retry, and from when, or the end."""
-    decided = partial(ResponseVerdict, reason=str(error), failure=_code(error))
+    reason = redaction.redact(str(error))
+    decided = partial(ResponseVerdict, reason=reason, failure=_code(error))
     if isinstance(error, RateLimited):
         wait_ms = min(max(error.retry_after_ms or 0, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
         return decided(dead=False, retry_count=response.retry_count, deliver_after=now_ms + wait_ms)
     if isinstance(error, NotSent):
-        return _unsent(response, error, policy, now_ms=now_ms)
+        return _unsent(response, reason, policy, now_ms=now_ms)
     attempts = response.retry_count + 1
     held = isinstance(error, OutcomeUnknown) and policy.unknown_sends == "hold"
     if held or not isinstance(error, RetryableError) or attempts >= policy.max_attempts:
@@ -137,18 +138,18 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
     return decided(dead=False, retry_count=attempts, deliver_after=now_ms + delay)
 
 
-def _unsent(response: Response, error: NotSent, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
+def _unsent(response: Response, reason: str, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
     """Nothing left this machine: wait, with no attempt counted, for at most a day."""
     since = min(now_ms if response.unsent_since is None else response.unsent_since, now_ms)
     elapsed_ms = now_ms - since
     decided = partial(ResponseVerdict, retry_count=response.retry_count, unsent_since=since)
     if elapsed_ms >= LONGEST_UNSENT_MS:
-        reason = f"{error}; given up after {LONGEST_UNSENT_MS // 3_600_000} hours"
-        return decided(dead=True, deliver_after=None, reason=reason)
+        given_up = f"{reason}; given up after {LONGEST_UNSENT_MS // 3_600_000} hours"
+        return decided(dead=True, deliver_after=None, reason=given_up)
     longest_ms = min(policy.cap_ms, _LONGEST_UNSENT_WAIT_MS)
     wait_ms = backoff.outage_delay_ms(elapsed_ms, shortest_ms=min(policy.base_ms, longest_ms), longest_ms=longest_ms)
     due = now_ms + backoff.spread_ms(wait_ms, jitter=policy.jitter)
-    return decided(dead=False, deliver_after=due, reason=str(error))
+    return decided(dead=False, deliver_after=due, reason=reason)
 
 
 def _code(error: Exception) -> FailureCode:
@@ -191,9 +192,9 @@ def hold(conn: apsw.Connection, response: Response, error: TokenRefused, *, now_
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     responses.release(conn, response)
-    return channel_pauses.pause(
-        conn, response.channel, str(error), check_at=now_ms + _FIRST_CHECK_MS, now_ms=now_ms
-    )
+    reason = redaction.redact(str(error))
+    check_at = now_ms + _FIRST_CHECK_MS
+    return channel_pauses.pause(conn, response.channel, reason, check_at=check_at, now_ms=now_ms)
 
 
 def check_again(conn: apsw.Connection, pause: ChannelPause, reason: str, *, now_ms: int) -> None:
@@ -201,7 +202,7 @@ def check_again(conn: apsw.Connection, pause: ChannelPause, reason: str, *, now_
     wait_ms = backoff.outage_delay_ms(
         now_ms - pause.paused_at, shortest_ms=_FIRST_CHECK_MS, longest_ms=_LONGEST_CHECK_WAIT_MS
     )
-    channel_pauses.postpone(conn, pause.channel, reason, check_at=now_ms + wait_ms)
+    channel_pauses.postpone(conn, pause.channel, redaction.redact(reason), check_at=now_ms + wait_ms)
 
 
 def rescue(

@@ -30,7 +30,7 @@ from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookR
 from shared.channels.discord.api_calls import RACE_MS, classify, components, nonce, race_wait_ms
 from shared.channels.discord.interactions import DiscordInteraction, digest, event_of, webhook_event
 from shared.channels.platform_api import CallResult
-from shared.core import half_characters
+from shared.core import half_characters, redaction
 from shared.core.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
@@ -168,10 +168,14 @@ class DiscordChannel:
 
     def unseal(self, sealed: object) -> str | None:
         """The decrypted token; None if there is none, or if the bot's token has changed since."""
+        if not sealed:
+            return None
         try:
-            return self._box.decrypt(base64.b64decode(str(sealed), validate=True)).decode() if sealed else None
+            token = self._box.decrypt(base64.b64decode(str(sealed), validate=True)).decode()
         except (CryptoError, ValueError):
             return None
+        redaction.register_brief(token)
+        return token
 
     # -- out --------------------------------------------------------------------------------------------------------
 

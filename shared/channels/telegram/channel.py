@@ -25,6 +25,7 @@ from shared.channels.base import Outgoing, Part, Received, WebhookReply, Webhook
 from shared.channels.platform_api import CallResult
 from shared.channels.telegram.api_calls import BotApiCall, classify, edit_call, message_call, simplify
 from shared.channels.telegram.updates import UpdateParser
+from shared.core import redaction
 from shared.core.errors import OutcomeUnknown, PayloadInvalid, PostroomError, SignatureInvalid
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
@@ -74,7 +75,9 @@ class TelegramChannel:
     def __init__(self, settings: TelegramSettings) -> None:
         self._secret = settings.webhook_secret.get_secret_value().encode()
         self._parser = UpdateParser(int(settings.bot_token.get_secret_value().partition(":")[0]), settings.bot_username)
-        self._base = f"{settings.api_base.rstrip('/')}/bot{settings.bot_token.get_secret_value()}"
+        token = settings.bot_token.get_secret_value()
+        redaction.register(token.partition(":")[2])  # the part that is secret, however a URL shows the colon
+        self._base = f"{settings.api_base.rstrip('/')}/bot{token}"
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
         """See ``Channel.receive``. The reply is an empty 200: Telegram could execute a JSON body as an API call."""

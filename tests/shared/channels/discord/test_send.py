@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -12,7 +13,15 @@ from hypothesis import strategies as st
 from shared.channels.base import Button, Outgoing, Part
 from shared.channels.discord.api_calls import RACE_MS, classify, race_wait_ms
 from shared.channels.discord.channel import DiscordChannel, DiscordSettings
-from shared.core.errors import NotSent, OutcomeUnknown, PermanentError, RateLimited, RetryableError, TokenRefused
+from shared.core.errors import (
+    NotSent,
+    OutcomeUnknown,
+    PermanentError,
+    PostroomError,
+    RateLimited,
+    RetryableError,
+    TokenRefused,
+)
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 
@@ -202,6 +211,17 @@ def test_each_failure_has_its_error_and_no_error_holds_a_token(discord, answer, 
     assert getattr(caught.value, "retry_after_ms", None) == wait_ms
     assert not any(secret in repr(caught.value) for secret in (TOKEN, BOT, "127.0.0.1"))
     assert caught.value.__cause__ is None, "a cause would be told with it"
+
+
+@pytest.mark.parametrize("blanks", [0, 150, 180])
+@pytest.mark.parametrize("secret", [TOKEN, quote(TOKEN, safe=""), BOT])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 503])
+def test_an_error_that_repeats_the_address_shows_no_part_of_a_token(discord, status, secret, blanks):
+    """Also where the message is cut off inside the token."""
+    message = f"{'x' * blanks} no route /webhooks/1290000000000000001/{secret}"
+    with pytest.raises(PostroomError) as caught:
+        send(discord, Platform(refusal(status, 0, message)), is_first=False)
+    assert secret[:6] not in str(caught.value)
 
 
 @pytest.mark.parametrize(

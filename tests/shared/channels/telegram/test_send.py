@@ -8,7 +8,15 @@ import pytest
 
 from shared.channels.base import Button, Outgoing, Part
 from shared.channels.telegram.api_calls import classify, keyboard
-from shared.core.errors import NotSent, OutcomeUnknown, PermanentError, RateLimited, RetryableError, TokenRefused
+from shared.core.errors import (
+    NotSent,
+    OutcomeUnknown,
+    PermanentError,
+    PostroomError,
+    RateLimited,
+    RetryableError,
+    TokenRefused,
+)
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 
@@ -171,6 +179,25 @@ def test_each_failure_has_its_error_and_no_error_holds_the_token(telegram, run, 
     assert "127.0.0.1" not in repr(caught.value)
     assert caught.value.__cause__ is None, "a cause would be told with it"
     assert len(platform.bodies) == 1
+
+
+REPEATED = {
+    "the token": TOKEN,
+    "the token in a URL": TOKEN.replace(":", "%3A"),
+    "the token in small letters of a URL": TOKEN.replace(":", "%3a"),
+    "its secret part": TOKEN.partition(":")[2],
+}
+
+
+@pytest.mark.parametrize("blanks", [0, 150, 180])
+@pytest.mark.parametrize("repeated", REPEATED.values(), ids=REPEATED)
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 502])
+def test_an_error_that_repeats_the_address_shows_no_part_of_the_token(telegram, run, status, repeated, blanks):
+    """Also where the description is cut off inside the token."""
+    description = f"{'x' * blanks} can't find https://api.telegram.org/bot{repeated}/sendMessage"
+    with pytest.raises(PostroomError) as caught:
+        run(send(telegram, Platform(refusal(status, description))))
+    assert "AAEx" not in str(caught.value)
 
 
 def test_a_refused_token_names_the_setting(telegram, run):
