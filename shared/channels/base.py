@@ -165,7 +165,7 @@ class Outgoing:
         edits: the platform's id of the message that this part replaces, with its buttons. If that message is gone, the
             adapter sends a new one.
         click: the ``context`` of the button press that this part answers. Without *edits*, only the person who pressed
-            the button sees the part.
+            the button sees the part; where others read too, it fails rather than being sent to everybody.
     """
 
     response_id: int
@@ -208,6 +208,8 @@ class Channel(Protocol):
 
     async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
         """Send one part; returns the platform's id of the message, or None where the platform gives none.
+
+        A part goes to the chat and thread of *to* or fails; it never goes to another place.
 
         Raises:
             RateLimited: the platform asks for a pause.

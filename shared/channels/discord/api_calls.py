@@ -43,8 +43,9 @@ _STEPS = {
     10008: "gone",
     30046: "gone",
     50005: "gone",
-    50083: "archived",
 }
+_PLACE_GONE = (10003, 50083, 160005)
+_NOWHERE_ELSE = "the channel or thread is deleted, archived or locked, and the answer goes nowhere else"
 _WAITS = (20016, 20028, 40062, 130000)
 _ALREADY_ANSWERED = 40060
 
@@ -60,6 +61,8 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
         return CallResult("wait", reason, retry_after_ms=_retry_after_ms(payload))
     if code in _STEPS:
         return CallResult("permanent", reason, step=_STEPS[code])
+    if code in _PLACE_GONE:
+        return CallResult("permanent", f"{reason}; {_NOWHERE_ELSE}")
     if status == 401:
         return CallResult("refused", f"{reason}; check DISCORD_BOT_TOKEN")
     return CallResult("permanent" if 400 <= status < 500 else "unknown", reason)

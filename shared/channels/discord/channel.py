@@ -191,7 +191,7 @@ class DiscordChannel:
         token = self.unseal(facts.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
         routes = self._routes(to, token)
         route = routes.pop(_best_route(to, has_token=token is not None), None)
-        result = _EXPIRED
+        result = _expired(to)
         while route:
             result = await self._try(route, part, to, client)
             if result.outcome == "sent":
@@ -204,7 +204,7 @@ class DiscordChannel:
             names = _FALLBACKS.get(result.step, ())
             route = next((routes.pop(name) for name in names if name in routes), None)
             if route is None and result.step == "expired":
-                result = _EXPIRED
+                result = _expired(to)
         raise platform_api.error_of(result)
 
     def _routes(self, to: Outgoing, token: str | None) -> "dict[str, SendRoute]":
@@ -215,12 +215,11 @@ class DiscordChannel:
             webhook = f"{self._base}/webhooks/{self._application_id}/{quote(token, safe='')}"
             routes["original"] = SendRoute("PATCH", f"{webhook}/messages/@original", is_repeatable=True, is_token=True)
             routes["follow_up"] = SendRoute("POST", webhook, is_repeatable=False, is_token=True)
-        if here.get("bot_is_there", True):
-            for name, channel_id in (("channel", to.thread_id or to.platform_id), ("parent", to.platform_id)):
-                url = f"{self._base}/channels/{quote(channel_id, safe='')}/messages"
-                routes[name] = SendRoute("POST", url, is_repeatable=True)
-                if to.edits and name == "channel":
-                    routes["edit"] = SendRoute("PATCH", f"{url}/{quote(to.edits, safe='')}", is_repeatable=True)
+        if here.get("bot_is_there", True) and not _is_secret(to):
+            url = f"{self._base}/channels/{quote(to.thread_id or to.platform_id, safe='')}/messages"
+            routes["channel"] = SendRoute("POST", url, is_repeatable=True)
+            if to.edits:
+                routes["edit"] = SendRoute("PATCH", f"{url}/{quote(to.edits, safe='')}", is_repeatable=True)
         return routes
 
     async def _try(self, route: "SendRoute", part: Part, to: Outgoing, client: Client) -> CallResult:
@@ -278,10 +277,17 @@ class SendRoute:
     is_token: bool = False
 
 
-_EXPIRED = CallResult(
-    "permanent", "the interaction's 15 minutes are over, and the bot is no member of that conversation"
-)
-_FALLBACKS = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel"), "archived": ("parent",)}
+_FALLBACKS = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel")}
+
+
+def _is_secret(to: Outgoing) -> bool:
+    """Whether only the person who pressed the button may read it, in a place where others read too."""
+    return to.click is not None and not to.edits and bool(to.click.get("guild_id"))
+
+
+def _expired(to: Outgoing) -> CallResult:
+    why = "only the person who pressed may read this" if _is_secret(to) else "the bot is no member of that conversation"
+    return CallResult("permanent", f"the interaction's 15 minutes are over, and {why}")
 
 
 def _best_route(to: Outgoing, *, has_token: bool) -> str:

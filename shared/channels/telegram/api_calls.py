@@ -80,6 +80,8 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
             return CallResult("wait", reason, retry_after_ms=_retry_after_ms(payload))
         case 400 | 403 if _migrated_to(payload) is not None:
             return CallResult("give_way", reason, "rename", new_chat_id=_migrated_to(payload))
+        case 400 if any(words in said for words in _PLACE_GONE):
+            return CallResult("permanent", f"{reason}; {_NOWHERE_ELSE}")
         case 400:
             step = next((step for words, step in _STEPS.items() if words in said), "")
             return CallResult("give_way" if step else "permanent", reason, step)
@@ -93,15 +95,14 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
     return CallResult("unknown", reason)
 
 
+_PLACE_GONE = ("message thread not found", "topic_closed", "topic_deleted")
+_NOWHERE_ELSE = "the topic is closed or deleted, and the answer goes nowhere else: reopen it, then retry the response"
 _STEPS = {
     "can't parse entities": "plain",
     "entity url": "plain",
     "unsupported start tag": "plain",
     "text is too long": "plain",
     "message to be replied not found": "no_reply",
-    "message thread not found": "no_thread",
-    "topic_closed": "no_thread",
-    "topic_deleted": "no_thread",
     "message to edit not found": "new_message",
     "message can't be edited": "new_message",
     "message_id_invalid": "new_message",
@@ -139,8 +140,6 @@ def simplify(call: BotApiCall, result: CallResult, part: Part, to: Outgoing) -> 
         case "plain":
             simpler["text"] = part.text
             simpler.pop("parse_mode", None)
-        case "no_thread":
-            simpler.pop("message_thread_id", None)
         case "no_reply":
             simpler.pop("reply_parameters", None)
         case "rename":

@@ -13,7 +13,6 @@ import hmac
 import html
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from shared.channels.platform_api import CallResult
 from shared.channels.telegram.api_calls import BotApiCall, classify, edit_call, message_call, simplify
 from shared.channels.telegram.updates import UpdateParser
 from shared.core import redaction
-from shared.core.errors import OutcomeUnknown, PayloadInvalid, PostroomError, SignatureInvalid
+from shared.core.errors import OutcomeUnknown, PayloadInvalid, PermanentError, PostroomError, SignatureInvalid
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
 
@@ -103,7 +102,7 @@ class TelegramChannel:
 
         Telegram has no idempotency key: a message whose call got no answer may have been sent. An edit can be repeated.
         """
-        if to.click is not None and await self._alert(part, to, client):
+        if to.click is not None and await self._answer_press(part, to, client):
             return None
         call = edit_call(part, to) if to.edits else message_call(part, to)
         result = CallResult("permanent", "Telegram refuses this message in every form")
@@ -127,16 +126,26 @@ class TelegramChannel:
             return replace(result, outcome="retry")
         return result
 
-    async def _alert(self, part: Part, to: Outgoing, client: Client) -> bool:
-        """Answer the press of a button; whether an alert showed all of *part*. Telegram refuses late answers."""
+    async def _answer_press(self, part: Part, to: Outgoing, client: Client) -> bool:
+        """Answer the press of a button; whether an alert showed all of *part*. Telegram refuses late answers.
+
+        Only the person who pressed may read a part that edits nothing. In a group it is therefore an alert or fails.
+        """
+        is_alert = not to.edits and not to.buttons and markdown.units(part.text) <= ALERT_UNITS
+        is_secret = not to.edits and to.platform_id.startswith("-")
+        if is_secret and not is_alert:
+            raise PermanentError(f"an alert holds {ALERT_UNITS} characters, and in a group nobody else may read this")
         body: dict[str, Any] = {"callback_query_id": str((to.click or {}).get("callback_id"))}
-        is_all = not to.edits and not to.buttons and markdown.units(part.text) <= ALERT_UNITS
-        if is_all:
+        if is_alert:
             body |= {"text": part.text, "show_alert": True}
-        with suppress(PostroomError):  # without an answer, the button only shows a progress bar for a while
+        try:
             answer = await platform_api.call(client, "Telegram", "POST", f"{self._base}/answerCallbackQuery", body, {})
-            return is_all and 200 <= answer.status < 300
-        return False
+            platform_api.expect_success(classify(answer.status, answer.payload))
+        except PostroomError:
+            if is_secret:
+                raise
+            return False  # without an answer, the button only shows a progress bar for a while
+        return is_alert
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """The id of a private chat is the person's id. See ``Channel.open_direct``."""

@@ -168,10 +168,12 @@ def test_a_deleted_original_gets_a_follow_up_instead(discord):
     assert platform.calls[1] == f"POST {WEBHOOK}"
 
 
-def test_an_answer_to_an_archived_thread_goes_to_its_channel(discord):
-    platform = Platform(refusal(400, 50083), ok())
-    assert send(discord, platform, age_ms=900_000, thread_id="300") == "4242"
-    assert platform.calls == [f"POST {BASE}/channels/300/messages", f"POST {BASE}/channels/200/messages"]
+@pytest.mark.parametrize(("status", "code"), [(400, 50083), (400, 160005), (404, 10003)])
+def test_an_answer_whose_thread_is_archived_locked_or_gone_fails_and_goes_nowhere_else(discord, status, code):
+    platform = Platform(refusal(status, code), ok())
+    with pytest.raises(PermanentError, match="goes nowhere else"):
+        send(discord, platform, age_ms=900_000, thread_id="300")
+    assert platform.calls == [f"POST {BASE}/channels/300/messages"]
 
 
 @pytest.mark.parametrize("answer", [httpx.Response(502, text="x"), NoAnswer("slow"), NoAnswer("gone")])
@@ -331,6 +333,21 @@ def test_only_the_person_who_pressed_sees_the_answer_to_a_press(discord):
     assert send(discord, platform, context={}, click=press(discord)) == "4242"
     assert platform.calls == [f"POST {WEBHOOK}"]
     assert platform.bodies[0]["flags"] == 64
+
+
+@pytest.mark.parametrize(("age_ms", "calls"), [(3000, 1), (900_000, 0)])
+def test_in_a_guild_only_the_token_of_a_press_answers_it(discord, age_ms, calls):
+    """A message of the bot would be read by everybody in the channel."""
+    platform = Platform(refusal(404, 10015), ok())
+    with pytest.raises(PermanentError, match="only the person who pressed may read this"):
+        send(discord, platform, context={}, click=press(discord, guild_id="1"), age_ms=age_ms)
+    assert len(platform.calls) == calls
+
+
+def test_in_a_direct_chat_the_bot_answers_a_press_after_its_token_has_expired(discord):
+    platform = Platform(refusal(404, 10015), ok())
+    assert send(discord, platform, context={}, click=press(discord)) == "4242"
+    assert platform.calls[1] == f"POST {BASE}/channels/200/messages"
 
 
 def test_an_answer_to_a_press_that_discord_does_not_know_yet_is_retried(discord):

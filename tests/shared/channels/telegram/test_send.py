@@ -127,15 +127,36 @@ def test_refused_markup_is_sent_as_plain_text(telegram, run, description):
     assert "parse_mode" not in platform.bodies[1]
 
 
-def test_a_refused_message_is_retried_without_thread_reply_and_markup(telegram, run):
+def test_a_refused_message_is_retried_without_reply_and_markup_in_its_topic(telegram, run):
     platform = Platform(
-        refusal(400, "Bad Request: TOPIC_CLOSED"),
         refusal(400, "Bad Request: message to be replied not found"),
         refusal(400, "Bad Request: can't parse entities"),
         httpx.Response(200, json=SENT),
     )
     assert run(send(telegram, platform, outgoing(platform_id="-100", thread_id="17"))) == "77"
-    assert set(platform.bodies[3]) == {"chat_id", "text", "link_preview_options"}
+    assert set(platform.bodies[2]) == {"chat_id", "text", "link_preview_options", "message_thread_id"}
+
+
+TOPIC_GONE = ["Bad Request: message thread not found", "Bad Request: TOPIC_CLOSED", "Bad Request: TOPIC_DELETED"]
+
+
+@pytest.mark.parametrize("changes", [{}, {"buttons": (Button("Yes", "7.0"),)}, {"reply_to": None}])
+@pytest.mark.parametrize("chat", ["-100", "5000000001"], ids=["group", "private chat"])
+@pytest.mark.parametrize("description", TOPIC_GONE)
+def test_an_answer_whose_topic_is_closed_or_gone_fails_and_goes_nowhere_else(telegram, run, description, chat, changes):
+    platform = Platform(refusal(400, description), httpx.Response(200, json=SENT))
+    with pytest.raises(PermanentError, match="goes nowhere else"):
+        run(send(telegram, platform, outgoing(platform_id=chat, thread_id="17", **changes)))
+    assert [body["message_thread_id"] for body in platform.bodies] == [17]
+
+
+def test_a_new_message_in_place_of_an_edited_one_stays_in_its_topic(telegram, run):
+    refusals = refusal(400, "Bad Request: message to edit not found"), refusal(400, "Bad Request: TOPIC_CLOSED")
+    platform = Platform(*refusals, httpx.Response(200, json=SENT))
+    with pytest.raises(PermanentError, match="goes nowhere else"):
+        run(send(telegram, platform, outgoing(platform_id="-100", thread_id="17", edits="55")))
+    assert platform.bodies[1]["message_thread_id"] == 17
+    assert len(platform.bodies) == 2
 
 
 def test_a_message_that_is_refused_in_its_simpler_form_fails(telegram, run):
@@ -221,8 +242,8 @@ def test_the_wait_is_as_long_as_telegram_asks(telegram, run, parameters, wait_ms
         (200, {"ok": True, "result": True}, "sent", ""),
         (400, {"description": "Bad Request: message is not modified: same"}, "sent", ""),
         (400, {"description": "Bad Request: Entity URL 'x' is invalid"}, "give_way", "plain"),
-        (400, {"description": "Bad Request: message thread not found"}, "give_way", "no_thread"),
-        (400, {"description": "Bad Request: TOPIC_DELETED"}, "give_way", "no_thread"),
+        (400, {"description": "Bad Request: message thread not found"}, "permanent", ""),
+        (400, {"description": "Bad Request: TOPIC_DELETED"}, "permanent", ""),
         (400, {"description": "Bad Request: BUTTON_DATA_INVALID"}, "permanent", ""),
         (400, {"description": "Bad Request: message to edit not found"}, "give_way", "new_message"),
         (400, {"description": "Bad Request: message can't be edited"}, "give_way", "new_message"),
@@ -319,6 +340,32 @@ def test_an_expired_press_is_answered_with_a_message(telegram, run, answer):
     platform = Platform(answer, httpx.Response(200, json=SENT))
     assert run(send(telegram, platform, outgoing(click=PRESS))) == "77"
     assert methods(platform) == ["answerCallbackQuery", "sendMessage"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (refusal(400, OLD), PermanentError),
+        (refusal(401, "Unauthorized"), TokenRefused),
+        (refusal(429, "Too Many Requests", retry_after=3), RateLimited),
+        (NoAnswer("slow"), OutcomeUnknown),
+        (RequestNotSent("no route"), NotSent),
+    ],
+)
+def test_in_a_group_the_answer_to_a_press_is_an_alert_or_fails(telegram, run, answer, error):
+    """A message would be read by everybody in the group."""
+    platform = Platform(answer, httpx.Response(200, json=SENT))
+    with pytest.raises(error) as caught:
+        run(send(telegram, platform, outgoing(click=PRESS, platform_id="-100")))
+    assert type(caught.value) is error
+    assert methods(platform) == ["answerCallbackQuery"]
+
+
+def test_in_a_group_an_answer_to_a_press_that_no_alert_holds_fails(telegram, run):
+    platform = Platform(httpx.Response(200, json=SENT))
+    with pytest.raises(PermanentError, match="200 characters"):
+        run(send(telegram, platform, outgoing(click=PRESS, platform_id="-100"), Part("x" * 201)))
+    assert platform.bodies == []
 
 
 def test_an_answer_too_long_for_an_alert_is_a_message(telegram, run):
