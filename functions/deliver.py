@@ -14,13 +14,14 @@ import apsw
 from starlette.requests import Request
 from starlette.responses import Response as Reply
 
-from shared.channels import registry
+from shared.channels import part_cuts, registry
 from shared.channels.base import Channel, Outgoing, Part
 from shared.core import clock, logs
 from shared.core.errors import (
     ClaimLost,
     ConfigInvalid,
     OutcomeUnknown,
+    PartTooLong,
     PermanentError,
     PostroomError,
     RetryableError,
@@ -163,14 +164,21 @@ class Deliver(WorkerService):
 
     async def _send_parts(self, channel: Channel, sending: Sending) -> int:
         response = sending.response
-        parts = channel.render(response.message)
+        parts = part_cuts.cut_all(channel.render(response.message), response.cuts)
         if not parts:
             raise PermanentError("the response holds nothing that the platform can show")
-        sent = response.parts
-        for index in range(len(sent), len(parts)):
+        sent, cuts = response.parts, response.cuts
+        while (index := len(sent)) < len(parts):
             if index > len(response.parts):  # the claim renewed the lease for the first of them
                 await self._write(partial(self._part_sent, response=response, sent=sent))
-            sent = (*sent, await self._send(channel, parts[index], sending.outgoing(index, of=len(parts))))
+            try:
+                sent = (*sent, await self._send(channel, parts[index], sending.outgoing(index, of=len(parts))))
+            except PartTooLong:
+                smaller = part_cuts.cut(parts, index)
+                if len(smaller) == len(parts):
+                    raise
+                parts, cuts = smaller, (*cuts, index)
+                await self._write(partial(self._part_cut, response=response, cuts=cuts))
         await self._write(partial(self._acknowledge, response=response, sent=sent))
         return len(sent)
 
@@ -243,6 +251,9 @@ class Deliver(WorkerService):
 
     def _part_sent(self, conn: apsw.Connection, response: Response, sent: Parts) -> None:
         responses.part_sent(conn, response, sent, lease_until=clock.now_ms() + self.settings.lease_ms)
+
+    def _part_cut(self, conn: apsw.Connection, response: Response, cuts: tuple[int, ...]) -> None:
+        responses.part_cut(conn, response, cuts, lease_until=clock.now_ms() + self.settings.lease_ms)
 
     def _acknowledge(self, conn: apsw.Connection, response: Response, sent: Parts) -> None:
         deliveries.acknowledge(conn, response, sent, now_ms=clock.now_ms())

@@ -217,6 +217,7 @@ class Channel(Protocol):
             TokenRefused: the platform refuses our token.
             OutcomeUnknown: the request went out and no answer came back.
             RetryableError: nothing was sent; another attempt may succeed.
+            PartTooLong: nothing was sent; smaller pieces of the part may be.
             PermanentError: nothing was sent, and another attempt can't succeed.
         """
 

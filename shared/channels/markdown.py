@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
@@ -27,6 +28,8 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#_.-]{0,31}")
 _FENCE = re.compile(r"^\s*(?:>\s*)*(`{3,20}(?!`)|~{3,20}(?!~))([^`]*)$")
 _LONGEST_FENCE = 90  # UTF-16 units to close a code block and open it again
 _BREAKS = (r"\n", "[.!?\u2026][\"')\\]]*\\s|[\u3002\uff01\uff1f]", r"\s")
+_WEB_ADDRESS = re.compile(r"https?://([A-Za-z0-9_-]+\.)+[A-Za-z0-9-]+(:(?P<port>[0-9]{1,5}))?(?=[/?#]|$)")
+_APP_ADDRESS = re.compile(r"tg://[A-Za-z0-9_-]+(?=[/?]|$)")
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
 _PARSER.disable("reference")
 
@@ -54,6 +57,20 @@ def units(text: str) -> int:
 def plain(runs: Sequence[Run]) -> str:
     """The text of *runs* without styles."""
     return "".join(run.text for run in runs)
+
+
+def with_addresses(runs: Sequence[Run]) -> str:
+    """The text of *runs* without styles, and after each link its address: what is left where markup is refused."""
+    pieces = []
+    for address, group in groupby(runs, key=_address):
+        text = plain(list(group))
+        is_hidden = address and address.removeprefix("mailto:") != text.strip()
+        pieces.append(f"{text} ({address})" if is_hidden else text)
+    return "".join(pieces)
+
+
+def _address(run: Run) -> str:
+    return next((argument for name, argument in run.styles if name == "link"), "")
 
 
 # -- parse ------------------------------------------------------------------------------------------------------------
@@ -167,15 +184,26 @@ def _add_image(runs: list[Run], token: Token, styles: tuple[Style, ...]) -> None
 
 def _close_link(runs: list[Run], href: str, start: int) -> None:
     """Show the address of a link that has no text, or whose address platforms do not accept."""
-    is_web = href.startswith(("http://", "https://", "tg://", "mailto:")) and len(href) <= _LONGEST_LINK
-    if is_web and plain(runs[start:]).strip():
+    if is_linkable(href) and plain(runs[start:]).strip():
         return
     for index in range(start, len(runs)):
         text, styles = runs[index]
         runs[index] = Run(text, tuple(style for style in styles if style != ("link", href)))
     shown = plain(runs[start:])
-    if href and href != shown:
+    if href and href.removeprefix("mailto:") != shown:
         runs.append(Run(f" ({href})" if shown.strip() else href))
+
+
+def is_linkable(address: str) -> bool:
+    """Whether a platform makes a link of *address*; it silently drops a link to a host without a dot.
+
+    Source: ``LinkManager::get_checked_link`` of TDLib, which is part of the Bot API server.
+    """
+    if len(address) > _LONGEST_LINK:
+        return False
+    web = _WEB_ADDRESS.match(address)
+    port = int(web["port"] or 80) if web else 0
+    return bool(_APP_ADDRESS.match(address)) if web is None else 0 < port < 65_536
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -13,6 +13,7 @@ from shared.core import half_characters, redaction
 from shared.core.errors import (
     NotSent,
     OutcomeUnknown,
+    PartTooLong,
     PermanentError,
     PostroomError,
     RateLimited,
@@ -60,7 +61,8 @@ class CallResult:
     """The meaning of a platform's answer to a send.
 
     Attributes:
-        outcome: ``give_way`` asks for another call, changed as *step* says. ``refused``: the platform refuses our token.
+        outcome: ``give_way`` asks for another call, changed as *step* says; ``refused``: the platform refuses our
+            token; ``too_long``: it finds this part too long.
         reason: for the operator: no secrets, no person's text.
         step: one of the channel's own words for a change of the call; empty where there is none.
         message_id: the platform's id of the sent message.
@@ -68,7 +70,7 @@ class CallResult:
         new_chat_id: the new id of a chat that has moved.
     """
 
-    outcome: Literal["sent", "wait", "retry", "unknown", "refused", "permanent", "give_way"]
+    outcome: Literal["sent", "wait", "retry", "unknown", "refused", "too_long", "permanent", "give_way"]
     reason: str = ""
     step: str = ""
     message_id: str | None = None
@@ -85,6 +87,8 @@ def error_of(result: CallResult) -> PostroomError:
             return RetryableError(result.reason, result.retry_after_ms)
         case "refused":
             return TokenRefused(result.reason)
+        case "too_long":
+            return PartTooLong(result.reason)
         case "unknown":
             return OutcomeUnknown(result.reason)
     return PermanentError(result.reason)

@@ -20,6 +20,7 @@
     │   ├── TokenRefused         the platform refuses our token: the channel pauses, and no attempt is counted
     │   └── OutcomeUnknown       no answer came: the request may have been carried out
     └── PermanentError           another attempt will not help
+        └── PartTooLong          the platform finds a part too long: it can be cut
 """
 
 from collections.abc import Iterable
@@ -107,3 +108,7 @@ class OutcomeUnknown(RetryableError):
 
 class PermanentError(PostroomError):
     """Another attempt will not help."""
+
+
+class PartTooLong(PermanentError):
+    """The platform finds this part of a response too long; smaller pieces of it may be sent."""

@@ -155,7 +155,8 @@ def test_a_response_queues_behind_others_when_the_opened_chat_was_known(conn):
         (refuse(429, retry_after=60), "pending", 1),
     ],
 )
-def test_a_chat_that_cannot_be_opened_fails_as_a_send_does(conn, answered, status, requests):
+def test_a_chat_that_cannot_be_opened_fails_as_a_send_does(conn, monkeypatch, answered, status, requests):
+    monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
     direct(conn)
     platform = step(Platform(answered), 8)
     found = row(conn, "responses")

@@ -48,6 +48,7 @@ _PLACE_GONE = (10003, 50083, 160005)
 _NOWHERE_ELSE = "the channel or thread is deleted, archived or locked, and the answer goes nowhere else"
 _WAITS = (20016, 20028, 40062, 130000)
 _ALREADY_ANSWERED = 40060
+_INVALID_BODY = 50035
 
 
 def classify(status: int, payload: dict[str, Any]) -> CallResult:
@@ -61,11 +62,24 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
         return CallResult("wait", reason, retry_after_ms=_retry_after_ms(payload))
     if code in _STEPS:
         return CallResult("permanent", reason, step=_STEPS[code])
+    if code == _INVALID_BODY and _is_too_long(payload):
+        return CallResult("too_long", reason)
     if code in _PLACE_GONE:
         return CallResult("permanent", f"{reason}; {_NOWHERE_ELSE}")
     if status == 401:
         return CallResult("refused", f"{reason}; check DISCORD_BOT_TOKEN")
     return CallResult("permanent" if 400 <= status < 500 else "unknown", reason)
+
+
+def _is_too_long(payload: dict[str, Any]) -> bool:
+    """Whether error 50035 is about the length of the text.
+
+    Source: https://docs.discord.com/developers/reference#error-messages.
+    """
+    match payload:
+        case {"errors": {"content": {"_errors": [*problems]}}}:
+            return any(isinstance(each, dict) and each.get("code") == "BASE_TYPE_MAX_LENGTH" for each in problems)
+    return False
 
 
 def _retry_after_ms(payload: dict[str, Any]) -> int:

@@ -80,11 +80,8 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
             return CallResult("wait", reason, retry_after_ms=_retry_after_ms(payload))
         case 400 | 403 if _migrated_to(payload) is not None:
             return CallResult("give_way", reason, "rename", new_chat_id=_migrated_to(payload))
-        case 400 if any(words in said for words in _PLACE_GONE):
-            return CallResult("permanent", f"{reason}; {_NOWHERE_ELSE}")
         case 400:
-            step = next((step for words, step in _STEPS.items() if words in said), "")
-            return CallResult("give_way" if step else "permanent", reason, step)
+            return _objection(said, reason)
         case 401 | 404:
             hint = "check TELEGRAM_BOT_TOKEN and TELEGRAM_API_BASE"
             return CallResult("refused", f"{reason}; {hint}")
@@ -95,11 +92,21 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
     return CallResult("unknown", reason)
 
 
+def _objection(said: str, reason: str) -> CallResult:
+    """What the description *said* in small letters objects to."""
+    if any(words in said for words in _PLACE_GONE):
+        return CallResult("permanent", f"{reason}; {_NOWHERE_ELSE}")
+    if any(words in said.replace("_", " ") for words in _TOO_LONG):
+        return CallResult("too_long", reason)
+    step = next((step for words, step in _STEPS.items() if words in said), "")
+    return CallResult("give_way" if step else "permanent", reason, step)
+
+
 _PLACE_GONE = ("message thread not found", "topic_closed", "topic_deleted")
 _NOWHERE_ELSE = "the topic is closed or deleted, and the answer goes nowhere else: reopen it, then retry the response"
+_TOO_LONG = ("message is too long", "message too long", "caption is too long", "caption too long")
 _STEPS = {
-    "can't parse entities": "plain",
-    "entity url": "plain",
+    "entit": "plain",  # can't parse entities, entity URL is invalid, ENTITIES_TOO_LONG, ENTITY_BOUNDS_INVALID
     "unsupported start tag": "plain",
     "text is too long": "plain",
     "message to be replied not found": "no_reply",

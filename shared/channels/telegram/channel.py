@@ -91,11 +91,11 @@ class TelegramChannel:
             raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
 
     def render(self, text: str) -> tuple[Part, ...]:
-        """Markdown to Telegram's HTML, with the same text in plain form. See ``Channel.render``."""
+        """Markdown to Telegram's HTML, with the same text and the addresses in plain form. See ``Channel.render``."""
         limit = markdown.ChunkLimit(PART_UNITS, PART_HTML_BYTES, _html_bytes)
         blocks = markdown.parse(sanitize.text(text.replace("\r\n", "\n")))
         chunks = (markdown.trim(runs) for runs in markdown.pack(blocks, limit))
-        return tuple(Part(text=markdown.plain(runs), html=to_html(runs)) for runs in chunks)
+        return tuple(Part(text=markdown.with_addresses(runs), html=to_html(runs)) for runs in chunks)
 
     async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
         """Send or edit one message; retry in a simpler form where Telegram names its objection. See ``Channel.send``.

@@ -92,6 +92,7 @@ class Response:
         opens_for: the person of a direct chat that the platform has not opened yet.
         is_inactive: the bot was blocked in that chat or removed from it.
         unsent_since: the first of its last failures in which nothing left this machine, in ms UTC; None: there is none.
+        cuts: see ``part_cut``.
     """
 
     id: int
@@ -108,6 +109,7 @@ class Response:
     parts: tuple[str | None, ...]
     created_at: int
     unsent_since: int | None
+    cuts: tuple[int, ...]
     token: str
     opens_for: str | None = None
     is_inactive: bool = False
@@ -115,7 +117,7 @@ class Response:
 
 _COLUMNS = (
     *("id", "message_id", "in_reply_to", "channel", "chat_id", "platform_id", "thread_id", "agent", "message"),
-    *("content", "retry_count", "parts", "created_at", "unsent_since"),
+    *("content", "retry_count", "parts", "created_at", "unsent_since", "cuts"),
 )
 
 
@@ -128,6 +130,7 @@ def _response(row: Sequence[Any], token: str, opens_for: str | None, *, is_inact
     values = dict(zip(_COLUMNS, row, strict=True))
     values["content"] = content.decode(values["content"])
     values["parts"] = tuple(json.loads(values["parts"]))
+    values["cuts"] = tuple(json.loads(values["cuts"])) if values["cuts"] else ()
     return Response(**values, token=token, opens_for=opens_for, is_inactive=is_inactive)
 
 
@@ -258,6 +261,26 @@ def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
         """,
         {"parts": json.dumps(parts), "lease": lease_until, "id": response.id, "token": response.token},
+    )
+    _check(conn, response)
+
+
+def part_cut(conn: apsw.Connection, response: Response, cuts: tuple[int, ...], *, lease_until: int) -> None:
+    """The platform finds the next part too long: it goes out in smaller pieces.
+
+    Args:
+        cuts: the parts that were cut so far, in that order, each by its number at that time.
+
+    Raises:
+        ClaimLost: another process holds the response.
+    """
+    conn.execute(
+        """
+        UPDATE responses
+           SET cuts = :cuts, lease = :lease
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        """,
+        {"cuts": json.dumps(cuts), "lease": lease_until, "id": response.id, "token": response.token},
     )
     _check(conn, response)
 

@@ -45,7 +45,15 @@ def lines():
 
 def test_every_line_is_json_and_names_the_function(lines):
     assert [line["event"] for line in lines] == [
-        *("noun.verb", "careful with that", "noun.failed", "from.thread", "odd.facts", "send.failed", "GET /bot***/getMe")
+        *(
+            "noun.verb",
+            "careful with that",
+            "noun.failed",
+            "from.thread",
+            "odd.facts",
+            "send.failed",
+            "GET /bot***/getMe",
+        )
     ]
     assert {line["function"] for line in lines} == {"ingest"}
     assert (lines[0]["stored"], lines[0]["level"]) == (2, "info")

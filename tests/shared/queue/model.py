@@ -9,6 +9,7 @@ from typing import Any
 
 MAX_ATTEMPTS = 3
 WAITS = {1: 2500, 2: 5000}  # ms until the next try; half of what is set, because the jitter is 0
+SEND_WAITS = {1: 2500, 2: 10_000}
 GRID = 300_000  # of the one cron expression that is used: every five minutes
 CRON = "*/5 * * * *"
 KEPT_MAIL = 1000
@@ -383,7 +384,7 @@ class Model:
         is_dead = not is_limit and (not retryable or each.retry_count >= MAX_ATTEMPTS)
         each.status, each.token, each.lease, each.last_error = "dead" if is_dead else "pending", None, None, reason
         each.failure = "outcome_unknown" if is_unknown else "rate_limited" if is_limit else "error"
-        each.deliver_after = None if is_dead else now + (WAITS[each.retry_count] if wait is None else wait)
+        each.deliver_after = None if is_dead else now + (SEND_WAITS[each.retry_count] if wait is None else wait)
         if is_unknown:
             self.events.append(("response_outcome_unknown", each.message_id, id_, {"part": each.part_started}))
         else:

@@ -106,15 +106,20 @@ def test_with_the_default_settings_the_attempts_outlast_an_outage_of_75_s(conn):
 
 
 def test_a_refused_token_pauses_the_channel_and_the_response_keeps_its_place_and_attempts(conn):
-    first, second = answer(conn, chat="1"), answer(conn, chat="1")
+    first = answer(conn, chat="1")
+    answer(conn, chat="1")
     for expected in (True, False):
         response = take(conn, first)
         with transaction(conn):
             assert deliveries.hold(conn, response, TokenRefused("401"), now_ms=NOW) is expected
     found = row(conn, "responses", first)
-    assert (found["status"], found["retry_count"], found["part_started"], found["failure"]) == ("pending", 0, None, None)
+    assert (found["status"], found["retry_count"], found["part_started"], found["failure"]) == (
+        "pending",
+        0,
+        None,
+        None,
+    )
     assert responses.heads(conn, "telegram", now_ms=NOW) == [first]
-    assert second > first
     assert channel_pauses.every(conn)["telegram"].check_at == NOW + 60_000
 
 

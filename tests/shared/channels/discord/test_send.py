@@ -16,6 +16,7 @@ from shared.channels.discord.channel import DiscordChannel, DiscordSettings
 from shared.core.errors import (
     NotSent,
     OutcomeUnknown,
+    PartTooLong,
     PermanentError,
     PostroomError,
     RateLimited,
@@ -213,6 +214,21 @@ def test_each_failure_has_its_error_and_no_error_holds_a_token(discord, answer, 
     assert getattr(caught.value, "retry_after_ms", None) == wait_ms
     assert not any(secret in repr(caught.value) for secret in (TOKEN, BOT, "127.0.0.1"))
     assert caught.value.__cause__ is None, "a cause would be told with it"
+
+
+TOO_LONG = {"content": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 2000 or fewer in length."}]}}
+OTHER = {"components": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 5 or fewer in length."}]}}
+
+
+@pytest.mark.parametrize(
+    ("errors", "error"), [(TOO_LONG, PartTooLong), (OTHER, PermanentError), ("odd", PermanentError)]
+)
+@pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"age_ms": 900_000}])
+def test_only_a_text_that_is_too_long_can_be_cut(discord, errors, error, changes):
+    answer = httpx.Response(400, json={"code": 50035, "message": "Invalid Form Body", "errors": errors})
+    with pytest.raises(PermanentError) as caught:
+        send(discord, Platform(answer), **changes)
+    assert type(caught.value) is error
 
 
 @pytest.mark.parametrize("blanks", [0, 150, 180])

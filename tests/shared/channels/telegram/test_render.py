@@ -1,6 +1,7 @@
 """``render`` of the Telegram adapter, checked with Telegram's own parser (the one of the Bot API server)."""
 
 import json
+from urllib.parse import unquote
 
 import pytest
 import tdjson
@@ -40,8 +41,9 @@ def accepted(text):
     """The parts of *text*, each checked against every limit."""
     parts = render(text)
     for part in parts:
-        read, _ = telegram_reads(part.html)
-        for shown in (read, part.text):
+        read, entities = telegram_reads(part.html)
+        has_links = any(kind in ("TextUrl", "MentionName") for kind, _ in entities)
+        for shown in (read, *([] if has_links else [part.text])):  # the plain form has the addresses too
             assert 1 <= len(shown) <= units(shown) <= 4096
             assert shown.strip()
         assert len(part.html.encode()) <= 32768
@@ -152,8 +154,55 @@ def test_telegram_shows_exactly_the_plain_text_of_a_part(text):
 def test_markdown_becomes_what_telegram_shows(text, shown, kinds):
     (part,) = render(text)
     read, entities = telegram_reads(part.html)
-    assert read == part.text == shown
+    assert read == shown
+    assert "TextUrl" in kinds or part.text == shown
     assert [kind for kind, _ in entities if kind != "Url"] == kinds
+
+
+DROPPED = {
+    "a host without a dot": "http://localhost:3000/x",
+    "a host of an intranet": "http://intranet/x",
+    "an address without a host": "http:///x",
+    "a port that is none": "https://example.org:99999/x",
+    "port zero": "https://example.org:0/x",
+    "a mail address": "mailto:ana@example.org",
+    "another scheme": "ftp://example.org/x",
+    "a path": "docs/a.md",
+}
+
+
+@pytest.mark.parametrize("address", DROPPED.values(), ids=DROPPED)
+def test_the_reader_sees_an_address_that_telegram_would_drop(address):
+    (part,) = render(f"see [the page]({address}) now")
+    read, entities = telegram_reads(part.html)
+    assert read == part.text == f"see the page ({address}) now"
+    assert not any(kind == "TextUrl" for kind, _ in entities)
+
+
+HOSTS = st.from_regex(r"[a-z0-9_-][a-z0-9_.-]{0,20}", fullmatch=True)
+ADDRESSES = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["http://", "https://", "HTTP://", "tg://", "ton://", "mailto:", "//", ""]),
+    HOSTS | st.sampled_from(["example.org", "ana:pw@example.org", "localhost", "127.0.0.1", "[::1]", "xn--a.b"]),
+    st.sampled_from(["", ":80", ":0", ":65535", ":65536", ":99999", ":x"]),
+    st.sampled_from(["", "/", "/a?b=1&c=2#d", "?q", "#f", "/%zz"]),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(ADDRESSES)
+def test_the_reader_can_click_or_read_every_address(address):
+    """Whatever the address: either Telegram makes a link of it, or the text shows it."""
+    (part,) = render(f"see [page]({address}) now")
+    read, entities = telegram_reads(part.html)
+    is_link = any(kind in ("TextUrl", "MentionName") for kind, _ in entities)
+    assert is_link or solid(address.removeprefix("mailto:")).lower() in solid(unquote(read) + read).lower()
+
+
+def test_plain_text_shows_the_addresses_of_its_links():
+    """It takes the place of markup that a platform refuses, and there nothing can be clicked."""
+    (part,) = render("[one **two**](https://e.org/?a=1&b=2), <https://e.org> and [](https://f.org)")
+    assert part.text == "one two (https://e.org/?a=1&b=2), https://e.org and https://f.org"
 
 
 def test_an_oversized_code_block_is_reopened_with_its_language():
@@ -188,7 +237,7 @@ def test_the_size_of_the_markup_is_limited_too():
     text = "[a](https://example.org/" + "p" * 1500 + ") "
     parts = accepted(text * 60)
     assert len(parts) > 1
-    assert sum(part.text.count("a") for part in parts) == 60
+    assert sum(telegram_reads(part.html)[0].count("a") for part in parts) == 60
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00", "\t\n "])

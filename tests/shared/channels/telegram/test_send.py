@@ -11,6 +11,7 @@ from shared.channels.telegram.api_calls import classify, keyboard
 from shared.core.errors import (
     NotSent,
     OutcomeUnknown,
+    PartTooLong,
     PermanentError,
     PostroomError,
     RateLimited,
@@ -118,7 +119,14 @@ def test_the_destination_of_a_part(telegram, run, changes, expected):
 
 
 @pytest.mark.parametrize(
-    "description", ["Bad Request: can't parse entities: Unsupported start tag", "Bad Request: text is too long"]
+    "description",
+    [
+        "Bad Request: can't parse entities: Unsupported start tag",
+        "Bad Request: text is too long",
+        "Bad Request: ENTITIES_TOO_LONG",
+        "Bad Request: ENTITY_BOUNDS_INVALID",
+        "Bad Request: Entity URL 'http://x' is invalid",
+    ],
 )
 def test_refused_markup_is_sent_as_plain_text(telegram, run, description):
     platform = Platform(refusal(400, description), httpx.Response(200, json=SENT))
@@ -179,7 +187,8 @@ def test_a_message_to_a_migrated_group_goes_to_its_new_id(telegram, run):
         (refusal(403, "Forbidden: bot was blocked by the user"), PermanentError),
         (refusal(400, "Bad Request: chat not found"), PermanentError),
         (refusal(400, "Bad Request: not enough rights to send text messages to the chat"), PermanentError),
-        (refusal(400, "Bad Request: message is too long"), PermanentError),
+        (refusal(400, "Bad Request: message is too long"), PartTooLong),
+        (refusal(400, "Bad Request: MESSAGE_TOO_LONG"), PartTooLong),
         (refusal(413, "Request Entity Too Large"), PermanentError),
         (refusal(401, "Unauthorized"), TokenRefused),
         (refusal(404, "Not Found"), TokenRefused),

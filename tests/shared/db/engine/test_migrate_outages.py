@@ -1,4 +1,4 @@
-"""Columns and tables for outages of platforms, added to a file of an earlier release."""
+"""Columns and a table for outages of platforms and for cut parts, added to a file of an earlier release."""
 
 from importlib.resources import files
 
@@ -35,16 +35,16 @@ def test_an_open_response_of_an_earlier_release_is_sent(old):
     migrate(path)
     with transaction(conn):
         claimed = responses.claim(conn, 1, token="t", now_ms=NOW, lease_ms=1000)
-        assert claimed.unsent_since is None
+        assert (claimed.unsent_since, claimed.cuts) == (None, ())
         responses.ack(conn, claimed, ("m1",), now_ms=NOW)
     assert column(conn, "SELECT status FROM responses") == ["acked"]
     assert column(conn, "PRAGMA integrity_check") == ["ok"]
 
 
-def test_another_connection_sees_the_new_column_at_once(old):
-    path, conn = old
+def test_another_connection_sees_the_new_columns_at_once(old):
+    path, conn = old  # its connection has read the schema before
     migrate(path)
-    assert column(conn, "SELECT unsent_since FROM responses") == [None]
+    assert rows(conn, "SELECT unsent_since, cuts FROM responses") == [(None, None)]
     assert column(conn, "SELECT count(*) FROM channel_pauses") == [0]
 
 
@@ -62,3 +62,10 @@ def test_a_schema_in_other_words_is_refused_and_not_half_edited(old):
     with pytest.raises(apsw.Error):
         migrate(path)
     assert rows(conn, "SELECT name, sql FROM sqlite_schema") == before
+
+
+def test_cuts_are_json(old):
+    path, conn = old
+    migrate(path)
+    with pytest.raises(apsw.ConstraintError), transaction(conn):
+        rows(conn, "UPDATE responses SET cuts = 'first'")
