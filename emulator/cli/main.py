@@ -371,8 +371,9 @@ def _state(state: Path, ephemeral: bool) -> StateFolder:
 def _only_loopback(host: str) -> None:
     if host not in ("127.0.0.1", "localhost"):
         _fail(
-            f"the emulator listens on 127.0.0.1 only, not on {host}, because it has no passwords. To show it to "
-            f"another person, put a tunnel in front of the gateway; to serve people, deploy (infra/README.md)",
+            f"the emulator listens on 127.0.0.1 only, not on {host}, because it has no passwords. To give "
+            "another person the API, set POSTROOM_API_TOKEN and put a tunnel in front of the gateway; to serve people, "
+            "deploy (infra/README.md)",
             errors.Unsafe.exit_code,
         )
 

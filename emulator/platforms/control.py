@@ -32,7 +32,6 @@ Only on Discord::
 
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
@@ -47,6 +46,7 @@ from emulator.platforms.page_data import PageData
 from emulator.platforms.store import PLATFORMS, FakeChat, Platform, PlatformStore
 from emulator.platforms.telegram.api import FakeTelegram
 from emulator.platforms.telegram.people import TelegramPeople
+from shared.core import http_head
 from shared.core.errors import ConfigInvalid
 
 EITHER = f"{{platform:{'|'.join(PLATFORMS)}}}"  # a part of a route
@@ -260,13 +260,10 @@ async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResp
 
 
 def _is_own_page(request: web.Request) -> bool:
-    """Whether a program or a page of the emulator itself sent the request, to a name of this machine."""
+    """Whether a program or a page of the emulator itself sent the request, directly and to a name of this machine."""
     origin = request.headers.get("Origin")
-    addresses = [f"//{request.host}"] if origin is None else [f"//{request.host}", origin]
-    try:
-        return all(urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1") for address in addresses)
-    except ValueError:  # not an address
-        return False
+    hosts = [request.host] if origin is None else [request.host, origin.partition("://")[2]]
+    return all(map(http_head.is_loopback, hosts)) and http_head.proxy_header(request.headers) is None
 
 
 def platform_of(request: web.Request) -> Platform:

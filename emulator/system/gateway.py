@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from infra.template.specs import RouteSpec
+from shared.core import http_head
 
 REPLAYABLE_BYTES = 1 << 20  # bodies up to this size are kept in memory, so that they can be sent twice
 CHUNK_BYTES = 1 << 16
@@ -35,7 +36,6 @@ _HOP_BY_HOP = frozenset(
         "upgrade",
     )
 )
-_LOCAL_HOSTS = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,13 +232,17 @@ async def _remember_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __
 
 
 def _request_headers(request: web.Request) -> CIMultiDict[str]:
+    """The headers for the function, without those that are for this connection only.
+
+    Those of a proxy stay, or ``api`` would take its callers for this machine's. The gateway adds none: its own callers
+    are on this machine.
+    """
     headers: CIMultiDict[str] = CIMultiDict()
     named = {name.strip().lower() for value in request.headers.getall("Connection", ()) for name in value.split(",")}
     for name, value in request.headers.items():
-        if name.lower() not in _HOP_BY_HOP | (named - {"host"}):  # functions check Host
+        is_checked = name.lower() == "host" or http_head.proxy_header((name,)) is not None  # by the functions
+        if is_checked or name.lower() not in _HOP_BY_HOP | named:
             headers.add(name, value)
-    headers["X-Forwarded-For"] = request.remote or "127.0.0.1"
-    headers["X-Forwarded-Proto"] = request.scheme
     return headers
 
 
@@ -251,8 +255,11 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def _is_local(request: web.Request) -> bool:
-    """Whether the Host is local. DNS rebinding lets a foreign page call this address under a name of its own."""
-    return URL(f"http://{request.host}").host in _LOCAL_HOSTS
+    """Whether the Host is local, and no proxy passed the request on.
+
+    DNS rebinding lets a foreign page call this address under a name of its own.
+    """
+    return http_head.is_loopback(request.host) and http_head.proxy_header(request.headers) is None
 
 
 def _sentence(status: int, text: str) -> web.Response:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.routing import Route
+from starlette.routing import request_response
 
 from shared.core import logs
 from shared.core.errors import PostroomError, UnknownName
@@ -16,8 +16,6 @@ from shared.core.errors import PostroomError, UnknownName
 Opened = contextlib.AbstractAsyncContextManager[Mapping[str, Any] | None]
 
 log = logs.get()
-
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")  # the methods that functions-framework serves
 
 
 def function_names(package: str = "functions") -> tuple[str, ...]:
@@ -36,9 +34,9 @@ def load(name: str, package: str = "functions") -> Starlette:
     if name not in names:
         raise UnknownName("function", name, names)
     module = importlib.import_module(f"{package}.{name}")
-    return Starlette(
-        routes=[Route("/{path:path}", getattr(module, name), methods=_METHODS)], lifespan=Lifespan(module.lifespan)
-    )
+    app = Starlette(lifespan=Lifespan(module.lifespan))
+    app.router.default = request_response(getattr(module, name))  # a route would not match a path with a line break
+    return app
 
 
 class Lifespan:

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shared.core import http_head
 from shared.core.ticks import TICK_HEADER
 from shared.runtime.service import LazyService, ServiceT
 
@@ -18,13 +19,22 @@ BODY_LIMIT = 1024 * 1024  # bytes
 
 
 class AppResponse(Response):
-    """A handler's return value that hands the whole request to *app*."""
+    """A handler's return value that hands the whole request to *app*; a malformed Host or path is answered with 400."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
+        problem = _head_problem(scope)
+        app = self._app if problem is None else JSONResponse({"error": problem}, 400)
+        await app(scope, receive, send)
+
+
+def _head_problem(scope: Scope) -> str | None:
+    hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    if len(hosts) > 1:
+        return "the request has more than one Host header: send one"
+    return http_head.path_problem(scope["path"]) or (http_head.host_problem(hosts[0]) if hosts else None)
 
 
 def function_app(name: str, routes: Sequence[BaseRoute]) -> Starlette:
@@ -70,13 +80,16 @@ async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
     """The whole body.
 
     Raises:
-        HTTPException: 413 as soon as it grows past *limit* bytes.
+        HTTPException: 413 as soon as it grows past *limit* bytes; 499: the client disconnected.
     """
     chunks = bytearray()
-    async for chunk in request.stream():
-        chunks += chunk
-        if len(chunks) > limit:
-            raise HTTPException(413, f"the body is larger than {limit} bytes")
+    try:
+        async for chunk in request.stream():
+            chunks += chunk
+            if len(chunks) > limit:
+                raise HTTPException(413, f"the body is larger than {limit} bytes")
+    except ClientDisconnect:
+        raise HTTPException(499, "the client disconnected before the end of the body") from None
     return bytes(chunks)
 
 

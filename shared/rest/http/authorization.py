@@ -1,15 +1,16 @@
 """Authorization: with ``POSTROOM_API_TOKEN`` set, a caller must send the token. Without, only this machine may call.
 
 Without a token, the Host header must be a loopback name as well. That keeps the pages of other sites, opened in a
-browser on this machine, from reading or writing here. Such a page can't know the token, so with a token no name is
-checked. CORS lets in the pages that this machine serves, on any port, and no other origin. There is no wildcard.
+browser on this machine, from reading or writing here. And no header may come from a proxy: a proxy or a tunnel on this
+machine passes on the requests of strangers. Neither can know the token, so with a token only the token counts.
+
+CORS lets in the pages that this machine serves, on any port, and no other origin. There is no wildcard.
 """
 
 import hmac
 import re
 from collections.abc import Callable
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,7 +19,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+from shared.core import http_head
+
 _ORIGIN = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
 _PROTECTED = "/api/"
 _PREFLIGHT = {
@@ -83,8 +85,11 @@ def _check_local(request: Request) -> None:
     """Check the address of the connection before the Host header, which the sender chooses freely."""
     if request.client is not None and not _is_loopback_address(request.client.host):
         raise _refused("a call from another machine")
+    proxied = http_head.proxy_header(request.headers.keys())
+    if proxied is not None:
+        raise _refused(f"a request that a proxy passed on (its header {proxied!r} says so)")
     host = request.headers.get("host", "")
-    if not _is_loopback_name(host):
+    if not http_head.is_loopback(host):
         raise _refused(f"the host {host!r}")
     origin = request.headers.get("origin")
     if origin and request.method != "GET" and not _ORIGIN.fullmatch(origin):
@@ -99,12 +104,5 @@ def _is_loopback_address(address: str) -> bool:
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
-def _is_loopback_name(host: str) -> bool:
-    try:
-        return urlsplit(f"//{host}").hostname in _LOOPBACK
-    except ValueError:
-        return False
-
-
 def _refused(what: str) -> HTTPException:
-    return HTTPException(403, f"{what} is refused: call 127.0.0.1, or set POSTROOM_API_TOKEN and send it")
+    return HTTPException(403, f"{what} is refused: call 127.0.0.1 directly, or set POSTROOM_API_TOKEN and send it")

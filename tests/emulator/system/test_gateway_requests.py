@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from aiohttp import web
 
 from tests.emulator.system.test_gateway import behind_gateway
@@ -38,3 +39,24 @@ def test_headers_named_by_connection_end_at_the_gateway() -> None:
     (request,) = reached
     assert "X-Mine" not in request.headers
     assert request.headers["X-Yours"] == "2"
+
+
+def test_a_function_sees_that_a_proxy_passed_a_request_on() -> None:
+    """``api`` refuses such a request without a token. A client must not hide the proxy by naming its header."""
+    _, reached = exchange(
+        "GET / HTTP/1.1\nHost: 127.0.0.1\nConnection: close, X-Forwarded-For\nX-Forwarded-For: 203.0.113.7\n\n"
+    )
+    assert [request.headers["X-Forwarded-For"] for request in reached] == ["203.0.113.7"]
+
+
+def test_a_request_of_this_machine_reaches_the_function_as_it_came() -> None:
+    _, reached = exchange("GET / HTTP/1.1\nHost: 127.0.0.1\n\n")
+    assert [name for name in reached[0].headers if name.lower().startswith(("x-", "forwarded", "via"))] == []
+
+
+@pytest.mark.parametrize("path", ["/_emulator/status", "/_emulator/chat"])
+@pytest.mark.parametrize("header", ["Host: example.org", "Host: 127.0.0.1\nCF-Connecting-IP: 203.0.113.7"])
+def test_strangers_get_neither_the_status_nor_the_chat(path: str, header: str) -> None:
+    status, reached = exchange(f"GET {path} HTTP/1.1\n{header}\n\n")
+    assert status == "HTTP/1.1 403 Forbidden"
+    assert reached == []

@@ -11,12 +11,17 @@ from tests.serving import app_of
 
 def status(peer, **headers):
     """The status of a POST from the address *peer*; 400 if it is authorized, because it has no text."""
+    return answered(peer, **headers).status_code
+
+
+def answered(peer, **headers):
+    """The answer to a POST without a text from the address *peer*."""
 
     async def go():
         app = app_of(api)
         transport = httpx.ASGITransport(app=app, client=(peer, 50_000))
         async with api.lifespan(app), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            return (await client.post("/api/message", json={}, headers=headers)).status_code
+            return await client.post("/api/message", json={}, headers=headers)
 
     return asyncio.run(go())
 
@@ -36,3 +41,28 @@ def test_with_the_token_a_page_of_the_deployed_host_may_write(monkeypatch):
     headers = {"authorization": "Bearer s3cret", "origin": "https://postroom.example"}
     assert status("10.0.3.7", **headers) == 400
     assert status("10.0.3.7", origin="https://postroom.example") == 401
+
+
+PROXIES = {
+    "nginx": {"x-real-ip": "203.0.113.7", "x-forwarded-proto": "https"},
+    "a proxy that follows the standard": {"forwarded": "for=203.0.113.7;proto=https"},
+    "a proxy that says that its client is local": {"x-forwarded-for": "127.0.0.1"},
+    "a tunnel": {"cf-connecting-ip": "203.0.113.7", "cf-ray": "8a1b2c3d4e5f6a7b-ZRH"},
+    "a proxy that names itself only": {"via": "1.1 caddy"},
+    "a proxy that passes on the name": {"x-forwarded-host": "postroom.example"},
+}
+
+
+@pytest.mark.parametrize("headers", PROXIES.values(), ids=PROXIES)
+def test_without_a_token_a_request_that_a_proxy_passed_on_is_refused(headers):
+    """The connection comes from this machine, but whoever sent the request may be anywhere."""
+    reply = answered("127.0.0.1", **headers)
+    assert reply.status_code == 403
+    assert "set POSTROOM_API_TOKEN" in reply.json()["error"]
+    assert next(iter(headers)) in reply.json()["error"]
+
+
+def test_with_the_token_a_request_that_a_proxy_passed_on_is_answered(monkeypatch):
+    monkeypatch.setenv("POSTROOM_API_TOKEN", "s3cret")
+    assert status("127.0.0.1", **{"authorization": "Bearer s3cret", "x-forwarded-for": "203.0.113.7"}) == 400
+    assert status("127.0.0.1", **{"x-forwarded-for": "203.0.113.7"}) == 401
