@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from emulator.base.limited_site import LimitedSite
 from emulator.platforms.bus import EventBus
 from emulator.platforms.chat_page import ChatPage
 from emulator.platforms.config import PlatformsConfig
@@ -52,7 +53,7 @@ class Platforms:
         self._discord = FakeDiscord(config, self._store, self._bus, self._app)
         self._interactions = Interactions(config, self._store, self._bus, self._discord)
         self._discord_people = DiscordPeople(self._store, self._bus, self._discord, self._interactions)
-        self._runner: web.AppRunner | None = None
+        self._site: LimitedSite | None = None
         self.url = ""
 
     def environment(self) -> dict[str, str]:
@@ -91,11 +92,10 @@ class Platforms:
         for part in (self._telegram, self._discord, self._interactions, control, page):
             app.add_routes(part.routes())
         # No access log: Telegram's paths contain the token.
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-        await self._runner.setup()
+        self._site = LimitedSite("the fake platforms", app, shutdown_timeout=1.0)
         self._telegram.updates.start()
         self._interactions.start()
-        await web.SockSite(self._runner, sock).start()
+        await self._site.start(sock)
 
     async def register(self) -> None:
         """Set Telegram's webhook and let Discord check its endpoint. Raises ConfigInvalid if one refuses."""
@@ -117,7 +117,7 @@ class Platforms:
         self._bus.close()
         await self._telegram.updates.stop()
         await self._interactions.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._site is not None:
+            await self._site.stop()
+            self._site = None
             self._store.close()

@@ -23,9 +23,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 from emulator.storage.placeholder_modules import placeholders
+from shared.core import http_head
 
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
 _SUFFIX = ".object"
@@ -34,7 +35,6 @@ _NOT_FOR_S3 = (  # imports of moto that an S3 server never calls: 20 MB of 75
     *("boto3", "unittest", "unittest.mock"),  # mocks for programs
     *("cryptography", "cryptography.hazmat", "cryptography.hazmat.backends", "moto.iam.aws_managed_policies"),
 )
-_LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +156,10 @@ class WriteThrough:
         key.last_modified = datetime.datetime.fromtimestamp(item.modified_at, datetime.UTC).replace(tzinfo=None)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        problem = http_head.host_problem(environ.get("HTTP_HOST", ""))
+        if problem is not None:
+            start_response("400 Bad Request", [("Content-Type", "text/plain")])
+            return [f"{problem}\n".encode()]
         if _is_stranger(environ):
             start_response("403 Forbidden", [("Content-Type", "text/plain")])
             return [b"this S3 serves programs of this machine only: call it at 127.0.0.1, and not from a web page\n"]
@@ -243,13 +247,14 @@ def _is_gone(key: Any) -> bool:
 
 
 def _is_stranger(environ: dict[str, Any]) -> bool:
-    """Whether the request comes from a web page, or is for moto's own API, which can delete everything.
+    """Whether the request comes from a web page or a proxy, or is for moto's own API, which can delete everything.
 
     There is no authentication here, and moto lets every page read its responses.
     """
-    host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname
-    is_page = "HTTP_ORIGIN" in environ or host not in _LOCAL_HOSTS
-    return is_page or environ.get("PATH_INFO", "").lstrip("/").startswith("moto-api")
+    is_page = "HTTP_ORIGIN" in environ or not http_head.is_loopback(environ.get("HTTP_HOST", ""))
+    headers = [name.removeprefix("HTTP_").replace("_", "-") for name in environ if name.startswith("HTTP_")]
+    is_proxied = http_head.proxy_header(headers) is not None
+    return is_page or is_proxied or environ.get("PATH_INFO", "").lstrip("/").startswith("moto-api")
 
 
 def main() -> int:
@@ -271,9 +276,10 @@ def main() -> int:
         from moto.core.models import DEFAULT_ACCOUNT_ID
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
         from moto.s3.models import s3_backends
-    from werkzeug.serving import make_server
 
-    class Handler(MotoRequestHandler):
+    from emulator.storage.s3_connections import LimitedRequestHandler, LimitedServer
+
+    class Handler(LimitedRequestHandler, MotoRequestHandler):
         """Logs nothing: Litestream sends a hundred requests a minute."""
 
         disable_nagle_algorithm = True
@@ -289,8 +295,7 @@ def main() -> int:
         DomainDispatcherApplication(create_backend_app), s3_backends[DEFAULT_ACCOUNT_ID]["aws"], folder
     )
     objects = application.load()
-    server = make_server("127.0.0.1", options.port, application, threaded=True, request_handler=Handler, fd=options.fd)
-    setattr(server, "daemon_threads", True)  # noqa: B010 - of ThreadingMixIn, which the type does not show
+    server = LimitedServer("127.0.0.1", options.port, application, Handler, fd=options.fd)
 
     def finish(*_: object) -> None:
         raise SystemExit(0)

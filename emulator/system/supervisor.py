@@ -233,15 +233,13 @@ class Supervisor:
             self._console.event(name, "did not stop in time and was killed", level="warning")
 
     async def _start_gateway(self) -> None:
-        from aiohttp import web
+        from emulator.base.limited_site import LimitedSite
 
         begun = time.monotonic()
-        runner = web.AppRunner(
-            self._components.gateway.application(), handler_cancellation=True, access_log=None, shutdown_timeout=0.5
-        )
-        await runner.setup()
-        self._stoppers["gateway"] = runner.cleanup
-        await web.SockSite(runner, self._components.sockets.gateway.sock).start()
+        application = self._components.gateway.application()
+        site = LimitedSite("the gateway", application, handler_cancellation=True, shutdown_timeout=0.5)
+        self._stoppers["gateway"] = site.stop
+        await site.start(self._components.sockets.gateway.sock)
         self._print_step("gateway", self._components.url, begun)
 
     async def _register_webhooks(self) -> None:

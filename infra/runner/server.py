@@ -13,14 +13,15 @@ from types import FrameType
 
 import uvicorn
 
+from infra.open_files import connection_limit
+from infra.runner.connections import KEEP_ALIVE_S, Connections, FunctionProtocol
 from infra.runner.request_guard import RequestGuard
 from shared.core import logs
 
 STOP_LIMIT_S = 2.8  # from the signal to the end of the process
 GRACE_S = 1.5  # of these, for responses under way
-KEEP_ALIVE_S = 75  # longer than a load balancer's 60 s; else it could use a connection that we are closing
 GARBAGE_OBJECTS = 10_000  # new objects between garbage collections; Python's default, 700, is a few requests
-_DATE_EVERY_S = 1.0
+_TICK_S = 1.0
 
 log = logs.get()
 
@@ -33,7 +34,7 @@ class FunctionServer(uvicorn.Server):
             uvicorn.Config(
                 guard,
                 loop="uvloop",
-                http="httptools",
+                http=FunctionProtocol,
                 ws="none",
                 lifespan="on",
                 access_log=False,
@@ -45,6 +46,7 @@ class FunctionServer(uvicorn.Server):
                 timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # asyncio.wait_for takes fractions
             )
         )
+        self.server_state = self._connections = Connections(connection_limit())
         self._guard = guard
         self._on_ready = on_ready
         self._starting: asyncio.Task[None] | None = None
@@ -72,14 +74,15 @@ class FunctionServer(uvicorn.Server):
                 self._on_ready()
 
     async def main_loop(self) -> None:
-        """Wait for the end of the server; wake once a second for the time in the response headers.
+        """Wait for the end of the server; wake once a second for the time in the response headers and for late clients.
 
         uvicorn's own loop wakes ten times a second, which was nearly all the work of an idle function.
         """
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
+            self._connections.close_late(self._loop.time())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_DATE_EVERY_S):
+                async with asyncio.timeout(_TICK_S):
                     await self._ending.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -32,6 +32,7 @@ STRANGERS = {
     "a page elsewhere that reads": ("GET", "/postroom-replica", {"HTTP_ORIGIN": "https://evil.example"}),
     "a page whose name was made to point here": ("GET", "/postroom-replica", {"HTTP_HOST": "evil.example:9100"}),
     "a page without an origin": ("POST", "/postroom-replica", {"HTTP_ORIGIN": "null"}),
+    "somebody behind a proxy": ("GET", "/postroom-replica", {"HTTP_X_FORWARDED_FOR": "203.0.113.7"}),
     "moto's own switch that forgets everything": ("POST", "/moto-api/reset", {}),
     "the same with another beginning": ("POST", "//moto-api/reset", {}),
 }
@@ -42,6 +43,10 @@ def test_foreign_requests_are_refused_before_moto_gets_them(
     tmp_path: Path, method: str, path: str, headers: dict[str, str]
 ) -> None:
     assert ask(tmp_path, method, path, **headers) == ("403 Forbidden", False)
+
+
+def test_a_malformed_host_is_refused_before_moto_gets_it(tmp_path: Path) -> None:
+    assert ask(tmp_path, "GET", "/postroom-replica", HTTP_HOST="[::1") == ("400 Bad Request", False)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9100", "localhost:9100", "[::1]:9100"])

@@ -1,0 +1,174 @@
+"""An aiohttp application on a socket, with limits: the number of connections, and how long a client may be silent.
+
+aiohttp itself limits a head: 8190 bytes for the request line and for each header, and 128 headers.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+from collections import Counter
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
+from aiohttp.typedefs import Handler
+
+from infra.open_files import connection_limit
+from shared.core import http_head
+
+SILENT_S = 30.0  # from the beginning of a connection, or from a response, to the head of the next request
+REPORT_EVERY_S = 10.0
+_SITES = 2  # the gateway and the fake platforms share one process, and its file descriptors
+
+log = logging.getLogger(__name__)
+
+
+class LimitedSite:
+    """Serves *app*. Where connections become too many, the one that waits for its client for the longest is closed.
+
+    A request whose Host or path is malformed gets 400 before *app* reads it.
+
+    Args:
+        name: names it in the log, which gets a line about closed connections every ten seconds at most.
+        limit: how many connections there may be; None: this site's share of the file descriptors.
+        silent_s: how long a client may be silent.
+        options: those of ``web.AppRunner``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        app: web.Application,
+        *,
+        limit: int | None = None,
+        silent_s: float = SILENT_S,
+        **options: Any,
+    ) -> None:
+        app.middlewares[:0] = [self._mark_busy, _well_formed_only]
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, **options)
+        self._name = name
+        self.silent_s = silent_s
+        self._limit = limit or connection_limit(_SITES)
+        self._listener: asyncio.Server | None = None
+        self._open: set[web.RequestHandler] = set()
+        self._silent: dict[web.RequestHandler, None] = {}  # the longest silent first
+        self._closed: Counter[str] = Counter()
+        self._reported_s = float("-inf")
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve on the bound socket *sock*."""
+        await self._runner.setup()
+        self._listener = await asyncio.get_running_loop().create_server(self._new_connection, sock=sock)
+
+    async def stop(self) -> None:
+        """End all connections. Safe to call twice, and after a start that failed."""
+        if self._listener is not None:
+            self._listener.close()
+        await self._runner.cleanup()
+
+    def opened(self, new: "_Connection") -> None:
+        """A client has connected: make room for it, or refuse it if every other connection has a request under way."""
+        if len(self._open) >= self._limit:
+            oldest = next(iter(self._silent), None)
+            if oldest is None:
+                new.refuse()
+                self.count("with every connection in use, refused")
+                return
+            self.lost(oldest)
+            oldest.force_close()
+            self.count("silent, closed for others")
+        self._open.add(new)
+        self._silent[new] = None
+
+    def lost(self, old: web.RequestHandler) -> None:
+        """The connection has ended."""
+        self._open.discard(old)
+        self._silent.pop(old, None)
+
+    def count(self, what: str) -> None:
+        """Report what was closed, or keep it for the next report."""
+        self._closed[what] += 1
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._reported_s >= REPORT_EVERY_S:
+            counts = "; ".join(f"{count} {name}" for name, count in self._closed.items())
+            log.warning(
+                "connections of %s: %s; the limit is %d, by the open files (ulimit -n)", self._name, counts, self._limit
+            )
+            self._closed.clear()
+            self._reported_s = now_s
+
+    def _new_connection(self) -> "_Connection":
+        server = self._runner.server
+        if server is None:
+            raise RuntimeError("the site is not started")
+        return _Connection(self, server)
+
+    @web.middleware
+    async def _mark_busy(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        connection = request.protocol
+        self._silent.pop(connection, None)
+        try:
+            return await handler(request)
+        finally:
+            if connection in self._open:
+                self._silent[connection] = None
+
+
+@web.middleware
+async def _well_formed_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    problem = http_head.host_problem(request.host) or http_head.path_problem(request.path)
+    if problem is not None:
+        return web.json_response({"error": problem}, status=400)
+    return await handler(request)
+
+
+class _Connection(web.RequestHandler):
+    """One connection, which tells the site of its beginning and its end."""
+
+    __slots__ = ("_site",)
+
+    def __init__(self, site: LimitedSite, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]
+            keepalive_timeout=site.silent_s,
+        )
+        self._site = site
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._site.opened(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._site.lost(self)
+        super().connection_lost(exc)
+
+    def refuse(self) -> None:
+        """Answer 503 and close."""
+        body = json.dumps({"error": "too many connections, all with requests under way: try again"}).encode()
+        head = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+        length = b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+        if self.transport is not None:
+            self.transport.write(head + length + body)
+        self.force_close()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """A request that aiohttp can't read is answered as all others are, and is no traceback in the log."""
+        if status != 400:
+            return super().handle_error(request, status, exc, message)
+        if isinstance(exc, LineTooLong):
+            self._site.count("with a head that is too large, refused")
+            status, sentence = 431, "the request line or a header is longer than 8190 bytes: shorten it"
+        else:
+            sentence = "the request is not valid HTTP/1.1: send it with an HTTP client, and without TLS"
+        response = web.json_response({"error": sentence}, status=status)
+        response.force_close()
+        return response
