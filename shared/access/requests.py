@@ -158,8 +158,16 @@ def drop_held(conn: apsw.Connection, approval: Approval, reason: str, *, now_ms:
 
 
 def event_of(text: str) -> Event:
-    """The held event, from its JSON."""
+    """The held event, from its JSON.
+
+    An earlier release held a selected quotation in the context, and no id of a forwarded message's first sender.
+    """
     fields = json.loads(text)
+    quote = fields["context"].pop("quote", None)
+    if quote is not None and fields["reply_to"] is not None:
+        fields["reply_to"]["text"] = quote
+    if "forwarded" not in fields and "forwarded_from" in fields["context"]:
+        fields["forwarded"] = {"sender_id": None, "is_self": False}
     return Event(**{**fields, "attachments": tuple(fields["attachments"])})
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from typing_extensions import TypedDict
+
 from shared.core import content
 from shared.core.content import QuotedMessage
 from shared.runtime.http_client import Client
@@ -30,6 +32,13 @@ class WebhookRequest:
     body: bytes
 
 
+class ForwardedFrom(TypedDict):
+    """The first sender of a forwarded message: the platform's id, or None where the platform hides the sender."""
+
+    sender_id: str | None
+    is_self: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event on a platform, in the terms that all channels share.
@@ -43,11 +52,14 @@ class Event:
         sender_id: the platform's id of the sender, never a name; None where no single person caused the event.
         attachments: dicts with ``kind``; the other keys depend on it (``file_id url name mime size width ...``).
         is_mention: the sender addressed the bot: in a direct chat, by name, by a command, or by a reply to it.
-        reply_to: the message that it replies to, with all keys, or None.
+        mention: the beginning of the text up to its second word, where the first names the bot; else empty.
+        reply_to: the message that it replies to, or None.
+        forwarded: who wrote the text and the attachments, where the sender passes on a message; else None.
         command: the command's name without a slash, when this is a command to this bot; as the platform gives it.
         context: JSON that the adapter needs later to answer, and facts of this platform alone. Secrets only sealed.
-            Shared keys by kind: ``callback`` has the ``message_id`` of the message with the button, ``migrate`` has
-            ``old_platform_id`` and ``new_platform_id``, ``membership`` has ``status``, ``message`` may have ``quote``.
+            No text of other people: our own answers keep it, also where no agent may read the event. Shared keys
+            by kind: ``callback`` has the ``message_id`` of the message with the button, ``migrate`` has
+            ``old_platform_id`` and ``new_platform_id``, ``membership`` has ``status``.
             Events that only their sender sees in a group have that person's id as ``receiver_user_id``.
         reason: why the event is ignored, as one word or ``word:detail``, never a person's text; else None.
     """
@@ -63,7 +75,9 @@ class Event:
     attachments: tuple[dict[str, Any], ...] = ()
     is_mention: bool = False
     is_group: bool = False
+    mention: str = ""
     reply_to: QuotedMessage | None = None
+    forwarded: ForwardedFrom | None = None
     edited: bool = False
     command: str | None = None
     command_args: str | None = None

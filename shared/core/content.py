@@ -17,16 +17,22 @@ class QuotedMessage(TypedDict, total=False):
     """The message that a person or an agent replies to.
 
     Attributes:
-        text: what it said. Empty where its sender may not write to the agent. The prompt shows it.
+        text: what it said, or the part of it that the person selected. A marker stands in its place where its author
+            may not talk to the agent (``routing.quotations``). The prompt shows it.
         message_id: the platform's id.
-        sender_id: its sender, by the platform's id.
+        sender_id: its sender, by the platform's id; None where the platform hides the sender.
         is_self: our bot wrote it. Routing then counts the reply as addressed to the bot.
+        external: it is in another chat. A reply to it is not addressed to the bot.
+        origin_id: it is a forwarded message, and this is its first sender, by the platform's id; None where the
+            platform hides that sender.
     """
 
     text: Required[str]
     message_id: str
     sender_id: str | None
     is_self: bool
+    external: bool
+    origin_id: str | None
 
 
 class MessageContent(TypedDict, total=False):

@@ -26,8 +26,9 @@ from shared.db.access.users import User
 from shared.db.queue import messages, sessions
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents, chats, wirings
+from shared.db.roster.wirings import WiredChat
 from shared.roster.wirings import connect
-from shared.routing import router
+from shared.routing import quotations, router
 from shared.routing.apply import Routed, apply
 from shared.routing.effects import Drop, HoldForSender, Say
 
@@ -217,9 +218,20 @@ def _replay(conn: apsw.Connection, held: HeldEvent, agent: str, policy: AccessPo
     verdict, reason = rules.admits(sender_policy, "all", sender, agent, has_id=event.sender_id is not None)
     if verdict == "allow":
         return _store(conn, held, agent, policy, now_ms=now_ms)
-    effect = HoldForSender(agent, is_told=False) if verdict == "ask" else Drop(reason)
+    effect = _ask_again(conn, held.channel, event, wired_chat, agent) if verdict == "ask" else Drop(reason)
     apply(conn, held.channel, event, [effect], policy=policy, chat=wired_chat and wired_chat.chat, now_ms=now_ms)
     return 0
+
+
+def _ask_again(
+    conn: apsw.Connection, channel: str, event: Event, wired_chat: WiredChat | None, agent: str
+) -> HoldForSender:
+    """Hold the event for the agent that was chosen, as that agent may read it."""
+    wired = wirings.get(conn, wired_chat.chat.id, agent) if wired_chat is not None else None
+    if wired_chat is None or wired is None:
+        return HoldForSender(agent, is_told=False)
+    heard = quotations.for_wiring(conn, channel, event, wired_chat.chat, wired)
+    return HoldForSender(agent, is_told=False, heard=heard)
 
 
 def _settle_action(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:

@@ -146,7 +146,7 @@ class _Application:
 
     def store_message(self, effect: StoreMessage) -> None:
         recipient = effect.recipient
-        new = recipients.message(self.conn, self.channel, self.event, recipient, now_ms=self.now_ms)
+        new = recipients.message(self.conn, self.channel, effect.heard or self.event, recipient, now_ms=self.now_ms)
         if recipient.sticks:
             sticky_threads.add(self.conn, recipient.wiring.id, self.event.thread_id or "", self.now_ms)
         if messages.enqueue(self.conn, new, now_ms=self.now_ms) is not None:
@@ -177,17 +177,19 @@ class _Application:
 
     def hold_for_sender(self, effect: HoldForSender) -> None:
         chat = self._ensure_chat()
-        asked = requests.ask_sender(self.conn, chat, self.event, effect.agent, policy=self.policy, now_ms=self.now_ms)
+        event = effect.heard or self.event
+        asked = requests.ask_sender(self.conn, chat, event, effect.agent, policy=self.policy, now_ms=self.now_ms)
         if asked.is_held:
             self._count_held(asked, is_told=effect.is_told)
         else:
             self.drop(Drop("sender_unknown" if asked.outcome == "nobody_to_ask" else asked.outcome))
 
-    def hold_for_chat(self, _: HoldForChat) -> None:
+    def hold_for_chat(self, effect: HoldForChat) -> None:
         before = self.chat
         with savepoint(self.conn) as point:
             chat = self._ensure_chat()
-            asked = requests.ask_chat(self.conn, chat, self.event, policy=self.policy, now_ms=self.now_ms)
+            event = effect.heard or self.event
+            asked = requests.ask_chat(self.conn, chat, event, policy=self.policy, now_ms=self.now_ms)
             if not asked.is_held:
                 point.undo()
                 self.chat = before

@@ -1,6 +1,6 @@
 """Text commands: those that no agent gets, those that only an admin may use, and those that are ordinary text.
 
-The whole first token is compared, in lower case: ``/clearance`` is not ``/clear``.
+The whole first token is compared, in lower case: ``/clearance`` is not ``/clear``. The bot's name may stand before it.
 """
 
 from typing import Literal
@@ -15,15 +15,21 @@ ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
 Outcome = Literal["pass", "drop", "refuse", "do"]
 
 
+def behind_mention(event: Event) -> str:
+    """The text without the bot's name at its start, where a command follows it; else the whole text."""
+    rest = event.text.removeprefix(event.mention)
+    return rest if rest.startswith("/") else event.text
+
+
 def parse(event: Event, text: str | None = None) -> str | None:
     """The command that the event begins with, without its slash, in lower case; None if there is no command.
 
     ``/cmd@bot`` is a command if the platform says that the bot is us.
 
     Args:
-        text: the event's text without a prefix that was taken off; None: the event's own text.
+        text: the text for one agent, where a prefix was taken off; None: the event's own text.
     """
-    tokens = (event.text if text is None else text).split(maxsplit=1)
+    tokens = (behind_mention(event) if text is None else text).split(maxsplit=1)
     if not tokens or not tokens[0].startswith("/"):
         return None
     name, at, _ = tokens[0][1:].lower().partition("@")

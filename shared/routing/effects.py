@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared.channels.base import Event
 from shared.roster.wirings import WiringChange
 from shared.routing.recipients import Recipient
 
@@ -18,9 +19,13 @@ class StoreMessage:
 
     Finds or creates the session, and inserts the message unless the agent has this event already: then the event counts
     as a duplicate.
+
+    Attributes:
+        heard: the event as the agent may read it; None: as it came.
     """
 
     recipient: Recipient
+    heard: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +36,12 @@ class HoldForSender:
 
     Attributes:
         is_told: whether the sender is told that the message waits, once for each new approval.
+        heard: the event as the agent may read it; None: as it came.
     """
 
     agent: str
     is_told: bool = True
+    heard: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,12 @@ class HoldForChat:
 
     Finds or creates the chat and the approval. Where nobody can be asked, or no more may be held, neither is created
     and the event is dropped for that reason instead.
+
+    Attributes:
+        heard: the event as it may be held; None: as it came.
     """
+
+    heard: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from shared.db.queue import sessions
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents, sticky_threads, teams
 from shared.db.roster.wirings import Wiring
-from shared.routing import addressing, engagement
+from shared.routing import addressing, commands, engagement
 from shared.routing.addressing import Addressee, TeamName
 from shared.routing.engagement import EngagementFacts
 
@@ -25,7 +25,8 @@ class Recipient(NamedTuple):
 
     Attributes:
         trigger: the agent is to answer; otherwise the event is context.
-        text: what the agent is given: without its own name, if the text begins with it.
+        text: what the agent is given: without its own name, if the text begins with it, and without the bot's before a
+            command.
         sticks: from now on the agent answers in this thread without being mentioned.
     """
 
@@ -85,7 +86,7 @@ def answering(event: Event, wired: Wiring, addressee: Addressee | None, *, is_st
     """The wiring's agent as one that is to answer. Pure."""
     is_named = addressee is not None and addressee.agent == wired.agent
     rest = addressee.rest if addressee is not None and is_named else ""
-    text = rest if is_named and (rest or event.attachments) else event.text
+    text = rest if is_named and (rest or event.attachments) else commands.behind_mention(event)
     facts = EngagementFacts(event.is_mention, event.is_group, text, event.thread_id, is_stuck)
     return Recipient(wired, True, text, engagement.sticks(wired, facts))
 

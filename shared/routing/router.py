@@ -11,8 +11,8 @@
                                └─ else ─> stored, and asks for a turn
         does not, but accumulates ─> stored as context, if the sender may talk to it
 
-Nothing that a refused sender wrote is stored anywhere. A redelivery is stored for the agents that missed it; nothing is
-said or done a second time because of it.
+Nothing that a refused sender wrote is stored anywhere, also where another person quotes it (``quotations``). A
+redelivery is stored for the agents that missed it; nothing is said or done a second time because of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from shared.db.roster import agents, wirings
 from shared.db.roster.chats import Chat
 from shared.db.roster.wirings import WiredChat
 from shared.roster.wirings import WiringChange
-from shared.routing import addressing, commands, recipients
+from shared.routing import addressing, commands, quotations, recipients
 from shared.routing.apply import Routed, apply
 from shared.routing.effects import (
     ActivateChat,
@@ -48,6 +48,7 @@ from shared.routing.effects import (
     Wire,
     WithinLimits,
 )
+from shared.routing.quotations import Authors
 from shared.routing.recipients import Chosen, Recipient
 
 _AFTER_THE_OTHERS = -1  # the priority of an agent that is wired only for messages that name it
@@ -86,9 +87,10 @@ def route_held(
     if wired_chat is None or wired is None:
         return Routed()
     addressee = recipients.only_wired(recipients.read_addressee(conn, event), wired_chat.wirings)
-    recipient = recipients.answering(event, wired, addressee)
+    heard = quotations.for_wiring(conn, channel, event, wired_chat.chat, wired)
+    recipient = _as_heard(event, heard, recipients.answering(event, wired, addressee))
     sender = people.standing(conn, channel, event.sender_id)
-    offer = _Offer(recipient, "allow", "", *_command_in(event, recipient, sender))
+    offer = _Offer(recipient, heard, "allow", "", *_command_in(event, recipient, sender))
     effect = _answer(event, [offer], _read_names(conn, [offer])) if offer.is_answered else _effect_of(offer)
     return apply(conn, channel, event, [effect], policy=policy, chat=wired_chat.chat, now_ms=now_ms)
 
@@ -134,7 +136,8 @@ def _decide_unwired(
     if reason is not None:
         return [*news, Drop(reason)]
     if policy.new_chats == "ask":
-        return [*news, WithinLimits((HoldForChat(),))]
+        heard = quotations.for_approval(event, quotations.read_authors(conn, channel, event, chat))
+        return [*news, WithinLimits((HoldForChat(heard),))]
     agent = agents.default(conn)
     return [*news, WithinLimits((Wire(agent.id) if agent is not None else Drop("not_wired"),))]
 
@@ -151,9 +154,10 @@ def _reason_not_to_wire(event: Event, chat: Chat | None, policy: AccessPolicy) -
 
 
 class _Offer(NamedTuple):
-    """A recipient, whether the sender may talk to it, the command in the event, and the outcome of the command."""
+    """A recipient, the event as it may read it, whether the sender may talk to it, and the command with its outcome."""
 
     recipient: Recipient
+    heard: Event
     verdict: rules.Admission
     reason: str
     command: str | None
@@ -179,8 +183,6 @@ def _route_wired(
     is_counted: bool = False,
     now_ms: int,
 ) -> Routed:
-    if wired_chat.chat.sender_policy == "strict":
-        event = _without_quoted_stranger(conn, channel, event)
     addressee = recipients.read_addressee(conn, event)
     if addressee is not None and policy.new_chats == "wire" and not event.is_group:
         wired_chat = _wire_addressee(conn, channel, event, wired_chat, addressee.agent, policy, now_ms=now_ms)
@@ -189,20 +191,12 @@ def _route_wired(
     effects = list(_news_of_chat(wired_chat.chat, event))
     if chosen.recipients:
         sender = people.standing(conn, channel, event.sender_id)
-        offers = [_offer(event, wired_chat.chat, each, sender) for each in chosen.recipients]
+        authors = quotations.read_authors(conn, channel, event, wired_chat.chat)
+        offers = [_offer(event, wired_chat.chat, each, sender, authors) for each in chosen.recipients]
         effects += _decide(channel, event, chosen, offers, sender, _read_names(conn, offers), is_counted=is_counted)
     else:
         effects += _drops(chosen) or [Drop("not_addressed")]
     return apply(conn, channel, event, effects, policy=policy, chat=wired_chat.chat, now_ms=now_ms)
-
-
-def _without_quoted_stranger(conn: apsw.Connection, channel: str, event: Event) -> Event:
-    """The event without what it quotes of a stranger, who may not write here; platforms send the quotation along."""
-    quoted = event.reply_to
-    if quoted is None or quoted.get("is_self") or people.standing(conn, channel, quoted.get("sender_id")).is_known:
-        return event
-    context = {name: fact for name, fact in event.context.items() if name != "quote"}
-    return replace(event, reply_to={**quoted, "text": ""}, context=context)
 
 
 def _wire_addressee(
@@ -234,14 +228,21 @@ def _wire_addressee(
     return wirings.find_chat(conn, channel, event.platform_id or "") or wired_chat
 
 
-def _offer(event: Event, chat: Chat, recipient: Recipient, sender: Standing) -> _Offer:
+def _offer(event: Event, chat: Chat, recipient: Recipient, sender: Standing, authors: Authors) -> _Offer:
     """Whether the sender may talk to the recipient, and the outcome of a command. Pure."""
     wired = recipient.wiring
     has_id = event.sender_id is not None
     verdict, reason = rules.admits(chat.sender_policy, wired.sender_scope, sender, wired.agent, has_id=has_id)
     if verdict == "ask" and not recipient.trigger:  # nobody is asked about a sender who asked for nothing
         verdict = "refuse"
-    return _Offer(recipient, verdict, reason, *_command_in(event, recipient, sender))
+    heard = quotations.for_agent(event, authors, chat, wired)
+    recipient = _as_heard(event, heard, recipient)
+    return _Offer(recipient, heard, verdict, reason, *_command_in(event, recipient, sender))
+
+
+def _as_heard(event: Event, heard: Event, recipient: Recipient) -> Recipient:
+    """The recipient with the text of *heard* where that text is not the event's own. Pure."""
+    return recipient if heard.text == event.text else recipient._replace(text=heard.text)
 
 
 def _command_in(event: Event, recipient: Recipient, sender: Standing) -> tuple[str | None, commands.Outcome]:
@@ -302,7 +303,9 @@ def _effect_of(offer: _Offer) -> Drop | HoldForSender | StoreMessage:
         return Drop(offer.reason)
     if offer.outcome == "drop":
         return Drop(f"command_filtered:{offer.command}")
-    return HoldForSender(offer.agent) if offer.verdict == "ask" else StoreMessage(offer.recipient)
+    if offer.verdict == "ask":
+        return HoldForSender(offer.agent, heard=offer.heard)
+    return StoreMessage(offer.recipient, offer.heard)
 
 
 def _answer(event: Event, answered: Sequence[_Offer], names: Mapping[str, str]) -> Once:

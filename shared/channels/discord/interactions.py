@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from shared.channels import sanitize
-from shared.channels.base import Event, Kind
+from shared.channels.base import Event, ForwardedFrom, Kind
 from shared.core.content import QuotedMessage
 
 ASK = "ask"
@@ -121,6 +121,7 @@ def event_of(kind: Kind, interaction: DiscordInteraction, application_id: str) -
         is_group=interaction.is_group,
         chat_name="" if is_thread else sanitize.name(place.name or ""),  # Discord names the thread, not its parent
         reply_to=content.reply_to,
+        forwarded=content.forwarded,
         command=content.command,
         context=content.facts,
         reason=None if kind == "command" and content.command == ASK and is_slash else f"unsupported:{kind}",
@@ -136,6 +137,7 @@ class _Content:
     reply_to: QuotedMessage | None = None
     command: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    forwarded: ForwardedFrom | None = None
 
 
 def _command(interaction: DiscordInteraction, application_id: str) -> _Content:
@@ -147,7 +149,9 @@ def _command(interaction: DiscordInteraction, application_id: str) -> _Content:
         target = msgspec.convert(_resolved(data, "messages", data.get("target_id")) or {}, _Message)
         files = tuple(map(_file, target.attachments))
         facts = {"target_message_id": target.id}
-        return _Content(target.content, files, _quoted(target, application_id), name, facts)
+        quoted = _quoted(target, application_id)
+        by: ForwardedFrom = {"sender_id": quoted["sender_id"], "is_self": quoted["is_self"]}
+        return _Content(target.content, files, quoted, name, facts, by)
     found = (_resolved(data, "attachments", option.get("value")) for option in options if option.get("type") == _FILE)
     files = tuple(_file(msgspec.convert(file, _Attachment)) for file in found if file)
     values = {str(option.get("name")): option.get("value") for option in options if option.get("type") != _FILE}

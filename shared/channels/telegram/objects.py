@@ -57,6 +57,12 @@ class MessageOrigin(msgspec.Struct):
         origin = self.sender_user or self.sender_chat or self.chat
         return origin.name if origin else sanitize.name(self.sender_user_name)
 
+    @property
+    def author_id(self) -> str | None:
+        """The first sender's id; None where Telegram hides the sender."""
+        origin = self.sender_user or self.sender_chat or self.chat
+        return str(origin.id) if origin else None
+
 
 class DirectMessagesTopic(msgspec.Struct):
     topic_id: int
@@ -64,6 +70,13 @@ class DirectMessagesTopic(msgspec.Struct):
 
 class TextQuote(msgspec.Struct):
     text: str = ""
+
+
+class ExternalReply(msgspec.Struct):
+    """A message of another chat to which this one replies; its text comes only as ``quote``, if at all."""
+
+    origin: MessageOrigin
+    message_id: int | None = None
 
 
 class TelegramMessage(msgspec.Struct, rename={"sender": "from"}):
@@ -80,6 +93,7 @@ class TelegramMessage(msgspec.Struct, rename={"sender": "from"}):
     direct_messages_topic: DirectMessagesTopic | None = None
     reply_to_message: "TelegramMessage | None" = None
     forum_topic_created: dict[str, Any] | None = None
+    external_reply: ExternalReply | None = None
     quote: TextQuote | None = None
     via_bot: TelegramUser | None = None
     media_group_id: str | None = None

@@ -5,18 +5,20 @@
 Source: https://core.telegram.org/bots/api (10.3): #update, #message, #callbackquery, #chatmemberupdated.
 """
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from shared.channels import sanitize
-from shared.channels.base import Event, Kind
+from shared.channels.base import Event, ForwardedFrom, Kind
 from shared.channels.telegram import rich_messages
 from shared.channels.telegram.attachments import attachments, words
 from shared.channels.telegram.objects import (
     CallbackQuery,
     ChatMemberUpdated,
+    MessageEntity,
     MessageReactionUpdated,
     StoppedMessageGeneration,
     TelegramChat,
@@ -33,6 +35,7 @@ _MESSAGES: dict[str, Kind] = {
     "edited_message": "edit",
     "edited_channel_post": "edit",
 }
+_SEPARATOR = re.compile(r"[\s,:]+")  # between the bot's name and what follows it
 _IGNORED_UPDATES = (
     "business_connection", "business_message", "edited_business_message", "deleted_business_messages", "guest_message",
     "message_reaction_count", "inline_query", "chosen_inline_result", "shipping_query", "pre_checkout_query",
@@ -98,18 +101,19 @@ class UpdateParser:
         if reason:
             return replace(event, kind="ignore", reason=reason)
         text = message.text or message.caption
-        command, args = self._command(message, text)
+        mention = self._leading_mention(message, text)
+        command, args = self._command(message, text, mention)
         reply_to = self._reply_to(message)
-        is_called = (
-            command is not None or bool(reply_to and reply_to["is_self"]) or self._mentions_bot(message, text, raw)
-        )
+        is_called = command is not None or _is_answer_to_bot(reply_to) or self._mentions_bot(message, text, raw)
         return replace(
             event,
             platform_message_id=str(message.message_id),
             text=sanitize.text(text or words(raw)),
             attachments=tuple(attachments(raw)),
             is_mention=event.is_mention or is_called,
+            mention=sanitize.text(mention),
             reply_to=reply_to,
+            forwarded=self._forwarded(message),
             edited=kind == "edit",
             command=command,
             command_args=args,
@@ -125,24 +129,35 @@ class UpdateParser:
         is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
         return "from_bot" if is_bot else None
 
-    def _command(self, message: TelegramMessage, text: str) -> tuple[str | None, str | None]:
-        """The command to this bot at the start of the text, and its arguments; (None, None) if there is none."""
-        for entity in message.entities if message.text else message.caption_entities:
-            if entity.type == "bot_command" and entity.offset == 0:
-                name, _, bot = _units(text, 0, entity.length).partition("@")
+    def _leading_mention(self, message: TelegramMessage, text: str) -> str:
+        """The bot's name at the start of the text, with what separates it from the next word; else empty."""
+        for entity in _entities(message):
+            if entity.offset == 0 and self._names_bot(entity, text):
+                behind = _SEPARATOR.match(text, len(_units(text, 0, entity.length)))
+                return text[: behind.end()] if behind else ""
+        return ""
+
+    def _command(self, message: TelegramMessage, text: str, mention: str) -> tuple[str | None, str | None]:
+        """The command to this bot at the start of the text, or behind its name, and the arguments; or (None, None)."""
+        start = len(mention.encode("utf-16-le", "surrogatepass")) // 2
+        for entity in _entities(message):
+            if entity.type == "bot_command" and entity.offset == start:
+                name, _, bot = _units(text, start, entity.length).partition("@")
                 if not bot or "@" + bot.lower() == self._mention:
-                    rest = _units(text, entity.length, len(text) * 2)
+                    rest = _units(text, start + entity.length, len(text) * 2)
                     return sanitize.name(name.removeprefix("/")), sanitize.text(rest).strip()
         return None, None
 
     def _mentions_bot(self, message: TelegramMessage, text: str, raw: dict[str, Any]) -> bool:
         """Whether the text mentions the bot, with or without @username. A name inside code is no mention."""
-        for entity in message.entities if message.text else message.caption_entities:
-            if entity.type == "mention" and _units(text, entity.offset, entity.length).lower() == self._mention:
-                return True
-            if entity.type == "text_mention" and entity.user and entity.user.id == self._bot_id:
-                return True
+        if any(self._names_bot(entity, text) for entity in _entities(message)):
+            return True
         return any(map(self._is_ours, rich_messages.mentions(raw.get("rich_message"))))
+
+    def _names_bot(self, entity: MessageEntity, text: str) -> bool:
+        if entity.type == "mention":
+            return _units(text, entity.offset, entity.length).lower() == self._mention
+        return entity.type == "text_mention" and entity.user is not None and entity.user.id == self._bot_id
 
     def _is_ours(self, mention: dict[str, Any]) -> bool:
         match mention:
@@ -153,14 +168,48 @@ class UpdateParser:
         return False
 
     def _reply_to(self, message: TelegramMessage) -> QuotedMessage | None:
-        """The message that this one replies to. A link to the first message of a topic is no reply."""
+        """The message that this one replies to, with its text or the part of it that the sender selected."""
+        quoted = self._reply_elsewhere(message) or self._reply_here(message)
+        if quoted is not None and message.quote is not None:
+            quoted["text"] = sanitize.text(message.quote.text)
+        return quoted
+
+    def _reply_elsewhere(self, message: TelegramMessage) -> QuotedMessage | None:
+        """The message of another chat that this one replies to."""
+        if message.external_reply is None:
+            return None
+        origin, number = message.external_reply.origin, message.external_reply.message_id
+        quoted: QuotedMessage = {"text": "", "sender_id": origin.author_id, "external": True}
+        quoted["is_self"] = origin.author_id == str(self._bot_id)
+        return quoted if number is None else {"message_id": str(number), **quoted}
+
+    def _reply_here(self, message: TelegramMessage) -> QuotedMessage | None:
+        """The message of this chat that this one replies to. A link to the first message of a topic is no reply."""
         original = message.reply_to_message
         if original is None or original.forum_topic_created is not None:
             return None
         is_self = original.sender is not None and original.sender.id == self._bot_id and original.sender_chat is None
         text = sanitize.text(original.text or original.caption)
         author = str(original.author.id)
-        return {"message_id": str(original.message_id), "text": text, "sender_id": author, "is_self": is_self}
+        quoted: QuotedMessage = {"message_id": str(original.message_id), "text": text, "sender_id": author}
+        quoted["is_self"] = is_self
+        if original.forward_origin is not None and original.forward_origin.author_id != str(self._bot_id):
+            quoted["origin_id"] = original.forward_origin.author_id
+        return quoted
+
+    def _forwarded(self, message: TelegramMessage) -> ForwardedFrom | None:
+        if message.forward_origin is None:
+            return None
+        author = message.forward_origin.author_id
+        return {"sender_id": author, "is_self": author == str(self._bot_id)}
+
+
+def _is_answer_to_bot(reply_to: QuotedMessage | None) -> bool:
+    return reply_to is not None and reply_to["is_self"] and not reply_to.get("external")
+
+
+def _entities(message: TelegramMessage) -> list[MessageEntity]:
+    return message.entities if message.text else message.caption_entities
 
 
 def _envelope(body: bytes) -> tuple[int, dict[str, Any]]:
@@ -251,7 +300,6 @@ def _context(message: TelegramMessage) -> dict[str, Any]:
     facts = {
         "media_group_id": message.media_group_id,
         "forwarded_from": message.forward_origin.name if message.forward_origin else None,
-        "quote": sanitize.text(message.quote.text) if message.quote else None,
         "ephemeral_message_id": _text(message.ephemeral_message_id),
         "receiver_user_id": str((message.sender or message.author).id) if message.ephemeral_message_id else None,
     }

@@ -349,6 +349,21 @@ def is_card_open(conn: apsw.Connection, chat_id: int) -> bool:
     return bool(scalar(conn, CARD_OPEN, {"chat": chat_id}))
 
 
+# Few approvals are kept, and a person who answers a card is rare: no index is worth its writes.
+IS_CARD = """
+    SELECT EXISTS (SELECT 1
+                     FROM approvals a
+                    CROSS JOIN responses r
+                    WHERE r.id = a.card AND r.chat_id = :chat
+                      AND EXISTS (SELECT 1 FROM json_each(r.parts) WHERE value = :message))
+"""
+
+
+def is_card(conn: apsw.Connection, chat_id: int, platform_message_id: str) -> bool:
+    """Whether the platform's message with this id shows, or showed, an approval in the chat."""
+    return bool(scalar(conn, IS_CARD, {"chat": chat_id, "message": platform_message_id}))
+
+
 PRUNE = """
     DELETE FROM approvals
      WHERE id IN (SELECT id

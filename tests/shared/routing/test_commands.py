@@ -5,8 +5,8 @@ from shared.channels.base import Event
 from shared.routing.commands import ADMIN, FILTERED, decide, parse
 
 
-def event(text, command=None):
-    return Event("message", "1", text=text, command=command)
+def event(text, command=None, mention=""):
+    return Event("message", "1", text=text, command=command, mention=mention)
 
 
 COMMANDS = {
@@ -20,6 +20,12 @@ COMMANDS = {
     "with an underscore": (event("/remote-control on"), "remote-control"),
     "to us": (event("/clear@our_bot now", "clear"), "clear"),
     "to us, in capitals": (event("/Clear@Our_Bot", "Clear"), "clear"),
+    "behind the bot's name": (event("@our_bot /clear now", mention="@our_bot "), "clear"),
+    "behind the name, to us": (event("@our_bot, /clear@our_bot", "clear", mention="@our_bot, "), "clear"),
+    "behind the name, to another bot": (event("@our_bot /clear@other_bot", mention="@our_bot "), None),
+    "behind the name and a word": (event("@our_bot please /clear", mention="@our_bot "), None),
+    "a longer word behind the name": (event("@our_bot /clearance", mention="@our_bot "), "clearance"),
+    "behind another name": (event("@ben /clear"), None),
     "to another bot": (event("/clear@other_bot"), None),
     "to another bot, after a command of the platform's own": (event("/clear@other_bot", "ask"), None),
     "as the text of a command of the platform's own": (event("/clear", "ask"), "clear"),

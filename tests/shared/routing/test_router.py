@@ -325,27 +325,6 @@ def test_an_identity_belongs_to_one_channel_and_a_name_never_replaces_it(conn):
         assert store(conn, what).dropped == "sender_unknown"
 
 
-@pytest.mark.parametrize(
-    ("policy", "is_known", "is_self", "stays"),
-    [
-        ("strict", False, False, False),
-        ("strict", True, False, True),
-        ("strict", False, True, True),
-        ("public", False, False, True),
-    ],
-)
-def test_a_strict_chat_does_not_store_quotations_of_strangers(conn, policy, is_known, is_self, stays):
-    wire(conn, make_chat(conn, policy=policy))
-    become(conn, "member")
-    if is_known:
-        become(conn, "member", "6")
-    quoted = {"message_id": "1", "text": SECRET, "sender_id": "6", "is_self": is_self}
-    what = event("look at that", reply_to=quoted, context={"quote": SECRET, "media_group_id": "7"})
-    assert store(conn, what).stored == 1
-    assert (SECRET in str(dump(conn))) is stays
-    assert json.loads(row(conn, "messages")["content"])["context"]["media_group_id"] == "7"
-
-
 def test_two_agents_admit_the_same_sender_independently(conn):
     chat = make_chat(conn, policy="request_approval")
     wire(conn, chat)
@@ -591,6 +570,24 @@ def test_the_other_admin_commands_go_to_the_agent(conn, text):
     become(conn, "admin")
     wire(conn, make_chat(conn))
     assert store(conn, event(text)).stored == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "done", "given"),
+    [
+        ("@my_bot /clear", ("command_done", "clear"), []),
+        ("@my_bot /help", ("command_filtered", "help"), []),
+        ("@my_bot /compact now", None, ["/compact now"]),
+        ("@my_bot /clearance", None, ["/clearance"]),
+        ("@my_bot hello", None, ["@my_bot hello"]),
+    ],
+)
+def test_in_a_group_a_command_may_stand_behind_the_bots_name(conn, text, done, given):
+    become(conn, "owner")
+    wire(conn, make_chat(conn, is_group=True))
+    store(conn, event(text, is_group=True, mention="@my_bot "))
+    assert reasons(conn) == ([done] if done else [])
+    assert column(conn, "SELECT message FROM messages") == given
 
 
 def test_a_command_without_a_mention_in_a_group_is_context(conn):

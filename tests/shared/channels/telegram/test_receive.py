@@ -252,3 +252,92 @@ def test_a_press_carries_the_message_with_the_button(telegram, name):
     body = (EVENTS / name).read_bytes()
     pressed = json.loads(body)["callback_query"]["message"]["message_id"]
     assert receive(telegram, body).context["message_id"] == str(pressed)
+
+
+ANA = {"id": 7, "first_name": "Ana"}
+BOT = {"id": 7100200300, "is_bot": True, "first_name": "Aurora"}
+GROUP = {"id": -100, "type": "supergroup", "title": "Ops"}
+HERE = {"message_id": 3, "chat": GROUP, "from": ANA, "text": "we ship on Friday"}
+BY_ANA = {"type": "user", "sender_user": ANA, "date": 1}
+BY_BOT = {"type": "user", "sender_user": BOT, "date": 1}
+HIDDEN = {"type": "hidden_user", "sender_user_name": "Ben", "date": 1}
+QUOTE = {"text": "Friday\x00", "position": 11}
+QUOTED = {
+    "a message": ({"reply_to_message": HERE}, {"message_id": "3", "text": "we ship on Friday", "sender_id": "7"}),
+    "a part of it": (
+        {"reply_to_message": HERE, "quote": QUOTE},
+        {"message_id": "3", "text": "Friday", "sender_id": "7"},
+    ),
+    "a forwarded message": (
+        {"reply_to_message": {**HERE, "forward_origin": HIDDEN}},
+        {"message_id": "3", "text": "we ship on Friday", "sender_id": "7", "origin_id": None},
+    ),
+    "a forwarded message of the bot": (
+        {"reply_to_message": {**HERE, "forward_origin": BY_BOT}},
+        {"message_id": "3", "text": "we ship on Friday", "sender_id": "7"},
+    ),
+    "a message of another chat": (
+        {"external_reply": {"origin": BY_ANA, "message_id": 8}, "quote": QUOTE},
+        {"message_id": "8", "text": "Friday", "sender_id": "7", "external": True},
+    ),
+    "a hidden person in another chat": (
+        {"external_reply": {"origin": HIDDEN}},
+        {"text": "", "sender_id": None, "external": True},
+    ),
+}
+
+
+@pytest.mark.parametrize(("message", "expected"), QUOTED.values(), ids=QUOTED)
+def test_a_quotation_names_all_its_authors(telegram, message, expected):
+    event = receive(telegram, update(text="hm", **message))
+    assert event.reply_to == {"is_self": False, **expected}
+    assert (event.is_mention, event.context) == (False, {})
+
+
+def test_a_reply_to_what_the_bot_said_in_another_chat_is_not_addressed_to_it(telegram):
+    event = receive(telegram, update(text="hm", external_reply={"origin": BY_BOT}))
+    assert (event.reply_to["is_self"], event.is_mention) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("origin", "forwarded"),
+    [
+        (BY_ANA, {"sender_id": "7", "is_self": False}),
+        (BY_BOT, {"sender_id": "7100200300", "is_self": True}),
+        (HIDDEN, {"sender_id": None, "is_self": False}),
+        ({"type": "chat", "sender_chat": {"id": -5}, "date": 1}, {"sender_id": "-5", "is_self": False}),
+        ({"type": "channel", "chat": {"id": -6}, "message_id": 2, "date": 1}, {"sender_id": "-6", "is_self": False}),
+        (None, None),
+    ],
+)
+def test_a_forwarded_message_names_its_first_sender(telegram, origin, forwarded):
+    assert receive(telegram, update(text="hm", **({"forward_origin": origin} if origin else {}))).forwarded == forwarded
+
+
+NAME = "@Aurora_Helper_Bot"
+COMMANDS = {
+    "behind the bot's name": (f"{NAME} /clear", [("mention", 18), ("bot_command", 6)], "clear", f"{NAME} "),
+    "behind a comma": (f"{NAME}, /clear\nall", [("mention", 18), ("bot_command", 6)], "clear", f"{NAME}, "),
+    "to the bot, behind its name": (f"{NAME} /ask{NAME} x", [("mention", 18), ("bot_command", 22)], "ask", f"{NAME} "),
+    "to another bot": (f"{NAME} /ask@other_bot", [("mention", 18), ("bot_command", 14)], None, f"{NAME} "),
+    "behind another word": (f"{NAME} do /clear", [("mention", 18), ("bot_command", 6)], None, f"{NAME} "),
+    "behind another name": (f"@ben__ /clear {NAME}", [("mention", 6), ("bot_command", 6)], None, ""),
+    "nothing": (NAME, [("mention", 18)], None, ""),
+}
+
+
+@pytest.mark.parametrize(("text", "entities", "command", "mention"), COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("of", ["text", "caption"])
+def test_a_command_may_stand_behind_the_bots_name(telegram, of, text, entities, command, mention):
+    (_, length), *others = entities
+    found = [{"type": "mention", "offset": 0, "length": length}]
+    found += [{"type": kind, "offset": text.index("/"), "length": size} for kind, size in others]
+    event = receive(telegram, update(**{of: text, "entities" if of == "text" else "caption_entities": found}))
+    assert (event.text, event.command, event.mention) == (text, command, mention)
+
+
+def test_a_person_is_named_by_a_link_too(telegram):
+    text = "🤖 bot: /clear"
+    named = {"type": "text_mention", "offset": 0, "length": 6, "user": {"id": 7100200300, "first_name": "Aurora"}}
+    event = receive(telegram, update(text=text, entities=[named, {"type": "bot_command", "offset": 8, "length": 6}]))
+    assert (event.command, event.mention, event.is_mention) == ("clear", "🤖 bot: ", True)
