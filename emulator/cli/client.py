@@ -29,8 +29,9 @@ _LISTED = re.compile(r"GET /api/([a-z]+) lists them")
 _AS_COMMANDS: Mapping[str, str] = {
     "POST /api/messages/{id}/cancel": "messages cancel MESSAGE",
     "DELETE /api/schedules/{id}": "schedules cancel SCHEDULE",
+    "DELETE /api/users/{id}/roles/{role}": "users revoke USER ROLE",
 }
-_AS_OPTIONS: Mapping[str, str] = {"?force=true": "--force"}
+_AS_OPTIONS: Mapping[str, str] = {"?force=true": "--force", "?others=remove": "--instead", "?others=keep": "--also"}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FAILURES: Mapping[int, type[EmulatorError]] = {
     400: errors.InvalidInput,

@@ -48,12 +48,15 @@ def standing(conn: apsw.Connection, channel: str, sender_id: str | None) -> Stan
 def grant(conn: apsw.Connection, user_id: int, role: str, agent: str | None, *, by: str, now_ms: int) -> bool:
     """Make the user an owner, or an admin of *agent*; without an agent, of everything. False: they had that role.
 
+    Agents that refused the user refuse them no more, where the role lets the user talk to them.
+
     Raises:
         NotFound: there is no such user or agent.
         ConfigInvalid: there is no such role, or it would be an owner of one agent.
     """
     _check_role(role, agent)
     _check(conn, user_id, agent)
+    members.forgive(conn, user_id, agent)
     return user_roles.grant(conn, user_id, role, agent, by=by, now_ms=now_ms)
 
 
@@ -113,9 +116,26 @@ def refuse(conn: apsw.Connection, user_id: int, agent: str, *, by: str, now_ms: 
 
     Raises:
         NotFound: there is no such user or agent.
+        WrongState: a role lets the user talk to the agent all the same; the message says which.
     """
-    _check(conn, user_id, agent)
+    user = _check(conn, user_id, agent)
+    roles = _roles_over(standing(conn, user.channel, user.sender_id), agent)
+    if roles:
+        raise WrongState(
+            f"user {user_id} is {' and '.join(roles)}, who may talk to agent {agent}, so a refusal would change "
+            "nothing: take that role away first (DELETE /api/users/{id}/roles/{role})"
+        )
     return members.put(conn, user_id, agent, is_refused=True, by=by, now_ms=now_ms)
+
+
+def _roles_over(of: Standing, agent: str) -> list[str]:
+    """The roles, in words, by which the user may talk to the agent whatever members and refusals say."""
+    roles = {
+        "an owner": of.is_owner,
+        "an admin of everything": of.is_admin,
+        f"an admin of {agent}": agent in of.admin_of,
+    }
+    return [words for words, has in roles.items() if has]
 
 
 def remove(conn: apsw.Connection, user_id: int, agent: str) -> bool:
@@ -135,11 +155,13 @@ def _check_role(role: str, agent: str | None) -> None:
         raise ConfigInvalid(f"an owner owns everything, not agent {agent!r} alone: make them an admin of that agent")
 
 
-def _check(conn: apsw.Connection, user_id: int, agent: str | None) -> None:
-    if users.get(conn, user_id) is None:
+def _check(conn: apsw.Connection, user_id: int, agent: str | None) -> User:
+    user = users.get(conn, user_id)
+    if user is None:
         raise NotFound(f"there is no user {user_id}; GET /api/users lists them")
     if agent is not None and agents.get(conn, agent) is None:
         raise NotFound(f"there is no agent {agent!r}")
+    return user
 
 
 APPROVERS = """

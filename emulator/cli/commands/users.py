@@ -100,7 +100,10 @@ def revoke(api: RestClient, user: Id, role: Role, agent: OfAgent = None, force: 
 
 @command(app, "refuse")
 def refuse(api: RestClient, user: Id, agent: OfAgent = None) -> CommandResult:
-    """Let no message of a user reach an agent, and ask no approver; `revoke USER member` undoes it."""
+    """Let no further message of a user reach an agent, and ask no approver; `revoke USER member` undoes it.
+
+    An owner or an admin of the agent keeps talking to it, so the role has to be revoked first.
+    """
     return _describe(api.put("users", user, "members", _named(agent), body={"isRefused": True}))
 
 

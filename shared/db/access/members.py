@@ -24,3 +24,11 @@ def remove(conn: apsw.Connection, user_id: int, agent: str) -> bool:
         "DELETE FROM members WHERE user_id = :user_id AND agent = :agent", {"user_id": user_id, "agent": agent}
     )
     return conn.changes() == 1
+
+
+def forgive(conn: apsw.Connection, user_id: int, agent: str | None) -> None:
+    """The agent refuses the user no more; without an agent, no agent does. Memberships stay."""
+    conn.execute(
+        "DELETE FROM members WHERE user_id = :user_id AND is_refused = 1 AND (:agent IS NULL OR agent = :agent)",
+        {"user_id": user_id, "agent": agent},
+    )

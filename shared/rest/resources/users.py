@@ -161,9 +161,16 @@ async def delete_role(service: Service, *, id: int, role: str, query: RoleRemova
     return await _change(service, id, work)
 
 
-@endpoint("PUT", "/api/users/{id}/members/{agent}", _UNKNOWN_OR_AGENT)
+@endpoint(
+    "PUT",
+    "/api/users/{id}/members/{agent}",
+    {**_UNKNOWN_OR_AGENT, 409: "a role lets the user talk to the agent, so the user can't be refused"},
+)
 async def put_membership(service: Service, *, id: int, agent: str, body: MembershipBody) -> SavedUser:
-    """Let a user talk to the agent, or refuse the user. Held messages of the user are then delivered or dropped."""
+    """Let a user talk to the agent, or refuse the user. Held messages of the user are then delivered or dropped.
+
+    An owner, and an admin of the agent, can't be refused: their roles let them talk to it.
+    """
     verb = people.refuse if body.isRefused else people.add_member
 
     def work(conn: apsw.Connection) -> None:

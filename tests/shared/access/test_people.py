@@ -2,10 +2,10 @@ import itertools
 
 import pytest
 
-from shared.access import people
+from shared.access import people, rules
 from shared.access.rules import STRANGER, Standing
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
-from shared.db.access import user_dms, user_roles, users
+from shared.db.access import members, user_dms, user_roles, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from tests.support import NOW, answer, column, dump, make_agent, make_chat, plan, race, row
@@ -62,7 +62,7 @@ def test_the_standing_of_a_sender(conn, second, given, found):
                 case "member":
                     people.add_member(conn, ana.id, agent, by="operator", now_ms=NOW)
                 case "refused":
-                    people.refuse(conn, ana.id, agent, by="operator", now_ms=NOW)
+                    members.put(conn, ana.id, agent, is_refused=True, by="operator", now_ms=NOW)
                 case role:
                     people.grant(conn, ana.id, role, agent, by="operator", now_ms=NOW)
     assert people.standing(conn, "telegram", "5") == Standing(ana.id, **found)
@@ -132,7 +132,7 @@ def test_another_user_can_be_removed_where_there_is_one_owner(conn):
 
 
 REVOKE = """
-from shared.access import people
+from shared.access import people, rules
 from shared.core.errors import WrongState
 with transaction(conn):
     try:
@@ -161,6 +161,47 @@ def test_members_are_added_refused_and_removed(conn):
         ]
         assert people.remove(conn, ana.id, "assistant")
         assert not people.remove(conn, ana.id, "assistant")
+
+
+ROLES = {
+    "an owner": [("owner", None)],
+    "an admin of everything": [("admin", None)],
+    "an admin of assistant": [("admin", "assistant")],
+    "an owner and an admin of assistant": [("admin", "assistant"), ("owner", None)],
+}
+
+
+@pytest.mark.parametrize(("words", "roles"), ROLES.items(), ids=ROLES)
+def test_a_person_whose_role_lets_them_talk_to_the_agent_can_not_be_refused(conn, words, roles):
+    ana = person(conn)
+    for role, agent in roles:
+        grant(conn, ana, role, agent)
+    before = dump(conn)
+    with pytest.raises(WrongState, match=f"^user {ana.id} is {words}, who may talk to agent assistant"):
+        people.refuse(conn, ana.id, "assistant", by="x", now_ms=NOW)
+    assert dump(conn) == before
+
+
+def test_an_admin_of_another_agent_can_be_refused(conn, second):
+    ana = person(conn)
+    grant(conn, ana, "admin", "second")
+    with transaction(conn):
+        assert people.refuse(conn, ana.id, "assistant", by="x", now_ms=NOW)
+    assert rules.admits("public", "all", people.standing(conn, "telegram", "5"), "assistant")[0] == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("role", "agent", "refused_by"),
+    [("owner", None, set()), ("admin", None, set()), ("admin", "second", {"assistant"})],
+)
+def test_a_role_ends_the_refusals_that_it_outranks(conn, second, role, agent, refused_by):
+    """The agent answers from now on, so the row may not say the opposite, and revoking the role refuses nobody."""
+    ana = person(conn)
+    with transaction(conn):
+        for each in ("assistant", "second"):
+            people.refuse(conn, ana.id, each, by="x", now_ms=NOW)
+    grant(conn, ana, role, agent)
+    assert people.standing(conn, "telegram", "5").refused_by == refused_by
 
 
 WHO = {"agent": "assistant", "by": "x", "now_ms": NOW}
@@ -216,7 +257,7 @@ def test_an_invalid_change_is_refused_with_a_sentence_and_nothing_is_written(con
 
 
 GRANT = """
-from shared.access import people
+from shared.access import people, rules
 with transaction(conn):
     print(people.grant(conn, 1, "owner", None, by=sys.argv[2], now_ms=1))
 """

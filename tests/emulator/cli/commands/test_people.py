@@ -54,6 +54,27 @@ def test_a_group_is_added_wired_shown_and_unwired(postroom: Postroom) -> None:
     assert "wirings set CHAT AGENT" in postroom.run("wirings", "list", "--chat", number).stdout
 
 
+def test_a_second_agent_of_a_chat_is_asked_about_and_a_chat_moves_in_one_step(postroom: Postroom) -> None:
+    number = chat(postroom, "-6", name="Ops")
+    postroom.run("wirings", "set", number, "assistant", "--scope", "known")
+    said = postroom.refused("wirings", "set", number, "coder", code=1)
+    assert said == (
+        f"error: chat {number} has assistant, and with coder too each of them would answer: add --instead to let coder "
+        "answer instead, or --also if you want them all\n"
+    )
+    assert postroom.json("wirings", "list", "--agent", "coder") == []
+
+    both = postroom.run("wirings", "set", number, "coder", "--also").stdout.splitlines()
+    assert both[1:] == ["Answering there too, each for itself: assistant."]
+    postroom.run("wirings", "delete", number, "coder")
+
+    moved = postroom.run("wirings", "set", number, "coder", "--instead").stdout.splitlines()
+    assert moved[0].startswith(f"Agent coder answers in chat {number} (Ops): when mention-sticky; to known;")
+    assert moved[1].startswith("Agent assistant no longer answers there;")
+    assert [each["agent"] for each in postroom.json("wirings", "list", "--chat", number)] == ["coder"]
+    postroom.run("wirings", "delete", number, "coder")
+
+
 def test_chats_are_listed_with_their_policy_and_their_agents(postroom: Postroom) -> None:
     number = chat(postroom, "-1")
     head, *lines = postroom.run("chats", "list", "--channel", "telegram", "--platform-id", "-1").stdout.splitlines()
@@ -101,12 +122,25 @@ def test_a_user_is_added_and_roles_are_granted_and_revoked(postroom: Postroom) -
         (["grant", number, "owner"], "owner, admin of everything"),
         (["revoke", number, "admin"], "owner"),
         (["grant", number, "member", "--agent", "coder"], "owner, member of coder"),
-        (["refuse", number, "--agent", "coder"], "owner, refused by coder"),
         (["revoke", number, "member", "--agent", "coder"], "owner"),
         (["revoke", number, "owner", "--force"], "no more than a stranger"),
+        (["refuse", number, "--agent", "coder"], "refused by coder"),
+        (["revoke", number, "member", "--agent", "coder"], "no more than a stranger"),
     ):
         said = postroom.run("users", *arguments).stdout.removeprefix(who).removesuffix(".\n")
         assert sorted(said.split(", ")) == sorted(may.split(", ")), arguments
+
+
+def test_an_admin_can_not_be_refused_before_the_role_is_revoked(postroom: Postroom) -> None:
+    number = user(postroom, "4713", "Ana")
+    postroom.run("users", "grant", number, "admin", "--agent", "coder")
+    said = postroom.refused("users", "refuse", number, "--agent", "coder", code=1)
+    assert said.startswith(
+        f"error: user {number} is an admin of coder, who may talk to agent coder, so a refusal would "
+    )
+    assert "emulator users revoke USER ROLE --url http://" in said
+    postroom.run("users", "revoke", number, "admin", "--agent", "coder")
+    assert "refused by coder" in postroom.run("users", "refuse", number, "--agent", "coder").stdout
 
 
 def test_a_user_is_shown_with_the_roles_and_who_granted_them(postroom: Postroom) -> None:
@@ -163,6 +197,7 @@ REFUSED = {
     "no such agent to wire": (["wirings", "set", "1", "zoe"], 66, "zoe"),
     "a pattern that is none": (["wirings", "set", "1", "coder", "--pattern", "("], 65, "("),
     "a pattern mode without one": (["wirings", "set", "1", "coder", "--mode", "pattern"], 65, "pattern"),
+    "instead and also": (["wirings", "set", "1", "coder", "--instead", "--also"], 64, "only one of --instead, --also"),
     "not wired": (["wirings", "delete", "1", "coder"], 66, "is not wired to chat 1"),
     "no such user": (["users", "show", "9999"], 66, "there is no user 9999"),
     "no such user to grant": (["users", "grant", "9999", "admin"], 66, "9999"),

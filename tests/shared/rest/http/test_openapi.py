@@ -173,7 +173,8 @@ SAMPLES = {
     ("GET", "/api/chats/{id}/wirings"): [("1", 200), ("4000", 404)],
     ("GET", "/api/chats/{id}/wirings/{agent}"): [("1 assistant", 200), ("1 coder", 404)],
     ("PUT", "/api/chats/{id}/wirings/{agent}"): [
-        *((("1 coder", {}), 200), (("4000 coder", {}), 404), (("1 nobody", {}), 404)),
+        *((("1 coder?others=refuse", {}), 409), (("1 coder", {}), 200), (("4000 coder", {}), 404)),
+        (("1 nobody", {}), 404),
         (("1 coder", {"engageMode": "pattern"}), 400),
     ],
     ("DELETE", "/api/chats/{id}/wirings/{agent}"): [("1 coder", 200), ("1 coder", 404)],
@@ -186,7 +187,7 @@ SAMPLES = {
     ],
     ("DELETE", "/api/users/{id}/roles/{role}"): [("1 owner", 409), ("1 owner?force=true", 200), ("1 owner", 404)],
     ("PUT", "/api/users/{id}/members/{agent}"): [
-        *((("1 coder", {}), 200), (("1 coder", {"isRefused": True}), 200), (("1 nobody", {}), 404))
+        *((("1 coder", {}), 200), (("1 coder", {"isRefused": True}), 409), (("1 nobody", {}), 404))
     ],
     ("DELETE", "/api/users/{id}/members/{agent}"): [("1 coder", 200), ("1 coder", 404)],
     ("DELETE", "/api/users/{id}"): [("1", 200), ("1", 404), ("2", 409)],
