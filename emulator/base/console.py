@@ -1,7 +1,8 @@
 """The output of ``emulator run``: a line for each step, the summary, and the functions' logs.
 
-``pretty`` is for people. ``json``, the default where the output is no terminal, passes the functions' log lines through
-and writes the emulator's own lines in the same form: one object a line.
+``pretty`` is for people. What it prints of a process or of an error is escaped, because a plain request from outside
+puts text into a log line. ``json``, the default where the output is no terminal, passes the log lines of the functions
+through and writes the emulator's own lines in the same form: one object a line.
 """
 
 import datetime
@@ -11,9 +12,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import IO, Any, Literal
 
+from emulator.base.terminal import escape, indent_more
+
 Mode = Literal["pretty", "json"]
 KEPT_LINES = 20  # of each process, to show them if it does not become ready
 _WIDTH = 10
+_INDENT = 14 + _WIDTH  # of the text behind the time and the name
 
 _COLOURS = {"ingest": 36, "dispatch": 35, "deliver": 34, "sweep": 33, "recurrence": 32, "api": 96}
 _LEVELS = {"warning": 33, "error": 31, "critical": 31}
@@ -37,14 +41,14 @@ class Console:
         if self._mode == "json":
             self._json("step.done", step=name, detail=detail, ms=round(ms, 1))
         else:
-            self._write(f"  {self._paint('✓', 32)} {name:<{_WIDTH}} {detail:<64} {ms:5.0f} ms")
+            self._write(f"  {self._paint('✓', 32)} {name:<{_WIDTH}} {escape(detail):<64} {ms:5.0f} ms")
 
     def note(self, text: str) -> None:
         """Report a fact that is no error."""
         if self._mode == "json":
             self._json("emulator.note", note=text)
         else:
-            self._write(f"  {self._paint('note', 33)}  {text}")
+            self._write(f"  {self._paint('note', 33)}  {_below(text, 8)}")
 
     def say(self, text: str, **facts: Any) -> None:
         """Write *text* in pretty mode; in json mode the *facts*, if there are any."""
@@ -52,14 +56,14 @@ class Console:
             if facts:
                 self._json(facts.pop("event"), **facts)
         else:
-            self._write(text)
+            self._write(escape(text, keep="\n"))
 
     def event(self, name: str, text: str, *, level: str = "info", **facts: Any) -> None:
         """Report an event of the running emulator, in the form of a log line."""
         if self._mode == "json":
             self._json("emulator.event", level=level, about=name, text=text, **facts)
         else:
-            self._write(f"{self._now()} {self._name(name)} {self._paint(text, _LEVELS.get(level, 0))}")
+            self._write(f"{self._now()} {self._name(name)} {self._paint(_below(text), _LEVELS.get(level, 0))}")
 
     def line(self, name: str, text: str, is_error: bool = False) -> None:
         """Write one line that the process *name* printed: one of our JSON log lines, or any text."""
@@ -71,7 +75,7 @@ class Console:
             else:
                 self._write(json.dumps({"function": name} | facts, default=str))
         elif facts is None:
-            self._write(f"{self._now()} {self._name(name)} {self._paint(text, 31 if is_error else 2)}")
+            self._write(f"{self._now()} {self._name(name)} {self._paint(escape(text), 31 if is_error else 2)}")
         elif facts["event"] in _REPORTED_BY_US or (self.hides_all_but_errors and facts.get("level") != "error"):
             return
         else:
@@ -79,7 +83,7 @@ class Console:
 
     def tail(self, name: str) -> str:
         """The last lines of *name*, indented; empty when it printed nothing."""
-        return "\n".join(f"    {line}" for line in self._tails.get(name, ()))
+        return "\n".join(f"    {escape(line)}" for line in self._tails.get(name, ()))
 
     def forget(self, name: str) -> None:
         self._tails.pop(name, None)
@@ -88,10 +92,11 @@ class Console:
         stamp = _clock(facts.get("timestamp")) or self._now()
         shown = " ".join(f"{key}={_value(value)}" for key, value in facts.items() if key not in _HIDDEN)
         level = str(facts.get("level", "info"))
-        text = f"{stamp} {self._name(name)} {self._paint(str(facts.get('event', '')), _LEVELS.get(level, 0))} {shown}"
+        event = self._paint(escape(str(facts.get("event", ""))), _LEVELS.get(level, 0))
+        text = f"{stamp} {self._name(name)} {event} {escape(shown)}"
         trace = facts.get("exception")
         if trace:
-            text += "".join(f"\n{'':13}{'':{_WIDTH}} {row}" for row in str(trace).rstrip().splitlines())
+            text += f"\n{'':{_INDENT}}{_below(str(trace).rstrip())}"
         return text.rstrip()
 
     def _name(self, name: str) -> str:
@@ -148,3 +153,8 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False) if not value or " " in value else value
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _below(text: str, width: int = _INDENT) -> str:
+    """The text with its further lines below the first, so that none of them looks like a log line."""
+    return indent_more(escape(text, keep="\n\t"), width)

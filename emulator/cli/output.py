@@ -1,6 +1,6 @@
 """The result of a command: ``facts`` for programs (``--json``), sentences and tables for people.
 
-Names, titles and reasons come from people and platforms. Characters that can't be seen are escaped, so that no name
+Names, titles and reasons come from people and platforms. ``emulator.base.terminal`` escapes all of it, so that no name
 moves the cursor, colours a line or looks like two lines. Where the output is no terminal, tables have full width and no
 colours.
 """
@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any
+
+from emulator.base.terminal import escape, escape_json
 
 _PIPE_WIDTH = 100_000  # columns of a table that goes into a pipe
 
@@ -44,7 +46,7 @@ class CommandResult:
 
 
 def result(facts: Any, *parts: Part, code: int = 0) -> CommandResult:
-    """A result of these parts, one below the other."""
+    """A result of these parts, one below the other. A part that is text is one line."""
     return CommandResult(facts, parts, code)
 
 
@@ -52,7 +54,7 @@ def write(command_result: CommandResult, *, as_json: bool, stream: IO[str] | Non
     """Write the result for a program or for a person."""
     out = stream or sys.stdout
     if as_json:
-        out.write(json.dumps(command_result.facts, indent=2, ensure_ascii=False) + "\n")
+        out.write(escape_json(json.dumps(command_result.facts, indent=2, ensure_ascii=False)) + "\n")
         return
     for number, part in enumerate(command_result.parts):
         if number and not (isinstance(part, str) and isinstance(command_result.parts[number - 1], str)):
@@ -62,9 +64,9 @@ def write(command_result: CommandResult, *, as_json: bool, stream: IO[str] | Non
 
 def _write(part: Part, out: IO[str]) -> None:
     if isinstance(part, str):
-        out.write(clean(part, keep="\n") + "\n")
+        out.write(escape(part) + "\n")
     elif isinstance(part, TextTable) and not part.rows:
-        out.write(f"{part.empty}\n")
+        out.write(escape(part.empty) + "\n")
     elif isinstance(part, TextTable):
         _write_table(part, out)
     else:
@@ -73,7 +75,7 @@ def _write(part: Part, out: IO[str]) -> None:
 
 def _lines(pairs: FactList) -> Iterator[str]:
     """Names at the left, values at the right; further lines of a value stand below its first line."""
-    facts = {clean(name): cell(value, keep="\n") for name, value in pairs.facts.items()}
+    facts = {escape(name): cell(value, keep="\n") for name, value in pairs.facts.items()}
     width = max((len(name) for name in facts), default=0)
     for name, text in facts.items():
         first, *more = text.splitlines() or [""]
@@ -93,7 +95,7 @@ def _write_table(table: TextTable, out: IO[str]) -> None:
     console = Console(file=out, width=None if is_terminal else _PIPE_WIDTH, highlight=False, no_color=not is_terminal)
     grid = RichTable(box=SIMPLE_HEAD if is_terminal else None, pad_edge=False, show_edge=False, header_style="bold")
     for name in table.columns:
-        grid.add_column(Text(name), overflow="fold")
+        grid.add_column(Text(escape(name)), overflow="fold")
     for row in table.rows:
         grid.add_row(*(Text(cell(value)) for value in row))
     with console.capture() as captured:
@@ -108,17 +110,10 @@ def cell(value: Any, *, keep: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
-        return clean(", ".join(value), keep=keep)
+        return escape(", ".join(value), keep=keep)
     if isinstance(value, (dict, list, tuple)):
-        return clean(json.dumps(value, ensure_ascii=False), keep=keep) if value else ""
-    return clean(str(value), keep=keep)
-
-
-def clean(text: str, *, keep: str = "") -> str:
-    """The text with invisible characters escaped, except those in *keep*."""
-    return "".join(
-        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text
-    )
+        return escape(json.dumps(value, ensure_ascii=False), keep=keep) if value else ""
+    return escape(str(value), keep=keep)
 
 
 def shorten(text: str, width: int = 60) -> str:

@@ -16,6 +16,7 @@ import typer
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
+from emulator.base.terminal import PROSE, escape
 from emulator.cli import client, output
 from emulator.cli.output import CommandResult
 from shared.core.errors import PostroomError
@@ -83,5 +84,5 @@ def _run(work: Callable[[], CommandResult]) -> CommandResult:
 
 def fail(text: str, code: int) -> NoReturn:
     """Print the error on stderr and end with *code*."""
-    print(f"error: {output.clean(text, keep=chr(10))}", file=sys.stderr)  # noqa: T201
+    print(f"error: {escape(text, keep=PROSE)}", file=sys.stderr)  # noqa: T201
     raise typer.Exit(code)

@@ -42,7 +42,9 @@ def pair(
         made,
         f"The first person who sends this {_becomes(grants, agent)}. It works once, until {until}.",
         f"Send it to your bot{_where(grants)}:",
-        f"\n    {made['say']}\n",
+        "",
+        f"    {made['say']}",
+        "",
         *_ways(api, made),
     )
 

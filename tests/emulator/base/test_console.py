@@ -3,6 +3,9 @@
 import io
 import json
 import re
+from typing import Literal
+
+import pytest
 
 from emulator.base.console import Console
 
@@ -72,3 +75,42 @@ def test_a_closed_pipe_stops_the_output_and_nothing_else() -> None:
 
     console.line("api", LINE)
     console.note("still here")
+
+
+HOSTILE = "/\x1b[2J\x9b31m\u202e\r\n12:00:00.000 ingest forged"
+STARTS = re.compile(r"  (✓|note)|\d\d:\d\d:\d\d\.\d{3} \S| ")
+
+
+def everything_said(mode: Literal["pretty", "json"]) -> str:
+    """Each way to write, with a text from outside in each place."""
+    out = io.StringIO()
+    console = Console(mode, out)
+    console.step("db", HOSTILE, 1)
+    console.note(HOSTILE)
+    console.event("watch", HOSTILE, level="error")
+    console.line("api", HOSTILE.replace("\n", "\x0b"))
+    for value in (HOSTILE, [HOSTILE], {HOSTILE: HOSTILE}, HOSTILE.replace(" ", "")):
+        console.line("api", json.dumps({"event": "request.done", "path": value}, ensure_ascii=False))
+    console.line("api", json.dumps({"event": HOSTILE, HOSTILE: 1, "timestamp": HOSTILE}))
+    console.line("api", json.dumps({"event": "function.broken", "exception": f"Traceback\n{HOSTILE}"}))
+    console.event("api", f"down:\n{console.tail('api')}")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["pretty", "json"])
+def test_a_request_from_outside_can_not_act_on_the_terminal(mode: Literal["pretty", "json"]) -> None:
+    assert everything_said(mode).replace("\n", "").isprintable()
+
+
+def test_a_line_break_from_outside_makes_no_log_line() -> None:
+    for line in everything_said("pretty").splitlines():
+        assert STARTS.match(line), line
+        assert not line.startswith("12:00:00.000"), line
+
+
+def test_the_emulators_own_words_may_have_lines_but_no_controls() -> None:
+    out = io.StringIO()
+
+    Console("pretty", out).say("one\ntwo \x1b[2J", event="x")
+
+    assert out.getvalue() == "one\ntwo \\x1b[2J\n"

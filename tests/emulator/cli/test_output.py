@@ -6,7 +6,7 @@ import json
 import pytest
 
 from emulator.cli import output
-from emulator.cli.output import FactList, TextTable, clean, result, shorten, time_span
+from emulator.cli.output import FactList, TextTable, result, shorten, time_span
 
 
 def read(*parts: output.Part, as_json: bool = False, facts: object = None) -> str:
@@ -56,7 +56,6 @@ def test_sentences_follow_each_other_and_a_table_stands_apart() -> None:
     ],
 )
 def test_a_name_can_not_move_the_cursor_or_colour_or_split_a_line(name: str, seen: str) -> None:
-    assert clean(name) == seen
     assert read(TextTable(("name",), [(name,)], "")).splitlines()[1] == seen
     assert seen in read(FactList({"name": name.replace("\n", "")})) or "\n" in name
 
@@ -82,3 +81,28 @@ def test_a_long_text_is_cut_and_marked(text: str, shortened: str) -> None:
 )
 def test_a_duration_has_its_two_largest_units(ms: int, said: str) -> None:
     assert time_span(ms) == said
+
+
+HOSTILE = "\x1b[2J\x9b31m\u202e\nerror: forged"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        HOSTILE,
+        TextTable(("a",), [], HOSTILE),
+        TextTable((HOSTILE,), [(HOSTILE,), ([HOSTILE],), ({HOSTILE: HOSTILE},)], ""),
+        FactList({HOSTILE: HOSTILE, "list": [HOSTILE], "dict": {HOSTILE: HOSTILE}}),
+    ],
+    ids=["a sentence", "the sentence of an empty table", "a table", "facts"],
+)
+def test_no_part_of_a_result_acts_on_the_terminal_or_makes_a_line(part: output.Part) -> None:
+    shown = read(part)
+    assert shown.replace("\n", "").isprintable()
+    assert not any(line.startswith("error:") for line in shown.splitlines())
+
+
+def test_json_is_escaped_as_json() -> None:
+    shown = read(as_json=True, facts={"name": HOSTILE})
+    assert shown.replace("\n", "").isprintable()
+    assert json.loads(shown) == {"name": HOSTILE}

@@ -352,3 +352,38 @@ def test_a_group_is_found_by_its_title(play, capsys, monkeypatch):
         assert world.endpoint.got[-1].body["message"]["chat"]["id"] == int(GROUP)
 
     play(scenario)
+
+
+HOSTILE = "\x1b[2Jone\x9b31m\u202etwo\n\u2066three"
+ESCAPED = r"\x1b[2Jone\x9b31m\u202etwo", r"\u2066three"
+
+
+def test_once_prints_a_hostile_reply_escaped_with_its_lines(play, capsys, monkeypatch):
+    monkeypatch.setattr(chat, "QUIET_S", 0.05)
+
+    async def scenario(world):
+        replying(world, HOSTILE)
+        await world.platforms.register()
+        assert await terminal(world) == 0
+        assert capsys.readouterr().out == "\n".join(ESCAPED) + "\n"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ("reply", f"  {ESCAPED[0]}\n  {ESCAPED[1]}\n"),
+        ("said", f"  {ESCAPED[0]}\n    {ESCAPED[1]}\n"),
+        ("trouble", f"  ! {ESCAPED[0]}\n    {ESCAPED[1]}\n"),
+    ],
+)
+def test_nothing_that_is_said_in_a_chat_acts_on_the_terminal(capsys, kind, shown):
+    """Only our own line is erased; the lines of another person stand further right than those of a reply."""
+    steps = asyncio.Queue()
+    for step in (chat.ChatEvent(kind, HOSTILE), None):
+        steps.put_nowait(step)
+    asyncio.run(chat.ChatScreen("Ana\x1b[2J> ").follow(steps))
+    said = capsys.readouterr()
+    assert said.out == f"\r\033[K{shown}Ana\\x1b[2J> "
+    assert said.err == "\r\033[KThe emulator has stopped.\n"

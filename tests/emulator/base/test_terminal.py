@@ -1,0 +1,56 @@
+"""No text from outside acts on a terminal, hides, or looks like another line."""
+
+import json
+import sys
+import unicodedata
+
+import pytest
+
+from emulator.base.terminal import PROSE, escape, escape_json, indent_more
+
+EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
+CONTROLS = [each for each in EVERY if unicodedata.category(each) in ("Cc", "Zl", "Zp", "Cs")]
+DIRECTION = [each for each in EVERY if unicodedata.bidirectional(each) in (
+    "LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI",
+)] + ["\u200e", "\u200f", "\u061c"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("\x1b[31mred\x1b[0m", r"\x1b[31mred\x1b[0m"),
+        ("\x9b31mred", r"\x9b31mred"),
+        ("one\ntwo\r", r"one\ntwo\r"),
+        ("\u202eevil", r"\u202eevil"),
+        ("[bold]Zoë[/bold] 🙂", "[bold]Zoë[/bold] 🙂"),
+        ("a\udcffb", r"a\udcffb"),
+        ("", ""),
+    ],
+)
+def test_what_can_not_be_seen_is_escaped(name, seen):
+    assert escape(name) == seen
+
+
+@pytest.mark.parametrize("keep", ["", "\n", PROSE])
+def test_every_control_and_every_mark_of_direction_is_escaped(keep):
+    assert len(CONTROLS) > 2000
+    assert len(DIRECTION) == 12
+    for each in {*CONTROLS, *DIRECTION} - {*keep}:
+        assert escape(f"a{each}b", keep=keep).isprintable(), f"{ord(each):04x}"
+
+
+def test_prose_keeps_its_lines_and_what_a_script_needs():
+    text = "one\n\ttwo\u00a0€ 👩\u200d🚒 re\u200cform"
+    assert escape(text, keep=PROSE) == text
+    assert escape(f"{text}\x1b", keep=PROSE) == rf"{text}\x1b"
+
+
+@pytest.mark.parametrize("value", ["\x9b31m", "\u202e", "\U000e0041", "Zoë\n", {"a\x85b": ["\x1b", 1]}])
+def test_escaped_json_has_the_same_value(value):
+    text = escape_json(json.dumps(value, indent=2, ensure_ascii=False))
+    assert text.replace("\n", "").isprintable()
+    assert json.loads(text) == value
+
+
+def test_further_lines_stand_further_right():
+    assert indent_more("one\ntwo\n", 2) == "one\n  two\n  "
