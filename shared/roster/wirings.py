@@ -1,13 +1,13 @@
 """Wires agents to chats. REST, CLI, approvals, pairing and routing all do it here, so that no wiring is half made."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import apsw
 
 from shared.channels import registry
 from shared.core import patterns
-from shared.core.errors import ConfigInvalid, NotFound
+from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
 from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderScope, SessionMode, Wiring
@@ -20,6 +20,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }
 _HIGHEST = 1_000_000  # the highest priority; the lowest is its negative
 FIELDS = (*WORDS, "engage_pattern", "priority")
+
+Others = Literal["keep", "remove", "refuse"]
 
 
 class WiringChange(TypedDict, total=False):
@@ -52,11 +54,7 @@ def connect(
         NotFound: there is no such chat, or no such agent.
         ConfigInvalid: a field of *changes* is invalid; the message says which, and lists the valid words.
     """
-    chat = chats.get(conn, chat_id)
-    if chat is None:
-        raise NotFound(f"there is no chat {chat_id} to wire {agent!r} to; GET /api/chats lists them")
-    if agents.get(conn, agent) is None:
-        raise NotFound(f"there is no agent {agent!r} to wire to chat {chat_id}; GET /api/agents lists them")
+    chat = _known_chat(conn, chat_id, agent)
     known = wirings.get(conn, chat_id, agent)
     wanted = {**_known_or_default(chat, known), **(changes or {})}
     _check(wanted)
@@ -65,6 +63,15 @@ def connect(
     if chat.refused_at is not None:
         chats.update(conn, chat_id, status="active", refused_at=None, now_ms=now_ms)  # the chat may have been retired
     return wiring
+
+
+def _known_chat(conn: apsw.Connection, chat_id: int, agent: str) -> Chat:
+    chat = chats.get(conn, chat_id)
+    if chat is None:
+        raise NotFound(f"there is no chat {chat_id} to wire {agent!r} to; GET /api/chats lists them")
+    if agents.get(conn, agent) is None:
+        raise NotFound(f"there is no agent {agent!r} to wire to chat {chat_id}; GET /api/agents lists them")
+    return chat
 
 
 def _known_or_default(chat: Chat, known: Wiring | None) -> dict[str, Any]:
@@ -97,3 +104,47 @@ def _check(wanted: Mapping[str, Any]) -> None:
 def disconnect(conn: apsw.Connection, chat_id: int, agent: str) -> bool:
     """Delete the wiring and its destination; the sessions stay. False: there is no such wiring."""
     return wirings.delete(conn, chat_id, agent)
+
+
+def connect_beside(
+    conn: apsw.Connection,
+    chat_id: int,
+    agent: str,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    others: Others,
+    now_ms: int,
+) -> list[str]:
+    """Create or change the wiring as ``connect`` does, and deal with other agents of the chat; those that were removed.
+
+    Args:
+        others: ``keep`` them, and each answers what is meant for it; ``remove`` their wirings, and a new wiring takes
+            over the fields of the only one; or ``refuse`` a new wiring beside them.
+
+    Raises:
+        NotFound, ConfigInvalid: as ``connect`` does.
+        WrongState: the wiring would be new, another agent answers there, and *others* is ``refuse``.
+    """
+    _known_chat(conn, chat_id, agent)
+    wired = wirings.of_chat(conn, chat_id)
+    rest = [each for each in wired if each.agent != agent]
+    is_new = len(rest) == len(wired)
+    if others == "refuse" and is_new and rest:
+        raise WrongState(_both_would_answer(chat_id, agent, [each.agent for each in rest]))
+    moved: dict[str, Any] = {}
+    if others == "remove" and is_new and len(rest) == 1:
+        moved = {field: getattr(rest[0], field) for field in FIELDS}
+    connect(conn, chat_id, agent, {**moved, **(changes or {})}, now_ms=now_ms)
+    if others != "remove":
+        return []
+    for each in rest:
+        disconnect(conn, chat_id, each.agent)
+    return [each.agent for each in rest]
+
+
+def _both_would_answer(chat_id: int, agent: str, others: list[str]) -> str:
+    names = " and ".join(others)
+    return (
+        f"chat {chat_id} has {names}, and with {agent} too each of them would answer: add ?others=remove to let "
+        f"{agent} answer instead, or ?others=keep if you want them all"
+    )

@@ -1,5 +1,6 @@
 """``emulator chats`` and ``emulator wirings``: the chats, and which agents answer in them."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import typer
@@ -166,8 +167,18 @@ def set_wiring(
     priority: Annotated[
         int | None, typer.Option(help="If several agents answer, the highest priority answers first.")
     ] = None,
+    instead: Annotated[
+        bool, typer.Option("--instead", help="In place of the agents that answer there now, with their settings.")
+    ] = False,
+    also: Annotated[bool, typer.Option("--also", help="Beside the agents that answer there now.")] = False,
 ) -> CommandResult:
-    """Let an agent answer in a chat, or change how. New wirings get defaults that suit the chat."""
+    """Let an agent answer in a chat, or change how. New wirings get defaults that suit the chat.
+
+    Where another agent answers already, say what is to become of it: --instead moves the chat to this agent, with the
+    settings of the other one; --also lets each of them answer.
+    """
+    if instead and also:
+        raise errors.UsageError("another agent is either replaced or kept: use only one of --instead, --also")
     if pattern is not None and mode is None:
         mode = "pattern"
     change = _named(
@@ -178,9 +189,23 @@ def set_wiring(
         sessionMode=session,
         priority=priority,
     )
-    saved = api.put("chats", chat, "wirings", agent, body=change)
+    others = "remove" if instead else "keep" if also else "refuse"
+    saved = api.put("chats", chat, "wirings", agent, body=change, others=others)
     now = saved["wiring"]
-    return result(saved, f"Agent {agent} answers in chat {chat}{_called(now['chatName'])}: {_how(now)}.")
+    return result(
+        saved, f"Agent {agent} answers in chat {chat}{_called(now['chatName'])}: {_how(now)}.", *_others(saved, agent)
+    )
+
+
+def _others(saved: dict[str, Any], agent: str) -> Iterator[str]:
+    """What became of the other agents of the chat."""
+    for each in saved["removed"]:
+        yield (
+            f"Agent {each} no longer answers there; messages that wait for it are still answered. People whom only "
+            f"{each} knows are strangers to {agent}."
+        )
+    if saved["others"]:
+        yield f"Answering there too, each for itself: {', '.join(saved['others'])}."
 
 
 @command(wirings_app, "delete")

@@ -15,10 +15,11 @@ from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderSco
 from shared.db.views import access
 from shared.db.views.access import ChatView, WiringView
 from shared.rest.http.common import OK, Ok, PageQuery, Removed
-from shared.rest.http.endpoint import Body, RequestRefused, endpoint
+from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName
 from shared.roster import agents_and_teams, wirings
+from shared.roster.wirings import Others
 
 _UNKNOWN = {404: "there is no such chat"}
 _NOT_WIRED = {404: "there is no such chat, or the agent is not wired to it"}
@@ -40,10 +41,12 @@ class SavedChat(TypedDict):
 
 
 class SavedWiring(TypedDict):
-    """The wiring after the change."""
+    """The wiring after the change; *others*: the agents that answer there too; *removed*: those that no longer do."""
 
     ok: Literal[True]
     wiring: WiringView
+    others: list[str]
+    removed: list[str]
 
 
 class ChatsQuery(PageQuery):
@@ -57,6 +60,14 @@ class WiringsQuery(PageQuery):
     """*agent*: only its wirings. *before*: only rows with a lower id."""
 
     agent: str | None = Field(default=None, max_length=64)
+
+
+class OthersQuery(Query):
+    """*others*: the agents that answer there already. ``keep`` them, ``remove`` them, or ``refuse`` a new wiring."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    others: Others = "keep"
 
 
 class NewChatBody(Body):
@@ -206,16 +217,27 @@ async def get_wiring(service: Service, *, id: int, agent: str) -> WiringView:
     return _wiring(service.reader, id, agent)
 
 
-@endpoint("PUT", "/api/chats/{id}/wirings/{agent}", {404: "there is no such chat, or no such agent"})
-async def put_wiring(service: Service, *, id: int, agent: str, body: WiringChangeBody) -> SavedWiring:
-    """Wire the agent to the chat, or change the given fields of the wiring. The agent may then send there too."""
+@endpoint(
+    "PUT",
+    "/api/chats/{id}/wirings/{agent}",
+    {404: "there is no such chat, or no such agent", 409: "another agent answers there, and ``others`` is ``refuse``"},
+)
+async def put_wiring(
+    service: Service, *, id: int, agent: str, query: OthersQuery, body: WiringChangeBody
+) -> SavedWiring:
+    """Wire the agent to the chat, or change the given fields of the wiring. The agent may then send there too.
+
+    With ``others=remove`` the chat moves to the agent, in one step: a new wiring takes over the fields of the only one.
+    """
     change = {_FIELDS[name]: value for name, value in body.model_dump(exclude_unset=True).items()}
 
-    def work(conn: apsw.Connection) -> WiringView:
-        wirings.connect(conn, id, agent, change, now_ms=clock.now_ms())
-        return _wiring(conn, id, agent)
+    def work(conn: apsw.Connection) -> SavedWiring:
+        removed = wirings.connect_beside(conn, id, agent, change, others=query.others, now_ms=clock.now_ms())
+        answering = [each["agent"] for each in access.wirings_of_chat(conn, id)]
+        others = [each for each in answering if each != agent]
+        return {"ok": True, "wiring": _wiring(conn, id, agent), "others": others, "removed": removed}
 
-    return {"ok": True, "wiring": await service.change(work)}
+    return await service.change(work)
 
 
 @endpoint("DELETE", "/api/chats/{id}/wirings/{agent}", _NOT_WIRED)

@@ -1,7 +1,7 @@
 import pytest
 
 from shared.admin import retire
-from shared.core.errors import ConfigInvalid, NotFound
+from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
 from shared.db.roster import chats, destinations, wirings
@@ -201,3 +201,65 @@ def test_eight_processes_at_once_make_one_wiring_and_one_destination(conn, db):
     assert len(set(race(db, CONNECT, [[number] for number in range(8)]))) == 1
     assert len(wirings.of_chat(conn, 1)) == 1
     assert len(destinations.of_agent(conn, "assistant")) == 1
+
+
+# -- beside other agents
+
+
+def connect_beside(conn, chat, agent="coder", changes=None, others="refuse"):
+    with transaction(conn):
+        return wiring.connect_beside(conn, chat, agent, changes, others=others, now_ms=NOW)
+
+
+def answering(conn, chat):
+    return {each.agent for each in wirings.of_chat(conn, chat)}
+
+
+@pytest.fixture
+def wired(conn):
+    """A chat in which assistant answers by a pattern, and the agent coder, which answers nowhere."""
+    make_agent(conn, "coder")
+    chat = make_chat(conn)
+    connect(conn, chat, changes=EVERYTHING)
+    return chat
+
+
+def test_a_second_agent_is_refused_unless_it_is_wanted(conn, wired):
+    before = dump(conn)
+    with pytest.raises(WrongState, match="chat 1 has assistant, and with coder too each of them would answer"):
+        connect_beside(conn, wired)
+    assert dump(conn) == before
+    assert connect_beside(conn, wired, others="keep") == []
+    assert answering(conn, wired) == {"assistant", "coder"}
+    assert connect_beside(conn, wired, changes={"priority": 3}) == [], "a wiring that is there may change"
+    assert wirings.get(conn, wired, "coder").priority == 3
+
+
+def test_the_first_agent_of_a_chat_is_refused_by_nobody(conn):
+    chat = make_chat(conn)
+    assert connect_beside(conn, chat, "assistant") == []
+    assert answering(conn, chat) == {"assistant"}
+
+
+@pytest.mark.parametrize(("changes", "expected"), [({}, EVERYTHING), ({"priority": 7}, {**EVERYTHING, "priority": 7})])
+def test_a_chat_moves_to_another_agent_with_the_settings_of_its_wiring(conn, wired, changes, expected):
+    assert connect_beside(conn, wired, changes=changes, others="remove") == ["assistant"]
+    (moved,) = wirings.of_chat(conn, wired)
+    assert moved.agent == "coder"
+    assert {field: getattr(moved, field) for field in EVERYTHING} == expected
+    assert rows(conn, "SELECT agent, target_chat FROM destinations") == [("coder", wired)]
+
+
+def test_of_several_agents_none_passes_its_settings_on(conn, wired):
+    make_agent(conn, "second")
+    connect(conn, wired, "second")
+    assert connect_beside(conn, wired, others="remove") == ["second", "assistant"]
+    (moved,) = wirings.of_chat(conn, wired)
+    assert (moved.agent, moved.engage_mode) == ("coder", "mention")
+
+
+def test_a_move_to_an_agent_that_does_not_exist_changes_nothing(conn, wired):
+    before = dump(conn)
+    with pytest.raises(NotFound, match="no agent 'zoe'"):
+        connect_beside(conn, wired, "zoe", others="remove")
+    assert dump(conn) == before
