@@ -1,5 +1,7 @@
 """``emulator schedules``: messages that agents get later, once or repeatedly."""
 
+import re
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -20,8 +22,9 @@ def list_schedules(
 ) -> CommandResult:
     """List the schedules, soonest first."""
     found = api.get("schedules", agent=agent)
+    places = _places(api, found)
     table = TextTable(
-        ("schedule", "label", "agent", "when", "next", "text"),
+        ("schedule", "label", "agent", "when", "next", "answer to", "text"),
         [
             (
                 each["id"],
@@ -29,13 +32,74 @@ def list_schedules(
                 each["agentId"],
                 _rhythm(each),
                 _next(each),
+                places[each.get("chatId")],
                 shorten(each["message"]),
             )
             for each in found
         ],
-        "There is no schedule.",
+        f"There is no schedule. To make one: {api.command_line('schedules add AGENT TEXT')}",
     )
     return result(found, table)
+
+
+@command(app, "add")
+def add_schedule(
+    api: RestClient,
+    agent: Annotated[str, typer.Argument(metavar="AGENT")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is told, each time.")],
+    daily: Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this time.")] = None,
+    cron: Annotated[
+        str | None, typer.Option(help="By a cron expression with five fields, such as '0 9 * * 1'.")
+    ] = None,
+    at: Annotated[str | None, typer.Option(help="Once, at this instant, such as 2027-01-31T09:00.")] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="The time zone of these times; default: POSTROOM_TIMEZONE.")
+    ] = None,
+    chat: Annotated[int | None, typer.Option(min=1, help="The chat that gets the answer: its number.")] = None,
+    user: Annotated[
+        int | None, typer.Option("--to", min=1, help="The user who gets the answer in the direct chat: their number.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="A name for people, in place of the id.")] = None,
+) -> CommandResult:
+    """Give an agent a task, once or repeatedly, and send its answer to a chat or a user."""
+    if sum(given is not None for given in (daily, cron, at)) != 1:
+        raise errors.UsageError("when is it to run? Use one of --daily, --cron and --at")
+    if (chat is None) is (user is None):
+        raise errors.UsageError(
+            f"who gets the answer? Use --chat NUMBER (`{api.command_line('chats list')}`), or --to USER "
+            f"(`{api.command_line('users list')}`)"
+        )
+    rhythm = {"cron": _every_day(daily) if daily is not None else cron, "runAt": at}
+    given = {"timezone": timezone, "chatId": chat, "userId": user, "label": label, **rhythm}
+    body = {"agentId": agent, "message": text, **{name: value for name, value in given.items() if value is not None}}
+    saved = api.post("schedules", body=body)
+    made = saved["schedule"]
+    place = _places(api, [made])[made.get("chatId")]
+    return result(
+        saved,
+        f"Schedule {made['id']}: agent {agent} gets this text {_rhythm(made)}, next at {_next(made)}. "
+        f"The answer goes to {place}.",
+    )
+
+
+_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
+
+
+def _every_day(time: str) -> str:
+    """The cron expression of a time of day."""
+    found = _TIME.fullmatch(time)
+    if found is None:
+        raise errors.InvalidInput(f"--daily {time!r} is not a time of day, such as 09:00")
+    return f"{int(found[2])} {int(found[1])} * * *"
+
+
+def _places(api: RestClient, found: Iterable[dict[str, Any]]) -> dict[int | None, str]:
+    """Where the answers of these schedules go, by the number of the chat."""
+    places: dict[int | None, str] = {None: "a client that fetches it"}
+    for number in {each["chatId"] for each in found if "chatId" in each}:
+        chat = api.get("chats", number)
+        places[number] = f"chat {number} ({chat['name'] or chat['channel'] + ' ' + chat['platformId']})"
+    return places
 
 
 @command(app, "show")
@@ -48,6 +112,7 @@ def show_schedule(api: RestClient, schedule: Id) -> CommandResult:
         "agent": found["agentId"],
         "when": _rhythm(found),
         "next": _next(found),
+        "answer to": _places(api, [found])[found.get("chatId")],
         "as": f"{found['channel']} {found['sender']}",
         "next one created": local_time(found["createdAt"]),
         "text": found["message"],

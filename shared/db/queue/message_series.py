@@ -6,7 +6,8 @@ _PLAN = """
            id, series_id, message_id, agent, channel, session_id, sender, message, content ->> '$.label', recurrence,
            timezone, misfire, ifnull(scheduled_at, ifnull(process_after, created_at)),
            ifnull(process_after, created_at),
-           CASE status WHEN 'processing' THEN 'running' WHEN 'paused' THEN 'paused' ELSE 'planned' END, created_at
+           CASE status WHEN 'processing' THEN 'running' WHEN 'paused' THEN 'paused' ELSE 'planned' END, created_at,
+           chat_id
 """
 
 MESSAGES = Series(

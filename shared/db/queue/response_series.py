@@ -9,7 +9,8 @@ _PLAN = f"""
            id, series_id, message_id, agent, channel, session_id, sender, message, content ->> '$.label', recurrence,
            timezone, misfire, ifnull(scheduled_at, ifnull(deliver_after, created_at)),
            ifnull(deliver_after, created_at),
-           CASE WHEN {_HAS_BEGUN} THEN 'running' WHEN status = 'paused' THEN 'paused' ELSE 'planned' END, created_at
+           CASE WHEN {_HAS_BEGUN} THEN 'running' WHEN status = 'paused' THEN 'paused' ELSE 'planned' END, created_at,
+           chat_id
 """
 
 RESPONSES = Series(

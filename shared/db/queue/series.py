@@ -48,6 +48,7 @@ class Plan:
         scheduled_at: the instant on the grid, in ms.
         due_at: the instant from which it may run, in ms; a retry moves it, and a paused one ignores it.
         created_at: the instant at which this occurrence was made, in ms.
+        chat_id: the chat where the answer, or the response, is delivered; None: a client fetches it.
     """
 
     kind: Kind
@@ -67,6 +68,7 @@ class Plan:
     due_at: int
     status: Literal["planned", "running", "paused"]
     created_at: int
+    chat_id: int | None
 
 
 class Next(NamedTuple):

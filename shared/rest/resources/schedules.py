@@ -9,10 +9,15 @@ import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from shared.access import people
+from shared.channels import registry
 from shared.core import clock, cron
 from shared.core.errors import NotFound
-from shared.db.queue import messages
+from shared.db.access import users
+from shared.db.queue import messages, sessions
 from shared.db.queue.series import Plan
+from shared.db.roster import agents, chats, destinations, wirings
+from shared.db.roster.chats import Chat
 from shared.queue import series
 from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
@@ -25,7 +30,10 @@ _FIXED = ("agentId", "channel", "sender")
 
 
 class ScheduleView(TypedDict):
-    """A planned message; ``cron`` is empty if it runs once, at ``runAt``. ``nextAt``: the next instant, in ms UTC."""
+    """A planned message; ``cron`` is empty if it runs once, at ``runAt``. ``nextAt``: the next instant, in ms UTC.
+
+    ``chatId``: the chat that gets the answer; without it, a client fetches the answer.
+    """
 
     id: str
     label: str
@@ -39,6 +47,7 @@ class ScheduleView(TypedDict):
     timezone: str
     nextAt: int
     runAt: NotRequired[str]
+    chatId: NotRequired[int]
 
 
 class SavedSchedule(TypedDict):
@@ -63,6 +72,8 @@ class NewScheduleBody(Body):
     senderId: Name = Field(
         default=None, description="the person whose session gets the message, and who gets the answer"
     )
+    chatId: int | None = Field(default=None, ge=1, description="the chat that gets the answer, in place of a sender")
+    userId: int | None = Field(default=None, ge=1, description="the user who gets the answer in the direct chat")
     enabled: bool = True
     timezone: str | None = Field(default=None, max_length=100)
     misfire: Literal["coalesce", "catch_up"] = "coalesce"
@@ -104,6 +115,8 @@ def schedule_view(plan: Plan) -> ScheduleView:
         "timezone": plan.timezone or "UTC",
         "nextAt": plan.scheduled_at,
     }
+    if plan.chat_id is not None:
+        view["chatId"] = plan.chat_id
     if plan.recurrence is None:
         at = datetime.fromtimestamp(plan.scheduled_at / 1000, ZoneInfo("UTC"))
         view["runAt"] = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -170,17 +183,76 @@ def _schedule(conn: apsw.Connection, body: NewScheduleBody, service: Service, *,
         misfire=body.misfire,
         label=body.label,
     )
-    new = addressed(
-        conn,
-        messages.NewMessage(kind="task", message=body.message),
-        agent_id=body.agentId,
-        channel=body.channel,
-        sender=body.sender,
-        sender_id=body.senderId,
-        now_ms=now_ms,
-    )
+    new = _message(conn, body, now_ms=now_ms)
     plan = series.plan_message(conn, new._replace(id_prefix="task"), when, now_ms=now_ms)
     return plan if body.enabled else series.pause(conn, plan.series_id, now_ms=now_ms)
+
+
+def _message(conn: apsw.Connection, body: NewScheduleBody, *, now_ms: int) -> messages.NewMessage:
+    """The message with its agent, session and chat: the given chat, the user's direct chat, or that of the sender."""
+    new = messages.NewMessage(kind="task", message=body.message)
+    if body.chatId is None and body.userId is None:
+        return addressed(
+            conn,
+            new,
+            agent_id=body.agentId,
+            channel=body.channel,
+            sender=body.sender,
+            sender_id=body.senderId,
+            now_ms=now_ms,
+        )
+    if agents.get(conn, body.agentId) is None:
+        raise RequestRefused(404, f"no agent {body.agentId!r}; GET /api/agents lists them")
+    chat = _chat(conn, body, now_ms=now_ms)
+    wired = wirings.get(conn, chat.id, body.agentId)
+    is_shared = wired is not None and wired.session_mode == "agent-shared"
+    return new._replace(
+        channel=chat.channel,
+        chat_id=chat.id,
+        platform_id=chat.platform_id,
+        sender=body.sender,
+        agent=body.agentId,
+        session_id=sessions.ensure(conn, body.agentId, None if is_shared else chat.id, None, now_ms=now_ms),
+    )
+
+
+def _chat(conn: apsw.Connection, body: NewScheduleBody, *, now_ms: int) -> Chat:
+    """The chat that gets the answer; everything there is checked that could keep an answer from arriving.
+
+    Raises:
+        RequestRefused: there is no such chat or user (404), or nothing can be sent there (409).
+    """
+    if sum(given is not None for given in (body.chatId, body.userId, body.senderId)) > 1:
+        raise RequestRefused(400, "one chat gets the answer: give only one of chatId, userId and senderId")
+    chat_id = body.chatId if body.userId is None else _direct_chat(conn, body.userId, now_ms=now_ms)
+    chat = chats.get(conn, chat_id) if chat_id is not None else None
+    if chat is None:
+        raise RequestRefused(404, f"there is no chat {chat_id}; GET /api/chats lists them")
+    if chat.channel not in registry.NAMES:
+        known = ", ".join(sorted(registry.NAMES))
+        raise RequestRefused(409, f"answers in chat {chat.id} are not sent: {chat.channel!r} is none of {known}")
+    if chat.status != "active":
+        raise RequestRefused(
+            409, f"chat {chat.id} is inactive: the bot was removed or blocked, so no answer would arrive"
+        )
+    if destinations.find(conn, body.agentId, chat=chat.id) is None:
+        way = "PUT /api/chats/{id}/wirings/{agent}"
+        raise RequestRefused(
+            409, f"agent {body.agentId} may not send to chat {chat.id}: let it answer there first ({way})"
+        )
+    return chat
+
+
+def _direct_chat(conn: apsw.Connection, user_id: int, *, now_ms: int) -> int:
+    user = users.get(conn, user_id)
+    if user is None:
+        raise RequestRefused(404, f"there is no user {user_id}; GET /api/users lists them")
+    chat_id = people.direct_chat(conn, user, now_ms=now_ms)
+    if chat_id is None:
+        raise RequestRefused(
+            409, f"user {user_id} can't be written to: the bot was blocked, or the platform has no direct chat"
+        )
+    return chat_id
 
 
 @endpoint(

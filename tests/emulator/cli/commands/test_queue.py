@@ -11,7 +11,7 @@ from shared.db.queue.agent_messages import AgentMessage
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy
 from tests.emulator.cli.commands.conftest import Postroom
-from tests.support import NOW, answer, put, take
+from tests.support import NOW, answer, make_chat, put, take, wire
 
 ONCE = RetryPolicy(5, 1, 1, 0.0)
 
@@ -186,7 +186,7 @@ def test_dead_responses_are_listed_shown_retried_and_discarded(postroom: Postroo
 
 
 def test_schedules_are_listed_paused_resumed_and_cancelled(postroom: Postroom) -> None:
-    assert postroom.run("schedules", "list").stdout == "There is no schedule.\n"
+    assert postroom.run("schedules", "list").stdout.startswith("There is no schedule. To make one: ")
     daily = plan(postroom, "daily", timezone="Europe/Zurich")
     plan(postroom, "later", cron=None, runAt="2099-01-01T00:00:00Z")
     _, first, second = postroom.run("schedules", "list").stdout.splitlines()
@@ -203,6 +203,27 @@ def test_schedules_are_listed_paused_resumed_and_cancelled(postroom: Postroom) -
     assert [each["label"] for each in postroom.json("schedules", "list", "--agent", "assistant")] == ["later"]
 
 
+def test_a_daily_task_is_made_whose_answer_reaches_a_chat_or_a_person(postroom: Postroom) -> None:
+    number = make_chat(postroom.conn, "4711")
+    wire(postroom.conn, number)
+    user = postroom.json("users", "add", "telegram", "4711", "--name", "Ana")["user"]["id"]
+    for to in (["--chat", str(number)], ["--to", str(user)]):
+        arguments = ["schedules", "add", "assistant", "tidy up", "--daily", "9:05", "--timezone", "Europe/Zurich", *to]
+        said = postroom.run(*arguments).stdout
+        made = said.split()[1].rstrip(":")
+        assert said.startswith(f"Schedule {made}: agent assistant gets this text 5 9 * * * (Europe/Zurich), next at 20")
+        assert said.endswith(f"The answer goes to chat {number} (telegram 4711).\n")
+        assert f"chat {number} (telegram 4711)" in postroom.run("schedules", "list").stdout
+        assert f"chat {number} (telegram 4711)" in postroom.run("schedules", "show", made).stdout
+        postroom.run("schedules", "cancel", made)
+    assert set(postroom.column("SELECT chat_id FROM messages")) == {number}
+
+
+def test_an_answer_that_no_chat_gets_is_listed_so(postroom: Postroom) -> None:
+    plan(postroom, "fetched")
+    assert "a client that fetches it" in postroom.run("schedules", "list").stdout
+
+
 REFUSED = {
     "no such message": (["messages", "show", "m_0"], 66, "m_0"),
     "no such message to retry": (["messages", "retry", "m_0"], 66, "m_0"),
@@ -212,6 +233,19 @@ REFUSED = {
     "no such response": (["responses", "show", "9999"], 66, "there is no dead response 9999"),
     "no such response to send": (["responses", "retry", "9999"], 66, "no response 9999"),
     "no response named": (["responses", "retry"], 64, "name a response, or use --all"),
+    "a task without a time": (["schedules", "add", "assistant", "x", "--chat", "1"], 64, "when is it to run?"),
+    "a task with two times": (
+        ["schedules", "add", "assistant", "x", "--chat", "1", "--daily", "9:00", "--at", "2031-01-01"],
+        64,
+        "Use one of --daily, --cron and --at",
+    ),
+    "a task for nobody": (["schedules", "add", "assistant", "x", "--daily", "9:00"], 64, "who gets the answer?"),
+    "no time of day": (["schedules", "add", "assistant", "x", "--chat", "1", "--daily", "25:00"], 65, "'25:00'"),
+    "no such chat for an answer": (
+        ["schedules", "add", "assistant", "x", "--chat", "9999", "--daily", "9:00"],
+        66,
+        "there is no chat 9999; ",
+    ),
     "no such schedule": (["schedules", "show", "never"], 66, "there is no schedule 'never'"),
     "no such schedule to pause": (["schedules", "pause", "never"], 66, "there is no schedule 'never'"),
     "no such schedule to end": (["schedules", "cancel", "never"], 66, "'never' not found"),

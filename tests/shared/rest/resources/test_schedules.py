@@ -4,7 +4,8 @@ from shared.db.engine.connection import rows, transaction
 from shared.queue import turns
 from shared.queue.turns import TurnReply
 from tests.api_client import ask, call, get, post
-from tests.support import NOW, column, dump, make_agent, take
+from tests.approval_requests import person
+from tests.support import NOW, column, dump, make_agent, make_chat, take, wire
 
 DAILY = {"agentId": "coder", "message": "tidy up", "cron": "0 9 * * *", "label": "daily", "timezone": "Europe/Zurich"}
 KEYS = {"id", "label", "cron", "agentId", "message", "channel", "sender", "enabled", "createdAt", "timezone", "nextAt"}
@@ -138,3 +139,70 @@ def test_a_schedule_keeps_its_id_from_run_to_run(serving, coder):
         turns.settle(coder, claim, [TurnReply("done", claim.asked[0])], None, now_ms=max(due, NOW))
     (following,) = get(serving, "/api/schedules").json()
     assert (following["id"], following["nextAt"] > due) == (schedule["id"], True)
+
+
+# -- who gets the answer
+
+
+@pytest.fixture
+def wired(coder):
+    """Chat 1, a group in which coder answers."""
+    wire(coder, make_chat(coder, "-100", is_group=True), "coder")
+    return coder
+
+
+def answer(conn, *, chat):
+    """One turn of coder in the session of the chat; the place of its response."""
+    claim = take(conn, agent="coder", chat=chat, now_ms=NOW + 10**12)
+    with transaction(conn):
+        turns.settle(conn, claim, [TurnReply("done", claim.asked[0])], None, now_ms=NOW + 10**12)
+    return rows(conn, "SELECT channel, chat_id, platform_id, message FROM responses")
+
+
+def test_the_answer_of_a_schedule_reaches_the_chat_that_it_names(serving, wired):
+    schedule = make(serving, chatId=1)
+    assert schedule["chatId"] == 1
+    assert get(serving, "/api/schedules").json() == [schedule]
+    assert answer(wired, chat="-100") == [("telegram", 1, "-100", "done")]
+
+
+def test_the_answer_of_a_schedule_reaches_the_direct_chat_of_the_user_that_it_names(serving, coder):
+    user = person(coder, "5")
+    chat = make_chat(coder, "5")
+    wire(coder, chat, "coder")
+    assert make(serving, userId=user.id)["chatId"] == chat
+    assert answer(coder, chat="5") == [("telegram", chat, "5", "done")]
+
+
+def test_a_schedule_runs_in_the_session_that_the_agent_shares(serving, coder):
+    wire(coder, make_chat(coder), "coder", session_mode="agent-shared")
+    make(serving, chatId=1)
+    assert rows(coder, "SELECT s.chat_id, m.chat_id FROM messages m JOIN sessions s ON s.id = m.session_id") == [
+        (None, 1)
+    ]
+
+
+NOWHERE = {
+    "no such chat": ({"chatId": 99}, 404, "there is no chat 99"),
+    "no such user": ({"userId": 99}, 404, "there is no user 99"),
+    "no such agent": ({"chatId": 1, "agentId": "nobody"}, 404, "no agent 'nobody'"),
+    "a chat where the agent may not send": ({"chatId": 2}, 409, "agent coder may not send to chat 2"),
+    "a user whom the agent may not write to": ({"userId": 1}, 409, "agent coder may not send to chat"),
+    "a chat that the bot has left": ({"chatId": 3}, 409, "chat 3 is inactive"),
+    "a chat of no platform": ({"chatId": 4}, 409, "answers in chat 4 are not sent: 'api' is none of discord, telegram"),
+    "two": ({"chatId": 1, "userId": 1}, 400, "one chat gets the answer: give only one of chatId,"),
+    "a chat and a sender": ({"chatId": 1, "senderId": "5"}, 400, "one chat gets the answer: give only one of chatId,"),
+}
+
+
+@pytest.mark.parametrize(("fields", "status", "sentence"), NOWHERE.values(), ids=NOWHERE)
+def test_a_schedule_whose_answer_would_reach_nobody_is_refused(serving, wired, fields, status, sentence):
+    person(wired, "5")
+    make_chat(wired, "-200", is_group=True)
+    wire(wired, make_chat(wired, "-300", is_group=True), "coder")
+    wire(wired, make_chat(wired, "7", "api"), "coder")
+    rows(wired, "UPDATE chats SET status = 'inactive' WHERE id = 3")
+    before = dump(wired)
+    reply = post(serving, {**DAILY, **fields}, "/api/schedules")
+    assert (reply.status_code, reply.json()["error"][: len(sentence)]) == (status, sentence)
+    assert dump(wired) == before
