@@ -16,6 +16,8 @@ def keep(conn: apsw.Connection, channel: str, event: Event, reason: str, *, now_
         detail=detail,
         platform_id=event.platform_id,
         sender_id=event.sender_id,
+        sender=event.sender,
+        platform_message_id=event.platform_message_id,
         event_key=event.event_key,
         now_ms=now_ms,
     )

@@ -1,6 +1,8 @@
-"""Dropped events, and why; never their text."""
+"""Dropped events, and why; never their text. The sender's name is for people, and is compared with nothing."""
 
 import apsw
+
+_LONGEST_NAME = 100
 
 
 def record(
@@ -11,14 +13,17 @@ def record(
     detail: str = "",
     platform_id: str | None = None,
     sender_id: str | None = None,
+    sender: str = "",
+    platform_message_id: str | None = None,
     event_key: str | None = None,
     now_ms: int,
 ) -> None:
     """Record a dropped event; an event that has a record already keeps it."""
     conn.execute(
         """
-        INSERT INTO dropped (channel, platform_id, sender_id, event_key, reason, detail, created_at)
-        VALUES (:channel, :platform_id, :sender_id, :event_key, :reason, :detail, :now)
+        INSERT INTO dropped (channel, platform_id, sender_id, event_key, reason, detail, created_at,
+                             platform_message_id, sender)
+        VALUES (:channel, :platform_id, :sender_id, :event_key, :reason, :detail, :now, :platform_message_id, :sender)
         ON CONFLICT (channel, event_key) WHERE event_key IS NOT NULL DO NOTHING
         """,
         {
@@ -29,6 +34,8 @@ def record(
             "reason": reason,
             "detail": detail,
             "now": now_ms,
+            "platform_message_id": platform_message_id,
+            "sender": sender[:_LONGEST_NAME],
         },
     )
 

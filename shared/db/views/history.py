@@ -161,7 +161,10 @@ def events(conn: apsw.Connection, *, before: int, limit: int) -> list[EventView]
 
 
 class DroppedView(TypedDict):
-    """A message that was dropped, and why; never its text."""
+    """A message that was dropped, and why; never its text. *messageId*: the platform's id of the message.
+
+    Names are for people: *sender* as the platform sent it, *chatName* where the chat is known.
+    """
 
     id: int
     channel: str
@@ -170,37 +173,47 @@ class DroppedView(TypedDict):
     reason: str
     detail: str
     createdAt: int
+    sender: str
+    chatName: str | None
+    messageId: str | None
 
 
-DROPPED = """
-    SELECT id, channel, platform_id, sender_id, reason, detail, created_at
-      FROM dropped
-     WHERE id < :before AND (:channel IS NULL OR channel = :channel)
-     ORDER BY id DESC
+DROPPED_COLUMNS = """
+    SELECT d.id, d.channel, d.platform_id, d.sender_id, d.reason, d.detail, d.created_at,
+           coalesce(nullif(d.sender, ''),
+                    (SELECT name FROM users WHERE channel = d.channel AND sender_id = d.sender_id), ''),
+           (SELECT name FROM chats WHERE channel = d.channel AND platform_id = d.platform_id), d.platform_message_id
+      FROM dropped d
+"""
+_OF = """
+       AND (:channel IS NULL OR d.channel = :channel) AND (:sender_id IS NULL OR d.sender_id = :sender_id)
+       AND (:platform_id IS NULL OR d.platform_id = :platform_id)
+"""
+DROPPED = f"""
+{DROPPED_COLUMNS}
+     WHERE d.id < :before {_OF}
+     ORDER BY d.id DESC
      LIMIT :limit
 """
 
-DROPPED_AFTER = """
-    SELECT id, channel, platform_id, sender_id, reason, detail, created_at
-      FROM dropped
-     WHERE id > :after AND (:channel IS NULL OR channel = :channel)
-     ORDER BY id
+DROPPED_AFTER = f"""
+{DROPPED_COLUMNS}
+     WHERE d.id > :after {_OF}
+     ORDER BY d.id
      LIMIT :limit
 """
 
-DROPPED_BECAUSE = """
-    SELECT id, channel, platform_id, sender_id, reason, detail, created_at
-      FROM dropped
-     WHERE reason = :reason AND id < :before AND (:channel IS NULL OR channel = :channel)
-     ORDER BY id DESC
+DROPPED_BECAUSE = f"""
+{DROPPED_COLUMNS}
+     WHERE d.reason = :reason AND d.id < :before {_OF}
+     ORDER BY d.id DESC
      LIMIT :limit
 """
 
-DROPPED_BECAUSE_AFTER = """
-    SELECT id, channel, platform_id, sender_id, reason, detail, created_at
-      FROM dropped
-     WHERE reason = :reason AND id > :after AND (:channel IS NULL OR channel = :channel)
-     ORDER BY id
+DROPPED_BECAUSE_AFTER = f"""
+{DROPPED_COLUMNS}
+     WHERE d.reason = :reason AND d.id > :after {_OF}
+     ORDER BY d.id
      LIMIT :limit
 """
 
@@ -210,11 +223,16 @@ def dropped(
     *,
     reason: str | None = None,
     channel: str | None = None,
+    sender_id: str | None = None,
+    platform_id: str | None = None,
     before: int = NEWEST,
     after: int = 0,
     limit: int,
 ) -> list[DroppedView]:
-    """The dropped messages: those before a row, newest first, or those after a row, oldest first."""
+    """The dropped messages: those before a row, newest first, or those after a row, oldest first.
+
+    *sender_id* and *platform_id*: only of this sender, and in this chat, by the platform's ids.
+    """
     choice = {
         (False, False): DROPPED,
         (False, True): DROPPED_AFTER,
@@ -222,5 +240,6 @@ def dropped(
         (True, True): DROPPED_BECAUSE_AFTER,
     }
     sql = choice[reason is not None, after > 0]
-    values = {"reason": reason, "channel": channel, "before": before, "after": after, "limit": limit}
+    of = {"channel": channel, "sender_id": sender_id, "platform_id": platform_id}
+    values = {**of, "reason": reason, "before": before, "after": after, "limit": limit}
     return named(DroppedView, rows(conn, sql, {name: value for name, value in values.items() if f":{name}" in sql}))

@@ -1,8 +1,11 @@
 """Dropped messages and events: lists for the operator."""
 
+import apsw
 from pydantic import Field
 
+from shared.core.errors import NotFound
 from shared.db.engine import named_rows
+from shared.db.roster import chats
 from shared.db.views import history
 from shared.db.views.history import DroppedView, EventView
 from shared.rest.http.common import PageQuery
@@ -11,26 +14,50 @@ from shared.rest.http.service import Service
 
 
 class DroppedQuery(Query):
-    """*before*: only rows with a lower id, newest first. *since_id*: only rows with a higher id, oldest first."""
+    """*before*: only rows with a lower id, newest first. *since_id*: only rows with a higher id, oldest first.
+
+    *senderId*: only of this sender, by the platform's id. *chatId*: only in this chat; *platformId*: the same by the
+    platform's id, also for a chat that has no number.
+    """
 
     reason: str | None = Field(default=None, max_length=100)
     channel: str | None = Field(default=None, max_length=32)
+    senderId: str | None = Field(default=None, max_length=200)
+    chatId: int | None = Field(default=None, ge=1)
+    platformId: str | None = Field(default=None, max_length=200)
     before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
     since_id: int = Field(default=0, ge=0, lt=named_rows.NEWEST)
     limit: int = Field(default=100, ge=1, le=1000)
 
 
-@endpoint("GET", "/api/dropped")
+@endpoint("GET", "/api/dropped", {404: "there is no such chat"})
 async def get_dropped(service: Service, *, query: DroppedQuery) -> list[DroppedView]:
     """List the dropped messages with the reasons, newest first; after ``since_id``, oldest first."""
+    channel, platform_id = query.channel, query.platformId
+    if query.chatId is not None:
+        channel, platform_id = place_of(service.reader, query.chatId)
     return history.dropped(
         service.reader,
         reason=query.reason,
-        channel=query.channel,
+        channel=channel,
+        sender_id=query.senderId,
+        platform_id=platform_id,
         before=query.before,
         after=query.since_id,
         limit=query.limit,
     )
+
+
+def place_of(conn: apsw.Connection, chat_id: int) -> tuple[str, str]:
+    """The channel of a chat, and the platform's id of it.
+
+    Raises:
+        NotFound: there is no such chat.
+    """
+    chat = chats.get(conn, chat_id)
+    if chat is None:
+        raise NotFound(f"there is no chat {chat_id}; GET /api/chats lists them")
+    return chat.channel, chat.platform_id
 
 
 @endpoint("GET", "/api/events")

@@ -170,6 +170,10 @@ def test_dropped_events_are_listed_with_the_reason(postroom: Postroom) -> None:
     newest, oldest = (each["id"] for each in postroom.json("dropped", "--reason", "sender_unknown"))
     assert [each["id"] for each in postroom.json("dropped", "--since", str(oldest))] == [oldest + 1, newest]
     assert postroom.run("dropped", "--channel", "icq").stdout == "Nothing of that kind was dropped.\n"
+    for filters in (["--sender", "9"], ["--platform-id", "100"]):
+        assert [each["id"] for each in postroom.json("dropped", *filters)] == [newest, oldest + 1, oldest]
+    assert postroom.run("dropped", "--sender", "10").stdout == "Nothing of that kind was dropped.\n"
+    assert "there is no chat 9999" in postroom.refused("dropped", "--chat", "9999", code=66)
 
 
 def test_a_session_is_shown_replayed_and_reset(postroom: Postroom) -> None:

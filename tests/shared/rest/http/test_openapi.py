@@ -209,7 +209,7 @@ SAMPLES = {
     ("POST", "/api/pairings"): [({}, 200), ({"grants": "member"}, 400), ({"grants": "member", "agent": "no"}, 404)],
     ("GET", "/api/pairings"): [200],
     ("DELETE", "/api/pairings/{id}"): [("pairing_00000001", 200), ("pairing_00000001", 409), ("nobody", 404)],
-    ("GET", "/api/dropped"): [200, ("?reason=not_wired&channel=telegram&since_id=0", 200)],
+    ("GET", "/api/dropped"): [200, ("?reason=not_wired&channel=telegram&since_id=0", 200), ("?chatId=4000", 404)],
     ("GET", "/api/events"): [200],
     ("POST", "/api/mail"): [
         *((LETTER, 200), ({**LETTER, "recipient": "nobody"}, 404), ({**LETTER, "sender": "coder"}, 409), ({}, 400))

@@ -1,10 +1,13 @@
 """Chats, wirings, users, approvals, pairings and destinations over the API."""
 
+from dataclasses import replace
+
 import pytest
 
 from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import agents, chats, wirings
+from shared.queue import drops
 from tests.api_client import ask, call, get, post
 from tests.approval_requests import ask_sender, event, person
 from tests.support import NOW, column, dump, make_agent, make_chat, put, wire
@@ -439,6 +442,33 @@ def test_dropped_messages_are_filtered_by_reason_and_channel_and_read_on_from_a_
         **{"before=3": [2, 1], "since_id=2": [3, 4], "since_id=1&reason=a": [2, 4]},
         **{"reason=a&before=4&limit=1": [2], "reason=none": []},
     }
+
+
+def test_dropped_messages_are_filtered_by_sender_and_chat_and_have_names(serving, conn):
+    person(conn, "8")
+    with transaction(conn):
+        chats.ensure(conn, "telegram", "-100", is_group=True, name="Ops", now_ms=NOW)
+        for key, channel, chat, sender, name in (
+            ("1", "telegram", "-100", "9", "Ana\x1b"),
+            ("2", "telegram", "-200", "9", "Ana"),
+            ("3", "discord", "-100", "9", ""),
+            ("4", "telegram", "-100", "8", ""),
+        ):
+            what = replace(event(key, sender, chat), sender=name)
+            drops.keep(conn, channel, what, "sender_unknown", now_ms=NOW)
+    queries = ("senderId=9", "senderId=9&channel=telegram", "chatId=1", "platformId=-200", "chatId=1&senderId=9")
+    found = {query: get(serving, f"/api/dropped?{query}").json() for query in queries}
+    assert {query: [each["id"] for each in rows_] for query, rows_ in found.items()} == {
+        **{"senderId=9": [3, 2, 1], "senderId=9&channel=telegram": [2, 1], "chatId=1": [4, 1]},
+        **{"platformId=-200": [2], "chatId=1&senderId=9": [1]},
+    }
+    names = [(each["sender"], each["chatName"], each["messageId"]) for each in found["senderId=9"] + found["chatId=1"]]
+    assert names == [
+        *(("", None, "m3"), ("Ana", None, "m2"), ("Ana\x1b", "Ops", "m1")),
+        *(("N8", "Ops", "m4"), ("Ana\x1b", "Ops", "m1")),
+    ]
+    missing = get(serving, "/api/dropped?chatId=99")
+    assert (missing.status_code, missing.json()["error"][:22]) == (404, "there is no chat 99; G")
 
 
 def test_a_page_of_this_machine_may_send_a_patch(serving, conn):
