@@ -127,10 +127,8 @@ class _Candidate(NamedTuple):
 
 
 def _candidates(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> list[_Candidate]:
-    return [
-        _Candidate(id_, process_after, status, bool(is_urgent), row)
-        for id_, process_after, status, is_urgent, *row in rows(conn, sql, parameters)
-    ]
+    found = rows(conn, sql, parameters)
+    return [_Candidate(row[0], row[1], row[2], bool(row[3]), row[4:]) for row in found]
 
 
 def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[Message]:
@@ -158,14 +156,17 @@ def _audience(message: Message) -> tuple[int | None, str | None, str | None]:
 def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
     """The messages, from the first on, that can share a turn."""
     batch: list[Message] = []
+    shared = None
     for each in candidates:
         if each.is_later(now_ms):
             break  # it waits for a retry, and later messages wait behind it
         message = message_of(each.row)
         goes_alone = message.retry_count or message.content.get("own_answer")  # or its content requires it
-        if batch and (goes_alone or _audience(message) != _audience(batch[0])):
+        audience = _audience(message)
+        if batch and (goes_alone or audience != shared):
             break  # one answer can't serve both
         batch.append(message)
+        shared = audience
         if goes_alone:
             break
     return batch
