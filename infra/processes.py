@@ -48,10 +48,14 @@ async def spawn(
     pass_fds: Sequence[int] = (),
     cwd: Path | None = None,
     is_heard: bool = True,
+    umask: int = -1,
 ) -> asyncio.subprocess.Process:
     """Start a program in its own process group, tied to this process.
 
     Its stdout and stderr go to one pipe or, unless *is_heard*, to our own outputs.
+
+    Args:
+        umask: of the program; -1: ours.
     """
     return await asyncio.create_subprocess_exec(
         *argv,
@@ -61,6 +65,7 @@ async def spawn(
         env=dict(environment),
         pass_fds=tuple(pass_fds),
         cwd=cwd,
+        umask=umask,
         process_group=0,
         preexec_fn=tied_to_this_process(),
         limit=1 << 20,

@@ -47,6 +47,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from shared.core.errors import ConfigInvalid, PermanentError, RetryableError
+from shared.db.engine.owner_only import UMASK, make_folder
 from shared.replica import lease_record
 from shared.replica.credentials import CredentialsMissing, CredentialsUnreachable
 from shared.replica.lease_record import ReplicaPrefix
@@ -368,7 +369,7 @@ def _run(url: str, command: list[str], *, timeout_s: float) -> subprocess.Comple
             capture_output=True,
             text=True,
             timeout=timeout_s,
-            umask=0o077,
+            umask=UMASK,
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -452,8 +453,7 @@ def _parse_timestamp(value: str | datetime) -> datetime:
 
 def _private_folder(folder: Path) -> Path:
     folder = folder.expanduser().absolute()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_folder(folder)
     found = folder.stat()
     if found.st_uid != os.geteuid():
         raise ReplicaInvalid(f"the cache folder {folder} belongs to another user: name another folder with cache_dir")

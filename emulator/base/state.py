@@ -31,6 +31,7 @@ from typing import Any
 
 from emulator.base.errors import AlreadyInUse, WrongFolder
 from emulator.base.hints import command_line
+from shared.db.engine.owner_only import replace_text
 
 _LONGEST_SOCKET_PATH = 90  # sun_path has 108 bytes, and a name such as "litestream.sock" follows
 _MARK = ".postroom-state"
@@ -137,7 +138,7 @@ class StateFolder:
         return {"tick_secret": found.get("tick_secret") or secrets.token_urlsafe(24), "ports": found.get("ports", {})}
 
     def keep(self, kept: dict[str, Any]) -> None:
-        write_private(self.path / "kept.json", json.dumps(kept))
+        replace_text(self.path / "kept.json", json.dumps(kept))
 
     def remove(self) -> list[str]:
         """Delete everything that the emulator made, and the folder if it is then empty; returns what remains."""
@@ -169,15 +170,6 @@ class StateFolder:
 def _is_ours(name: str) -> bool:
     """Whether the emulator makes an entry of that name in a state folder."""
     return name in (*_OURS, _MARK, ".gitignore") or name.startswith(_OURS_BEGIN)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace the file's content in one step, readable by this user only."""
-    temporary = path.with_name(path.name + ".tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    temporary.replace(path)
 
 
 class FolderLock:

@@ -12,6 +12,8 @@ from typing import Any, Literal, get_args
 
 import apsw
 
+from shared.db.engine import owner_only
+
 Platform = Literal["telegram", "discord"]
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 KEEP_CALLS = 5000
@@ -118,7 +120,8 @@ class PlatformStore:
     """The one connection. Every method is short: it runs on the event loop."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        owner_only.make_folder(path.parent)
+        owner_only.make_file(path)
         self.conn = apsw.Connection(str(path))
         self.conn.set_busy_timeout(2000)
         self.conn.execute("PRAGMA journal_mode = WAL").fetchall()

@@ -11,9 +11,9 @@ from typing import Any
 from emulator.base import environment
 from emulator.base.console import Console
 from emulator.base.hints import command_line, relative
-from emulator.base.state import write_private
 from emulator.system.components import Components
 from emulator.system.functions import Function
+from shared.db.engine.owner_only import replace_text
 
 
 class EmulatorStatus:
@@ -28,7 +28,7 @@ class EmulatorStatus:
     def write_instance_file(self) -> None:
         """The emulator is ready: write its addresses and its environment where other commands look for them."""
         self._ready_s = time.monotonic() - self._started
-        write_private(
+        replace_text(
             self._components.state.instance_file,
             json.dumps(
                 {

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 from infra.litestream.replica_settings import LEASE_MS
 from shared.core import clock, ids
 from shared.core.errors import InUse, PostroomError
+from shared.db.engine.owner_only import make_folder
 from shared.replica import lease_record, sync_permit
 from shared.replica.lease_record import NAME, NO_RECORD, LeaseRecord, ReplicaPrefix
 from shared.replica.object_store import ObjectChanged, ObjectStore, ReplicaObject, open_store
@@ -67,7 +68,7 @@ def owner_of(path: Path, database: Path) -> LeaseOwner:
                 return LeaseOwner(str(facts["id"]), socket.gethostname(), str(database))
     except (OSError, ValueError, KeyError, TypeError):
         pass  # a new owner: at worst it waits until its own lease has run out
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     fresh = path.with_name(path.name + ".tmp")
     fresh.unlink(missing_ok=True)
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -92,7 +93,9 @@ class Lease:
         self.store = store
         self.owner = owner
         self.ttl_ms = ttl_ms
-        self.until_s = 0.0  # until then no other machine can take it, by :func:`shared.replica.sync_permit.now_s`
+        # By :func:`shared.replica.sync_permit.now_s`:
+        self.until_s = 0.0  # until then no other machine can take it
+        self.renewed_s = 0.0  # when the newest write that succeeded was asked for
         self._tag: str | None = None
         self._record: LeaseRecord | None = None
         self._turn = threading.Lock()
@@ -235,6 +238,7 @@ class Lease:
                 raise
             tag = found.tag
         self._tag, self._record = tag, wanted
+        self.renewed_s = asked_s
         self.until_s = 0.0 if wanted.is_released else asked_s + wanted.ttl_ms / 1000
 
     def _tag_of_ours(self) -> str:

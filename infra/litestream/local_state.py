@@ -16,6 +16,7 @@ from pathlib import Path
 import apsw
 
 from shared.db.engine.connection import open_connection
+from shared.db.engine.owner_only import make_folder
 
 _MARK = "ended-well"
 
@@ -33,6 +34,15 @@ def newest_txid(database: Path) -> str | None:
         )
     except OSError:
         return None
+
+
+def bytes_after(database: Path, name: str) -> int:
+    """The bytes of the commits that Litestream took from the database after the file called *name*."""
+    try:
+        files = [path for path in (folder(database) / "ltx" / "0").iterdir() if path.name > name]
+        return sum(path.stat().st_size for path in files)
+    except OSError:  # the folder, or a file that Litestream has just removed
+        return 0
 
 
 def remove(database: Path) -> None:
@@ -54,7 +64,7 @@ def is_trusted(database: Path) -> bool:
 def remove_mark(database: Path) -> None:
     """Litestream is about to start: from now on its local state is not trusted until it has ended in good order."""
     here = folder(database)
-    here.mkdir(mode=0o700, exist_ok=True)
+    make_folder(here)
     (here / _MARK).unlink(missing_ok=True)
     handle = os.open(here, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -35,6 +35,7 @@ from shared.core import logs
 from shared.core.durations import parse_ms
 from shared.core.errors import ConfigInvalid, InUse, PostroomError
 from shared.db.engine.lock import WorkerLock
+from shared.db.engine.owner_only import make_folder
 from shared.replica import lease_record
 from shared.replica.credentials import CredentialsUnreachable
 from shared.replica.object_store import StoreRefused, StoreUnreachable, open_store
@@ -78,7 +79,7 @@ def lock_replication(database: Path) -> WorkerLock:
     Raises:
         LeaseHeld: another process has it. To the lease both would be the same owner, and that one would lose it to us.
     """
-    database.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(database.parent)
     lock = WorkerLock(database, "replicate")
     if not lock.try_acquire():
         raise LeaseHeld(f"another process of this machine replicates {database}: stop it first. Nothing was touched")

@@ -14,6 +14,7 @@ from infra.processes import spawn, stop
 from shared.core.errors import PermanentError, PostroomError
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, scalar
+from shared.db.engine.owner_only import UMASK
 from shared.replica.litestream_program import environment_for, restore_command
 
 
@@ -77,7 +78,7 @@ async def restore(
     """
     remove(target)
     process = await spawn(
-        restore_command(url, target, *position, check=check), environment=environment_for(environment)
+        restore_command(url, target, *position, check=check), environment=environment_for(environment), umask=UMASK
     )
     try:
         output, _ = await asyncio.wait_for(process.communicate(), limit_s)

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 
 from infra.runner.loader import Lifespan, function_names, load
@@ -22,7 +23,7 @@ from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
 from shared.core import logs
 from shared.core.durations import parse_ms
-from shared.core.errors import PostroomError, UnknownName
+from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.settings import Settings
 
 log = logs.get()
@@ -80,6 +81,7 @@ def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[
     from shared.roster.new_database import prepare_database
 
     settings = Settings.load()
+    _refuse_unnamed_database(settings)
     prepare_database(settings.db, timezone=settings.timezone, agents_file=settings.agents_file)
     try:
         server = FunctionServer(RequestGuard(app, name=name, timeout_ms=timeout_ms), on_ready)
@@ -92,6 +94,19 @@ def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[
             return os.EX_CONFIG
         raise
     return 0
+
+
+def _refuse_unnamed_database(settings: Settings) -> None:
+    """Without ``POSTROOM_DB`` serve the database of the working folder, and begin none there.
+
+    Raises:
+        ConfigInvalid
+    """
+    if "db" not in settings.model_fields_set and not settings.db.exists():
+        raise ConfigInvalid(
+            f"POSTROOM_DB is not set, and there is no {settings.db} in {Path.cwd()}. Set POSTROOM_DB to the path of "
+            f"the database; where that file is missing, the start makes a new one"
+        )
 
 
 def _stop_at_once(number: int, frame: FrameType | None) -> None:

@@ -22,6 +22,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from shared.core.errors import ConfigInvalid, PermanentError, PostroomError, RetryableError
+from shared.db.engine.owner_only import make_folder
 from shared.replica.credentials import CredentialsMissing, CredentialsUnreachable, obstore_config
 
 REQUEST_SECONDS = 4.0
@@ -367,7 +368,7 @@ class FolderStore:
 
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)

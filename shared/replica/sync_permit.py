@@ -12,6 +12,8 @@ The time is this machine's since it was started: all its processes see the same,
 import time
 from pathlib import Path
 
+from shared.db.engine.owner_only import replace_text
+
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # Linux's goes on while the machine sleeps
 
 
@@ -22,9 +24,7 @@ def now_s() -> float:
 
 def grant(socket: Path, until_s: float) -> None:
     """Let callers rely on the Litestream at *socket* until then; replaces an earlier permit."""
-    fresh = _permit_of(socket).with_suffix(".tmp")
-    fresh.write_text(repr(until_s))
-    fresh.replace(_permit_of(socket))
+    replace_text(_permit_of(socket), repr(until_s))
 
 
 def revoke(socket: Path) -> None:

@@ -10,6 +10,7 @@ import socket
 from pathlib import Path
 
 from shared.core.errors import ConfigInvalid
+from shared.db.engine.owner_only import make_folder
 
 _PATH_LIMIT = 107  # bytes of a Unix socket's path, from sys/un.h
 _LONGEST_NAME = len("dispatch.4194304")  # with the largest process id of Linux
@@ -55,7 +56,7 @@ class Listener:
 
     def __init__(self, run_dir: Path, name: str) -> None:
         path = _checked(run_dir) / f"{name}.sock"
-        run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(run_dir)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         fresh = path.with_name(f"{name}.{os.getpid()}")
         fresh.unlink(missing_ok=True)

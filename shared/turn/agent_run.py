@@ -11,6 +11,7 @@ from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
 from shared.core import logs
 from shared.core.errors import PostroomError
 from shared.core.settings import Settings
+from shared.db.engine import owner_only
 from shared.db.queue import sessions
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
@@ -69,7 +70,7 @@ async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim, s
 
 def _turn(claim: Claim, agent: Agent, session: Session, settings: Settings) -> Turn:
     folder = settings.agents_dir / (agent.folder or agent.id)
-    folder.mkdir(parents=True, exist_ok=True)
+    owner_only.make_folder(folder)
     batch = tuple(_turn_message(message) for message in claim.batch)
     return Turn(
         agent=agent.id,

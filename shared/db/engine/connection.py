@@ -16,6 +16,7 @@ from typing import Any, Self
 import apsw
 
 from shared.core.errors import ConfigInvalid
+from shared.db.engine import owner_only
 from shared.db.engine.checkpoints import WalBound
 from shared.db.engine.write_gate import WriteGate
 
@@ -40,6 +41,8 @@ def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
             f"apsw {apsw.apsw_version()} carries SQLite {apsw.sqlite_lib_version()}, which can corrupt a database "
             f"beside Litestream: install an apsw with SQLite 3.51.3 or newer"
         )
+    if not readonly:
+        owner_only.make_file(path)
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     conn = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
     # Without it SQLite plans a statement that could use a partial index again at each bound value: twice the time.

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 
 from shared.core.errors import DatabaseTooNew
-from shared.db.engine import meta
+from shared.db.engine import meta, owner_only
 from shared.db.engine.connection import open_connection, rows, transaction
 
 
@@ -22,7 +22,8 @@ def migrate(path: Path) -> int:
     Raises:
         DatabaseTooNew: a later release wrote the file; the file is unchanged.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    owner_only.make_folder(path.parent)
+    owner_only.narrow(path)
     conn = open_connection(path)
     try:
         pending = _migrations()

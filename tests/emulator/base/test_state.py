@@ -8,7 +8,8 @@ import pytest
 
 from emulator.base.errors import AlreadyInUse, WrongFolder
 from emulator.base.hints import command_line
-from emulator.base.state import FolderLock, StateFolder, describe_use, find_running, write_private
+from emulator.base.state import FolderLock, StateFolder, describe_use, find_running
+from shared.db.engine.owner_only import replace_text
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def state(tmp_path: Path) -> StateFolder:
 def test_a_second_lock_is_refused_with_the_holder_and_the_ways_out(state: StateFolder) -> None:
     first, second = FolderLock(state), FolderLock(state)
     first.take()
-    write_private(
+    replace_text(
         state.instance_file,
         json.dumps(
             {"pid": 41802, "started": "2026-11-21T11:58:03+00:00", "urls": {"gateway": "http://127.0.0.1:8081"}}
@@ -46,7 +47,7 @@ def test_a_lock_can_be_taken_after_its_release(state: StateFolder) -> None:
 
 def test_the_instance_file_of_a_killed_emulator_is_ignored(state: StateFolder) -> None:
     """The lock decides whether an emulator runs; the file only describes it."""
-    write_private(state.instance_file, json.dumps({"pid": 1, "started": "2026-01-01T00:00:00+00:00", "urls": {}}))
+    replace_text(state.instance_file, json.dumps({"pid": 1, "started": "2026-01-01T00:00:00+00:00", "urls": {}}))
 
     assert find_running(state) is None
 

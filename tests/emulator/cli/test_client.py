@@ -13,9 +13,10 @@ import pytest
 
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import command_line
-from emulator.base.state import FolderLock, StateFolder, write_private
+from emulator.base.state import FolderLock, StateFolder
 from emulator.cli import client
 from emulator.cli.client import RestClient
+from shared.db.engine.owner_only import replace_text
 
 
 @contextlib.contextmanager
@@ -159,7 +160,7 @@ def test_the_running_emulator_gives_the_address_and_the_token(state: StateFolder
     assert refused.value.exit_code == 75
 
     instance = {"urls": {"api": "http://127.0.0.1:3777"}, "environment": {"POSTROOM_API_TOKEN": "s3cret"}}
-    write_private(state.instance_file, json.dumps(instance))
+    replace_text(state.instance_file, json.dumps(instance))
     found = client.find(state.path, None, {"POSTROOM_API_TOKEN": "another's"})
     assert (found.url, found.token, found.state) == ("http://127.0.0.1:3777", "s3cret", state.path)
     assert "s3cret" not in repr(found)

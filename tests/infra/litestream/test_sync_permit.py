@@ -279,9 +279,9 @@ def test_the_permit_is_revoked_before_another_litestream_and_granted_after_its_f
         await lease.note_full_copy(PREFIX, "epoch_x")
         assert await supervisor._renew() is None
         assert sync_permit.is_valid(control)
-        (tmp_path / "l.sock.tmp").mkdir()
+        (tmp_path / "l.sock.permit.tmp").mkdir()
         assert "the sync permit can't be written" in (await supervisor._renew() or "")
-        (tmp_path / "l.sock.tmp").rmdir()
+        (tmp_path / "l.sock.permit.tmp").rmdir()
         saying = asyncio.create_task(asyncio.to_thread(pipe.write_text, f"{said}\n"))
         await asyncio.wait_for(again.wait(), 20)
         await saying

@@ -6,8 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from shared.roster.new_database import prepare_database
 from tests.infra.litestream.test_litestream import until
-from tests.infra.processes import listening_socket
+from tests.infra.processes import ROOT, listening_socket
 
 HANGS_S = 30.0  # longer than any test waits; an exit code of 0 proves that the limit of 2.8 s was not used
 
@@ -286,6 +287,22 @@ def test_a_wrong_setting_is_named_without_its_value(start, environment):
     (line,) = process.events("function.refused")
     assert "POSTROOM_BATCH_SIZE" in line["reason"]
     assert "many-secrets" not in "".join(process.out + process.err)
+
+
+def test_without_a_named_database_none_is_begun_in_the_working_folder(start, environment, tmp_path):
+    """A variable that is missing in one of six units would give that function an empty database of its own."""
+    environment = {name: value for name, value in environment.items() if name != "POSTROOM_DB"}
+    environment["PYTHONPATH"] = str(ROOT)
+    options = {"environment": environment, "cwd": tmp_path}
+    process = start("-m", "infra.runner", "sweep", "--port", "0", **options)
+
+    assert process.end() == 78
+    (line,) = process.events("function.refused")
+    assert f"POSTROOM_DB is not set, and there is no postroom.db in {tmp_path}" in line["reason"]
+    assert [*tmp_path.iterdir()] == []
+
+    prepare_database(tmp_path / "postroom.db")
+    start("-m", "infra.runner", "sweep", "--port", "0", **options).wait_for("function.ready")
 
 
 UNKEPT = {"replicated": "POSTROOM_LITESTREAM_SOCKET", "telegramm=replicated": "known: api, discord, telegram"}
