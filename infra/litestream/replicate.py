@@ -35,6 +35,7 @@ _LEVELS = {
     "replicate.behind": "error",
     "replicate.caught_up": "info",
     "replicate.mending": "error",
+    "replicate.standing_still": "error",  # Litestream is killed, and another begins with a full copy
     "replicate.doubtful": "error",  # Litestream is killed, and another begins with a full copy
     "replicate.litestream_ended": "error",
     "replicate.waiting": "error",  # before Litestream can be started again

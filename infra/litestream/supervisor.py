@@ -28,14 +28,16 @@ from pathlib import Path
 
 import apsw
 
-from infra.litestream import local_state, retention, verify
+from infra.litestream import local_state, retention
 from infra.litestream.lease import Lease, LeaseLost, in_daemon_thread
 from infra.litestream.restored_files import HistoryFacts, is_missing, read_facts
+from infra.litestream.scheduled_comparison import ScheduledComparison
+from infra.litestream.standstill import LookPace, StandstillWatch, Upload, newest_file
+from infra.litestream.wal import begin_log, mend
 from infra.processes import follow, kill_group, spawn, stop
 from shared.core import clock
 from shared.core.errors import InUse, NotReplicated, PostroomError
 from shared.db.engine import checkpoints, write_gate
-from shared.db.engine.connection import open_connection, rows, scalar
 from shared.db.engine.lock import WorkerLock
 from shared.replica import sync_permit
 from shared.replica.lease_record import prefix_url
@@ -45,55 +47,21 @@ CANT_READ = "db sync"  # Litestream's words for trouble between it and the datab
 _OWN_TROUBLE = ('"msg":"sync error"', '"msg":"disk full')  # in its log: trouble with the database or its own files
 _CANT_ASK = "check database behind replica"  # such a line is about the replica after all, and from before it has begun
 
-_LOOK_EVERY_S, _LOOK_LIMIT_S = 10.0, 8.0
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.5, 30.0
 _SETTLED_S = 30.0  # a Litestream that ran so long had begun well
 _STOP_FOR_MENDING_S = 5.0
 _STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
 _RELEASE_LIMIT_S = 3.0
-_CHECKPOINT_LIMIT_S = _GATE_LIMIT_S = 10.0
+_CHECKPOINT_LIMIT_S = 10.0
 _AGAIN_S = 1.0  # between two attempts to start Litestream, or to renew
 _RENEWALS = 4  # in the time that the lease lasts
 _REMOVE_EVERY_S = 60.0
 _WATCH_EVERY_S = 0.05  # writers wait for it
-_COMPARE_AGAIN_S = 3600.0  # once, after a comparison found a difference or could not compare
+_PACE = LookPace()
 
 
 class Fenced(LeaseLost):
     """Replication has ended here: another machine has the lease."""
-
-
-def mend(database: Path) -> None:
-    """Move what is only in the WAL into the file, while no Litestream holds that up.
-
-    After the crash of a writer, Litestream 0.5.17 may decide to copy the whole database, look in the file for a page
-    that is still in the WAL only, and fail for ever: "write ltx from db: read database page 136: EOF". PASSIVE waits
-    for no process and holds up none; Litestream then makes its copy.
-    """
-    conn = open_connection(database)
-    try:
-        rows(conn, "PRAGMA wal_checkpoint(PASSIVE)")
-    finally:
-        conn.close()
-
-
-def begin_log(database: Path) -> None:
-    """Write a page to the log, so that no writer begins the log again under the first copy of a starting Litestream.
-
-    Litestream reads the log to hold it. With all of the log in the database already, its read transaction would look at
-    the database alone, and would keep no writer from writing over what Litestream is about to read.
-
-    Raises:
-        InUse: a process stays inside a transaction.
-    """
-    if is_missing(database):
-        return
-    with write_gate.reset_marks(database, _GATE_LIMIT_S):
-        conn = open_connection(database)
-        try:
-            rows(conn, f"PRAGMA user_version = {scalar(conn, 'PRAGMA user_version')}")
-        finally:
-            conn.close()
 
 
 def is_own_trouble(line: str) -> bool:
@@ -112,6 +80,7 @@ class LitestreamSupervisor:
         on_line: called with each line that Litestream prints; by default it goes to our own output.
         retention_ms: how long old prefixes stay (``infra/litestream/retention.py``); 0: for ever.
         verify_ms: how often a restore is compared with the database (``infra/litestream/verify.py``); 0: never.
+        pace: how often it looks at Litestream.
     """
 
     def __init__(
@@ -128,6 +97,7 @@ class LitestreamSupervisor:
         stop_limit_s: float = _STOP_LIMIT_S,
         retention_ms: int = 0,
         verify_ms: int = 0,
+        pace: LookPace = _PACE,
     ) -> None:
         self.control = control
         self.lease = lease
@@ -140,8 +110,19 @@ class LitestreamSupervisor:
         self._on_line = on_line
         self._stop_limit_s = stop_limit_s
         self._retention_ms = retention_ms
-        self._verify_ms = verify_ms
-        self._not_verified: str | None = None  # the reason that was last reported
+        self._pace = pace
+        self._watch = StandstillWatch(pace.still_s)
+        self._newest = ""  # the newest file in the bucket that a look has found
+        self.comparison = ScheduledComparison(
+            database,
+            replica,
+            control,
+            environment,
+            period_ms=verify_ms,
+            report=report,
+            is_complete=lambda: self._is_complete,
+            on_difference=self._end_untrusted,
+        )
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._must_mend = False
@@ -165,10 +146,8 @@ class LitestreamSupervisor:
         self._process = await self._spawn()
         works = [
             *(self._keep_running(self._process), self._note_full_copies(), self._look_for_ever()),
-            *(self._watch_the_gate(), self._renew_for_ever(), self._remove_for_ever()),
+            *(self._watch_the_gate(), self._renew_for_ever(), self._remove_for_ever(), self.comparison.run()),
         ]
-        if self._verify_ms:
-            works.append(self._verify_for_ever())
         self._tasks = [asyncio.create_task(work) for work in works]
 
     async def wait(self) -> None:
@@ -210,20 +189,52 @@ class LitestreamSupervisor:
                 await asyncio.wait_for(self.lease.release(facts.newest_event_id or None), _RELEASE_LIMIT_S)
         return code
 
-    async def look(self, limit_s: float = _LOOK_LIMIT_S) -> str | None:
+    async def look(self) -> str | None:
         """Look once: report what changed, and mend what can be mended. Why it is behind, or None."""
-        problem = await self.sync(limit_s)
+        problem = await self.sync(self._pace.limit_s)
         was_behind, self.is_behind = self.is_behind, problem is not None
         if problem is None:
+            self._watch = self._watch.caught_up()
             if was_behind:
                 self._report("replicate.caught_up")
-        elif not was_behind:
+            return None
+        if not was_behind:
             self._report("replicate.behind", reason=problem)
         elif CANT_READ in problem:
             self._report("replicate.mending", reason=problem)
             self._must_mend = True
             await self._stop_litestream()
+            return problem
+        await self._end_standstill(problem)
         return problem
+
+    async def _end_standstill(self, problem: str) -> None:
+        """Kill a Litestream that will not come on any more, so that another begins with a full copy."""
+        upload = await self._see_upload()
+        if upload is None or self.pid is None or self._ending.done():
+            self._watch = self._watch.begin_again()
+            return
+        self._watch = self._watch.behind(upload)
+        if self._watch.stands_still(upload):
+            self._watch = self._watch.restarted()
+            self._report("replicate.standing_still", reason=problem)
+            self._is_to_blame = False
+            self._end_untrusted()
+
+    async def _see_upload(self) -> Upload | None:
+        """How far Litestream has come; None while there is nothing to send, or the bucket does not answer us either."""
+        if is_missing(self._database):
+            return None
+        prefix, known = self.lease.record.current, self._newest
+        try:
+            newest = await self.lease.ask_store(lambda store: newest_file(store, prefix, known))
+        except PostroomError:
+            return None
+        if prefix != self.lease.record.current:
+            return None  # another Litestream has begun meanwhile
+        self._newest = newest
+        waiting = local_state.bytes_after(self._database, self._newest.rpartition("/")[2])
+        return Upload(sync_permit.now_s(), self.lease.renewed_s, self._newest, waiting)
 
     async def _stop_litestream(self) -> None:
         """Stop it; :meth:`_keep_running` starts another."""
@@ -252,6 +263,16 @@ class LitestreamSupervisor:
                 return f"the sync permit can't be written: {error}"
         return None
 
+    @property
+    def _is_complete(self) -> bool:
+        """Whether the replica should have everything, but for what was committed a moment ago."""
+        return self.lease.record.has_full_copy and not self.is_behind and not self._is_doubtful
+
+    def _end_untrusted(self) -> None:
+        """Kill a Litestream without a doubt to report: another begins with a full copy."""
+        self._is_doubtful = True
+        self._kill()
+
     def _kill(self) -> None:
         try:
             sync_permit.revoke(self.control)
@@ -271,7 +292,7 @@ class LitestreamSupervisor:
 
     async def _note_full_copy(self) -> bool:
         prefix = self.lease.record.current
-        if is_missing(self._database) or await self.sync(_LOOK_LIMIT_S) is not None:
+        if is_missing(self._database) or await self.sync(self._pace.limit_s) is not None:
             return False
         facts = await in_daemon_thread(self._facts)  # on a first start the database, which came later, names the epoch
         try:
@@ -287,7 +308,7 @@ class LitestreamSupervisor:
 
     async def _look_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(self._pace.behind_s if self.is_behind else self._pace.every_s)
             if not self._must_mend:
                 await self.look()
 
@@ -349,35 +370,6 @@ class LitestreamSupervisor:
                     self._is_to_blame = False
                     self._doubt("a process died in a commit")
 
-    async def _verify_for_ever(self) -> None:
-        await asyncio.to_thread(verify.remove_leftovers, self._database)
-        period_s = self._verify_ms / 1000
-        was_equal, pause_s = True, period_s
-        while True:
-            await asyncio.sleep(pause_s)
-            if self.is_behind or self._is_doubtful or not self.lease.record.has_full_copy:
-                pause_s = min(period_s, _LOOK_EVERY_S)
-                continue
-            is_equal = await self.verify()
-            is_news = was_equal and not is_equal
-            was_equal, pause_s = is_equal, min(period_s, _COMPARE_AGAIN_S) if is_news else period_s
-
-    async def verify(self) -> bool:
-        """Compare the database with what the replica restores to; on a difference, kill Litestream for another."""
-        event, facts = await verify.verify_in_subprocess(self._database, self._replica, self.control, self._environment)
-        if event == verify.EQUAL:
-            self._not_verified = None
-            self._report("replicate.verified", **facts)
-        elif event == verify.DIFFERS:
-            self._report("replicate.differs", **facts)
-            self._not_verified = None
-            self._is_doubtful = True
-            self._kill()
-        elif (reason := str(facts.get("reason"))) != self._not_verified:
-            self._not_verified = reason
-            self._report("replicate.not_verified", **facts)
-        return event == verify.EQUAL
-
     def _fence(self, reason: str) -> None:
         """End replication at once, without a last sync."""
         self._end()
@@ -419,6 +411,7 @@ class LitestreamSupervisor:
         finally:
             checkpoint_lock.release()  # Litestream has it now
         self._is_doubtful, self._is_to_blame = False, True  # only now: until here the doubt was of the one before
+        self._watch, self._newest = self._watch.begin_again(), ""
         self._spawned.set()
         self._grant_permit()  # where it goes on under a prefix that has a full copy
         return process

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from infra.litestream.supervisor import begin_log
+from infra.litestream.wal import begin_log
 from shared.core.errors import NotReplicated
 from shared.core.settings import Settings
 from shared.db.engine import checkpoints, meta

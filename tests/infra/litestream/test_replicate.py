@@ -28,8 +28,11 @@ from shared.replica.sync import sync
 from shared.roster.new_database import prepare_database
 from tests.infra.litestream.test_litestream import command, until
 from tests.infra.processes import ROOT, Process
+from tests.shared.db.engine.test_write_gate import in_a_commit
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
+LOG_HEADER = 32  # bytes
+UNTIL_STOPPED = 'trap "$0" TERM; echo up; while :; do sleep 0.01; done'
 CANT_READ = "sync database: db sync: sync: write ltx from db: read database page 136: EOF"
 
 
@@ -142,6 +145,89 @@ def test_a_stop_during_the_start_of_another_litestream_ends_that_one_too(tmp_pat
         return await asyncio.wait_for(await asyncio.wait_for(stopping, 60), 60)
 
     assert asyncio.run(stopped()) == -signal.SIGKILL
+
+
+class Started:
+    """A supervisor of a shell script in the place of Litestream, started; it is stopped at the end of the block."""
+
+    def __init__(self, database: Path, script: str, *words: str) -> None:
+        self.said: asyncio.Queue[str] = asyncio.Queue()
+        self.supervisor = LitestreamSupervisor(
+            ["sh", "-c", script, *words], replica=f"file://{database.parent}/replica", environment=ENVIRONMENT,
+            database=database, control=database.with_name("l.sock"), lease=lease_of(database),
+            report=lambda *_, **__: None, on_line=self.said.put_nowait,
+        )  # fmt: skip
+
+    async def until(self, line: str) -> None:
+        async with asyncio.timeout(60):
+            while await self.said.get() != line:
+                pass
+
+    async def __aenter__(self) -> "Started":
+        await self.supervisor.start()
+        await self.until("up")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.supervisor.stop()
+
+
+def test_the_log_is_begun_before_litestream_reads_it(tmp_path: Path) -> None:
+    """Else the next writer begins it again while Litestream makes its first copy; see ``begin_log``."""
+    database, seen = tmp_path / "postroom.db", tmp_path / "seen"
+    prepare_database(database)
+    writer = open_connection(database)  # keeps the log alive, as the functions do
+    with transaction(writer):
+        meta.put(writer, "key", "value")
+    assert writer.wal_checkpoint()[0] == writer.wal_checkpoint()[1] > 0
+    before = database.with_name("postroom.db-wal").read_bytes()[:LOG_HEADER]
+
+    async def scenario() -> None:
+        async with Started(database, f"cp {database}-wal {seen}; echo up; exec sleep 60"):
+            pass
+
+    asyncio.run(scenario())
+    assert seen.read_bytes()[:LOG_HEADER] != before, "the salt of another log"
+    writer.close()
+
+
+ENDS = {
+    "in good order": ("exit 0", True),
+    "with an error": ("exit 3", False),
+    "in trouble": ('echo \'{"msg":"sync error"}\'; exit 0', False),
+}
+
+
+@pytest.mark.parametrize(("end", "is_trusted"), ENDS.values(), ids=ENDS)
+def test_local_state_is_trusted_only_after_a_stop_in_good_order(tmp_path: Path, end: str, is_trusted: bool) -> None:
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+
+    async def scenario() -> None:
+        async with Started(database, UNTIL_STOPPED, end):
+            pass
+
+    asyncio.run(scenario())
+    assert local_state.is_trusted(database) == is_trusted
+
+
+def test_local_state_is_not_trusted_after_a_death_in_a_commit_during_the_stop(tmp_path: Path) -> None:
+    """Litestream may have sent that commit in its last sync."""
+    database, died = tmp_path / "postroom.db", tmp_path / "died"
+    prepare_database(database)
+    end = f"echo ending; while [ ! -e {died} ]; do sleep 0.01; done; exit 0"
+
+    async def scenario() -> None:
+        async with Started(database, UNTIL_STOPPED, end) as started:
+            with in_a_commit(database) as victim:
+                stopping = asyncio.create_task(started.supervisor.stop())
+                await started.until("ending")
+                victim.die()
+            died.touch()
+            assert await stopping == 0
+
+    asyncio.run(scenario())
+    assert not local_state.is_trusted(database)
 
 
 def test_pages_that_litestream_can_not_read_are_checkpointed_at_the_second_look(tmp_path: Path, answers: list) -> None:

@@ -303,7 +303,7 @@ def test_on_a_difference_the_supervisor_starts_another_litestream_with_a_full_co
         """Verify again until a busy Litestream answers in time."""
         before = len(events("replicate.differs"))
         for _ in range(10):
-            if await supervisor.verify() or len(events("replicate.differs")) > before:
+            if await supervisor.comparison.compare() or len(events("replicate.differs")) > before:
                 break
         return len(events("replicate.differs")) == before
 
@@ -358,10 +358,10 @@ def test_a_failed_comparison_is_reported_once_until_the_reason_changes(db, tmp_p
 
     async def scenario() -> None:
         supervisor = keeper_of(tmp_path, db, lambda event, **facts: told.append({"event": event, **facts}))
-        assert not await supervisor.verify()
-        assert not await supervisor.verify()
+        assert not await supervisor.comparison.compare()
+        assert not await supervisor.comparison.compare()
         db.unlink()
-        assert not await supervisor.verify()
+        assert not await supervisor.comparison.compare()
 
     asyncio.run(scenario())
     assert {line["event"] for line in told} == {"replicate.not_verified"}

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import json
 import math
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import pytest
 
 from shared.core.errors import ConfigInvalid, NotReplicated
 from shared.core.settings import Settings
+from shared.db.engine import write_gate
 from shared.replica import sync_permit
 from shared.replica.sync import API, Replication
+from tests.shared.db.engine.test_write_gate import in_a_commit
 
 SYNCED = b'HTTP/1.1 200 OK\r\nContent-Length: 33\r\n\r\n{"txid": 7, "replicated_txid": 7}\n'
 
@@ -209,6 +212,23 @@ def test_the_permit_is_read_after_litestream_has_answered(folder):
             await waiting
 
     play(folder, scenario, is_held=True)
+
+
+def test_a_yes_after_a_death_in_a_commit_is_a_no_until_another_litestream_begins(folder, fresh_database):
+    """Litestream may have sent that commit. Its supervisor is frozen, say: the permit is still valid."""
+    database = Path(shutil.copy(fresh_database, folder / "p.db"))
+    with in_a_commit(database) as victim:
+        victim.die()
+    assert write_gate.check_torn(database)
+
+    async def scenario(waits, _):
+        with pytest.raises(NotReplicated, match="died in a commit"):
+            await waits.confirm("telegram")
+        with write_gate.reset_marks(database, 0):  # as before the start of another
+            pass
+        await waits.confirm("telegram")
+
+    play(folder, scenario)
 
 
 def test_a_position_that_moved_on_is_asked_again(folder):

@@ -217,6 +217,20 @@ def test_a_transaction_that_sqlite_ends_fails_for_the_whole_group(writer, conn):
     assert run(writer.run(put("later"))) == [None]
 
 
+def test_work_that_failed_by_itself_keeps_its_own_error_when_its_group_fails(writer):
+    """Its caller is to learn what is wrong with the work: a 4xx, and no reason to try again."""
+
+    def wrong(own):
+        raise LookupError("wrong")
+
+    def give_up(own):
+        rows(own, "ROLLBACK")
+        raise apsw.IOError("disk I/O error")
+
+    results = pile_up(writer, [wrong, put("between"), give_up])
+    assert [type(result) for result in results] == [LookupError, apsw.IOError, apsw.IOError]
+
+
 def test_a_database_that_can_not_be_opened_fails_the_work(tmp_path, fresh_database):
     folder = tmp_path / "later"
     writer = Writer(folder / "p.db")
