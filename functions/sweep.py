@@ -34,20 +34,30 @@ from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
+from shared.runtime.batch_size import BatchSize, Timed
 from shared.runtime.service import FunctionService, LazyService
 
 log = logs.get()
 
 T = TypeVar("T")
 
-_BATCH = 250  # rows looked at in one transaction: 1 ms of the write lock, 6 ms at worst, in a million rows
-_SMALL_BATCH = 25  # rows that take a dozen statements each
+_BATCH = 250  # rows looked at in one transaction, at most: 1 ms of the write lock on a fast machine
+_SMALL_BATCH = 25  # at most, of rows that take a dozen statements each
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 _MINUTE_MS = 60_000
 _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
 
-Batch = Callable[[apsw.Connection, Any], tuple[int, Any]]
-"""The work of one transaction from a place on (None: the start): the number of rows, the next place (None: done)."""
+Batch = Callable[[apsw.Connection, Any, int], tuple[int, Any]]
+"""The work of one transaction from a place on (None: the start), on up to so many rows: the number of rows, the next
+place (None: done)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """One kind of housekeeping, done in batches of at most *most* rows."""
+
+    batch: Batch
+    most: int = _BATCH
 
 
 @dataclass(slots=True)
@@ -71,6 +81,7 @@ class Sweep(FunctionService):
         self.longest_s = longest_s
         self.log = WriteAheadLog(settings.db)
         self.running = asyncio.Lock()
+        self.sizes: dict[str, BatchSize] = {}  # learned; by the chore
 
     async def once(self, *, now_ms: int) -> Swept:
         """One sweep."""
@@ -94,15 +105,15 @@ class Sweep(FunctionService):
         if lost or sends:
             self.kick("dispatch", "deliver")
 
-    def _chores(self, now_ms: int) -> dict[str, Batch]:
+    def _chores(self, now_ms: int) -> dict[str, Chore]:
         old_ms = now_ms - self.settings.retention_ms
         past_ms = now_ms - self.settings.history_retention_ms if self.settings.history_retention_ms else 0
         chores = {
-            "analysed_tables": _analyse,
+            "analysed_tables": Chore(_analyse),
             "expired_questions": _repeat(partial(questions.expire, now_ms=now_ms)),
-            "expired_approvals": _repeat(partial(decisions.expire, now_ms=now_ms), limit=_SMALL_BATCH),
+            "expired_approvals": _repeat(partial(decisions.expire, now_ms=now_ms), most=_SMALL_BATCH),
             "expired_pairings": _repeat(partial(pairings.expire, now_ms=now_ms)),
-            "shown_approvals": _walk(partial(requests.show_pending, now_ms=now_ms), limit=_SMALL_BATCH),
+            "shown_approvals": _walk(partial(requests.show_pending, now_ms=now_ms), most=_SMALL_BATCH),
             "closed_conversations": _repeat(
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
@@ -129,25 +140,33 @@ class Sweep(FunctionService):
                 "pruned_refusals": _repeat(partial(dropped.prune, older_than_ms=past_ms)),
                 "pruned_approvals": _repeat(partial(approvals.prune, older_than_ms=past_ms)),
                 "pruned_pairings": _repeat(partial(pairings.prune, older_than_ms=past_ms)),
-                "pruned_conversations": partial(_prune_conversations, older_than_ms=past_ms),
+                "pruned_conversations": Chore(partial(_prune_conversations, older_than_ms=past_ms)),
             }
         return chores
 
-    async def _run_chores(self, swept: Swept, chores: dict[str, Batch]) -> None:
+    async def _run_chores(self, swept: Swept, chores: dict[str, Chore]) -> None:
         """Run one batch of each chore, then another of each that is not done, until all are done or the time is up."""
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
         deadline = time.monotonic() + self.longest_s
         while places and time.monotonic() < deadline:
             for name, place in list(places.items()):
-                count, places[name] = await self._try(swept, name, partial(_call, chores[name], place)) or (0, None)
-                swept.counts[name] += count
+                places[name] = await self._run_batch(swept, name, chores[name], place)
                 if places[name] is None:
                     del places[name]
                 else:
                     await asyncio.sleep(_PAUSE_S)
             await asyncio.to_thread(self.log.relieve)
         swept.left = list(places)
+
+    async def _run_batch(self, swept: Swept, name: str, chore: Chore, place: Any) -> Any:
+        """Run one batch; the next place, or None when the chore is done."""
+        size = self.sizes.setdefault(name, BatchSize(chore.most))
+        timed = Timed(lambda conn: chore.batch(conn, place, size.rows))
+        count, after = await self._try(swept, name, timed) or (0, None)
+        size.learn(timed.took_s(), is_full=after is not None)
+        swept.counts[name] += count
+        return after
 
     async def _try(self, swept: Swept, name: str, work: Callable[[apsw.Connection], T]) -> T | None:
         """Run *work* in a transaction; None if it failed."""
@@ -187,36 +206,32 @@ class WriteAheadLog:
             self._conn.close()
 
 
-def _call(batch: Batch, place: Any, conn: apsw.Connection) -> tuple[int, Any]:
-    return batch(conn, place)
+def _repeat(work: Callable[..., int], *, most: int = _BATCH) -> Chore:
+    """A chore that repeats its work until it finds less than a whole batch."""
 
-
-def _repeat(work: Callable[..., int], *, limit: int = _BATCH) -> Batch:
-    """A batch that repeats until it finds less work than a whole batch."""
-
-    def batch(conn: apsw.Connection, _: Any) -> tuple[int, Any]:
+    def batch(conn: apsw.Connection, _: Any, limit: int) -> tuple[int, Any]:
         count = work(conn, limit=limit)
         return count, True if count == limit else None
 
-    return batch
+    return Chore(batch, most)
 
 
-def _walk(work: Callable[..., tuple[int, int]], *, limit: int = _BATCH) -> Batch:
-    """A batch that walks a table from its oldest row, until there is nothing more to do."""
+def _walk(work: Callable[..., tuple[int, int]], *, most: int = _BATCH) -> Chore:
+    """A chore that walks a table from its oldest row, until there is nothing more to do."""
 
-    def batch(conn: apsw.Connection, after: Any) -> tuple[int, Any]:
+    def batch(conn: apsw.Connection, after: Any, limit: int) -> tuple[int, Any]:
         count, last = work(conn, after_id=after or 0, limit=limit)
         return count, last or None
 
-    return batch
+    return Chore(batch, most)
 
 
-def _prune_conversations(conn: apsw.Connection, after: Any, *, older_than_ms: int) -> tuple[int, Any]:
-    count, last = conversations.prune(conn, after=after or "", older_than_ms=older_than_ms, limit=_BATCH)
+def _prune_conversations(conn: apsw.Connection, after: Any, limit: int, *, older_than_ms: int) -> tuple[int, Any]:
+    count, last = conversations.prune(conn, after=after or "", older_than_ms=older_than_ms, limit=limit)
     return count, last or None
 
 
-def _analyse(conn: apsw.Connection, tables: Any) -> tuple[int, Any]:
+def _analyse(conn: apsw.Connection, tables: Any, _: int) -> tuple[int, Any]:
     """Refresh the planner's statistics, one table in a transaction."""
     if tables is None:
         tables = statistics.stale(conn)

@@ -1,8 +1,9 @@
 """Proves that a restore gives the live database: ``python -m infra.verify``, beside a running ``infra.replicate``.
 
-With the environment of ``infra/litestream.yml``. Writers wait at the write gate for one sync, a moment. At that moment
-the position that Litestream calls replicated and the state that a reader of the live file sees are the same. That
-position is restored to a folder beside the database, which needs the room. Every table is compared with it row by row.
+With the environment of ``infra/litestream.yml``. Writers wait at the write gate for some milliseconds, until Litestream
+has read the end of the log. At that moment its position and the state that a reader of the live file sees are the same.
+When the position is in the bucket, it is restored to a folder beside the database, which needs the room. Every table is
+compared with it row by row.
 
 A shell that writes to the file does not wait at the gate, and a bucket may stumble. So a difference is reported only if
 a second comparison finds one too.
@@ -40,10 +41,12 @@ from shared.db.engine.lock import WorkerLock
 from shared.replica import lease_record, sync_permit
 from shared.replica.lease_record import ReplicaPrefix, prefix_url
 from shared.replica.object_store import ObjectStore, open_store
-from shared.replica.sync import sync
+from shared.replica.sync import read_log, sync
 
 EQUAL, DIFFERS, NOT_VERIFIED = "verify.equal", "verify.differs", "verify.not_verified"
-_PATIENCE_S, _SYNC_LIMIT_S = 30.0, 5.0  # with Litestream: before writers wait, and while they do
+_PATIENCE_S = 30.0  # with Litestream, while no writer waits
+_HELD_S = (0.008,) * 20 + (0.05,) * 5  # how long writers wait at each attempt; at last as long as a slow disk takes
+_PAUSE_S = 0.1  # between two attempts
 _SURELY_KEPT_S = POSITION_KEPT_MS / 1000 * 5 / 6
 _SPARE = 256 * 1024 * 1024  # bytes that stay free: the log grows meanwhile
 _NO_ROOM = "no space left"  # Litestream's words
@@ -219,25 +222,44 @@ class _Verification:
     def _live(self) -> _Live:
         conn = open_connection(self.database, readonly=True)
         try:
-            self._sync(self.patience_s)  # most of it, before writers wait
-            with writers_held(conn):
-                kept_s = time.monotonic()
-                position = self._sync(_SYNC_LIMIT_S)
-                if not sync_permit.is_valid(self.control):
-                    raise NotVerified(
-                        "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
-                    )
-                conn.execute("BEGIN")
-                scalar(conn, "SELECT count(*) FROM sqlite_schema")  # from here it sees the state of this moment
-                at_s = time.monotonic()
+            self._sync()  # most of it, before writers wait
+            position, at_s, kept_s = self._begin_reading(conn)
+            self._sync()
+            if not sync_permit.is_valid(self.control):
+                raise NotVerified(
+                    "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
+                )
             size = scalar(conn, "PRAGMA page_count") * scalar(conn, "PRAGMA page_size")
             self._need_room(size)
-            return _Live(f"{position:016x}", table_digests.read(conn), size, at_s, at_s - kept_s)
+            return _Live(f"{position:016x}", table_digests.read(conn), size, at_s, kept_s)
         finally:
             conn.close()  # this ends the transaction too
 
-    def _sync(self, limit_s: float) -> int:
-        return asyncio.run(sync(self.control, self.database, limit_s))
+    def _sync(self) -> None:
+        asyncio.run(sync(self.control, self.database, self.patience_s))
+
+    def _begin_reading(self, conn: apsw.Connection) -> tuple[int, float, float]:
+        """Begin a transaction on the state of one position; the position, the instant, and how long writers waited.
+
+        Litestream reads a log that is still for a moment. Where that moment would be long, because Litestream is at
+        something else, the writers go on, and it is tried again.
+        """
+        problem = ""
+        with asyncio.Runner() as runner:
+            for limit_s in _HELD_S:
+                try:
+                    runner.run(read_log(self.control, self.database, self.patience_s))  # so that little is left
+                    with writers_held(conn):
+                        held_s = time.monotonic()
+                        position = runner.run(read_log(self.control, self.database, limit_s))
+                        conn.execute("BEGIN")
+                        scalar(conn, "SELECT count(*) FROM sqlite_schema")  # from here it sees the state of this moment
+                        at_s = time.monotonic()
+                    return position, at_s, at_s - held_s
+                except NotReplicated as error:
+                    problem = str(error)
+                time.sleep(_PAUSE_S)
+        raise NotVerified(f"Litestream did not read the log in the moment for which writers may wait: {problem}")
 
     def _need_room(self, needed: int) -> None:
         folder = self.database.parent

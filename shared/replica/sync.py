@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # the supervisor only asks, and needs nothing that reads sett
 
 API = "api"  # stands for the channel of every message that comes over REST
 _REASON_CHARACTERS = 300
+_NO_ANSWER = (OSError, TimeoutError, httptools.HttpParserError)
 _TORN = "a process died in a commit; Litestream begins with a full copy, try again in a moment"
 _NOT_OURS = "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
 
@@ -156,13 +157,35 @@ async def sync(socket: Path, database: Path, limit_s: float) -> int:
             wanted = 0 if synced is None else synced.txid
             if synced is not None and synced.replicated_txid < wanted:
                 synced, text = await _asked(socket, body)
-    except (OSError, TimeoutError, httptools.HttpParserError) as error:
-        raise NotReplicated(
-            f"Litestream does not answer at {socket} ({type(error).__name__}): does infra.replicate run?"
-        ) from None
+    except _NO_ANSWER as error:
+        raise _unanswered(socket, error) from None
     if synced is None or synced.replicated_txid < wanted:
         raise NotReplicated(text)
     return synced.replicated_txid
+
+
+async def read_log(socket: Path, database: Path, limit_s: float) -> int:
+    """Have Litestream read everything committed so far, without the bucket; return the position after it.
+
+    Args:
+        database: absolute, as Litestream calls it.
+
+    Raises:
+        NotReplicated: it is not known to have read it; says why.
+    """
+    body = msgspec.json.encode({"path": str(database), "wait": False, "timeout": math.ceil(limit_s)})
+    try:
+        async with asyncio.timeout(limit_s):
+            synced, text = await _asked(socket, body)
+    except _NO_ANSWER as error:
+        raise _unanswered(socket, error) from None
+    if synced is None:
+        raise NotReplicated(text)
+    return synced.txid
+
+
+def _unanswered(socket: Path, error: Exception) -> NotReplicated:
+    return NotReplicated(f"Litestream does not answer at {socket} ({type(error).__name__}): does infra.replicate run?")
 
 
 async def _asked(socket: Path, body: bytes) -> tuple[_Synced | None, str]:
