@@ -189,9 +189,10 @@ class LitestreamSupervisor:
                 await asyncio.wait_for(self.lease.release(facts.newest_event_id or None), _RELEASE_LIMIT_S)
         return code
 
-    async def look(self) -> str | None:
+    async def look(self, limit_s: float | None = None) -> str | None:
         """Look once: report what changed, and mend what can be mended. Why it is behind, or None."""
-        problem = await self.sync(self._pace.limit_s)
+        limit_s = self._pace.limit_s if limit_s is None else limit_s
+        problem = await self.sync(limit_s)
         was_behind, self.is_behind = self.is_behind, problem is not None
         if problem is None:
             self._watch = self._watch.caught_up()
@@ -205,12 +206,12 @@ class LitestreamSupervisor:
             self._must_mend = True
             await self._stop_litestream()
             return problem
-        await self._end_standstill(problem)
+        await self._end_standstill(problem, limit_s)
         return problem
 
-    async def _end_standstill(self, problem: str) -> None:
+    async def _end_standstill(self, problem: str, limit_s: float) -> None:
         """Kill a Litestream that will not come on any more, so that another begins with a full copy."""
-        upload = await self._see_upload()
+        upload = await self._see_upload(limit_s)
         if upload is None or self.pid is None or self._ending.done():
             self._watch = self._watch.begin_again()
             return
@@ -221,14 +222,15 @@ class LitestreamSupervisor:
             self._is_to_blame = False
             self._end_untrusted()
 
-    async def _see_upload(self) -> Upload | None:
+    async def _see_upload(self, limit_s: float) -> Upload | None:
         """How far Litestream has come; None while there is nothing to send, or the bucket does not answer us either."""
         if is_missing(self._database):
             return None
         prefix, known = self.lease.record.current, self._newest
         try:
-            newest = await self.lease.ask_store(lambda store: newest_file(store, prefix, known))
-        except PostroomError:
+            async with asyncio.timeout(limit_s):
+                newest = await self.lease.ask_store(lambda store: newest_file(store, prefix, known))
+        except (PostroomError, TimeoutError):
             return None
         if prefix != self.lease.record.current:
             return None  # another Litestream has begun meanwhile
