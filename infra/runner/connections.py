@@ -24,6 +24,7 @@ from shared.core import logs
 HEAD_BYTES = 32 * 1024  # the request line and all headers; a load balancer sends up to 16 KB
 MOST_HEADERS = 128
 REQUEST_BYTES = 8 * 1024 * 1024  # what follows a head: bodies are limited to 1 MiB, but chunks and trailers are not
+FIRST_REQUEST_S = 1.0  # at a stop, for the request of a client that has just connected
 HEAD_S = 20  # from the beginning of a connection until its first request is complete
 KEEP_ALIVE_S = 75  # longer than a load balancer's 60 s; else it could use a connection that we are closing
 
@@ -105,6 +106,7 @@ class FunctionProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._server_connections = server_state
+        self._is_stopping = False
         self._is_head = True
         self._room = HEAD_BYTES  # how many bytes the rest of the head, or of the request after it, may have
 
@@ -137,6 +139,8 @@ class FunctionProtocol(HttpToolsProtocol):
             raise ValueError("too many headers")  # the parser stops, and uvicorn calls send_400_response
         self._is_head, self._room = False, REQUEST_BYTES
         super().on_headers_complete()
+        if self._is_stopping:
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         self._is_head, self._room, self.headers = True, HEAD_BYTES, []
@@ -148,6 +152,18 @@ class FunctionProtocol(HttpToolsProtocol):
         if not self.pipeline:
             self._server_connections.listen(self, self.loop.time())
         super().on_response_complete()
+
+    def shutdown(self) -> None:
+        """The server stops. uvicorn would close a connection whose first request is still on its way."""
+        if self.cycle is not None:
+            super().shutdown()
+            return
+        self._is_stopping = True
+        self.loop.call_later(FIRST_REQUEST_S, self._close_unused)
+
+    def _close_unused(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
     @property
     def _has_too_many_headers(self) -> bool:

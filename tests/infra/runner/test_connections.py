@@ -106,6 +106,12 @@ async def answer(streams, sent=b""):
     return int(head.split()[1]), json.loads(body) if fields.get("content-type") == "application/json" else body.strip()
 
 
+def stop(server):
+    """Tell each connection what uvicorn tells it when the server stops."""
+    for each in list(server.connections.connections):
+        each.shutdown()
+
+
 def head_of(size):
     """A complete head of so many bytes."""
     return GET + b"X: " + b"a" * (size - len(GET) - 7) + b"\r\n\r\n"
@@ -295,3 +301,24 @@ def test_three_hundred_silent_connections_do_not_keep_the_platform_out(environme
         assert reply.status_code == 200
         lines = process.wait_for("connections.closed")
         assert lines[0]["limit"] == 128
+
+
+def test_at_a_stop_the_first_request_of_a_new_connection_is_still_answered():
+    async def scenario(server):
+        streams = await server.connect()
+        stop(server)
+
+        assert await answer(streams, GET + b"\r\n") == (200, b"0")
+        assert await streams[0].read() == b""  # and then the connection is closed
+
+    play(scenario)
+
+
+def test_at_a_stop_a_new_connection_without_a_request_is_closed():
+    async def scenario(server):
+        reader, _ = await server.connect()
+        stop(server)
+
+        assert await reader.read() == b""
+
+    play(scenario)
