@@ -4,6 +4,8 @@ import contextlib
 import fcntl
 import itertools
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 
+from shared.core import ids
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, responses, sessions
 from shared.db.queue.claims import Claim
@@ -132,6 +136,19 @@ def row(conn: apsw.Connection, table: str, id_: int | None = None) -> dict[str, 
     names = [column[0] for column in cursor.get_description()]
     cursor.close()
     return dict(zip(names, values, strict=True))
+
+
+def draw(monkeypatch: pytest.MonkeyPatch, *made: str) -> None:
+    """Let the operating system's randomness make these ids next, each 8 of ``[0-9a-z]``; then its own again."""
+    waiting = list(made)
+
+    def urandom(count: int) -> bytes:
+        if not waiting:
+            return os.urandom(count)
+        first, second, third, fourth = (int(pair, 36) for pair in re.findall("..", waiting.pop(0)))
+        return (((fourth * 1296 + third) * 1296 + second) * 1296 + first).to_bytes(count)
+
+    monkeypatch.setattr(ids, "urandom", urandom)
 
 
 def column(conn: apsw.Connection, sql: str, **parameters: Any) -> list[Any]:

@@ -60,7 +60,6 @@ PRELOADED = (
     "nacl.secret",
     "markdown_it",
     "croniter",
-    "nanoid",
     "zoneinfo",
 )
 OURS = ("shared", "functions", "infra", "spark_jobs")

@@ -73,7 +73,7 @@ def unwrapped(text: str, known: Collection[str] = ()) -> str:
 
 def _is_ours(tag: re.Match[str], known: Collection[str]) -> bool:
     id_ = unescape(tag["id"][1:-1], {"&quot;": '"'})
-    return id_ in known or ids.row_of(id_) is not None
+    return id_ in known or ids.has_form(id_)
 
 
 def _body(element: re.Match[str]) -> str:

@@ -111,7 +111,7 @@ def send(
             conn,
             "chain_handoff",
             now_ms=now_ms,
-            message_id=new.message_id(row),
+            message_id=messages.id_of(conn, row),
             agent=recipient,
             channel=CHANNEL,
             session_id=new.session_id,

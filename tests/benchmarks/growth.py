@@ -70,12 +70,13 @@ _NUMBERS = """
 """
 _FILL = (
     """
-    INSERT INTO messages (id, id_prefix, channel, chat_id, platform_id, platform_message_id, event_key, sender,
-                          sender_id, message, agent, session_id, status, created_at, updated_at)
+    INSERT INTO messages (id, message_id, id_prefix, channel, chat_id, platform_id, platform_message_id, event_key,
+                          sender, sender_id, message, agent, session_id, status, created_at, updated_at)
     """
     + _NUMBERS
     + """
-    SELECT n, 'telegram', 'telegram', chat, 10000 + n % :chats, n, printf('7100200300:%012d', n), 'Ana',
+    SELECT n, 'telegram_' || lower(hex(randomblob(8))), 'telegram', 'telegram', chat, 10000 + n % :chats, n,
+           printf('7100200300:%012d', n), 'Ana',
            10000 + n % :chats, :text, agent, session, 'completed', :then, :then
       FROM numbers
       JOIN places ON number = n % :chats

@@ -516,4 +516,4 @@ def test_an_unreplicated_change_is_neither_acknowledged_nor_lost(serving, conn, 
     body = {"message": "hi", "messageId": "x_1"}
     replies = call(serving, ("POST", "/api/message", {"json": body}), ("POST", "/api/message", {"json": body}))
     assert [(reply.status_code, reply.headers["retry-after"]) for reply in replies] == [(503, "5")] * 2
-    assert column(conn, "SELECT given_id FROM messages") == ["x_1"]
+    assert column(conn, "SELECT message_id FROM messages") == ["x_1"]

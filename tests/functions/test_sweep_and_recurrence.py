@@ -10,6 +10,7 @@ from functions.dispatch import Dispatch
 from functions.recurrence import Recurrence
 from functions.sweep import Sweep
 from shared.access import requests
+from shared.core import ids
 from shared.core.errors import ClaimLost
 from shared.core.settings import Settings
 from shared.db.access import approvals, dropped, questions, rates
@@ -148,9 +149,12 @@ def completed(conn, count, **fields):
     values = {"from_agent": None, "updated_at": NOW, **fields}
     with transaction(conn):
         conn.executemany(
-            "INSERT INTO messages (id_prefix, channel, sender, message, agent, session_id, status, from_agent,"
-            " created_at, updated_at) VALUES ('x', 'x', 'A', 't', 'assistant', ?, 'completed', ?, ?, ?)",
-            ((session, values["from_agent"], NOW, values["updated_at"] + number) for number in range(count)),
+            "INSERT INTO messages (id_prefix, channel, sender, message, agent, message_id, session_id, status,"
+            " from_agent, created_at, updated_at) VALUES ('x', 'x', 'A', 't', 'assistant', ?, ?, 'completed', ?, ?, ?)",
+            (
+                (ids.new("x"), session, values["from_agent"], NOW, values["updated_at"] + number)
+                for number in range(count)
+            ),
         )
 
 

@@ -45,7 +45,7 @@ class Primary:
         (first,) = self.execute("SELECT ifnull(max(id), 0) FROM messages")[0]
         self.execute(
             "INSERT INTO messages"
-            " (given_id, id_prefix, channel, sender, message, agent, session_id, status, created_at, updated_at)"
+            " (message_id, id_prefix, channel, sender, message, agent, session_id, status, created_at, updated_at)"
             " VALUES (?, 'm', ?, 'ann', 'grüße 🙂', 'a', 1, ?, ?, ?)",
             [(f"m_{first + i}", channel, status, at + i, at + i) for i in range(count)],
         )

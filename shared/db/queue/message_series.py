@@ -12,6 +12,7 @@ _PLAN = """
 
 MESSAGES = Series(
     kind="message",
+    id_prefix="task",
     ended="""
     SELECT id, recurrence, timezone, misfire, scheduled_at
       FROM messages
@@ -26,11 +27,12 @@ MESSAGES = Series(
     RETURNING id, message_id, agent, channel, session_id
     """,
     follow="""
-    INSERT INTO messages (id_prefix, kind, channel, chat_id, platform_id, thread_id, sender, sender_id, message,
-                          content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
+    INSERT INTO messages (message_id, id_prefix, kind, channel, chat_id, platform_id, thread_id, sender, sender_id,
+                          message, content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
                           trigger, status, process_after, recurrence, timezone, misfire, scheduled_at, series_id,
                           created_at, updated_at)
-    SELECT 'task', kind, channel, chat_id, platform_id, thread_id, sender, sender_id, ifnull(:message, message),
+    SELECT :message_id, 'task', kind, channel, chat_id, platform_id, thread_id, sender, sender_id,
+           ifnull(:message, message),
            CASE WHEN :label IS NULL THEN content ELSE json_set(content, '$.label', :label) END, files, agent,
            from_agent,
            -- The session that goes on: a series is of the chat, and outlives its sessions.
@@ -45,6 +47,7 @@ MESSAGES = Series(
            :due_ms, series_id, :now, :now
       FROM messages
      WHERE id = :id
+    ON CONFLICT (message_id) DO NOTHING
     RETURNING id, message_id, agent, channel, session_id
     """,
     planned=f"""

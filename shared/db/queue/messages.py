@@ -13,12 +13,12 @@
                                         │  └── fail ──> dead ── retry by hand ──> pending
                                         └── settle ──> completed
 
-Each change is one UPDATE that names the expected state. Storing a message writes its row and nothing else: the visible
-id follows from the row's id, and ``announce`` writes the events of arrival, many at once.
+Each change is one UPDATE that names the expected state. Storing a message writes its row and nothing else; ``announce``
+writes the events of arrival, many at once.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -29,8 +29,6 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.engine import meta
 from shared.db.engine.connection import insert_into, rows, scalar
 from shared.db.queue import events
-
-_IS_GIVEN = "SELECT 1 FROM messages WHERE given_id = ?"
 
 _ANNOUNCE = """
     INSERT INTO events (type, message_id, agent, channel, session_id, data, created_at)
@@ -47,8 +45,8 @@ _ANNOUNCE_AT_ONCE = 500
 class NewMessage(NamedTuple):
     """A message to store, by the columns of its table; the session is already resolved.
 
-    ``id_prefix`` begins the visible id, unless the caller gives a whole id (``given_id``). ``content`` and ``files``
-    are JSON texts.
+    ``id_prefix`` begins the visible id, whose rest is random. A caller may give a whole id instead (``given_id``).
+    ``content`` and ``files`` are JSON texts.
     """
 
     id_prefix: str = "api"
@@ -65,7 +63,6 @@ class NewMessage(NamedTuple):
     files: str = "[]"
     agent: str = ""
     session_id: int = 0
-    given_id: str | None = None
     kind: str = "chat"
     from_agent: str | None = None
     conversation_id: str | None = None
@@ -81,23 +78,24 @@ class NewMessage(NamedTuple):
     misfire: str = "coalesce"
     scheduled_at: int | None = None
     series_id: str | None = None
-
-    def message_id(self, row_id: int) -> str:
-        """The id that people see, once the row is known."""
-        return self.given_id or ids.of_row(self.id_prefix, row_id)
+    given_id: str | None = None
 
 
 _ONCE = " ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING"
-_INSERT = insert_into("messages", ("created_at", "updated_at", *NewMessage._fields)) + _ONCE
+_OTHER_ID = " ON CONFLICT (message_id) DO NOTHING"
+_COLUMNS = ("message_id", "created_at", "updated_at", *NewMessage._fields[:-1])  # without given_id
+_INSERT = insert_into("messages", _COLUMNS)
+_ENQUEUE = _INSERT + _OTHER_ID + _ONCE
 
 # Nearly every message has the defaults of what follows ``session_id``; binding those takes time and gains nothing.
 _PLAIN = NewMessage._fields.index("session_id") + 1
-_INSERT_PLAIN = insert_into("messages", ("created_at", "updated_at", *NewMessage._fields[:_PLAIN])) + _ONCE
+_INSERT_PLAIN = insert_into("messages", _COLUMNS[: 3 + _PLAIN])
+_ENQUEUE_PLAIN = _INSERT_PLAIN + _OTHER_ID + _ONCE
 _DEFAULTS = NewMessage()[_PLAIN:]
 
 
 def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | None:
-    """Store the message: one INSERT.
+    """Store the message: one INSERT, and another one for each random id that another message has.
 
     Returns:
         The row's id, or None if this agent already has this platform event.
@@ -106,23 +104,20 @@ def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | Non
         apsw.ConstraintError: another message has this ``given_id``.
     """
     run = conn.cursor().execute
-    if new[_PLAIN:] == _DEFAULTS:
-        run(_INSERT_PLAIN, (now_ms, now_ms, *new[:_PLAIN]))
-    else:
-        if new.given_id is not None and find(conn, new.given_id) is not None:
-            raise apsw.ConstraintError(f"another message has the id {new.given_id!r}")
-        run(_INSERT, (now_ms, now_ms, *new))
-    if not conn.changes():
-        return None
-    row_id = conn.last_insert_rowid()
-    if new.given_id is None:
-        while run(_IS_GIVEN, (ids.of_row(new.id_prefix, row_id),)).fetchall():
-            # A caller gave that id to another message. This row is the newest, so the next row id is free.
-            run("UPDATE messages SET id = id + 1 WHERE id = ?", (row_id,))
-            row_id += 1
-    return row_id
+    is_plain = new[_PLAIN:] == _DEFAULTS
+    sql, values = (_ENQUEUE_PLAIN, new[:_PLAIN]) if is_plain else (_ENQUEUE, new[:-1])
+    for _ in range(ids.DRAWS):
+        run(sql, (new.given_id or ids.new(new.id_prefix), now_ms, now_ms, *values))
+        if conn.changes():
+            return conn.last_insert_rowid()
+        if new.event_key is not None and run(_HAS_MESSAGE, (new.channel, new.event_key, new.agent)).fetchall():
+            return None
+        if new.given_id is not None:
+            break
+    raise apsw.ConstraintError(f"another message has the id {new.given_id or new.id_prefix + '_...'!r}")
 
 
+_HAS_MESSAGE = "SELECT 1 FROM messages WHERE channel = ? AND event_key = ? AND agent = ?"
 HAS_EVENT = "SELECT 1 FROM messages WHERE channel = :channel AND event_key = :event_key LIMIT 1"
 
 
@@ -131,31 +126,29 @@ def has_event(conn: apsw.Connection, channel: str, event_key: str) -> bool:
     return bool(scalar(conn, HAS_EVENT, {"channel": channel, "event_key": event_key}))
 
 
-def rename_taken(conn: apsw.Connection, *, after: int) -> None:
-    """Give a new id to each row after *after* whose computed id a caller gave to another message before."""
-    taken = rows(
-        conn,
-        """
-        SELECT m.id, m.id_prefix
-          FROM messages m
-         WHERE m.id > :after AND m.given_id IS NULL
-           AND EXISTS (SELECT 1 FROM messages g WHERE g.given_id = m.message_id)
-        """,
-        {"after": after},
-    )
-    for row_id, prefix in taken:
-        conn.execute("UPDATE messages SET given_id = :new WHERE id = :row", {"new": ids.new(prefix), "row": row_id})
-
-
 def enqueue_many(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: int) -> None:
     """Store messages without a ``given_id``, in order; an event that an agent already has is left out."""
-    newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
     for is_plain, group in groupby(news, key=lambda new: new[_PLAIN:] == _DEFAULTS):
-        if is_plain:
-            conn.executemany(_INSERT_PLAIN, [(now_ms, now_ms, *new[:_PLAIN]) for new in group])
-        else:
-            conn.executemany(_INSERT, [(now_ms, now_ms, *new) for new in group])
-    rename_taken(conn, after=newest)
+        _store_group(conn, list(group), is_plain=is_plain, now_ms=now_ms)
+
+
+def _store_group(conn: apsw.Connection, group: Sequence[NewMessage], *, is_plain: bool, now_ms: int) -> None:
+    sql, end = (_INSERT_PLAIN, _PLAIN) if is_plain else (_INSERT, -1)
+    drawn = _draw(conn, group)
+    values = ((id_, now_ms, now_ms, *new[:end]) for id_, new in zip(drawn, group, strict=True))
+    conn.executemany(sql + _ONCE, values)
+
+
+_TAKEN = "SELECT 1 FROM messages WHERE message_id IN (SELECT value FROM json_each(?)) LIMIT 1"
+
+
+def _draw(conn: apsw.Connection, group: Sequence[NewMessage]) -> list[str]:
+    """An id for each. One that a message has would end the statement, which must not store a part of them."""
+    for _ in range(ids.DRAWS):
+        drawn = [ids.new(new.id_prefix) for new in group]
+        if len(set(drawn)) == len(drawn) and not rows(conn, _TAKEN, (json.dumps(drawn),)):
+            break
+    return drawn
 
 
 def announce(conn: apsw.Connection) -> int:
@@ -188,11 +181,14 @@ def is_unannounced(conn: apsw.Connection) -> bool:
 
 def find(conn: apsw.Connection, message_id: str) -> int | None:
     """The row of the message with this visible id, or None."""
-    key = {"row": ids.row_of(message_id), "id": message_id}
-    found: int | None = scalar(conn, "SELECT id FROM messages WHERE id = :row AND message_id = :id", key)
-    if found is None:
-        found = scalar(conn, "SELECT id FROM messages WHERE given_id = :id", {"id": message_id})
+    found: int | None = scalar(conn, "SELECT id FROM messages WHERE message_id = :id", {"id": message_id})
     return found
+
+
+def id_of(conn: apsw.Connection, row_id: int) -> str:
+    """The visible id of the message in this row, which exists."""
+    message_id: str = scalar(conn, "SELECT message_id FROM messages WHERE id = :id", {"id": row_id})
+    return message_id
 
 
 class MessageRef(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import apsw
 from typing_extensions import TypedDict
 
+from shared.core import ids
 from shared.db.engine.connection import rows, scalar
 from shared.db.engine.named_rows import named
-from shared.db.queue import messages
 from shared.db.queue.sessions import Session, known
 
 _LEFT_AT_ONCE = 500  # rows; 40 000 would hold the write lock for most of a second. `forget` takes the rest later
@@ -122,15 +122,17 @@ def find_messages(conn: apsw.Connection, session: int, *, before: int, look_at: 
 
 # An interaction's token, with which a platform takes an answer at once, belongs to the first answer: see `replies`.
 _COPY = """
-    INSERT INTO messages (id_prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender,
-                          sender_id, message, content, files, agent, from_agent, session_id, conversation_id, msg_type,
-                          trigger, created_at, updated_at)
-    SELECT id_prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender,
+    INSERT INTO messages (message_id, id_prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id,
+                          sender, sender_id, message, content, files, agent, from_agent, session_id, conversation_id,
+                          msg_type, trigger, created_at, updated_at)
+    SELECT :message_id, id_prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender,
            sender_id, message, json_set(content, '$.replay_of', message_id), files, agent, from_agent, :new,
            conversation_id, msg_type, trigger, :now, :now
       FROM messages
      WHERE id = :row AND session_id = :old
+    ON CONFLICT (message_id) DO NOTHING
 """
+_PREFIX = "SELECT id_prefix FROM messages WHERE id = :row AND session_id = :old"
 
 
 def copy(conn: apsw.Connection, message_rows: Sequence[int], *, from_session: int, to_session: int, now_ms: int) -> int:
@@ -138,16 +140,18 @@ def copy(conn: apsw.Connection, message_rows: Sequence[int], *, from_session: in
 
     A copy has no platform event and no series, is not urgent, and its ``content.replay_of`` names the original.
     """
-    newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
     key = {"old": from_session, "new": to_session, "now": now_ms}
-    given = sum(_copied(conn, {**key, "row": row_id}) for row_id in sorted(message_rows))
-    messages.rename_taken(conn, after=newest)
-    return given
+    return sum(_copy(conn, {**key, "row": row_id}) for row_id in sorted(message_rows))
 
 
-def _copied(conn: apsw.Connection, key: dict[str, int]) -> int:
-    conn.execute(_COPY, key)
-    return conn.changes()
+def _copy(conn: apsw.Connection, key: dict[str, int]) -> bool:
+    """Copy one message; False: it was pruned, or is of another session."""
+    prefix: str | None = scalar(conn, _PREFIX, {"row": key["row"], "old": key["old"]})
+    for _ in range(ids.DRAWS if prefix is not None else 0):
+        conn.execute(_COPY, {**key, "message_id": ids.new(prefix or "")})
+        if conn.changes():
+            return True
+    return False
 
 
 class SessionMessage(TypedDict):

@@ -15,6 +15,7 @@ _PLAN = f"""
 
 RESPONSES = Series(
     kind="response",
+    id_prefix="proactive",
     ended="""
     SELECT id, recurrence, timezone, misfire, scheduled_at
       FROM responses

@@ -20,7 +20,7 @@ import apsw
 from shared.core import ids
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows
-from shared.db.queue import events, messages
+from shared.db.queue import events
 from shared.db.queue.events import EventData
 
 Kind = Literal["message", "response"]
@@ -97,9 +97,10 @@ class Series(NamedTuple):
     """The statements of one table's series, and the verbs that use them.
 
     Attributes:
+        id_prefix: begins the visible id of each next occurrence.
         ended: the rows that ended and still carry their recurrence, as ``Finished``.
         give_up: removes the recurrence of the row ``:id``.
-        follow: inserts the occurrence after ``:id``, by ``Next``.
+        follow: inserts the occurrence after ``:id``, by ``Next``; nothing if another message has ``:message_id``.
         planned: the planned occurrence of ``:series``, as ``Plan`` without its kind; the live row first.
         every: the newest planned occurrence of each series, or of those with ``:label``.
         change: changes the row ``:id``, if it has not begun, to what ``Plan`` says.
@@ -110,6 +111,7 @@ class Series(NamedTuple):
     """
 
     kind: Kind
+    id_prefix: str
     ended: str
     give_up: str
     follow: str
@@ -135,18 +137,21 @@ class Series(NamedTuple):
         given_up = _occurrences(conn, self.give_up, {"id": row_id})
         if not given_up:
             raise ClaimLost(f"{self.kind} {row_id} has handed on its series already")
-        values = following._asdict() | {"message_id": ids.new("proactive"), "now": now_ms, "id": row_id}
         try:
-            (made,) = _occurrences(conn, self.follow, values)
+            made = self._follow(conn, following._asdict() | {"now": now_ms, "id": row_id})
         except apsw.ConstraintError as error:  # only this statement is taken back
             if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
                 raise
             self._record(conn, "series_ended", given_up[0], {"reason": ALREADY_LIVE}, now_ms=now_ms)
             return
-        if self.kind == "message":  # dispatch announces its arrival
-            messages.rename_taken(conn, after=made.id - 1)
-        else:
+        if self.kind == "response":  # dispatch announces the arrival of a message
             self._record(conn, "response_ready", made, {"deliver_after": following.due_ms}, now_ms=now_ms)
+
+    def _follow(self, conn: apsw.Connection, values: dict[str, Any]) -> _Occurrence:
+        for _ in range(ids.DRAWS):
+            for made in _occurrences(conn, self.follow, values | {"message_id": ids.new(self.id_prefix)}):
+                return made
+        raise RuntimeError(f"no free id was drawn for the occurrence after {self.kind} {values['id']}")
 
     def end(self, conn: apsw.Connection, row_id: int, reason: str, *, now_ms: int) -> None:
         """No occurrence follows: the row loses its recurrence, and an event says why."""

@@ -97,6 +97,7 @@ ACTIVE = """
 _BEGIN = """
     INSERT INTO sessions (session_id, agent, chat_id, thread_id, private_to, replays, created_at, last_active)
     VALUES (:session_id, :agent, :chat, :thread, :private_to, :replays, :now, :now)
+    ON CONFLICT (session_id) DO NOTHING
     ON CONFLICT (agent, ifnull(chat_id, 0), ifnull(thread_id, ''), ifnull(private_to, '')) WHERE status = 'active'
     DO NOTHING
     RETURNING id

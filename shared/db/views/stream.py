@@ -6,7 +6,6 @@ from collections.abc import Collection
 import apsw
 from typing_extensions import TypedDict
 
-from shared.core import ids
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import named
 
@@ -37,22 +36,13 @@ class StreamedMessage(TypedDict):
 MESSAGES = """
     SELECT message_id, id, sender, substr(message, 1, :characters), from_agent
       FROM messages
-     WHERE id IN (SELECT value FROM json_each(:rows))
-     UNION ALL
-    SELECT message_id, id, sender, substr(message, 1, :characters), from_agent
-      FROM messages
-     WHERE given_id IN (SELECT value FROM json_each(:ids))
+     WHERE message_id IN (SELECT value FROM json_each(:ids))
 """
 
 
 def messages(conn: apsw.Connection, message_ids: Collection[str], *, characters: int) -> dict[str, StreamedMessage]:
     """The messages that are not pruned yet, by id; *characters* of each text at most."""
-    candidates = [row for row in map(ids.row_of, message_ids) if row is not None]
-    found = rows(
-        conn,
-        MESSAGES,
-        {"rows": json.dumps(candidates), "ids": json.dumps(list(message_ids)), "characters": characters},
-    )
+    found = rows(conn, MESSAGES, {"ids": json.dumps(list(message_ids)), "characters": characters})
     return dict(zip((id_ for id_, *_ in found), named(StreamedMessage, [row[1:] for row in found]), strict=True))
 
 

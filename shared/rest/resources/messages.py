@@ -115,7 +115,7 @@ def _enqueue(
         return series.plan_message(conn, new, when, now_ms=now_ms).message_id, obeyed
     row = messages.enqueue(conn, new, now_ms=now_ms)
     assert row is not None  # noqa: S101 - only an event from a platform can be stored already
-    return new.message_id(row), obeyed
+    return messages.id_of(conn, row), obeyed
 
 
 def _reset_requested_at(flag: Path) -> int | None:

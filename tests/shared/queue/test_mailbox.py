@@ -560,9 +560,9 @@ def test_the_newest_thousand_delivered_messages_stay_and_the_others_are_pruned(c
         conn,
         """
         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 998)
-        INSERT INTO messages (id_prefix, channel, sender, message, agent, from_agent, session_id, status,
+        INSERT INTO messages (message_id, id_prefix, channel, sender, message, agent, from_agent, session_id, status,
                               created_at, updated_at)
-        SELECT 'internal', 'internal', 'alice', 'm', 'bob', 'alice', 1, 'completed', :now, :now + i FROM n
+        SELECT 'copy_' || i, 'internal', 'internal', 'alice', 'm', 'bob', 'alice', 1, 'completed', :now, :now + i FROM n
         """,
         {"now": NOW + 10},
     )

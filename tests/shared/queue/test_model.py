@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from shared.core import ids
 from shared.core.errors import ClaimLost, OutcomeUnknown, PermanentError, RateLimited, RetryableError, WrongState
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, responses, sessions
@@ -155,7 +154,8 @@ class Store(RuleBasedStateMachine):
 
     def stored(self, new, row_id):
         """The model learns of the row; its id was never anybody's before."""
-        message_id = new.message_id(row_id)
+        message_id = messages.id_of(self.conn, row_id)
+        assert new.given_id in (None, message_id)
         assert row_id > max((id_ for id_, _ in self.ever), default=0)
         assert message_id not in {known for _, known in self.ever}
         self.ever.add((row_id, message_id))
@@ -547,7 +547,8 @@ class Store(RuleBasedStateMachine):
         """The ids of rows that the store made by itself: the model only knows that they are there, and new."""
         for id_, each in self.model.messages.items():
             if not each.message_id:
-                each.message_id = ids.of_row("task", id_)
+                each.message_id = messages.id_of(self.conn, id_)
+                assert each.message_id.startswith("task_")
                 assert (id_, each.message_id) not in self.ever
                 self.ever.add((id_, each.message_id))
         unnamed = {id_ for id_, each in self.model.responses.items() if not each.message_id}

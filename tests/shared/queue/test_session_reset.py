@@ -5,14 +5,13 @@ import multiprocessing
 
 import pytest
 
-from shared.core import ids
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import claims, messages, ready_sessions, replays, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import mailbox, replies, session_reset, turns
 from shared.queue.turns import TurnReply
-from tests.support import NOW, column, make_agent, make_chat, make_session, plan, put, row, take, texts
+from tests.support import NOW, column, draw, make_agent, make_chat, make_session, plan, put, row, take, texts
 
 HOUR = 3_600_000
 DAILY = {"recurrence": "0 9 * * *", "timezone": "UTC", "series_id": "task_daily000", "scheduled_at": NOW + HOUR}
@@ -321,14 +320,14 @@ def test_a_due_planned_message_is_not_replayed(conn, session):
     assert replays.find_messages(conn, session, before=2**62, look_at=10) == ([said], 0)
 
 
-def test_a_replayed_message_does_not_take_the_callers_id(conn, session):
-    first = put(conn, "one")
-    put(conn, "elsewhere", chat="200", given_id=ids.of_row("telegram", first + 2))
+def test_a_replayed_message_draws_another_id_where_a_message_has_it(conn, session, monkeypatch):
+    put(conn, "one")
+    put(conn, "elsewhere", chat="200", given_id="telegram_aaaaaaaa")
+    draw(monkeypatch, "ssssssss", "aaaaaaaa", "bbbbbbbb")  # the first is the session's
 
     replay(conn, session)
 
-    names = column(conn, "SELECT message_id FROM messages")
-    assert len(set(names)) == len(names) == 3
+    assert column(conn, "SELECT message_id FROM messages ORDER BY id")[1:] == ["telegram_aaaaaaaa", "telegram_bbbbbbbb"]
 
 
 def test_a_replayed_task_makes_no_second_series(conn, session):

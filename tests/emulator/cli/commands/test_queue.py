@@ -103,7 +103,7 @@ def copy(postroom: Postroom, table: str, name: str, columns: str) -> None:
 def test_retry_all_retries_every_message_the_oldest_first(postroom: Postroom) -> None:
     kill_message(postroom, "first")
     columns = "id_prefix, kind, channel, sender, message, agent, session_id, status, created_at, updated_at"
-    copy(postroom, "messages", "given_id", columns)
+    copy(postroom, "messages", "message_id", columns)
     names = ["first", *(f"copy_{number:04}" for number in range(1, 1201))]
     assert postroom.json("messages", "retry", "--all") == {"retried": names}
     told = "SELECT message_id FROM events WHERE type = 'message_retried' ORDER BY id DESC LIMIT 1201"

@@ -72,6 +72,25 @@ ILLEGAL = {
     "recurrence without an instant": "UPDATE messages SET recurrence = '* * * * *', series_id = 's', timezone = 'UTC'",
     "an unknown status": "UPDATE messages SET status = 'lost'",
     "content that is no JSON": "UPDATE messages SET content = '{'",
+    "content that is a list": "UPDATE messages SET content = '[]'",
+    "files that are no list": "UPDATE messages SET files = '{}'",
+    "content of a response that is a number": RESPONSE.format(", content", ", '5'"),
+    "files of a response that are null": RESPONSE.format(", files", ", 'null'"),
+    "metadata that is a text": RESPONSE.format(", metadata", ", '\"a\"'"),
+    "parts that are an object": RESPONSE.format(", parts", ", '{}'"),
+    "an agent's config that is a list": "UPDATE agents SET config = '[]'",
+    "a question's options that are an object": (
+        "INSERT INTO questions (question_id, session_id, question, options, expires_at, created_at, updated_at)"
+        " VALUES ('q', 1, 'q', '{}', 1, 1, 1)"
+    ),
+    "an approval's payload that is a list": (
+        "INSERT INTO approvals (approval_id, kind, payload, expires_at, created_at, updated_at)"
+        " VALUES ('a', 'tool', '[]', 1, 1, 1)"
+    ),
+    "an approval's options that are an object": (
+        "INSERT INTO approvals (approval_id, kind, options, expires_at, created_at, updated_at)"
+        " VALUES ('a', 'tool', '{}', 1, 1, 1)"
+    ),
     "text for an instant": "UPDATE messages SET process_after = 'tomorrow'",
     "a trigger of two": "UPDATE messages SET trigger = 2",
     "an unknown misfire": "UPDATE messages SET misfire = 'both'",

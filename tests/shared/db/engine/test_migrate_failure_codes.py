@@ -169,7 +169,8 @@ def test_no_row_is_copied(old):
     conn.set_wal_hook(None)
     rows(conn, "PRAGMA wal_checkpoint(TRUNCATE)")
     keeps_the_wal = open_connection(path)
-    migrate(path)
+    with transaction(conn):
+        rows(conn, (files("shared.db") / "migrations" / "0004_failure_codes.sql").read_text("utf-8"))
     assert path.with_name("p.db-wal").stat().st_size < 50 * 4096
     keeps_the_wal.close()
 

@@ -97,7 +97,7 @@ def test_every_row_is_there_with_all_that_stood_in_it(old):
 def test_messages_are_found_under_the_ids_that_people_know(old):
     path, conn = old
     migrate(path)
-    for row_id, message_id in rows(conn, "SELECT id, given_id FROM messages"):
+    for row_id, message_id in rows(conn, "SELECT id, message_id FROM messages"):
         assert message_id == f"telegram_zzzz{row_id - 1:04d}"
         assert messages.find(conn, message_id) == row_id
     assert messages.find(conn, "telegram_zzzz0004") is None
@@ -114,7 +114,7 @@ def test_ids_continue_and_no_arrival_is_announced_twice(old):
         assert messages.announce(conn) == 1
     assert row_id == 13
     assert rows(conn, "SELECT id, message_id FROM events WHERE id > ?", (newest_event,)) == [
-        (newest_event + 1, new.message_id(13))
+        (newest_event + 1, messages.id_of(conn, 13))
     ]
 
 

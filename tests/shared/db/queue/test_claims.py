@@ -412,7 +412,7 @@ def fill(conn, count, *, sessions=10):
     ids = [make_session(conn, chat=str(number))[1] for number in range(sessions)]
     with transaction(conn):
         conn.executemany(
-            "INSERT INTO messages (given_id, id_prefix, channel, sender, message, agent, session_id, created_at,"
+            "INSERT INTO messages (message_id, id_prefix, channel, sender, message, agent, session_id, created_at,"
             " updated_at) VALUES (?, 'telegram', 'telegram', 'A', 't', 'assistant', ?, 1, 1)",
             ((f"m{number}", ids[number % sessions]) for number in range(count)),
         )

@@ -1,18 +1,19 @@
 """What people and programs do to messages: find, cancel, pause, resume, retry, delete; and how arrivals are told."""
 
+import re
+import shutil
+
 import apsw
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from shared.core import ids
 from shared.core.errors import ClaimLost, NotFound, WrongState
-from shared.db.engine.connection import rows, transaction
+from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import claims, messages, ready_sessions
 from shared.db.queue.claims import MessageVerdict
 from shared.db.queue.messages import NewMessage
 from shared.queue import series
-from tests.support import LEASE, NOW, column, dump, make_session, plan, put, row, take, texts
+from tests.support import LEASE, NOW, column, draw, dump, make_session, plan, put, row, take, texts
 
 DEAD = MessageVerdict(dead=True, retry_count=5, process_after=None, reason="no use")
 RETRY = MessageVerdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
@@ -49,95 +50,113 @@ def told(conn, *types):
 
 # -- ids
 
-row_ids = st.integers(1, 2**32 - 1)
+
+def ids_of(conn):
+    return column(conn, "SELECT message_id FROM messages ORDER BY id")
 
 
-@given(row_ids, st.from_regex(r"[a-z][a-z_]{0,11}[a-z]", fullmatch=True))
-@example(1, "telegram")
-@example(2**32 - 1, "chatroom_batch")
-def test_a_row_has_one_id_and_an_id_one_row(row_id, prefix):
-    made = ids.of_row(prefix, row_id)
-    assert made.startswith(f"{prefix}_")
-    assert len(made) == len(prefix) + 1 + ids.SIZE
-    assert ids.row_of(made) == row_id
-
-
-@given(st.text(max_size=20))
-@example("telegram_")
-@example("_0badcafe")
-@example("telegram_0BADCAFE")
-@example("telegram_0badcafe\n")
-@example("telegram_" + 8 * "\N{ARABIC-INDIC DIGIT ZERO}")
-def test_a_text_that_is_no_id_is_none_or_leads_back_to_itself(text):
-    row_id = ids.row_of(text)
-    assert row_id is None or ids.of_row(text.rpartition("_")[0], row_id) == text
-
-
-@pytest.mark.parametrize("row_id", [1, 2, 255, 10**6, 2**31 - 1, 2**31, 2**32 - 1])
-def test_the_database_computes_the_same_id(conn, row_id):
-    """The product must hold in SQL's 64 bits."""
-    put(conn, id_prefix="chatroom_batch")
-    with transaction(conn):
-        rows(conn, "UPDATE messages SET id = :id", {"id": row_id})
-    message_id = row(conn, "messages")["message_id"]
-    assert message_id == ids.of_row("chatroom_batch", row_id)
-    assert messages.find(conn, message_id) == row_id
-
-
-def test_the_first_hundred_thousand_ids_are_all_different():
-    assert len({ids.of_row("a", row_id) for row_id in range(1, 100_001)}) == 100_000
-
-
-# -- find
+def new(conn, **fields):
+    _, session = make_session(conn)
+    return NewMessage("telegram", "telegram", sender="A", agent="assistant", session_id=session, **fields)
 
 
 def test_a_message_is_found_by_the_id_that_people_see(conn):
     first, second = put(conn), put(conn, given_id="order-7")
-    assert messages.find(conn, row(conn, "messages", first)["message_id"]) == first
+    assert messages.find(conn, messages.id_of(conn, first)) == first
     assert messages.find(conn, "order-7") == second
-    for nobody in ("", "order-8", ids.of_row("telegram", 3), ids.of_row("discord", first), "telegram_", "_"):
+    for nobody in ("", "order-8", "telegram_00000000", "telegram_", "_", "ORDER-7", "order-7 "):
         assert messages.find(conn, nobody) is None
 
 
-def test_the_id_that_a_row_would_have_had_leads_nowhere_if_it_was_given_another(conn):
-    given_one = put(conn, given_id="order-7")
-    assert messages.find(conn, ids.of_row("telegram", given_one)) is None
+def test_an_id_has_the_prefix_of_its_message(conn):
+    put(conn, id_prefix="chatroom_batch")
+    (made,) = ids_of(conn)
+    assert re.fullmatch("chatroom_batch_[0-9a-z]{8}", made)
+
+
+def test_nobody_can_tell_an_id_from_the_others(conn, tmp_path, fresh_database):
+    """Two databases with the same rows share no id, and neither do two rows in a row."""
+    shutil.copy(fresh_database, tmp_path / "other.db")
+    other = open_connection(tmp_path / "other.db")
+    for each in (conn, other):
+        for number in range(20):
+            put(each, event_key=str(number))
+    assert len({*ids_of(conn), *ids_of(other)}) == 40
+    other.close()
+
+
+def test_a_handle_never_names_another_message_after_the_newest_rows_were_lost(conn, db, tmp_path):
+    """A disk is lost, and the file goes on from an older copy: the row's number is used again, its id is not."""
+    put(conn, "kept")
+    rows(conn, "VACUUM INTO ?", (str(tmp_path / "copy.db"),))
+    lost = messages.id_of(conn, put(conn, "lost"))
+    restored = open_connection(tmp_path / "copy.db")
+    assert put(restored, "of somebody else") == 2
+    assert messages.find(restored, lost) is None
+    restored.close()
+
+
+def test_an_id_that_is_drawn_twice_is_drawn_again(conn, monkeypatch):
+    draw(monkeypatch, "aaaaaaaa", "aaaaaaaa", "aaaaaaaa", "bbbbbbbb")
+    assert (put(conn), put(conn)) == (1, 2)
+    assert ids_of(conn) == ["telegram_aaaaaaaa", "telegram_bbbbbbbb"]
+
+
+def test_the_same_where_the_message_is_a_platforms_event(conn, monkeypatch):
+    draw(monkeypatch, "aaaaaaaa", "aaaaaaaa", "bbbbbbbb", "cccccccc")
+    assert [put(conn, event_key="1"), put(conn, event_key="2"), put(conn, event_key="2")] == [1, 2, None]
+    assert ids_of(conn) == ["telegram_aaaaaaaa", "telegram_bbbbbbbb"]
+
+
+def test_the_same_where_many_are_stored_at_once(conn, monkeypatch):
+    news = [new(conn, message=text) for text in "xyz"]
+    put(conn, given_id="telegram_tttttttt")
+    draw(
+        monkeypatch,
+        "aaaaaaaa",
+        "bbbbbbbb",
+        "aaaaaaaa",
+        "aaaaaaaa",
+        "bbbbbbbb",
+        "tttttttt",
+        "xxxxxxxx",
+        "yyyyyyyy",
+        "zzzzzzzz",
+    )
+    with transaction(conn):
+        messages.enqueue_many(conn, news, now_ms=NOW)
+    assert rows(conn, "SELECT message, message_id FROM messages WHERE id > 1 ORDER BY id") == [
+        ("x", "telegram_xxxxxxxx"),
+        ("y", "telegram_yyyyyyyy"),
+        ("z", "telegram_zzzzzzzz"),
+    ]
+
+
+def test_the_same_for_the_next_of_a_series(conn, monkeypatch):
+    put(conn, given_id="task_aaaaaaaa")
+    recurring = put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
+    cancel(conn, recurring)
+    draw(monkeypatch, "aaaaaaaa", "bbbbbbbb")
+    with transaction(conn):
+        series.advance_messages(conn, now_ms=NOW)
+    assert ids_of(conn)[-1] == "task_bbbbbbbb"
+    assert column(conn, "SELECT recurrence FROM messages WHERE message_id = 'task_bbbbbbbb'") == ["0 9 * * *"]
 
 
 def test_no_message_takes_the_id_of_another(conn):
     first = put(conn)
     with pytest.raises(apsw.ConstraintError, match="another message has the id"):
-        put(conn, given_id=row(conn, "messages", first)["message_id"])
+        put(conn, given_id=messages.id_of(conn, first))
     assert column(conn, "SELECT id FROM messages") == [first]
 
 
-def test_an_id_that_was_taken_in_advance_stays_that_messages_and_the_one_to_come_gets_another(conn):
-    """Ids can be foretold: whoever gives one of a message to come must not get the cancel that is meant for it."""
-    taken = [ids.of_row("telegram", number) for number in (3, 4)]
-    given = [put(conn, given_id=each) for each in taken]
-    new = messages.NewMessage("telegram", "telegram", sender="A", agent="assistant", session_id=make_session(conn)[1])
-    with transaction(conn):
-        coming = messages.enqueue(conn, new, now_ms=NOW)
-    assert coming == 5
-    assert row(conn, "messages", coming)["message_id"] == new.message_id(coming)
-    assert [messages.find(conn, each) for each in (*taken, new.message_id(coming))] == [*given, coming]
-
-
-def test_nor_does_one_of_many_or_the_next_of_a_series_get_it(conn):
-    taken = [ids.of_row(prefix, number) for prefix, number in (("telegram", 3), ("task", 5))]
-    given = [put(conn, given_id=each) for each in taken]
-    _, session = make_session(conn)
-    new = messages.NewMessage("telegram", "telegram", sender="A", agent="assistant", session_id=session)
-    with transaction(conn):
-        messages.enqueue_many(conn, [new], now_ms=NOW)
-    recurring = put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
-    cancel(conn, recurring)
-    with transaction(conn):
-        series.advance_messages(conn, now_ms=NOW)
-    assert [messages.find(conn, each) for each in taken] == given
-    seen = column(conn, "SELECT message_id FROM messages ORDER BY id")
-    assert len(set(seen)) == 5
-    assert [messages.find(conn, each) for each in seen] == [1, 2, 3, 4, 5]
+def test_a_database_without_chance_says_so_and_stores_nothing(conn, monkeypatch):
+    """Twenty times the same id can't be chance: the operating system's randomness is broken."""
+    put(conn, given_id="telegram_aaaaaaaa")
+    draw(monkeypatch, *["aaaaaaaa"] * ids.DRAWS)
+    with pytest.raises(apsw.ConstraintError, match="telegram_"):
+        put(conn)
+    assert ids_of(conn) == ["telegram_aaaaaaaa"]
 
 
 # -- enqueue_many and the events of arrival
@@ -181,7 +200,7 @@ def test_each_arrival_is_announced_once_in_order_with_its_own_instant(conn):
     assert not messages.is_unannounced(conn)
     assert announce(conn) == 0
     assert rows(conn, "SELECT type, message_id, agent, channel, session_id, data, created_at FROM events") == [
-        ("message_received", ids.of_row("telegram", 1), "assistant", "telegram", 1, "{}", NOW + 5),
+        ("message_received", messages.id_of(conn, 1), "assistant", "telegram", 1, "{}", NOW + 5),
         ("message_received", "order-7", "assistant", "telegram", 2, f'{{"process_after":{NOW + 9}}}', NOW),
     ]
 

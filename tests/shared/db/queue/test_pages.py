@@ -16,6 +16,7 @@ from shared.queue.turns import TurnReply
 from tests.support import LEASE, NOW, make_session
 
 MESSAGES = 200
+ENQUEUED = ("messages", "messages_open", "messages_message_id")
 _HEADER, _FRAME = 32, 24 + 4096
 
 
@@ -102,13 +103,18 @@ def check(measured, total, *names):
 
 
 def test_enqueue_one_by_one(conn, wal):
-    """2.1: the row, and its place among the open ones."""
-    check(wal.pages(lambda: enqueue(conn, event_keys=False)), 2.1, "messages", "messages_open")
+    """3.1: the row, its place among the open ones, and its id.
+
+    A random id is found, and held unique, by an index of all ids. Its place there is random too, so it is never on a
+    page that the transaction writes anyway: no random id costs less than a page. ``benchmarks.raw``, the least that
+    keeps the promise, writes 3.3.
+    """
+    check(wal.pages(lambda: enqueue(conn, event_keys=False)), 3.1, *ENQUEUED)
 
 
 def test_a_platform_event_costs_a_page_more(conn, wal):
-    """3.1: its key, so that the same event is never stored twice."""
-    check(wal.pages(lambda: enqueue(conn)), 3.15, "messages", "messages_open", "messages_event")
+    """4.1: its key, so that the same event is never stored twice."""
+    check(wal.pages(lambda: enqueue(conn)), 4.15, *ENQUEUED, "messages_event")
 
 
 def test_announcing_costs_next_to_nothing_in_the_company_of_others(conn, wal):

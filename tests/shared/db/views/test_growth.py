@@ -40,11 +40,14 @@ def fill(conn, count):
         ):
             conn.executemany(
                 """
-                INSERT INTO messages (id_prefix, channel, sender, message, from_agent, created_at, updated_at, agent,
-                                      session_id, status, process_after, trigger)
-                VALUES ('telegram', 'telegram', 'A', 't', 'crowded', 1, 1, ?, ?, ?, ?, ?)
+                INSERT INTO messages (id_prefix, channel, sender, message, from_agent, created_at, updated_at,
+                                      message_id, agent, session_id, status, process_after, trigger)
+                VALUES ('telegram', 'telegram', 'A', 't', 'crowded', 1, 1, ?, ?, ?, ?, ?, ?)
                 """,
-                ((*sessions[number % len(sessions)], status, after, trigger) for number in range(count)),
+                (
+                    (ids.new("telegram"), *sessions[number % len(sessions)], status, after, trigger)
+                    for number in range(count)
+                ),
             )
         for status, after, acked in (("acked", None, 1), ("dead", None, None), ("pending", None, None)):
             conn.executemany(
@@ -133,7 +136,7 @@ VERBS = {
     "enqueue": put,
     "enqueue with an id": lambda conn: put(conn, given_id="order-7"),
     "enqueue an event": lambda conn: put(conn, event_key="e"),
-    "find": lambda conn: messages.find(conn, ids.of_row("telegram", 50)),
+    "find": lambda conn: messages.find(conn, messages.id_of(conn, 50)),
     "find nothing": lambda conn: messages.find(conn, "order-8"),
     "announce": announced,
     "is_unannounced": messages.is_unannounced,
