@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from shared.core import redaction
 from shared.core.errors import (
     ClaimLost,
     NotSent,
@@ -194,3 +195,14 @@ def test_a_lost_claim_acknowledges_nothing(conn):
     with pytest.raises(ClaimLost), transaction(conn):
         deliveries.acknowledge(conn, response, ("m1",), now_ms=NOW)
     assert dump(conn) == before
+
+
+def test_a_reason_shows_no_secret_whatever_adapter_gave_it(conn):
+    redaction.register("secret-of-an-adapter")
+    for error in (PermanentError("at secret-of-an-adapter"), NotSent("at secret-of-an-adapter")):
+        assert failed(conn, error)["last_error"] == "at ***"
+    assert "secret-of-an-adapter" not in str(dump(conn))
+    response = take(conn)
+    with transaction(conn):
+        deliveries.hold(conn, response, TokenRefused("at secret-of-an-adapter"), now_ms=NOW)
+    assert channel_pauses.every(conn)["telegram"].reason == "at ***"
