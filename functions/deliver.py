@@ -14,6 +14,7 @@ import apsw
 from starlette.requests import Request
 from starlette.responses import Response as Reply
 
+from shared.access import undelivered
 from shared.channels import part_cuts, registry
 from shared.channels.base import Channel, Outgoing, Part
 from shared.core import clock, logs
@@ -23,6 +24,7 @@ from shared.core.errors import (
     OutcomeUnknown,
     PartTooLong,
     PermanentError,
+    PlaceGone,
     PostroomError,
     RetryableError,
     TokenRefused,
@@ -259,7 +261,11 @@ class Deliver(WorkerService):
         deliveries.acknowledge(conn, response, sent, now_ms=clock.now_ms())
 
     def _fail(self, conn: apsw.Connection, response: Response, error: Exception) -> responses.ResponseVerdict:
-        return deliveries.fail(conn, response, error, DeliveryPolicy.of(self.settings), now_ms=clock.now_ms())
+        now_ms = clock.now_ms()
+        verdict = deliveries.fail(conn, response, error, DeliveryPolicy.of(self.settings), now_ms=now_ms)
+        if isinstance(error, PlaceGone):
+            undelivered.tell(conn, response, verdict.reason, now_ms=now_ms)
+        return verdict
 
     async def _write(self, work: Callable[[apsw.Connection], T]) -> T:
         """Write, durably; where the database can't be written, try for as long as a lease lasts.

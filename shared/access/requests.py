@@ -19,18 +19,16 @@ import apsw
 
 from shared.access import actions, cards, people
 from shared.channels.base import Event
-from shared.core import content, ids
 from shared.core.content import ResponseContent
 from shared.core.errors import ConfigInvalid, WrongState
 from shared.core.policy import AccessPolicy
 from shared.db.access import approvals, held_events, users
 from shared.db.access.approvals import OF_STRANGERS, Approval, NewApproval
 from shared.db.access.users import User
-from shared.db.queue import responses, sessions
-from shared.db.queue.responses import NewResponse
+from shared.db.queue import sessions
 from shared.db.roster import agents, chats
 from shared.db.roster.chats import Chat
-from shared.queue import drops
+from shared.queue import drops, notices
 
 MOST_HELD = 10  # messages for one approval
 MOST_WAITING = 20  # people for one chat
@@ -81,7 +79,7 @@ def ask_sender(
     if asked is None and len(pending) >= MOST_WAITING:
         return AskResult("too_many_waiting")
     user = _user(conn, chat.channel, event, now_ms=now_ms)
-    title = f"{user.display_name} wants to talk to {_name(conn, agent)} in {_describe(chat)}"
+    title = f"{user.display_name} wants to talk to {_name(conn, agent)} in {describe(chat)}"
     new = NewApproval(
         "sender",
         {"sender": user.display_name},
@@ -110,7 +108,7 @@ def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: AccessP
         subject=json.dumps([chat.id]),
         chat_id=chat.id,
         user_id=user.id,
-        title=f"{user.display_name} writes in {_describe(chat)}, where no agent answers yet. Which one is to?",
+        title=f"{user.display_name} writes in {describe(chat)}, where no agent answers yet. Which one is to?",
         options=(*(cards.line(each.name, cards.LONGEST_NAME) for each in offered), IGNORE),
     )
     return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
@@ -126,7 +124,8 @@ def _name(conn: apsw.Connection, agent: str) -> str:
     return cards.line(found.name, cards.LONGEST_NAME) if found else agent
 
 
-def _describe(chat: Chat) -> str:
+def describe(chat: Chat) -> str:
+    """The chat, in words for a card."""
     if not chat.is_group:
         return f"a direct chat on {chat.channel}"
     name = f" {cards.line(chat.name, cards.LONGEST_NAME)}" if chat.name else ""
@@ -269,7 +268,7 @@ def show(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
         if chat is not None:
             said = [event_of(each.event).text for each in held_events.of_approval(conn, approval.id)]
             buttons = [[label, f"{approval.approval_id}.{choice}"] for choice, label in enumerate(approval.options)]
-            card = _say(conn, chat, cards.question(approval, said), {"buttons": buttons}, now_ms=now_ms)
+            card = notices.write(conn, chat, cards.question(approval, said), {"buttons": buttons}, now_ms=now_ms)
             close_card(conn, approval, "Another approver is asked now.", now_ms=now_ms)
             approvals.set_card(conn, approval.id, approver=user.id, card=card)
             return True
@@ -346,19 +345,5 @@ def close_card(
     carried: ResponseContent = {"edits": approval.card}
     if click is not None:
         carried |= {"click": click, "asked_at": now_ms}
-    _say(conn, chat, cards.closed(approval, outcome), carried, now_ms=now_ms)
+    notices.write(conn, chat, cards.closed(approval, outcome), carried, now_ms=now_ms)
     return True
-
-
-def _say(conn: apsw.Connection, chat: Chat, text: str, carried: ResponseContent, *, now_ms: int) -> int:
-    """Write a response of our own to the chat; its row id."""
-    new = NewResponse(
-        message_id=ids.new("proactive"),
-        channel=chat.channel,
-        chat_id=chat.id,
-        platform_id=chat.platform_id,
-        sender="",
-        message=text,
-        content=content.encode(carried),
-    )
-    return responses.enqueue(conn, new, now_ms=now_ms)

@@ -232,6 +232,7 @@ class Channel(Protocol):
             OutcomeUnknown: the request went out and no answer came back.
             RetryableError: nothing was sent; another attempt may succeed.
             PartTooLong: nothing was sent; smaller pieces of the part may be.
+            PlaceGone: nothing was sent, because the topic, thread or channel is closed or gone.
             PermanentError: nothing was sent, and another attempt can't succeed.
         """
 

@@ -15,6 +15,7 @@ from shared.core.errors import (
     OutcomeUnknown,
     PartTooLong,
     PermanentError,
+    PlaceGone,
     PostroomError,
     RateLimited,
     RetryableError,
@@ -62,7 +63,8 @@ class CallResult:
 
     Attributes:
         outcome: ``give_way`` asks for another call, changed as *step* says; ``refused``: the platform refuses our
-            token; ``too_long``: it finds this part too long.
+            token; ``too_long``: it finds this part too long; ``place_gone``: the topic, thread or channel
+            is closed or gone.
         reason: for the operator: no secrets, no person's text.
         step: one of the channel's own words for a change of the call; empty where there is none.
         message_id: the platform's id of the sent message.
@@ -70,7 +72,7 @@ class CallResult:
         new_chat_id: the new id of a chat that has moved.
     """
 
-    outcome: Literal["sent", "wait", "retry", "unknown", "refused", "too_long", "permanent", "give_way"]
+    outcome: Literal["sent", "wait", "retry", "unknown", "refused", "too_long", "place_gone", "permanent", "give_way"]
     reason: str = ""
     step: str = ""
     message_id: str | None = None
@@ -87,6 +89,8 @@ def error_of(result: CallResult) -> PostroomError:
             return RetryableError(result.reason, result.retry_after_ms)
         case "refused":
             return TokenRefused(result.reason)
+        case "place_gone":
+            return PlaceGone(result.reason)
         case "too_long":
             return PartTooLong(result.reason)
         case "unknown":

@@ -20,7 +20,8 @@
     │   ├── TokenRefused         the platform refuses our token: the channel pauses, and no attempt is counted
     │   └── OutcomeUnknown       no answer came: the request may have been carried out
     └── PermanentError           another attempt will not help
-        └── PartTooLong          the platform finds a part too long: it can be cut
+        ├── PartTooLong          the platform finds a part too long: it can be cut
+        └── PlaceGone            the topic, thread or channel is closed or gone: an operator is told
 """
 
 from collections.abc import Iterable
@@ -112,3 +113,7 @@ class PermanentError(PostroomError):
 
 class PartTooLong(PermanentError):
     """The platform finds this part of a response too long; smaller pieces of it may be sent."""
+
+
+class PlaceGone(PermanentError):
+    """The topic, thread or channel is closed or gone; the answer goes nowhere else."""

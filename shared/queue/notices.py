@@ -1,4 +1,4 @@
-"""Our own answers to an event, without an agent: refusals, waits, and the results of commands."""
+"""What we say ourselves, without an agent: refusals, waits, results of commands, cards and news for operators."""
 
 from typing import Unpack
 
@@ -9,6 +9,7 @@ from shared.core import content, ids
 from shared.core.content import ResponseContent
 from shared.db.queue import responses
 from shared.db.queue.responses import NewResponse
+from shared.db.roster.chats import Chat
 
 
 def say(
@@ -43,5 +44,23 @@ def say(
         message=text,
         agent=agent,
         content=content.encode({**carried, **more}),
+    )
+    return responses.enqueue(conn, new, now_ms=now_ms)
+
+
+def write(conn: apsw.Connection, chat: Chat, text: str, carried: ResponseContent | None = None, *, now_ms: int) -> int:
+    """Write a response of our own to the chat, without an event to answer; its row.
+
+    Args:
+        carried: the content of the response.
+    """
+    new = NewResponse(
+        message_id=ids.new("proactive"),
+        channel=chat.channel,
+        chat_id=chat.id,
+        platform_id=chat.platform_id,
+        sender="",
+        message=text,
+        content=content.encode(carried or {}),
     )
     return responses.enqueue(conn, new, now_ms=now_ms)

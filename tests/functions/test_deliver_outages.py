@@ -11,8 +11,9 @@ from functions.deliver import Deliver
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.runtime.http_client import HttpClient
+from tests.approval_requests import person
 from tests.functions.test_deliver import Platform, held, refuse, sent, service_of, step, unreachable, worked
-from tests.support import answer, column, row
+from tests.support import answer, column, make_chat, row
 
 
 def test_a_platform_that_cannot_be_reached_costs_no_attempt_and_keeps_the_order(conn):
@@ -158,3 +159,16 @@ def test_an_outage_with_bad_gateways_costs_attempts_that_are_recorded_as_unknown
     step(Platform(refuse(502)))
     found = row(conn, "responses")
     assert (found["status"], found["failure"], found["retry_count"]) == ("pending", "outcome_unknown", 1)
+
+
+def test_an_owner_is_told_of_an_answer_whose_topic_is_closed_and_it_goes_nowhere_else(conn):
+    person(conn, "7", "owner")
+    make_chat(conn, "-100", is_group=True)
+    answer(conn, "a secret plan", chat="-100", thread_id="17")
+    platform = step(Platform(refuse(400, description="Bad Request: TOPIC_CLOSED"), sent), 3)
+    assert [(body["chat_id"], body.get("message_thread_id")) for _, _, body in platform.requests] == [
+        (-100, 17),
+        (7, None),
+    ]
+    assert "secret plan" not in platform.texts[1]
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["dead", "acked"]

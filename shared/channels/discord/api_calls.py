@@ -65,7 +65,7 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
     if code == _INVALID_BODY and _is_too_long(payload):
         return CallResult("too_long", reason)
     if code in _PLACE_GONE:
-        return CallResult("permanent", f"{reason}; {_NOWHERE_ELSE}")
+        return CallResult("place_gone", f"{reason}; {_NOWHERE_ELSE}")
     if status == 401:
         return CallResult("refused", f"{reason}; check DISCORD_BOT_TOKEN")
     return CallResult("permanent" if 400 <= status < 500 else "unknown", reason)

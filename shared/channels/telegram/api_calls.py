@@ -95,7 +95,7 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
 def _objection(said: str, reason: str) -> CallResult:
     """What the description *said* in small letters objects to."""
     if any(words in said for words in _PLACE_GONE):
-        return CallResult("permanent", f"{reason}; {_NOWHERE_ELSE}")
+        return CallResult("place_gone", f"{reason}; {_NOWHERE_ELSE}")
     if any(words in said.replace("_", " ") for words in _TOO_LONG):
         return CallResult("too_long", reason)
     step = next((step for words, step in _STEPS.items() if words in said), "")

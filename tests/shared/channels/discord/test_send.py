@@ -18,6 +18,7 @@ from shared.core.errors import (
     OutcomeUnknown,
     PartTooLong,
     PermanentError,
+    PlaceGone,
     PostroomError,
     RateLimited,
     RetryableError,
@@ -172,7 +173,7 @@ def test_a_deleted_original_gets_a_follow_up_instead(discord):
 @pytest.mark.parametrize(("status", "code"), [(400, 50083), (400, 160005), (404, 10003)])
 def test_an_answer_whose_thread_is_archived_locked_or_gone_fails_and_goes_nowhere_else(discord, status, code):
     platform = Platform(refusal(status, code), ok())
-    with pytest.raises(PermanentError, match="goes nowhere else"):
+    with pytest.raises(PlaceGone, match="goes nowhere else"):
         send(discord, platform, age_ms=900_000, thread_id="300")
     assert platform.calls == [f"POST {BASE}/channels/300/messages"]
 
@@ -201,7 +202,7 @@ def test_only_a_follow_up_has_an_unknown_outcome(discord, answer, changes, error
         (refusal(403, 50001), PermanentError, None),
         (refusal(400, 50035), PermanentError, None),
         (refusal(400, 40094), PermanentError, None),
-        (refusal(404, 10003), PermanentError, None),
+        (refusal(404, 10003), PlaceGone, None),
         (RequestNotSent("refused"), NotSent, None),
     ],
 )

@@ -13,6 +13,7 @@ from shared.core.errors import (
     OutcomeUnknown,
     PartTooLong,
     PermanentError,
+    PlaceGone,
     PostroomError,
     RateLimited,
     RetryableError,
@@ -153,7 +154,7 @@ TOPIC_GONE = ["Bad Request: message thread not found", "Bad Request: TOPIC_CLOSE
 @pytest.mark.parametrize("description", TOPIC_GONE)
 def test_an_answer_whose_topic_is_closed_or_gone_fails_and_goes_nowhere_else(telegram, run, description, chat, changes):
     platform = Platform(refusal(400, description), httpx.Response(200, json=SENT))
-    with pytest.raises(PermanentError, match="goes nowhere else"):
+    with pytest.raises(PlaceGone, match="goes nowhere else"):
         run(send(telegram, platform, outgoing(platform_id=chat, thread_id="17", **changes)))
     assert [body["message_thread_id"] for body in platform.bodies] == [17]
 
@@ -161,7 +162,7 @@ def test_an_answer_whose_topic_is_closed_or_gone_fails_and_goes_nowhere_else(tel
 def test_a_new_message_in_place_of_an_edited_one_stays_in_its_topic(telegram, run):
     refusals = refusal(400, "Bad Request: message to edit not found"), refusal(400, "Bad Request: TOPIC_CLOSED")
     platform = Platform(*refusals, httpx.Response(200, json=SENT))
-    with pytest.raises(PermanentError, match="goes nowhere else"):
+    with pytest.raises(PlaceGone, match="goes nowhere else"):
         run(send(telegram, platform, outgoing(platform_id="-100", thread_id="17", edits="55")))
     assert platform.bodies[1]["message_thread_id"] == 17
     assert len(platform.bodies) == 2
@@ -251,8 +252,8 @@ def test_the_wait_is_as_long_as_telegram_asks(telegram, run, parameters, wait_ms
         (200, {"ok": True, "result": True}, "sent", ""),
         (400, {"description": "Bad Request: message is not modified: same"}, "sent", ""),
         (400, {"description": "Bad Request: Entity URL 'x' is invalid"}, "give_way", "plain"),
-        (400, {"description": "Bad Request: message thread not found"}, "permanent", ""),
-        (400, {"description": "Bad Request: TOPIC_DELETED"}, "permanent", ""),
+        (400, {"description": "Bad Request: message thread not found"}, "place_gone", ""),
+        (400, {"description": "Bad Request: TOPIC_DELETED"}, "place_gone", ""),
         (400, {"description": "Bad Request: BUTTON_DATA_INVALID"}, "permanent", ""),
         (400, {"description": "Bad Request: message to edit not found"}, "give_way", "new_message"),
         (400, {"description": "Bad Request: message can't be edited"}, "give_way", "new_message"),
