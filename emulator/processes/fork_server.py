@@ -60,6 +60,7 @@ PRELOADED = (
     "nacl.secret",
     "markdown_it",
     "croniter",
+    "nanoid",
     "zoneinfo",
 )
 OURS = ("shared", "functions", "infra", "spark_jobs")
