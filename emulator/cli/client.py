@@ -143,10 +143,11 @@ class RestClient:
             raise errors.NotReady(f"{self.url} does not answer: {reason}") from None
 
 
-def get_json(url: str, target: str) -> Any:
-    """The parsed response to a GET; None if there is none."""
+def get_json(url: str, target: str, *, token: str | None = None) -> Any:
+    """The parsed response to a GET, with the bearer *token* if there is one; None if there is no response."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        return json.loads(_request(url, "GET", target, {}, None, limit_s=_LOCAL_LIMIT_S)[1])
+        return json.loads(_request(url, "GET", target, headers, None, limit_s=_LOCAL_LIMIT_S)[1])
     except (OSError, ValueError, http.client.HTTPException):
         return None
 

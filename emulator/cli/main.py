@@ -164,7 +164,8 @@ def status(
     facts = get_json(instance["urls"]["gateway"], "/_emulator/status")
     if facts is None:
         _fail(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}", os.EX_UNAVAILABLE)
-    facts["channels"] = (get_json(facts["urls"]["api"], "/api/status") or {}).get("channels", {})
+    token = instance["environment"].get("POSTROOM_API_TOKEN")
+    facts["channels"] = (get_json(facts["urls"]["api"], "/api/status", token=token) or {}).get("channels", {})
     if as_json:
         _print(json.dumps(facts, indent=2))
     else:
@@ -395,7 +396,7 @@ def _status_lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"  {function['name']:<11} {state}, generation {function['generation']}, pid {function['pid']}{stale}"
     for name, channel in facts["channels"].items():
         if paused := channel.get("paused"):
-            yield f"  {name:<11} PAUSED, its answers wait: {paused['reason']}. With the right token, start again"
+            yield f"  {name:<11} PAUSED, its answers wait: {paused['reason']}. Set the right token and restart"
 
 
 def _print(text: str) -> None:

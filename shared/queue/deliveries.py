@@ -20,8 +20,10 @@ from shared.queue import series
 _SHORTEST_WAIT_MS = 1000  # also if the platform names no wait, or a shorter one
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 LONGEST_UNSENT_MS = 24 * 60 * 60 * 1000  # after which a response is dead although nothing of it left this machine
+_LONGEST_SLEEP_MS = 6 * 60 * 60 * 1000  # longer than a round of tries over all chats
 _LONGEST_UNSENT_WAIT_MS = 60_000  # a refused connection costs little, and people wait for their answers
-_GROWTH = 4  # of the waits between attempts: with the default settings five attempts span 3 to 7 minutes
+_GROWTH = 4  # of the waits between attempts: with the default settings five attempts span 2 to 7 minutes
+_LONGEST_REPEAT_WAIT_MS = 120_000  # a platform recognises a repetition only for some minutes: Discord by its nonce
 _FIRST_CHECK_MS = 60_000  # of a token that the platform refused, and the longest wait between two checks
 _LONGEST_CHECK_WAIT_MS = 10 * 60_000
 
@@ -131,8 +133,9 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
         return decided(dead=True, retry_count=attempts, deliver_after=None)
     delay = error.retry_after_ms
     if delay is None:
+        longest_ms = policy.cap_ms if isinstance(error, OutcomeUnknown) else min(policy.cap_ms, _LONGEST_REPEAT_WAIT_MS)
         delay = backoff.delay_ms(
-            attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter, growth=_GROWTH
+            attempts, base_ms=policy.base_ms, cap_ms=longest_ms, jitter=policy.jitter, growth=_GROWTH
         )
     delay = min(delay, _LONGEST_WAIT_MS)
     return decided(dead=False, retry_count=attempts, deliver_after=now_ms + delay)
@@ -140,7 +143,7 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
 
 def _unsent(response: Response, reason: str, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
     """Nothing left this machine: wait, with no attempt counted, for at most a day."""
-    since = min(now_ms if response.unsent_since is None else response.unsent_since, now_ms)
+    since = _begin_of_outage(response, now_ms=now_ms)
     elapsed_ms = now_ms - since
     decided = partial(ResponseVerdict, retry_count=response.retry_count, unsent_since=since)
     if elapsed_ms >= LONGEST_UNSENT_MS:
@@ -150,6 +153,13 @@ def _unsent(response: Response, reason: str, policy: DeliveryPolicy, *, now_ms: 
     wait_ms = backoff.outage_delay_ms(elapsed_ms, shortest_ms=min(policy.base_ms, longest_ms), longest_ms=longest_ms)
     due = now_ms + backoff.spread_ms(wait_ms, jitter=policy.jitter)
     return decided(dead=False, deliver_after=due, reason=reason)
+
+
+def _begin_of_outage(response: Response, *, now_ms: int) -> int:
+    """The first failure of this outage. A machine that slept did not try, so its outage begins anew when it wakes."""
+    since, due = response.unsent_since, response.deliver_after
+    slept = due is not None and now_ms - due > _LONGEST_SLEEP_MS
+    return now_ms if since is None or since > now_ms or slept else since
 
 
 def _code(error: Exception) -> FailureCode:

@@ -109,6 +109,7 @@ class Response:
     parts: tuple[str | None, ...]
     created_at: int
     unsent_since: int | None
+    deliver_after: int | None
     cuts: tuple[int, ...]
     token: str
     opens_for: str | None = None
@@ -117,7 +118,8 @@ class Response:
 
 _COLUMNS = (
     *("id", "message_id", "in_reply_to", "channel", "chat_id", "platform_id", "thread_id", "agent", "message"),
-    *("content", "retry_count", "parts", "created_at", "unsent_since", "cuts"),
+    *("content", "retry_count", "parts", "created_at", "unsent_since", "deliver_after"),
+    "cuts",
 )
 
 

@@ -62,9 +62,9 @@ def test_verdict(conn, error, tried, policy, expected):
     assert (found["part_started"] is None) == (not isinstance(error, OutcomeUnknown))
 
 
-def failed(conn, error, *, policy=POLICY, unsent_since=None):
-    """The row of a response whose send at NOW failed with *error*."""
-    id_ = answer(conn)
+def failed(conn, error, *, policy=POLICY, unsent_since=None, due=NOW):
+    """The row of a response that was due at *due*, and whose send at NOW failed with *error*."""
+    id_ = answer(conn, deliver_after=due)
     rows(conn, "UPDATE responses SET unsent_since = :since WHERE id = :id", {"since": unsent_since, "id": id_})
     response = take(conn, id_)
     with transaction(conn):
@@ -86,6 +86,25 @@ def test_what_could_not_leave_for_a_day_is_dead_with_that_reason(conn):
     found = failed(conn, NotSent("refused"), unsent_since=NOW - DAY)
     assert (found["status"], found["retry_count"]) == ("dead", 0)
     assert found["last_error"] == "refused; given up after 24 hours"
+
+
+def test_a_machine_that_slept_for_days_tries_for_a_day_again(conn):
+    """A network needs a moment when its machine wakes; nothing was tried meanwhile."""
+    found = failed(conn, NotSent("refused"), unsent_since=NOW - 3 * DAY, due=NOW - 2 * DAY)
+    assert (found["status"], found["unsent_since"]) == ("pending", NOW)
+    found = failed(conn, NotSent("refused"), unsent_since=NOW - 3 * DAY, due=NOW - DAY // 8)
+    assert found["status"] == "dead"
+
+
+def test_a_repetition_that_the_platform_recognises_comes_while_it_remembers_the_first(conn):
+    """Discord remembers a nonce for some minutes."""
+    id_ = answer(conn)
+    rows(conn, "UPDATE responses SET retry_count = 3")
+    for error, wait_ms in ((RetryableError("502"), 60_000), (OutcomeUnknown("502"), 150_000)):
+        response = replace(take(conn, id_), retry_count=3)
+        assert deliveries.judge(response, error, POLICY, now_ms=NOW).deliver_after == NOW + wait_ms
+        with transaction(conn):
+            responses.release(conn, response)
 
 
 def test_a_request_that_left_ends_the_outage(conn):
