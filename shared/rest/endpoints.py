@@ -26,6 +26,7 @@ from shared.rest.resources import (
     teams,
     unsupported,
     users,
+    why,
 )
 
 
@@ -57,6 +58,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *mailbox.ENDPOINTS,
     *dropped_and_events.ENDPOINTS,
     *search.ENDPOINTS,
+    *why.ENDPOINTS,
     *status.ENDPOINTS,
     *stream.ENDPOINTS,
     *unsupported.ENDPOINTS,

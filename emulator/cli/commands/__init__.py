@@ -21,6 +21,7 @@ from emulator.cli.commands import (
     teams,
     users,
     verify,
+    why,
 )
 from emulator.cli.commands.frame import command
 
@@ -48,6 +49,7 @@ def add_to(app: typer.Typer) -> None:
     command(app, "queue")(messages.show_queue)
     command(app, "dropped")(dropped.list_dropped)
     command(app, "search")(search.search)
+    command(app, "why")(why.explain)
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)
     app.command("verify")(verify.verify)

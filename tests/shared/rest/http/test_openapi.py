@@ -104,6 +104,7 @@ SAMPLES = {
         *((MINE, 200), (MINE, 409), ({"message": ""}, 400), ({"message": "hi", "agent": "nobody"}, 404))
     ],
     ("GET", "/api/messages/{id}"): [("done_1", 200), ("dead_1", 200), ("running_1", 200), ("nobody", 404)],
+    ("GET", "/api/messages/{id}/why"): [("waiting_1", 200), ("dead_1", 200), ("nobody", 404)],
     ("POST", "/api/messages/{id}/cancel"): [("waiting_1", 200), ("waiting_1", 409), ("nobody", 404)],
     ("GET", "/api/queue/status"): [200],
     ("GET", "/api/queue/agents"): [200],
@@ -209,6 +210,7 @@ SAMPLES = {
     ("POST", "/api/pairings"): [({}, 200), ({"grants": "member"}, 400), ({"grants": "member", "agent": "no"}, 404)],
     ("GET", "/api/pairings"): [200],
     ("DELETE", "/api/pairings/{id}"): [("pairing_00000001", 200), ("pairing_00000001", 409), ("nobody", 404)],
+    ("GET", "/api/why"): [("?ref=x", 200), ("?senderId=5&limit=1", 200), ("", 400), ("?chatId=4000", 404)],
     ("GET", "/api/dropped"): [200, ("?reason=not_wired&channel=telegram&since_id=0", 200), ("?chatId=4000", 404)],
     ("GET", "/api/events"): [200],
     ("POST", "/api/mail"): [

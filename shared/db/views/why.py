@@ -1,0 +1,281 @@
+"""The facts that tell why a message has no answer: about a message in the queue, a held event, or a dropped one.
+
+Messages are searched among the newest ``SEARCHED`` rows: people ask about what happened lately.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.db.engine.connection import rows
+
+SEARCHED = 50_000
+
+
+class Of(NamedTuple):
+    """What is searched for, by the platform's ids; None: any. *ref*: of the message, or of its event."""
+
+    ref: str | None = None
+    sender_id: str | None = None
+    channel: str | None = None
+    platform_id: str | None = None
+
+    def values(self, limit: int) -> dict[str, str | int | None]:
+        """The parameters of the searches."""
+        return {**self._asdict(), "limit": limit, "searched": SEARCHED}
+
+
+class Place(NamedTuple):
+    """Where a message was written, and by whom, in ids and names."""
+
+    channel: str
+    platform_id: str | None
+    chat_name: str | None
+    sender_id: str | None
+    sender: str
+
+
+# -- messages
+
+
+class ResponseFacts(NamedTuple):
+    """A response to the message.
+
+    Attributes:
+        deliver_after: not before this instant; for a retry or a plan.
+        chat_id: None where a client fetches the response.
+        is_chat_inactive: the bot was removed from the chat, or blocked.
+        silent_until: the platform asked for a pause in the chat until then.
+        pause: why nothing of this channel is sent, or None.
+        ahead: the oldest earlier response of the chat that is still to be sent, or None.
+    """
+
+    id: int
+    status: str
+    failure: str | None
+    last_error: str | None
+    retry_count: int
+    deliver_after: int | None
+    acked_at: int | None
+    chat_id: int | None
+    is_chat_inactive: bool
+    silent_until: int | None
+    pause: str | None
+    ahead: int | None
+
+
+class MessageFacts(NamedTuple):
+    """A message, and what it may wait for.
+
+    Attributes:
+        running: the message of its session that a turn has, or None.
+        retrying: an earlier message of its session that waits for its retry, which holds the session; or None.
+        retrying_until: when that one is tried again.
+        retrying_error: why its attempt failed.
+        ahead: how many earlier messages of its session wait.
+        busy_sessions: how many other sessions of its agent have a turn.
+        responses: to the message, oldest first.
+    """
+
+    id: int
+    message_id: str
+    agent: str
+    place: Place
+    status: str
+    trigger: bool
+    retry_count: int
+    failure: str | None
+    last_error: str | None
+    process_after: int | None
+    lease: int | None
+    series_id: str | None
+    created_at: int
+    concurrency: int
+    is_agent_gone: bool
+    running: str | None
+    retrying: str | None
+    retrying_until: int | None
+    retrying_error: str | None
+    ahead: int
+    busy_sessions: int
+    responses: Sequence[ResponseFacts]
+
+
+MESSAGE = """
+    SELECT m.id, m.message_id, m.agent, m.channel, m.platform_id, c.name, m.sender_id, m.sender, m.status, m.trigger,
+           m.retry_count, m.failure, m.last_error, m.process_after, m.lease, m.series_id, m.created_at,
+           ifnull(a.concurrency, 1), a.id IS NULL OR a.retired_at IS NOT NULL, m.session_id
+      FROM messages m
+      LEFT JOIN chats c ON c.channel = m.channel AND c.platform_id = m.platform_id
+      LEFT JOIN agents a ON a.id = m.agent
+     WHERE m.id = :row
+"""
+
+RUNNING = """
+    SELECT message_id
+      FROM messages
+     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND status = 'processing' AND id <> :row
+     ORDER BY id
+     LIMIT 1
+"""
+
+RETRYING = """
+    SELECT message_id, process_after, last_error
+      FROM messages
+     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND status = 'pending' AND failure IS NOT NULL AND process_after > :now AND id < :row
+     ORDER BY id
+     LIMIT 1
+"""
+
+AHEAD = """
+    SELECT count(*)
+      FROM messages
+     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND status = 'pending' AND id < :row AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
+"""
+
+BUSY = """
+    SELECT count(DISTINCT session_id)
+      FROM messages
+     WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing') AND status = 'processing'
+       AND session_id <> :session
+"""
+
+RESPONSES = """
+    SELECT r.id, r.status, r.failure, r.last_error, r.retry_count, r.deliver_after, r.acked_at, r.chat_id,
+           ifnull(c.status, '') = 'inactive', c.not_before,
+           (SELECT p.reason FROM channel_pauses p WHERE p.channel = r.channel),
+           (SELECT min(o.id)
+              FROM responses o
+             WHERE o.channel = r.channel AND o.chat_id = r.chat_id AND (o.status = 'pending' OR o.status = 'delivering')
+               AND o.id < r.id AND (o.deliver_after IS NULL OR o.deliver_after <= :now OR o.failure IS NOT NULL))
+      FROM responses r
+      LEFT JOIN chats c ON c.id = r.chat_id
+     WHERE r.in_reply_to = :row AND r.status <> 'deleted'
+     ORDER BY r.id
+     LIMIT 100
+"""
+
+
+def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts | None:
+    """The facts of one message; None if it is pruned."""
+    found = rows(conn, MESSAGE, {"row": row_id})
+    if not found:
+        return None
+    id_, message_id, agent, *place, status, trigger = found[0][:10]
+    *fields, concurrency, is_gone, session = found[0][10:]
+    of_session = {"agent": agent, "session": session, "row": row_id}
+    at = {**of_session, "now": now_ms}
+    running = rows(conn, RUNNING, of_session)
+    retrying = rows(conn, RETRYING, at)
+    ((ahead,),) = rows(conn, AHEAD, at)
+    ((busy,),) = rows(conn, BUSY, {"agent": agent, "session": session})
+    return MessageFacts._make([
+        id_, message_id, agent, Place(*place), status, bool(trigger), *fields, concurrency, bool(is_gone),
+        running[0][0] if running else None, *(retrying[0] if retrying else (None, None, None)), ahead, busy,
+        _responses(rows(conn, RESPONSES, {"row": row_id, "now": now_ms})),
+    ])  # fmt: skip
+
+
+def _responses(found: list[tuple[Any, ...]]) -> list[ResponseFacts]:
+    return [ResponseFacts(*row)._replace(is_chat_inactive=bool(row[8])) for row in found]
+
+
+MESSAGES = """
+    SELECT id, created_at
+      FROM messages
+     WHERE id > (SELECT max(id) FROM messages) - :searched
+       AND (:ref IS NULL OR platform_message_id = :ref OR event_key = :ref)
+       AND (:sender_id IS NULL OR sender_id = :sender_id) AND (:channel IS NULL OR channel = :channel)
+       AND (:platform_id IS NULL OR platform_id = :platform_id) AND from_agent IS NULL
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+
+def messages(conn: apsw.Connection, of: Of, *, limit: int) -> list[int]:
+    """The rows of the newest messages like this, newest first."""
+    return [id_ for id_, _ in rows(conn, MESSAGES, of.values(limit))]
+
+
+# -- held events
+
+
+class HeldFacts(NamedTuple):
+    """An event that is held for an approval. *approver*: the person who has the card, or None."""
+
+    id: int
+    place: Place
+    agent: str | None
+    approval_id: str
+    title: str
+    approver: str | None
+    expires_at: int
+    created_at: int
+
+
+_HELD = """
+    SELECT h.id, h.channel, h.event ->> '$.platform_id', c.name, h.event ->> '$.sender_id', h.event ->> '$.sender',
+           a.agent, a.approval_id, a.title,
+           (SELECT u.channel || ' ' || u.sender_id || iif(u.name = '', '', ' (' || u.name || ')')
+              FROM users u
+             WHERE u.id = a.approver),
+           a.expires_at, h.created_at
+      FROM held h
+      JOIN approvals a ON a.id = h.approval_id
+      LEFT JOIN chats c ON c.channel = h.channel AND c.platform_id = h.event ->> '$.platform_id'
+"""
+# Strangers can cause a bounded number of them only, so they are read one after the other.
+HELD = f"""
+{_HELD}
+     WHERE (:ref IS NULL OR h.event ->> '$.platform_message_id' = :ref OR h.event_key = :ref OR a.approval_id = :ref
+            OR 'held_' || h.id = :ref)
+       AND (:sender_id IS NULL OR h.event ->> '$.sender_id' = :sender_id) AND (:channel IS NULL OR h.channel = :channel)
+       AND (:platform_id IS NULL OR h.event ->> '$.platform_id' = :platform_id)
+     ORDER BY h.id DESC
+     LIMIT :limit
+"""
+
+
+def held(conn: apsw.Connection, of: Of, *, limit: int) -> list[HeldFacts]:
+    """The newest held events like this; *ref* may also be the approval's id, or ``held_`` and the row."""
+    values = {name: value for name, value in of.values(limit).items() if name != "searched"}
+    return [HeldFacts(row[0], Place(*row[1:6]), *row[6:]) for row in rows(conn, HELD, values)]
+
+
+# -- dropped events
+
+
+class DroppedFacts(NamedTuple):
+    """A dropped event; *reason* and *detail* are its words."""
+
+    id: int
+    place: Place
+    reason: str
+    detail: str
+    created_at: int
+
+
+DROPPED = """
+    SELECT d.id, d.channel, d.platform_id,
+           (SELECT name FROM chats WHERE channel = d.channel AND platform_id = d.platform_id),
+           d.sender_id,
+           coalesce(nullif(d.sender, ''),
+                    (SELECT name FROM users WHERE channel = d.channel AND sender_id = d.sender_id), ''),
+           d.reason, d.detail, d.created_at
+      FROM dropped d
+     WHERE d.id > (SELECT max(id) FROM dropped) - :searched
+       AND (:ref IS NULL OR d.platform_message_id = :ref OR d.event_key = :ref OR 'dropped_' || d.id = :ref)
+       AND (:sender_id IS NULL OR d.sender_id = :sender_id) AND (:channel IS NULL OR d.channel = :channel)
+       AND (:platform_id IS NULL OR d.platform_id = :platform_id)
+     ORDER BY d.id DESC
+     LIMIT :limit
+"""
+
+
+def dropped(conn: apsw.Connection, of: Of, *, limit: int) -> list[DroppedFacts]:
+    """The newest dropped events like this; *ref* may also be ``dropped_`` and the row."""
+    return [DroppedFacts(row[0], Place(*row[1:6]), *row[6:]) for row in rows(conn, DROPPED, of.values(limit))]

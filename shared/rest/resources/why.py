@@ -1,0 +1,134 @@
+"""Why a message was not answered, also one that is held for an approval or was dropped."""
+
+from typing import Literal
+
+import apsw
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from shared.core import clock
+from shared.db.queue import messages
+from shared.db.views import why
+from shared.db.views.why import DroppedFacts, HeldFacts, MessageFacts, Of, Place
+from shared.rest.http.endpoint import Query, RequestRefused, endpoint
+from shared.rest.http.service import Service
+from shared.rest.resources import why_sentences
+from shared.rest.resources.dropped_and_events import place_of
+from shared.rest.resources.why_sentences import Why
+
+
+class WhyView(TypedDict):
+    """What became of a message.
+
+    *id*: of the message; ``held_`` or ``dropped_`` and the row, if it never became one. *state* is a word for programs,
+    *reason* a sentence for people; *until*: the instant at which the reason ends, in ms UTC, where that is known.
+    *approval*: that has to be decided. *response*: the answer that is not sent.
+    """
+
+    what: Literal["message", "held", "dropped"]
+    id: str
+    state: str
+    reason: str
+    until: int | None
+    createdAt: int
+    channel: str
+    platformId: str | None
+    chatName: str | None
+    senderId: str | None
+    sender: str
+    agent: str | None
+    approval: str | None
+    response: int | None
+    series: str | None
+
+
+class WhyQuery(Query):
+    """*ref*: a message's id, the platform's id of it or of its event, ``dropped_`` or ``held_`` and a row, an approval.
+
+    *senderId*, *chatId*, *platformId*, *channel*: the newest of this sender, in this chat, on this channel.
+    """
+
+    ref: str | None = Field(default=None, min_length=1, max_length=200)
+    senderId: str | None = Field(default=None, min_length=1, max_length=200)
+    chatId: int | None = Field(default=None, ge=1)
+    platformId: str | None = Field(default=None, min_length=1, max_length=200)
+    channel: str | None = Field(default=None, min_length=1, max_length=32)
+    limit: int = Field(default=10, ge=1, le=100)
+
+
+@endpoint("GET", "/api/messages/{id}/why", {404: "there is no such message"})
+async def get_why_of_message(service: Service, *, id: str) -> WhyView:
+    """Read why a message has no answer yet, or that it has one."""
+    row = messages.find(service.reader, id)
+    found = _of_message(service.reader, row, now_ms=clock.now_ms()) if row is not None else None
+    if found is None:
+        raise RequestRefused(404, f"no message {id!r}; GET /api/why looks among held and dropped ones too")
+    return found
+
+
+@endpoint("GET", "/api/why", {400: "neither a message, a sender nor a chat is named", 404: "there is no such chat"})
+async def get_why(service: Service, *, query: WhyQuery) -> list[WhyView]:
+    """Find messages, held and dropped ones too, and why each has no answer, newest first."""
+    channel, platform_id = query.channel, query.platformId
+    if query.chatId is not None:
+        channel, platform_id = place_of(service.reader, query.chatId)
+    of = Of(query.ref, query.senderId, channel, platform_id)
+    if (of.ref, of.sender_id, of.platform_id) == (None, None, None):
+        raise RequestRefused(400, "name a message (ref), a sender (senderId) or a chat (chatId or platformId)")
+    return _search(service.reader, of, limit=query.limit, now_ms=clock.now_ms())
+
+
+def _search(conn: apsw.Connection, of: Of, *, limit: int, now_ms: int) -> list[WhyView]:
+    """The newest messages, held events and dropped events like this, newest first."""
+    named = messages.find(conn, of.ref) if of.ref is not None else None
+    rows = [named] if named is not None else why.messages(conn, of, limit=limit)
+    found = [view for row in rows if (view := _of_message(conn, row, now_ms=now_ms)) is not None]
+    found += [_of_held(each) for each in why.held(conn, of, limit=limit)]
+    found += [_of_dropped(each) for each in why.dropped(conn, of, limit=limit)]
+    return sorted(found, key=lambda each: -each["createdAt"])[:limit]
+
+
+def _of_message(conn: apsw.Connection, row: int, *, now_ms: int) -> WhyView | None:
+    facts = why.message(conn, row, now_ms=now_ms)
+    if facts is None:
+        return None
+    found = _view("message", facts.message_id, why_sentences.of_message(facts, now_ms=now_ms), facts)
+    unsent = next((each.id for each in facts.responses if each.status != "acked"), None)
+    found.update({"agent": facts.agent, "response": unsent, "series": facts.series_id})
+    return found
+
+
+def _of_held(facts: HeldFacts) -> WhyView:
+    found = _view("held", f"held_{facts.id}", why_sentences.of_held(facts), facts)
+    found.update({"agent": facts.agent, "approval": facts.approval_id})
+    return found
+
+
+def _of_dropped(facts: DroppedFacts) -> WhyView:
+    return _view("dropped", f"dropped_{facts.id}", why_sentences.of_dropped(facts), facts)
+
+
+def _view(
+    what: Literal["message", "held", "dropped"], id_: str, reason: Why, facts: MessageFacts | HeldFacts | DroppedFacts
+) -> WhyView:
+    place: Place = facts.place
+    return {
+        "what": what,
+        "id": id_,
+        "state": reason.state,
+        "reason": reason.reason,
+        "until": reason.until,
+        "createdAt": facts.created_at,
+        "channel": place.channel,
+        "platformId": place.platform_id,
+        "chatName": place.chat_name,
+        "senderId": place.sender_id,
+        "sender": place.sender,
+        "agent": None,
+        "approval": None,
+        "response": None,
+        "series": None,
+    }
+
+
+ENDPOINTS = (get_why_of_message, get_why)

@@ -1,0 +1,154 @@
+"""Why a message has no answer, as a word for programs and a sentence for people. Pure functions over facts."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from shared.db.views.why import DroppedFacts, HeldFacts, MessageFacts, ResponseFacts
+
+
+class Why(NamedTuple):
+    """A reason: *state* is its word, and *until* the instant (ms UTC) at which it ends, where that is known."""
+
+    state: str
+    reason: str
+    until: int | None = None
+
+
+# -- a message in the queue
+
+
+def of_message(facts: MessageFacts, *, now_ms: int) -> Why:
+    """Why the message has no answer yet, or that it has one."""
+    match facts.status:
+        case "completed":
+            return _of_completed(facts, now_ms)
+        case "processing" if (facts.lease or 0) > now_ms:
+            return Why("running", f"Agent {facts.agent} is working on it now.")
+        case "processing":
+            return Why("process_gone", "The process of its turn has ended. It is tried again within a minute.")
+        case "dead":
+            return Why("dead", f"It is dead after {_count(facts.retry_count, 'attempt')}: {facts.last_error}.")
+        case "paused":
+            return Why("paused", f"Its schedule {facts.series_id} is paused.")
+        case "cancelled":
+            return Why("cancelled", f"It was cancelled: {facts.last_error or 'by hand'}.")
+    return _of_pending(facts, now_ms)
+
+
+def _of_pending(facts: MessageFacts, now_ms: int) -> Why:
+    until = facts.process_after if (facts.process_after or 0) > now_ms else None
+    if not facts.trigger:
+        return Why("context", "It asked for no answer. The agent reads it with the next message that does.")
+    if facts.is_agent_gone:
+        return Why("agent_gone", f"Agent {facts.agent} was deleted.")
+    if until is not None and facts.failure is None:
+        return Why("planned", "It is planned for later.", until)
+    if until is not None:
+        return Why("waiting_for_retry", f"An attempt failed, and it is tried again: {facts.last_error}.", until)
+    return _of_due(facts)
+
+
+def _of_due(facts: MessageFacts) -> Why:
+    """What a message waits for that could be taken now."""
+    if facts.running is not None:
+        return Why("session_busy", f"Agent {facts.agent} is working on {facts.running} in the same session.")
+    if facts.retrying is not None:
+        reason = f"It comes after {facts.retrying}, of which an attempt failed: {facts.retrying_error}."
+        return Why("behind_retry", reason, facts.retrying_until)
+    if facts.busy_sessions >= facts.concurrency:
+        turns = _count(facts.busy_sessions, "turn")
+        return Why("agent_busy", f"Agent {facts.agent} has {turns} in other chats, and no more at once.")
+    if facts.ahead:
+        return Why("behind", f"{_count(facts.ahead, 'earlier message')} of its session come first.")
+    return Why("due", "It is due, and dispatch takes it within seconds. If it stays so, dispatch does not run.")
+
+
+def _of_completed(facts: MessageFacts, now_ms: int) -> Why:
+    unsent = next((each for each in facts.responses if each.status != "acked"), None)
+    if unsent is not None:
+        return _of_unsent(unsent, facts.place.channel, now_ms)
+    if facts.responses:
+        return Why("answered", f"It was answered: response {facts.responses[-1].id} was sent.")
+    return Why(
+        "no_answer", f"Agent {facts.agent} read it, and said nothing to it alone. It may have answered another one."
+    )
+
+
+def _of_unsent(response: ResponseFacts, channel: str, now_ms: int) -> Why:
+    answer = f"Its answer, response {response.id},"
+    if response.status == "dead":
+        return Why("answer_dead", f"{answer} could not be sent: {response.last_error}.")
+    if response.status == "paused":
+        return Why("answer_paused", f"{answer} is paused with its series.")
+    if response.status == "delivering":
+        return Why("answer_on_its_way", f"{answer} is being sent now.")
+    return _of_waiting(response, answer, channel, now_ms)
+
+
+def _of_waiting(response: ResponseFacts, answer: str, channel: str, now_ms: int) -> Why:
+    if response.chat_id is None:
+        return Why("answer_to_fetch", f"{answer} waits until a client fetches it.")
+    if response.pause is not None:
+        return Why("channel_paused", f"{answer} waits, because nothing is sent on {channel}: {response.pause}.")
+    if response.is_chat_inactive:
+        return Why("chat_inactive", f"{answer} waits: the bot was blocked, or removed from the chat.")
+    if response.ahead is not None:
+        return Why("answer_behind", f"{answer} comes after response {response.ahead} of the same chat.")
+    if (response.deliver_after or 0) > now_ms and response.failure is not None:
+        return Why("answer_retry", f"{answer} is sent again: {response.last_error}.", response.deliver_after)
+    if (response.silent_until or 0) > now_ms:
+        return Why("chat_silent", f"{answer} waits, because the platform asked for a pause.", response.silent_until)
+    if (response.deliver_after or 0) > now_ms:
+        return Why("answer_planned", f"{answer} is planned for later.", response.deliver_after)
+    return Why("answer_due", f"{answer} goes out within seconds. If it stays so, deliver does not run.")
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+# -- an event that never became a message
+
+
+def of_held(facts: HeldFacts) -> Why:
+    """Who has to decide, and until when."""
+    asked = f"{facts.approver} has the card" if facts.approver else "no approver could be asked yet"
+    return Why("held", f"It waits for an approval, and {asked}: {facts.title}", facts.expires_at)
+
+
+# The words of `dropped`, as docs/access.md explains them; ``{detail}`` is the row's.
+DROPPED: Mapping[str, str] = {
+    "payload": "The platform signed it, and it could not be read",
+    "malformed": "It lacked a field that every message has",
+    "unsupported": "It was no message for an agent",
+    "no_chat": "It belongs to no chat",
+    "empty": "It had neither text nor files",
+    "not_wired": "No agent answers there, and no approver could be asked; or the bot was not meant",
+    "chat_refused": "An approver or the operator chose to ignore this chat",
+    "not_addressed": "It was not meant for any agent that answers there",
+    "rate_limited": "It was more than the limits of a minute allow",
+    "sender_unknown": "The sender is a stranger, and the chat is closed to strangers",
+    "sender_refused": "An approver or the operator refused this sender",
+    "not_known": "The sender is a stranger, and the agent takes known people only",
+    "command_filtered": "It was a command of the agent's own program, which no agent gets",
+    "command_refused": "It was a command for admins",
+    "command_done": "It was a command, which was carried out",
+    "wiring_failed": "The wiring of an agent is broken",
+    "too_many_held": "Ten messages of this sender wait for an approval already",
+    "too_many_waiting": "Too many people or chats wait for an approval already",
+    "approval_expired": "It was held for an approval, and nobody decided in time",
+    "approval_failed": "It was approved, and could not be done",
+    "not_approver": "The button was pressed by a person who may not decide",
+    "decided_already": "The button was pressed when that was decided already",
+    "pairing_failed": "It was a pairing code that is not valid there",
+    "pairing_done": "It was a pairing code, which worked",
+    "pairing_used": "It was a pairing code that this person had used before",
+    "pairing_limited": "It was a pairing code, after too many wrong ones",
+}
+
+
+def of_dropped(facts: DroppedFacts) -> Why:
+    """The meaning of the row's words; a word of the platform's own stands as it is."""
+    sentence = DROPPED.get(facts.reason, "It is nothing that agents get")
+    words = facts.reason if not facts.detail else f"{facts.reason}: {facts.detail}"
+    return Why("dropped", f"{sentence} ({words}).")

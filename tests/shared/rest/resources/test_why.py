@@ -1,0 +1,324 @@
+"""Why a message was not answered: a reason for every state, and every way to find a message."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from shared.db.access import dropped
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import channel_pauses, messages
+from shared.db.roster import chats
+from shared.db.views import why
+from shared.queue import turns
+from shared.queue.turns import Failure, RetryPolicy, TurnReply
+from shared.rest.resources import why_sentences
+from shared.routing import router
+from shared.routing.apply import Routed
+from tests.api_client import get
+from tests.shared.routing.test_router import OPEN, become, event, make_chat, wire
+from tests.support import NOW, column, make_agent, plan, put, take
+
+LATER = NOW + 60_000
+RETRY = RetryPolicy(5, 120_000, 120_000, 0.0)
+ONCE = RetryPolicy(1, 1, 1, 0.0)
+
+
+def fail(conn, policy=RETRY, reason="no such program", **session):
+    claim = take(conn, **session)
+    with transaction(conn):
+        turns.fail(conn, claim, Failure(reason), policy, now_ms=NOW)
+
+
+def settle(conn, *texts):
+    claim = take(conn)
+    with transaction(conn):
+        turns.settle(conn, claim, [TurnReply(text, claim.asked[0]) for text in texts], None, now_ms=NOW)
+
+
+def settle_with(sql, **values):
+    """An answered message, whose response is changed to what keeps it from being sent."""
+
+    def make(conn):
+        row = put(conn)
+        settle(conn, "hi")
+        rows(conn, f"UPDATE responses SET {sql}", values)
+        return row
+
+    return make
+
+
+def waiting(conn):
+    return put(conn)
+
+
+def failed(conn):
+    row = put(conn)
+    fail(conn)
+    return row
+
+
+def dead(conn):
+    row = put(conn)
+    fail(conn, ONCE)
+    return row
+
+
+def running(conn):
+    row = put(conn)
+    take(conn)
+    return row
+
+
+def changed(sql, **values):
+    """A waiting message with other columns."""
+
+    def make(conn):
+        row = put(conn)
+        rows(conn, f"UPDATE messages SET {sql} WHERE id = :row", {"row": row, **values})
+        return row
+
+    return make
+
+
+def behind_a_turn(conn):
+    put(conn, given_id="first")
+    take(conn)
+    return put(conn)
+
+
+def behind_a_retry(conn):
+    put(conn, given_id="first")
+    fail(conn)
+    return put(conn)
+
+
+def behind_another_chat(conn):
+    put(conn, chat="200")
+    take(conn, chat="200")
+    return put(conn)
+
+
+def behind_others(conn):
+    put(conn)
+    put(conn)
+    return put(conn)
+
+
+def of_a_deleted_agent(conn):
+    row = put(conn)
+    rows(conn, "UPDATE agents SET retired_at = :now", {"now": NOW})
+    return row
+
+
+def of_a_paused_channel(conn):
+    row = put(conn)
+    settle(conn, "hi")
+    with transaction(conn):
+        channel_pauses.pause(conn, "telegram", "Unauthorized", check_at=LATER, now_ms=NOW)
+    return row
+
+
+def said_nothing(conn):
+    row = put(conn)
+    settle(conn, "hi")
+    rows(conn, "UPDATE responses SET in_reply_to = 999")
+    return row
+
+
+def of_a_chat(sql):
+    """An answered message, and another state of its chat."""
+
+    def make(conn):
+        row = put(conn)
+        settle(conn, "hi")
+        rows(conn, f"UPDATE chats SET {sql}", {})
+        return row
+
+    return make
+
+
+def behind_a_response(conn):
+    put(conn)
+    settle(conn, "first")
+    row = put(conn)
+    settle(conn, "second")
+    return row
+
+
+SENT = "status = 'acked', acked_at = 5"
+MESSAGES = {
+    "due": (waiting, "It is due", None),
+    "waiting_for_retry": (failed, "An attempt failed, and it is tried again: no such program.", LATER),
+    "planned": (changed("process_after = :at", at=LATER), "planned for later", LATER),
+    "context": (changed("trigger = 0"), "asked for no answer", None),
+    "agent_gone": (of_a_deleted_agent, "Agent assistant was deleted.", None),
+    "session_busy": (behind_a_turn, "Agent assistant is working on first in the same session.", None),
+    "behind_retry": (behind_a_retry, "It comes after first, of which an attempt failed: no such program.", LATER),
+    "agent_busy": (behind_another_chat, "Agent assistant has 1 turn in other chats, and no more at once.", None),
+    "behind": (behind_others, "2 earlier messages of its session come first.", None),
+    "running": (running, "Agent assistant is working on it now.", None),
+    "process_gone": (
+        changed("status = 'processing', claimed_by = 't', lease = :at", at=NOW),
+        "The process of its turn has ended.",
+        None,
+    ),
+    "dead": (dead, "It is dead after 1 attempt: no such program.", None),
+    "paused": (changed("status = 'paused', series_id = 's_1'"), "Its schedule s_1 is paused.", None),
+    "cancelled": (changed("status = 'cancelled', last_error = 'by Ana'"), "It was cancelled: by Ana.", None),
+    "no_answer": (said_nothing, "Agent assistant read it, and said nothing to it alone.", None),
+    "answered": (settle_with(SENT), "It was answered: response 1 was sent.", None),
+    "answer_due": (settle_with("status = 'pending'"), "response 1, goes out within seconds", None),
+    "answer_on_its_way": (
+        settle_with("status = 'delivering', claimed_by = 't', lease = 1"),
+        "response 1, is being sent now",
+        None,
+    ),
+    "answer_dead": (
+        settle_with("status = 'dead', last_error = 'chat not found'"),
+        "response 1, could not be sent: chat not found.",
+        None,
+    ),
+    "answer_paused": (settle_with("status = 'paused'"), "is paused with its series", None),
+    "answer_retry": (
+        settle_with("failure = 'error', last_error = 'no route', deliver_after = :at", at=LATER),
+        "is sent again: no route.",
+        LATER,
+    ),
+    "answer_planned": (settle_with("deliver_after = :at", at=LATER), "is planned for later", LATER),
+    "answer_to_fetch": (settle_with("chat_id = NULL"), "waits until a client fetches it", None),
+    "answer_behind": (behind_a_response, "comes after response 1 of the same chat", None),
+    "chat_inactive": (of_a_chat("status = 'inactive'"), "the bot was blocked, or removed", None),
+    "chat_silent": (of_a_chat(f"not_before = {LATER}"), "the platform asked for a pause", LATER),
+    "channel_paused": (of_a_paused_channel, "nothing is sent on telegram: Unauthorized", None),
+}
+
+
+@pytest.mark.parametrize("state", MESSAGES)
+def test_every_state_of_a_message_is_a_reason(conn, state):
+    make, sentence, until = MESSAGES[state]
+    facts = why.message(conn, make(conn), now_ms=NOW)
+    found = why_sentences.of_message(facts, now_ms=NOW)
+    assert (found.state, found.until) == (state, until)
+    assert sentence in found.reason
+
+
+def test_a_message_that_is_pruned_has_no_reason(conn):
+    assert why.message(conn, 99, now_ms=NOW) is None
+
+
+@pytest.mark.parametrize("sql", [why.RUNNING, why.RETRYING, why.AHEAD, why.BUSY])
+def test_the_queue_of_a_session_is_read_by_its_index(conn, sql):
+    given = {"agent": "assistant", "session": 1, "row": 1, "now": NOW}
+    lines = plan(conn, sql, **{name: value for name, value in given.items() if f":{name}" in sql})
+    assert any("messages_open" in line for line in lines), lines
+
+
+def test_every_word_of_a_dropped_message_has_a_sentence():
+    page = Path(__file__).parents[4] / "docs/access.md"
+    table = page.read_text().partition("| reason | |")[2]
+    lines = [line for line in table.splitlines() if line.startswith("| `")]
+    told = {word for line in lines for word in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert len(told) > 20
+    assert told == set(why_sentences.DROPPED)
+
+
+# -- finding one over REST
+
+
+@pytest.fixture
+def all_three(conn):
+    """A stored, a held and a dropped message of sender 5 in chat -100, and a dropped one of another in another."""
+    become(conn, "owner", "9")
+    wire(conn, make_chat(conn, "-100", policy="request_approval", is_group=True))
+    make_agent(conn, "second")
+    wire(conn, 1, "second")
+    become(conn, "member")
+    of = {"platform_id": "-100", "is_group": True}
+    taken = event(event_key="k1", platform_message_id="m1", **of)
+    with transaction(conn):
+        assert router.route(conn, "telegram", taken, OPEN, now_ms=NOW) == Routed(stored=1, held=1, said=True)
+        left = event(event_key="k2", platform_message_id="m2", is_mention=False, **of)
+        assert router.route(conn, "telegram", left, OPEN, now_ms=NOW + 1).dropped == "not_addressed"
+        dropped.record(
+            conn,
+            channel="discord",
+            reason="poll",
+            detail="a quiz",
+            platform_id="7",
+            sender_id="8",
+            sender="Ben",
+            event_key="k3",
+            now_ms=NOW + 2,
+        )
+        chats.update(conn, 1, name="Ops", now_ms=NOW)
+    return conn
+
+
+def search(serving, query):
+    reply = get(serving, f"/api/why?{query}")
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+FOUND = {
+    "ref=m1": ["message", "held"],
+    "ref=k1": ["message", "held"],
+    "ref=m2": ["dropped"],
+    "ref=k2": ["dropped"],
+    "ref=dropped_1": ["dropped"],
+    "ref=held_1": ["held"],
+    "ref=nothing": [],
+    "senderId=5": ["dropped", "message", "held"],
+    "senderId=5&limit=1": ["dropped"],
+    "senderId=8": ["dropped"],
+    "chatId=1": ["dropped", "message", "held"],
+    "platformId=-100&channel=telegram": ["dropped", "message", "held"],
+    "platformId=7": ["dropped"],
+    "platformId=-100&channel=discord": [],
+    "chatId=1&senderId=8": [],
+}
+
+
+@pytest.mark.parametrize(("query", "expected"), FOUND.items())
+def test_a_message_is_found_by_its_ids_its_sender_and_its_chat(serving, all_three, query, expected):
+    assert sorted(each["what"] for each in search(serving, query)) == sorted(expected)
+
+
+def test_what_never_became_a_message_has_its_place_its_names_and_its_reason(serving, all_three):
+    (approval,) = column(all_three, "SELECT approval_id FROM approvals")
+    (held,) = search(serving, f"ref={approval}")
+    assert (held["id"], held["state"], held["agent"], held["approval"]) == ("held_1", "held", "second", approval)
+    assert held["reason"].startswith(
+        "It waits for an approval, and telegram 9 (Ana) has the card: telegram 5 (Ana) wants"
+    )
+    place = {"channel": "telegram", "platformId": "-100", "chatName": "Ops", "senderId": "5", "sender": "Ana"}
+    (left,) = search(serving, "ref=m2")
+    for each in (held, left):
+        assert place.items() <= each.items()
+    assert left["reason"] == "It was not meant for any agent that answers there (not_addressed)."
+    (quiz,) = search(serving, "senderId=8")
+    assert (quiz["sender"], quiz["reason"]) == ("Ben", "It is nothing that agents get (poll: a quiz).")
+
+
+def test_a_message_of_the_queue_is_explained_by_its_id(serving, conn):
+    row = put(conn, given_id="m_1")
+    fail(conn, ONCE)
+    reply = get(serving, "/api/messages/m_1/why")
+    assert (reply.json()["id"], reply.json()["state"]) == ("m_1", "dead")
+    assert search(serving, "ref=m_1") == [reply.json()]
+    assert messages.find(conn, "m_1") == row
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "sentence"),
+    [
+        ("/api/messages/m_0/why", 404, "no message 'm_0'"),
+        ("/api/why", 400, "name a message (ref), a sender (senderId) or a chat"),
+        ("/api/why?channel=telegram", 400, "name a message (ref)"),
+        ("/api/why?chatId=99", 404, "there is no chat 99"),
+    ],
+)
+def test_a_search_for_nothing_says_what_to_name(serving, conn, path, status, sentence):
+    reply = get(serving, path)
+    assert (reply.status_code, reply.json()["error"][: len(sentence)]) == (status, sentence)
