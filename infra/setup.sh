@@ -20,38 +20,73 @@ find_python() {
 
 install_packages() {  # $1: their purpose; the rest: Debian packages
     what=$1; shift
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        say "setup: installing $* for $what"
-        apt-get update -qq >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
-    else
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
         fail "$what is missing: install it (Debian: sudo apt-get install $*) and try again"
     fi
+    say "setup: installing $* for $what (about a minute)"
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } >/dev/null ||
+        fail "apt-get could not install $* ($what): its own words are above"
 }
 
-java_is_ready() {
-    for java in "${JAVA_HOME:+$JAVA_HOME/bin/java}" java; do
-        [ -n "$java" ] || continue
-        version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1) || continue
-        [ "${version:-0}" -ge 17 ] && return 0
-    done
-    return 1
+java_version() {  # the major version of the Java that Spark would start; 0: none
+    java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+    version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1) || version=
+    echo "${version:-0}"
+}
+
+check_java() {
+    [ "$(java_version)" -ge 17 ] && return
+    if [ -n "${JAVA_HOME:-}" ]; then
+        fail "Spark needs Java 17 or newer, and JAVA_HOME ($JAVA_HOME) is not that: set it to one, or unset it"
+    fi
+    # The distribution's default: no version of Java is in every Debian and Ubuntu.
+    install_packages "Java for Spark" default-jre-headless
+    [ "$(java_version)" -ge 17 ] || fail "Spark needs Java 17 or newer, and this system's default is Java $(java_version): install a newer one, and set JAVA_HOME to it"
 }
 
 make_venv() {
     [ -x .venv/bin/python ] && return
     python=$(find_python)
+    say "setup: making .venv with $python"
     # Debian's Python comes without ensurepip
     "$python" -c 'import ensurepip' 2>/dev/null || install_packages "Python's venv module" \
         "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
     "$python" -m venv .venv
 }
 
+progress() {  # what pip does now, from its log
+    if grep -q '^Installing collected packages' "$log"; then
+        echo "unpacking $(sed -n 's/^Installing collected packages: //p' "$log" | tr ',' '\n' | grep -c .) packages"
+    else
+        echo "$(grep -c '^Collecting ' "$log") packages found so far, the newest is $(sed -n 's/^Collecting \([A-Za-z0-9._-]*\).*/\1/p' "$log" | tail -n 1)"
+    fi
+}
+
+run_pip() {  # pip's own words go to $log; every five seconds this says how far it is
+    .venv/bin/python -m pip install --disable-pip-version-check --no-input --progress-bar off "$@" >"$log" 2>&1 &
+    pip=$!
+    trap 'kill "$pip" 2>/dev/null; exit 130' INT TERM  # a background process does not get Ctrl-C
+    seconds=0
+    while kill -0 "$pip" 2>/dev/null; do
+        sleep 1
+        seconds=$((seconds + 1))
+        [ $((seconds % 5)) = 0 ] && say "setup: $seconds s: $(progress)"
+    done
+    trap - INT TERM
+    wait "$pip"
+}
+
 install() {  # $1: extras
     stamp=.venv/.ready-$mode
+    log=.venv/setup.log
     [ -e "$stamp" ] && [ "$stamp" -nt pyproject.toml ] && [ "$stamp" -nt constraints.txt ] && return
-    say "setup: installing Postroom into .venv (once; about a minute)"
-    .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[$1]"
+    say "setup: installing Postroom and its libraries into .venv (once; a minute or two)"
+    if ! run_pip -c constraints.txt -e ".[$1]"; then
+        grep -i '^ *error' "$log" | tail -n 5 >&2
+        fail "the installation failed; all of pip's words are in $log. Mend the cause, and run the same command again"
+    fi
     touch "$stamp"
+    say "setup: done"
 }
 
 mode=${1:-run}
@@ -60,8 +95,7 @@ case $mode in
     run) [ -e .venv/.ready-dev ] || install emulator ;;
     dev)
         install emulator,spark,dev,bench
-        java_is_ready || install_packages "Java 17, for Spark," openjdk-17-jre-headless
-        java_is_ready || fail "Java 17 or newer is needed for Spark; set JAVA_HOME to it"
+        check_java
         ;;
     *) fail "say run or dev" ;;
 esac

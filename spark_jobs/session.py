@@ -126,7 +126,10 @@ def _archive_name() -> str:
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
     if not java.is_file():
-        raise ConfigInvalid("Spark needs Java 17 or later: on Debian, apt-get install openjdk-17-jre-headless")
+        raise ConfigInvalid(
+            "Spark needs Java 17 or newer: install it (Debian and Ubuntu: apt-get install default-jre-headless), or "
+            "set JAVA_HOME to it"
+        )
     java = java.resolve()
     made_for = f"{java} {java.stat().st_mtime_ns} {pyspark.__version__} {Path(pyspark.__file__).resolve()}"
     return "spark-" + hashlib.sha256(made_for.encode()).hexdigest()[:16]
