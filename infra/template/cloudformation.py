@@ -13,6 +13,7 @@ from shared.core.errors import ConfigInvalid
 # The C loader, where PyYAML was built with it, is 10 times as fast; its marks are the same.
 _Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLACEHOLDER = re.compile(r"\$\{([^!{}][^{}]*)\}")
+DEEPEST = 100  # levels of lists and mappings
 _PSEUDO_PARAMETERS = tuple(
     f"AWS::{name}"
     for name in ("AccountId", "NotificationARNs", "NoValue", "Partition", "Region", "StackId", "StackName", "URLSuffix")
@@ -164,11 +165,9 @@ def parse(text: str, file: str) -> Node:
     document = Document(file)
     root = None
     try:
-        root = yaml.compose(text, Loader=_Loader)
-        for event in yaml.parse(text, _Loader) if "*" in text else ():
-            if isinstance(event, yaml.AliasEvent):  # an alias can also make the document endless
-                document.problem(*_place(event.start_mark), "CloudFormation refuses YAML aliases; write the value out")
-        if root is None:
+        _check_events(text, document)
+        root = None if document.problems else yaml.compose(text, Loader=_Loader)
+        if root is None and not document.problems:
             document.problem(1, 1, "the file is empty")
     except yaml.MarkedYAMLError as error:
         what = ", ".join(part for part in (error.context, error.problem) if part)
@@ -183,6 +182,29 @@ def parse(text: str, file: str) -> Node:
     defaults = {name: parameter["Default"].text for name, parameter in node["Parameters"].entries().items()}
     document.parameters |= {name: default for name, default in defaults.items() if default is not None}
     return node
+
+
+def _check_events(text: str, document: Document) -> None:
+    """Note what must not be composed: an alias, which can make the document endless, and values nested too deep.
+
+    Composing recurses in C, where a document that is deep enough ends the process.
+
+    Raises:
+        yaml.YAMLError: the text is no YAML.
+    """
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.AliasEvent):
+            document.problem(*_place(event.start_mark), "CloudFormation refuses YAML aliases; write the value out")
+        elif isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            document.problem(
+                *_place(event.start_mark), f"this is nested more than {DEEPEST} deep; no template needs that"
+            )
+            return
 
 
 def did_you_mean(name: str | None, known: Iterable[str | None]) -> str:

@@ -438,3 +438,25 @@ def test_a_value_that_only_the_cloud_can_resolve_stays_a_placeholder(tmp_path):
     ingest = load(path).functions[0]
 
     assert ingest.environment["X"] == "s3://${ReplicaBucket}/postroom/${AWS::Region}/${literal}"
+
+
+NESTED = {
+    "lists": ("[" * 50_000 + "]" * 50_000, 101),
+    "mappings": ("{a: " * 50_000 + "1" + "}" * 50_000, 401),
+    "lines": ("- " * 50_000 + "1", 201),
+    "lists without an end": ("[" * 50_000, 101),
+}
+
+
+@pytest.mark.parametrize(("text", "column"), NESTED.values(), ids=NESTED)
+def test_a_file_that_is_nested_without_end_is_one_problem(tmp_path, text, column):
+    """Composing it recurses in C, and ended the process with a segmentation fault."""
+    path = tmp_path / "template.yaml"
+    path.write_text(text)
+
+    with pytest.raises(TemplateInvalid) as caught:
+        load(path)
+
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.column) == (1, column)
+    assert problem.message == "this is nested more than 100 deep; no template needs that"
