@@ -66,8 +66,9 @@ lifespan = _service.lifespan
 
 async def _tick(service: Recurrence) -> Response:
     advanced = await service.once(now_ms=clock.now_ms())
-    log.info("recurrence.done", **advanced.counts, failed=advanced.failed)
-    return JSONResponse({**advanced.counts, "failed": advanced.failed}, 500 if advanced.failed else 200)
+    found = {**advanced.counts, "failed": advanced.failed}
+    log.info("recurrence.done", **{name: count for name, count in found.items() if count})
+    return JSONResponse(found, 500 if advanced.failed else 200)
 
 
 _app = function_app("recurrence", [tick_route(_service, _tick)])

@@ -69,8 +69,12 @@ class Swept:
     left: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """For the log, and for the answer to the tick."""
+        """For the answer to the tick."""
         return {**self.counts, "failed": self.failed, "left": self.left}
+
+    def news(self) -> dict[str, Any]:
+        """The same for the log, without what is zero or empty."""
+        return {name: found for name, found in self.as_dict().items() if found}
 
 
 class Sweep(FunctionService):
@@ -249,7 +253,7 @@ async def _tick(service: Sweep) -> Response:
         return JSONResponse({"skipped": "the last sweep still runs"}, status_code=202)
     async with service.running:
         swept = await service.once(now_ms=clock.now_ms())
-    log.info("sweep.done", **swept.as_dict())
+    log.info("sweep.done", **swept.news())
     return JSONResponse(swept.as_dict(), status_code=500 if swept.failed else 200)
 
 

@@ -15,6 +15,7 @@ from typing import IO, Any
 from emulator.base.terminal import escape, escape_json
 
 _PIPE_WIDTH = 100_000  # columns of a table that goes into a pipe
+_INSTANTS_MS = range(10**12, 10**13)  # 2001 to 2286; no count or duration of ours is as large
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,14 @@ def local_time(at_ms: int | None) -> str:
     if at_ms is None:
         return ""
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def readable(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of an event, with its instants (ms UTC) in the time zone of this machine."""
+    return {
+        name: local_time(value) if isinstance(value, int) and value in _INSTANTS_MS else value
+        for name, value in data.items()
+    }
 
 
 def time_span(ms: int) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from shared.admin import retire
+from shared.core.errors import ConfigInvalid
 from shared.roster import agents_and_teams, roster_file
 from shared.roster.roster_file import Roster, RosterDifference
 
@@ -29,21 +30,15 @@ def apply(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: s
         timezone: the time zone of each new agent for which the file names none.
 
     Raises:
-        ConfigInvalid: an entry is invalid; the message says which, and why.
+        ConfigInvalid: entries are invalid; the message says which, and why, of all of them.
         WrongState: an agent or team can't be deleted; the message says why.
     """
     found = roster_file.differences(file, roster_file.read_database(conn))
-    done = []
-    for id_, what, change in _changes("agents", file.agents, found):
-        agents_and_teams.save_agent(conn, id_, change, timezone=timezone, now_ms=now_ms)
-        done.append(what)
-    for each in found:
-        if each.where == "default":
-            agents_and_teams.save_agent(conn, each.file, {"default": True}, now_ms=now_ms)
-            done.append(f"default {each.file}")
-    for id_, what, change in _changes("teams", file.teams, found):
-        agents_and_teams.save_team(conn, id_, change, now_ms=now_ms)
-        done.append(what)
+    done, refused = _save_agents(conn, file, found, timezone=timezone, now_ms=now_ms)
+    more, problems = _save_teams(conn, file, found, refused, now_ms=now_ms)
+    done += more
+    if refused or problems:
+        raise ConfigInvalid("; ".join([*refused.values(), *problems]))
     gone = [each.table for each in reversed(found) if each.file is None and not each.field]  # teams before their agents
     if not is_deleting:
         return AppliedFile(done, gone[::-1])
@@ -51,6 +46,45 @@ def apply(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: s
         _delete(conn, table, now_ms=now_ms)
         done.append(f"{table} deleted")
     return AppliedFile(done, [])
+
+
+def _save_agents(
+    conn: apsw.Connection, file: Roster, found: Sequence[RosterDifference], *, timezone: str, now_ms: int
+) -> tuple[list[str], dict[str, str]]:
+    """The changes; and of each agent that is invalid the reason, by its id."""
+    done, refused = [], {}
+    for id_, what, change in _changes("agents", file.agents, found):
+        try:
+            agents_and_teams.save_agent(conn, id_, change, timezone=timezone, now_ms=now_ms)
+            done.append(what)
+        except ConfigInvalid as error:
+            refused[id_] = str(error)
+    for each in found:
+        if each.where == "default" and each.file not in refused:
+            agents_and_teams.save_agent(conn, each.file, {"default": True}, now_ms=now_ms)
+            done.append(f"default {each.file}")
+    return done, refused
+
+
+def _save_teams(
+    conn: apsw.Connection,
+    file: Roster,
+    found: Sequence[RosterDifference],
+    refused: Mapping[str, str],
+    *,
+    now_ms: int,
+) -> tuple[list[str], list[str]]:
+    """The changes, and the problems; a team of an agent that was refused is not judged."""
+    done, problems = [], []
+    for id_, what, change in _changes("teams", file.teams, found):
+        if not refused.keys().isdisjoint((*change.get("agents", ()), change.get("leader"))):
+            continue
+        try:
+            agents_and_teams.save_team(conn, id_, change, now_ms=now_ms)
+            done.append(what)
+        except ConfigInvalid as error:
+            problems.append(str(error))
+    return done, problems
 
 
 def _changes(

@@ -31,6 +31,12 @@ def get(name: str) -> Channel:
     return adapter
 
 
+def import_all() -> None:
+    """Import every adapter, for a caller that asks which settings there are; it needs none of them."""
+    for module, _ in _CHANNELS.values():
+        import_module(module)
+
+
 def traits(name: str) -> Traits:
     """What a channel can do, known without its settings. A channel without an adapter, such as ``api``, has none."""
     return _CHANNELS[name][1] if name in _CHANNELS else _NO_TRAITS

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from shared.core import redaction
 from shared.core.durability import parse_levels
 from shared.core.errors import ConfigInvalid
+from shared.core.validation import reason, where
 
 NewChats = Literal[
     "refuse", "ask", "wire"
@@ -40,8 +41,20 @@ class FromEnvironment(BaseSettings):
             return cls()
         except ValidationError as error:
             prefix = cls.model_config.get("env_prefix", "")
-            problems = (f"{prefix}{'.'.join(map(str, item['loc'])).upper()}: {item['msg']}" for item in error.errors())
+            problems = (f"{prefix}{where(each).upper()}: {reason(each)}" for each in error.errors())
             raise ConfigInvalid("settings: " + "; ".join(problems)) from None
+
+
+def known_variables() -> set[str]:
+    """The names of the variables that the settings models read, as far as their modules are imported."""
+    found: set[str] = set()
+    models: list[type[FromEnvironment]] = [FromEnvironment]
+    while models:
+        model = models.pop()
+        models += model.__subclasses__()
+        prefix = model.model_config.get("env_prefix", "")
+        found |= {f"{prefix}{name}".upper() for name in model.model_fields}
+    return found
 
 
 class Settings(FromEnvironment):

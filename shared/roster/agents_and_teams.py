@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from shared.agents import registry as providers
 from shared.core import cron
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.core.validation import reason, where
 from shared.db.roster import agents, teams
 from shared.db.roster.agents import Agent
 from shared.db.roster.destinations import slug
@@ -197,14 +198,14 @@ def _checked(model: type[Change], changes: Mapping[str, Any], what: str) -> Chan
     try:
         return model.model_validate(dict(changes))
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, each['loc']))}: {_sentence(model, each)}" for each in error.errors())
+        problems = (f"{where(each)}: {_sentence(model, each)}" for each in error.errors())
         raise ConfigInvalid(f"{what}: {'; '.join(problems)}") from None
 
 
 def _sentence(model: type[BaseModel], problem: Any) -> str:
     if problem["type"] == "extra_forbidden":
         return f"there is no such setting; known: {', '.join(model.model_fields)}"
-    return str(problem["msg"])
+    return reason(problem)
 
 
 def _check_id(id_: str, what: str) -> None:

@@ -19,8 +19,7 @@ not compared.
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +28,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from shared.core.errors import ConfigInvalid, WrongState
+from shared.core.validation import reason
 from shared.db.roster import agents, teams
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import AgentChange, TeamChange
 
+DEEPEST = 100  # levels of nested tables and lists; Python and SQLite read a thousand
 # The columns of an agent; the other two fields of a change are not among them.
 AGENT_FIELDS = tuple(name for name in AgentChange.model_fields if name not in ("share_folder", "default"))
 
@@ -81,10 +82,52 @@ def read(path: Path) -> Roster:
     """Read and check the file.
 
     Raises:
-        ConfigInvalid: the file is wrong; the message names file, table and key.
+        ConfigInvalid: the file is wrong; the message names file, table and key of every problem.
     """
+    found = _read(path)
+    _refuse(path, found.problems)
+    return found.named
+
+
+class _Found(NamedTuple):
+    """The content of a file.
+
+    Args:
+        named: without the invalid tables.
+        problems: one sentence each.
+        agent_ids: those that the file names, valid or not.
+    """
+
+    named: Roster
+    problems: list[str]
+    agent_ids: set[str]
+
+
+def _read(path: Path) -> _Found:
+    """Read the file, and find its problems.
+
+    Raises:
+        ConfigInvalid: the file can't be read at all.
+    """
+    tables = _parse(path)
+    found, problems = _valid_part(tables)
+    settings = {}
+    for id_, agent in found.agents.items():
+        try:
+            settings[id_] = _settings(id_, agent)
+        except ConfigInvalid as error:
+            problems.append(str(error))
+    ids = set(tables["agents"]) if isinstance(tables.get("agents"), dict) else set()
+    default = found.default if found.default is not None else next(iter(found.agents), None)
+    if default is not None and default not in ids:
+        problems.append(f"default: there is no table [agents.{default}]")
+    teams_named = {id_: team.model_dump(exclude_unset=True) for id_, team in found.teams.items()}
+    return _Found(Roster(settings, teams_named, default), problems, ids)
+
+
+def _parse(path: Path) -> dict[str, Any]:
     try:
-        found = _File.model_validate(tomllib.loads(path.read_text("utf-8")))
+        tables = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ConfigInvalid(f"{path} does not exist: write it, or take its name out of POSTROOM_CONFIG") from None
     except OSError as error:
@@ -93,29 +136,57 @@ def read(path: Path) -> Roster:
         raise ConfigInvalid(f"{path} is not UTF-8: save it as UTF-8, as TOML requires") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigInvalid(f"{path} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigInvalid(_too_deep(path)) from None
+    if _depth(tables) > DEEPEST:
+        raise ConfigInvalid(_too_deep(path))
+    return tables
+
+
+def _too_deep(path: Path) -> str:
+    return f"{path} has values that are nested more than {DEEPEST} deep: no agent or team needs that"
+
+
+def _depth(value: Any) -> int:
+    """How deep tables and lists are nested, without recursion."""
+    depth, level = 0, [value]
+    while level and depth <= DEEPEST:
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [each for values in inner for each in values]
+        depth += 1
+    return depth
+
+
+def _valid_part(tables: dict[str, Any]) -> tuple[_File, list[str]]:
+    """The file without its invalid keys and tables; and a sentence for each problem in them."""
+    try:
+        return _File.model_validate(tables), []
     except ValidationError as error:
-        raise ConfigInvalid("; ".join(_sentence(path, problem) for problem in error.errors())) from None
-    named = Roster(
-        {id_: _settings(path, id_, agent) for id_, agent in found.agents.items()},
-        {id_: team.model_dump(exclude_unset=True) for id_, team in found.teams.items()},
-        found.default if found.default is not None else next(iter(found.agents), None),
-    )
-    if named.default is not None and named.default not in named.agents:
-        raise ConfigInvalid(f"{path}: default: there is no table [agents.{named.default}]")
-    return named
+        problems = error.errors()
+    rest = {name: dict(value) if isinstance(value, dict) else value for name, value in tables.items()}
+    for problem in problems:
+        top, *inner = problem["loc"]
+        if inner and isinstance(rest.get(str(top)), dict):
+            rest[str(top)].pop(inner[0], None)
+        else:
+            rest.pop(str(top), None)
+    return _File.model_validate(rest), [_sentence(problem) for problem in problems]
 
 
-def _settings(path: Path, agent_id: str, agent: AgentChange) -> dict[str, Any]:
+def _refuse(path: Path, problems: Sequence[str]) -> None:
+    if problems:
+        raise ConfigInvalid("; ".join(f"{path}: {problem}" for problem in problems))
+
+
+def _settings(agent_id: str, agent: AgentChange) -> dict[str, Any]:
     settings = agent.model_dump(exclude_unset=True)
     if "default" in settings:
-        raise ConfigInvalid(
-            f'{path}: [agents.{agent_id}] default: say it at the top of the file: default = "{agent_id}"'
-        )
+        raise ConfigInvalid(f'[agents.{agent_id}] default: say it at the top of the file: default = "{agent_id}"')
     try:
         json.dumps(settings.get("config"))
     except TypeError:
         raise ConfigInvalid(
-            f"{path}: [agents.{agent_id}] config: it is stored as JSON, which has no dates: quote them"
+            f"[agents.{agent_id}] config: it is stored as JSON, which has no dates: quote them"
         ) from None
     return as_stored(agent_id, settings)
 
@@ -126,11 +197,11 @@ def as_stored(agent_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if value == usual.get(name) else value for name, value in settings.items()}
 
 
-def _sentence(path: Path, problem: ErrorDetails) -> str:
-    """``postroom.toml: [agents.coder] concurrency: Input should be …``."""
-    where, text = problem["loc"], problem["msg"]
+def _sentence(problem: ErrorDetails) -> str:
+    """``[agents.coder] concurrency: Input should be …``."""
+    where, text = problem["loc"], reason(problem)
     is_in_table = len(where) > 1
-    table = f" [{'.'.join(map(str, where[:2]))}]" if is_in_table else ""
+    table = [f"[{'.'.join(map(str, where[:2]))}]"] if is_in_table else []
     key = ".".join(map(str, where[2 if is_in_table else 0 :]))
     if problem["type"] == "extra_forbidden":
         known = (TeamChange if where[0] == "teams" else AgentChange).model_fields
@@ -138,7 +209,7 @@ def _sentence(path: Path, problem: ErrorDetails) -> str:
             (name for name in known if name != "default") if is_in_table else ("default", "[agents.ID]", "[teams.ID]")
         )
         text = f"there is no such setting; known: {', '.join(names)}"
-    return f"{path}:{table}{f' {key}' if key else ''}: {text}"
+    return f"{' '.join([*table, *([key] if key else [])])}: {text}"
 
 
 def create_first_agents(conn: apsw.Connection, path: Path | None, *, timezone: str, now_ms: int) -> None:
@@ -152,28 +223,40 @@ def create_first_agents(conn: apsw.Connection, path: Path | None, *, timezone: s
         ConfigInvalid: the file is wrong; the message names table and key, and the caller must roll back.
     """
     if path is not None:
-        _create(conn, path, read(path), timezone=timezone, now_ms=now_ms)
+        _create(conn, path, timezone=timezone, now_ms=now_ms)
     agents.ensure_default(conn, timezone=timezone, now_ms=now_ms)
 
 
-def _create(conn: apsw.Connection, path: Path, named: Roster, *, timezone: str, now_ms: int) -> None:
+def _create(conn: apsw.Connection, path: Path, *, timezone: str, now_ms: int) -> None:
+    """Create what the file names. It tries everything, so that one error tells all problems; the caller rolls back."""
+    named, problems, agent_ids = _read(path)
+    created = set()
     for id_, settings in named.agents.items():
-        with _in_table(path, "agent", id_):
-            change = {**settings, "default": True} if id_ == named.default else settings
+        change = {**settings, "default": True} if id_ == named.default else settings
+        try:
             agents_and_teams.save_agent(conn, id_, change, timezone=timezone, now_ms=now_ms)
+            created.add(id_)
+        except (ConfigInvalid, WrongState) as error:
+            problems.append(_in_table("agent", id_, error))
+    broken = agent_ids - created
     for id_, settings in named.teams.items():
-        with _in_table(path, "team", id_):
-            agents_and_teams.save_team(conn, id_, settings, now_ms=now_ms)
+        try:
+            agents_and_teams.save_team(conn, id_, _without(broken, settings), now_ms=now_ms)
+        except (ConfigInvalid, WrongState) as error:
+            problems.append(_in_table("team", id_, error))
+    _refuse(path, problems)
 
 
-@contextmanager
-def _in_table(path: Path, kind: str, id_: str) -> Iterator[None]:
-    """Add the file and table to an error that is raised inside."""
-    try:
-        yield
-    except (ConfigInvalid, WrongState) as error:
-        reason = str(error).removeprefix(f"{kind} {id_!r}: ")
-        raise ConfigInvalid(f"{path}: [{kind}s.{id_}] {reason}") from None
+def _without(broken: set[str], team: Mapping[str, Any]) -> dict[str, Any]:
+    """The team without the agents that were refused, so that only its own problems are told."""
+    members = [each for each in team.get("agents", []) if each not in broken]
+    fields = {**team, "agents": members} if members else dict(team)
+    return {name: value for name, value in fields.items() if name != "leader" or value not in broken}
+
+
+def _in_table(kind: str, id_: str, error: Exception) -> str:
+    """The error with the table of the file."""
+    return f"[{kind}s.{id_}] {str(error).removeprefix(f'{kind} {id_!r}: ')}"
 
 
 def read_database(conn: apsw.Connection) -> Roster:

@@ -269,6 +269,15 @@ def test_rows_that_take_long_are_pruned_in_small_batches(conn, written):
     assert max(batches[1:]) < 10
 
 
+def test_the_log_of_a_sweep_has_only_what_it_did():
+    """A sweep comes each minute, and mostly does nothing: twenty zeros hid the one number that counts."""
+    idle = sweep.Swept(dict.fromkeys(("rescued_turns", "pruned_events"), 0))
+    assert idle.news() == {}
+    busy = sweep.Swept({"rescued_turns": 0, "pruned_events": 7}, failed=["pruned_messages"])
+    assert busy.news() == {"pruned_events": 7, "failed": ["pruned_messages"]}
+    assert busy.as_dict() == {"rescued_turns": 0, "pruned_events": 7, "failed": ["pruned_messages"], "left": []}
+
+
 def test_a_failing_chore_is_counted_and_stops_no_other(serving, conn):
     completed(conn, 3, updated_at=1)
     rows(conn, "UPDATE messages SET created_at = 1")

@@ -7,7 +7,17 @@ import typer
 from emulator.base import errors
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import CommandResult, FactList, Part, TextTable, local_time, result, shorten, time_span
+from emulator.cli.output import (
+    CommandResult,
+    FactList,
+    Part,
+    TextTable,
+    local_time,
+    readable,
+    result,
+    shorten,
+    time_span,
+)
 from shared.core import clock
 
 app = group("Approvals: requests that wait for a decision, and past decisions.")
@@ -53,7 +63,7 @@ def show_approval(api: RestClient, approval: Id) -> CommandResult:
         [(number, option, _chosen(found, number)) for number, option in enumerate(found["options"], 1)],
         "It has no options.",
     )
-    parts: list[Part] = [FactList(_facts(found)), FactList(found["payload"]), options]
+    parts: list[Part] = [FactList(_facts(found)), FactList(readable(found["payload"])), options]
     if found["status"] != "pending":
         return result(found, *parts)
     yes, no = api.command_line(f"approvals approve {approval}"), api.command_line(f"approvals refuse {approval}")

@@ -8,7 +8,7 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten, time_span
+from emulator.cli.output import CommandResult, FactList, TextTable, local_time, readable, result, shorten, time_span
 from shared.core import clock
 
 app = group("Messages to agents: pending, running or dead, and the history of each.")
@@ -74,7 +74,7 @@ def show_message(api: RestClient, message: Id) -> CommandResult:
     events = TextTable(
         ("when", "event", "response", "data"),
         [
-            (local_time(each["timestamp"]), each["type"], each.get("responseId"), each["data"])
+            (local_time(each["timestamp"]), each["type"], each.get("responseId"), readable(each["data"]))
             for each in found["events"]
         ],
         "",

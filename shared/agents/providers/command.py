@@ -32,6 +32,7 @@ from shared.agents.base import Failed, Init, Progress, Provider, ProviderEvent, 
 from shared.agents.program import Program
 from shared.core import half_characters
 from shared.core.errors import ConfigInvalid
+from shared.core.validation import reason, where
 
 _LINE_LIMIT = 1024 * 1024  # bytes of one line
 _OUTPUT_LIMIT = 8 * 1024 * 1024  # bytes of a whole run
@@ -83,8 +84,8 @@ def _read(config: Mapping[str, Any]) -> CommandConfig:
     try:
         return CommandConfig.model_validate(dict(config))
     except ValidationError as error:
-        where = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise ConfigInvalid(f"config for provider 'command' is wrong: {where}") from None
+        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
+        raise ConfigInvalid(f"config for provider 'command' is wrong: {problems}") from None
 
 
 async def _start(config: CommandConfig, turn: Turn) -> Program:

@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from shared.core import half_characters, logs
 from shared.core.errors import ConfigInvalid, NotAllowed, NotFound, NotReplicated, PostroomError, WrongState
+from shared.core.validation import reason, where
 from shared.rest.http.service import Service
 from shared.runtime.app import read_body
 
@@ -167,4 +168,4 @@ def _sentence(model: type[BaseModel], problems: Sequence[ErrorDetails]) -> str:
         name = problem["loc"][0] if problem["loc"] else None
         if name in sentences and problem["type"] != "string_too_long":
             return sentences[str(name)]
-    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in problems)
+    return "; ".join(f"{where(each) or 'body'}: {reason(each)}" for each in problems)

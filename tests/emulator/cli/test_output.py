@@ -6,7 +6,8 @@ import json
 import pytest
 
 from emulator.cli import output
-from emulator.cli.output import FactList, TextTable, result, shorten, time_span
+from emulator.cli.output import FactList, TextTable, local_time, readable, result, shorten, time_span
+from tests.support import NOW
 
 
 def read(*parts: output.Part, as_json: bool = False, facts: object = None) -> str:
@@ -106,3 +107,9 @@ def test_json_is_escaped_as_json() -> None:
     shown = read(as_json=True, facts={"name": HOSTILE})
     assert shown.replace("\n", "").isprintable()
     assert json.loads(shown) == {"name": HOSTILE}
+
+
+def test_instants_in_the_data_of_an_event_are_readable() -> None:
+    """An operator at night reads no epoch milliseconds."""
+    data = {"reason": "x", "retry_count": 3, "deliver_after": NOW, "is_last": True, "part": 10**12 - 1}
+    assert readable(data) == {**data, "deliver_after": local_time(NOW)}

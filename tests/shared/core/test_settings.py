@@ -1,7 +1,8 @@
 import pytest
 
+from shared.channels import registry
 from shared.core.errors import ConfigInvalid
-from shared.core.settings import Settings
+from shared.core.settings import Settings, known_variables
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +30,18 @@ def test_every_wrong_variable_is_named_and_no_value_is_shown(monkeypatch, enviro
     assert "hunter2" not in str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
+
+
+def test_our_own_words_about_a_variable_have_no_prefix(monkeypatch):
+    """Pydantic says "Value error, unknown time zone"."""
+    monkeypatch.setenv("POSTROOM_TIMEZONE", "Mars")
+    with pytest.raises(ConfigInvalid, match=r"^settings: POSTROOM_TIMEZONE: unknown time zone; use a name such as"):
+        Settings.load()
+
+
+def test_the_known_variables_are_those_of_all_models():
+    registry.import_all()
+    assert {"POSTROOM_DB", "POSTROOM_TIMEZONE", "TELEGRAM_BOT_TOKEN", "DISCORD_PUBLIC_KEY"} <= known_variables()
 
 
 def test_secrets_are_in_no_repr(monkeypatch):

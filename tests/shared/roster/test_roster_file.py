@@ -140,6 +140,71 @@ def test_every_error_of_the_file_is_reported_at_once(file):
         roster_file.read(file("[agents.a]\nx = 1\n[agents.b]\ny = 1\n"))
 
 
+MANY = """
+default = "nobody"
+colour = "red"
+[agents.Ana]
+[agents.ben]
+provider = "oracle"
+[agents.cleo]
+concurrency = "3"
+[agents.dan]
+default = true
+[agents.eve]
+config = {day = 2027-01-01}
+[agents.fay]
+[teams.all]
+agents = ["ben", "fay", "zoe"]
+[teams.fay]
+agents = ["fay"]
+[teams.good]
+agents = ["cleo", "fay"]
+leader = "cleo"
+"""
+
+
+def test_all_problems_of_a_file_are_told_at_once(bare, file):
+    """One at a time, a person starts it as often as there are problems."""
+    path = file(MANY)
+    before = dump(bare)
+    with pytest.raises(ConfigInvalid) as refused:
+        begin(bare, path)
+    problems = [each.partition(": ")[2] for each in str(refused.value).split(f"; {path}")]
+    problems[0] = str(refused.value).removeprefix(f"{path}: ").split(f"; {path}: ")[0]
+    wanted = (
+        *("colour: there is no such setting", "[agents.cleo] concurrency: ", "[agents.dan] default: say it at the top"),
+        *("[agents.eve] config: ", "default: there is no table [agents.nobody]", "[agents.Ana] an agent's id is"),
+        *(
+            "[agents.ben] unknown provider 'oracle'",
+            "[teams.all] there is no agent zoe",
+            "[teams.fay] an agent has this",
+        ),
+    )
+    assert len(problems) == len(wanted), problems
+    for start in wanted:
+        assert [each for each in problems if each.startswith(start)], (start, problems)
+    assert dump(bare) == before
+
+
+NESTED = {
+    "lists": "x = " + "[" * 50_000 + "]" * 50_000,
+    "tables": "x = " + "{a = " * 50_000 + "1" + "}" * 50_000,
+    "lists that Python can read": "x = " + "[" * 200 + "]" * 200,
+    "keys": "[agents.a.config." + ".".join("b" * 200) + "]",
+}
+
+
+@pytest.mark.parametrize("text", NESTED.values(), ids=NESTED)
+def test_values_that_are_nested_without_end_are_refused(file, text):
+    with pytest.raises(ConfigInvalid, match="nested more than 100 deep"):
+        roster_file.read(file(text))
+
+
+def test_values_that_are_nested_a_little_are_read(file):
+    text = "[agents.a]\nconfig = {x = " + "[" * 50 + "]" * 50 + "}"
+    assert list(roster_file.read(file(text)).agents) == ["a"]
+
+
 # -- migrate
 
 

@@ -1,0 +1,18 @@
+"""The words of pydantic's errors, for people."""
+
+from pydantic_core import ErrorDetails
+
+_PREFIXES = ("Value error, ", "Assertion failed, ")  # pydantic puts them before the words of our own validators
+
+
+def reason(problem: ErrorDetails) -> str:
+    """Why a value is refused, without pydantic's prefix and never with the value."""
+    text = problem["msg"]
+    for prefix in _PREFIXES:
+        text = text.removeprefix(prefix)
+    return text
+
+
+def where(problem: ErrorDetails) -> str:
+    """The place of the value: ``teams.dev.agents``; empty for the whole."""
+    return ".".join(map(str, problem["loc"]))
