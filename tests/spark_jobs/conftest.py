@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from shared.replica.litestream_program import program
-from spark_jobs import replicas
+from spark_jobs.replicas import litestream
 
 MIGRATIONS = Path(__file__).parents[2] / "shared" / "db" / "migrations"
 DAY_MS = 86_400_000
@@ -53,7 +53,7 @@ class Primary:
     def replicate(self) -> None:
         done = subprocess.run(
             [program(), "replicate", "-once", str(self.path), self.url],
-            env=replicas._environment(self.url),
+            env=litestream.environment_of(self.url),
             capture_output=True,
             text=True,
             timeout=300,

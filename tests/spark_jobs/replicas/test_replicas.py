@@ -13,7 +13,7 @@ from shared.replica.litestream_program import LitestreamMissing
 from spark_jobs import replicas
 from spark_jobs.replicas import Pin
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def count(path: Path) -> int:
