@@ -54,7 +54,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
-from shared.core.errors import ConfigInvalid
+from shared.core.errors import ConfigInvalid, PermanentError
 from spark_jobs import replicas
 from spark_jobs.replicas import Pin
 
@@ -92,6 +92,10 @@ COLUMNS = 'SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?) WHERE hid
 
 class OptionInvalid(ConfigInvalid):
     """An option, a table or a column is not usable; the message lists the valid ones."""
+
+
+class CopyUnreadable(PermanentError):
+    """The restored file is damaged, or its schema is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,11 +403,21 @@ def _agrees(value: object, kind: DataType) -> bool:
 
 @contextmanager
 def _cursor(path: Path) -> Iterator[Any]:
-    """A cursor on a restored file, which never changes."""
+    """A cursor on a restored file, which never changes.
+
+    Raises:
+        CopyUnreadable: SQLite can't read the file.
+    """
     uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
-    with sqlite.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-        yield cursor
+    try:
+        with sqlite.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+            yield cursor
+    except sqlite.Error as error:
+        raise CopyUnreadable(
+            f"{path}, the copy of the replica on this host, can't be read ({error}): delete it, and the next reader "
+            f"restores it again"
+        ) from None
 
 
 def _quoted(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 import apsw
 
+from emulator.base.errors import NotADatabase
 from shared.db.engine import owner_only
 
 Platform = Literal["telegram", "discord"]
@@ -120,8 +121,22 @@ class PlatformStore:
     """The one connection. Every method is short: it runs on the event loop."""
 
     def __init__(self, path: Path) -> None:
+        """Open the file, or make it.
+
+        Raises:
+            NotADatabase: it is damaged, or another program's.
+        """
         owner_only.make_folder(path.parent)
         owner_only.make_file(path)
+        try:
+            self._open(path)
+        except apsw.Error as error:
+            raise NotADatabase(
+                f"{path}, the chats on the fake platforms, can't be read ({error}): move it away, and start again with "
+                f"empty chats"
+            ) from None
+
+    def _open(self, path: Path) -> None:
         self.conn = apsw.Connection(str(path))
         self.conn.set_busy_timeout(2000)
         self.conn.execute("PRAGMA journal_mode = WAL").fetchall()

@@ -11,7 +11,7 @@ from emulator.base.state import StateFolder
 from emulator.processes.fork_client import ForkClient
 from emulator.storage import replica
 from infra.litestream import FileRefused, Lease, Ready, Step, prepare_replication
-from shared.core.errors import InUse, PostroomError
+from shared.core.errors import DatabaseRefused, InUse, PostroomError
 
 _LIMIT_S = 30.0
 
@@ -33,6 +33,8 @@ async def claim(state: StateFolder, replica_url: str, lease: Lease, aws: Mapping
             f"  to use the copy in the bucket  move {database.name}* away, and start again\n"
             f"  to use the file                move {relative(state.s3)} away, and start again"
         ) from None
+    except DatabaseRefused as error:
+        raise NotADatabase(str(error)) from None
     except PostroomError as error:
         raise NotReady(
             f"{error}. To begin with an empty database: `{command_line('data reset', state.path)}`"
@@ -67,6 +69,8 @@ async def prepare(fork_client: ForkClient, database: Path, environment: Mapping[
         raise NotADatabase(lines[-1])
     if code == Misconfigured.exit_code:
         raise Misconfigured(lines[-1])
+    if code == NotReady.exit_code:
+        raise NotReady(lines[-1])
     if code != 0:
         last = "\n".join(f"    {line}" for line in lines[-12:])
         raise NotReady(f"{database} could not be prepared (code {code}):\n{last}")

@@ -18,6 +18,7 @@ from infra.litestream.restored_files import (
     ReplicaRefused,
     is_missing,
     read_facts,
+    read_restored_facts,
     remove,
     restore,
     write_epoch,
@@ -172,6 +173,7 @@ class _Start:
                 f"{self._database.name} is missing and can't be restored from {source}: there are files, but the "
                 f"first ones are missing. Nothing was changed, and nothing was started empty"
             )
+        read_restored_facts(fresh, source)
         prefix = self._new_prefix()
         write_epoch(fresh, prefix.path)
         await self._lease.begin_prefix(prefix, newest)
@@ -190,7 +192,7 @@ class _Start:
                     f"{source} has files, but the first ones are missing. So it can't be told whether "
                     f"{self._database} is newer. Nothing was changed"
                 )
-            replicated = read_facts(beside)
+            replicated = read_restored_facts(beside, source)
         finally:
             remove(beside)
         if replicated.epoch != file.epoch or replicated.newest_event_id > file.newest_event_id:

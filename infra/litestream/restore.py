@@ -16,8 +16,8 @@ whichever machine holds the lease.
 - In between, the replica is restored beside the file and compared, and then a new epoch begins from the file. That is
   so when the file came from another machine, Litestream's local state is gone, or the replica is from before epochs.
 
-Ends with 0; 65 the file or the replica is refused; 69 the bucket does not answer; 73 another machine has the lease;
-78 the environment is wrong.
+Ends with 0; 65 the file or the replica is refused; 69 the bucket does not answer, or the file can't be opened; 73
+another machine has the lease; 78 the environment is wrong.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from infra.litestream.replica_settings import lease_ms_from
 from infra.litestream.restored_files import FileRefused, ReplicaRefused, restore
 from shared.core import logs
 from shared.core.durations import parse_ms
-from shared.core.errors import ConfigInvalid, InUse, PostroomError
+from shared.core.errors import ConfigInvalid, DatabaseUnavailable, InUse, PostroomError
 from shared.db.engine.lock import WorkerLock
 from shared.db.engine.owner_only import make_folder
 from shared.replica import lease_record
@@ -62,7 +62,7 @@ def exit_code(error: PostroomError) -> int:
     """The exit code of a program that ends with *error*."""
     if isinstance(error, InUse):
         return os.EX_CANTCREAT
-    if isinstance(error, STORE_AWAY):
+    if isinstance(error, (*STORE_AWAY, DatabaseUnavailable)):
         return os.EX_UNAVAILABLE
     return os.EX_CONFIG if isinstance(error, ConfigInvalid) else os.EX_DATAERR
 
@@ -158,4 +158,7 @@ def main() -> int:
             advice["to_go_on_from_the_file"] = "python -m infra.restore --keep-file"
         log.error("restore.refused", reason=str(error), **advice)
         return exit_code(error)
+    except OSError as error:
+        log.error("restore.refused", reason=f"{error.strerror}: {error.filename}")
+        return os.EX_UNAVAILABLE
     return 0

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import apsw
-
 from infra.litestream import local_state
 from infra.processes import spawn, stop
-from shared.core.errors import PermanentError, PostroomError
-from shared.db.engine import meta
+from shared.core.errors import DatabaseRefused, PermanentError, PostroomError
+from shared.db.engine import meta, schema
 from shared.db.engine.connection import open_connection, rows, scalar
 from shared.db.engine.owner_only import UMASK
 from shared.replica.litestream_program import environment_for, restore_command
@@ -47,22 +45,32 @@ def read_facts(database: Path) -> HistoryFacts:
     """What the file says of its history.
 
     Raises:
-        FileRefused: SQLite can't read the file.
+        DatabaseRefused: the file is damaged, or another program made or changed its schema.
+        DatabaseUnavailable: the file can't be opened at the moment.
     """
-    try:
+    with schema.explained(database):
         conn = open_connection(database, readonly=True)
         try:
-            names = {name for (name,) in rows(conn, "SELECT name FROM sqlite_schema WHERE type = 'table'")}
-            epoch = meta.get(conn, "epoch") if "meta" in names else None
-            newest = scalar(conn, "SELECT max(id) FROM events") if "events" in names else None
+            if schema.inspect(conn, database) == 0:
+                return HistoryFacts(None, 0)
+            return HistoryFacts(meta.get(conn, "epoch"), scalar(conn, "SELECT max(id) FROM events") or 0)
         finally:
             conn.close()
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise FileRefused(
-            f"{database} is not a database that SQLite can read ({error}). Move it away, and keep it; the next start "
-            f"restores from the replica"
+
+
+def read_restored_facts(restored: Path, url: str) -> HistoryFacts:
+    """What a file that was restored from *url* says of its history.
+
+    Raises:
+        ReplicaRefused: the replica is another program's; the restored file is removed.
+    """
+    try:
+        return read_facts(restored)
+    except DatabaseRefused as error:
+        remove(restored)
+        raise ReplicaRefused(
+            f"what {url} restores to {error.reason}. Look whether POSTROOM_REPLICA_URL is right; nothing was changed"
         ) from None
-    return HistoryFacts(epoch, newest or 0)
 
 
 async def restore(
@@ -100,13 +108,18 @@ async def restore(
 
 
 def write_epoch(database: Path, epoch: str) -> None:
-    """Name the history that goes on from here, in the database itself."""
-    conn = open_connection(database)
-    try:
-        if rows(conn, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'meta'"):
-            meta.put(conn, "epoch", epoch)
-    finally:
-        conn.close()
+    """Name the history that goes on from here, in the database itself.
+
+    Raises:
+        DatabaseRefused, DatabaseUnavailable
+    """
+    with schema.explained(database):
+        conn = open_connection(database)
+        try:
+            if rows(conn, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'meta'"):
+                meta.put(conn, "epoch", epoch)
+        finally:
+            conn.close()
 
 
 def remove(database: Path) -> None:

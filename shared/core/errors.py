@@ -5,6 +5,8 @@
     PostroomError
     ├── ConfigInvalid            a setting, an agent or the template is wrong: says which, and how to correct it
     ├── DatabaseTooNew           a later release wrote the file
+    ├── DatabaseRefused          the file is damaged, another program's, or changed by one
+    ├── DatabaseUnavailable      the file can't be opened or written at the moment
     ├── InUse                    another instance holds this file or folder
     ├── SignatureInvalid         the platform did not sign the webhook (401)
     ├── PayloadInvalid           the webhook is signed, but not readable (200, kept as dropped)
@@ -37,6 +39,24 @@ class ConfigInvalid(PostroomError):
 
 class DatabaseTooNew(PostroomError):
     """A later release than this one wrote the database."""
+
+
+class DatabaseRefused(PostroomError):
+    """The database file is damaged, is another program's, or was changed by one.
+
+    Args:
+        file: its path.
+        reason: what is wrong with it; ends the sentence that begins with the path.
+        advice: what to do, as a sentence.
+    """
+
+    def __init__(self, file: object, reason: str, advice: str) -> None:
+        super().__init__(f"{file} {reason}. {advice}")
+        self.reason = reason
+
+
+class DatabaseUnavailable(PostroomError):
+    """The database file can't be opened or written at the moment: rights, a full disk, a lock."""
 
 
 class InUse(PostroomError):

@@ -122,7 +122,7 @@ class LeaseRecord:
                 old_prefixes=tuple(ReplicaPrefix.from_json(each) for each in facts.pop("earlier")),
                 **facts,
             )
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise LeaseRecordUnreadable(
                 f"{NAME} in the replica is damaged: restore an earlier version of that object"
             ) from None

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from shared.core import clock
+from shared.db.engine import schema
 from shared.db.engine.connection import open_connection, scalar, transaction
 from shared.db.engine.migrate import migrate
 
@@ -19,9 +20,16 @@ def prepare_database(path: Path, *, timezone: str = "UTC", agents_file: Path | N
 
     Raises:
         DatabaseTooNew: a later release wrote the database; the file is unchanged.
+        DatabaseRefused: the file is damaged, or another program made or changed its schema; the file is unchanged.
+        DatabaseUnavailable: the file can't be opened or written at the moment.
         ConfigInvalid: *agents_file* is wrong; the database has no agents yet.
     """
-    schema = migrate(path)
+    with schema.explained(path):
+        return _prepare(path, timezone, agents_file)
+
+
+def _prepare(path: Path, timezone: str, agents_file: Path | None) -> int:
+    version = migrate(path)
     conn = open_connection(path)
     try:
         with transaction(conn):
@@ -31,4 +39,4 @@ def prepare_database(path: Path, *, timezone: str = "UTC", agents_file: Path | N
                 roster_file.create_first_agents(conn, agents_file, timezone=timezone, now_ms=clock.now_ms())
     finally:
         conn.close()
-    return schema
+    return version

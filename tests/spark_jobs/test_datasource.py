@@ -19,7 +19,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
-from spark_jobs.datasource import PUSHDOWN, LitestreamReader, OptionInvalid, choose_fields, describe, open_replica
+from spark_jobs.datasource import (
+    PUSHDOWN,
+    CopyUnreadable,
+    LitestreamReader,
+    OptionInvalid,
+    choose_fields,
+    describe,
+    open_replica,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -295,6 +303,14 @@ def test_a_given_schema_is_refused_when_it_differs(spark, filled):
     assert reading.schema("key string not null").load().columns == ["key"]
     with pytest.raises(Exception, match="column 'key' int is not in table 'meta'"):
         reading.schema("key int").load().collect()
+
+
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_a_copy_that_was_cut_is_told_in_a_sentence(replica, tmp_path, size):
+    cut = tmp_path / "cut.db"
+    cut.write_bytes(replica.path.read_bytes()[:size])
+    with pytest.raises(CopyUnreadable, match=r"cut.db, the copy of the replica .* can't be read .*delete it"):
+        describe(cut, "messages")
 
 
 def test_on_the_driver_mistakes_come_without_java_around_them(replica):

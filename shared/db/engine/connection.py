@@ -47,6 +47,8 @@ def open_connection(path: Path, *, readonly: bool = False) -> apsw.Connection:
     conn = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
     # Without it SQLite plans a statement that could use a partial index again at each bound value: twice the time.
     conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    # A damaged or foreign schema may call no function that has an effect: https://sqlite.org/security.html
+    conn.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     conn.set_busy_handler(_BusyHandler())
     if not readonly:
         _use_wal(conn)

@@ -9,12 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+import apsw
 import pytest
 
 from infra.litestream import local_state
 from infra.litestream.lease import Lease, LeaseHeld, LeaseOwner, owner_of
 from infra.litestream.prepare import Ready, Step, check_file, decide, prepare_replication
 from infra.litestream.restored_files import FileRefused, HistoryFacts, ReplicaRefused, read_facts
+from shared.core.errors import DatabaseRefused
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import events
 from shared.replica import lease_record
@@ -382,8 +384,35 @@ def test_replicate_alone_does_not_restore(one: Machine) -> None:
 
 def test_a_file_that_is_no_database_is_reported_in_one_sentence(one: Machine) -> None:
     one.database.write_bytes(b"no database " * 500)
-    with pytest.raises(FileRefused, match=r"is not a database that SQLite can read .* Move it away, and keep it"):
+    with pytest.raises(DatabaseRefused, match=r"is not a database that SQLite can read .* Move it away, and keep it"):
         one.start()
+
+
+def test_a_foreign_trigger_ends_the_start(one: Machine) -> None:
+    one.work(one.start(), 1)
+    one.stop()
+    conn = apsw.Connection(str(one.database))
+    conn.execute("CREATE TRIGGER spy AFTER INSERT ON messages BEGIN SELECT 1; END")
+    conn.close()
+    with pytest.raises(DatabaseRefused, match=r"has the trigger 'spy', which Postroom did not make"):
+        one.start()
+
+
+def test_the_replica_of_another_program_is_not_restored(tmp_path: Path, url: str) -> None:
+    """A wrong POSTROOM_REPLICA_URL once gave another program's tables to our functions."""
+    one = Machine(tmp_path / "one", url)
+    ready = one.start()
+    conn = apsw.Connection(str(one.database))
+    conn.execute("PRAGMA journal_mode = WAL")
+    conn.execute("CREATE TABLE albums (id)")
+    conn.close()
+    subprocess.run([program(), "replicate", "-once", str(one.database), ready.url], env=ENVIRONMENT, check=True)
+    asyncio.run(one.lease.note_full_copy(one.lease.record.current, "epoch_a1b2c3d4"))
+    one.crash()
+    one.lose_file()
+    with pytest.raises(ReplicaRefused, match=r"is the database of another program.*'albums'.*POSTROOM_REPLICA_URL"):
+        one.start()
+    assert not list(one.database.parent.glob("postroom.db*"))
 
 
 @pytest.mark.e2e

@@ -3,6 +3,7 @@ import socket
 import time
 from pathlib import Path
 
+import apsw
 import httpx
 import pytest
 
@@ -303,6 +304,33 @@ def test_without_a_named_database_none_is_begun_in_the_working_folder(start, env
 
     prepare_database(tmp_path / "postroom.db")
     start("-m", "infra.runner", "sweep", "--port", "0", **options).wait_for("function.ready")
+
+
+DATABASES = {
+    "damaged": ("is not a database that SQLite can read", lambda path: path.write_bytes(b"no database " * 500)),
+    "of another program": (
+        "is the database of another program",
+        lambda path: execute(path, "CREATE TABLE albums (id)"),
+    ),
+    "no file": ("can't be used at the moment", lambda path: path.mkdir()),
+}
+
+
+def execute(path, statement):
+    conn = apsw.Connection(str(path))
+    conn.execute(statement)
+    conn.close()
+
+
+@pytest.mark.parametrize(("sentence", "make"), DATABASES.values(), ids=DATABASES)
+def test_an_unusable_database_is_one_log_line_without_a_traceback(start, environment, sentence, make):
+    make(Path(environment["POSTROOM_DB"]))
+    process = start("-m", "infra.runner", "sweep", "--port", "0", environment=environment)
+
+    assert process.end() == 78
+    (line,) = process.events("function.refused")
+    assert sentence in line["reason"]
+    assert "Traceback" not in "".join(process.out + process.err)
 
 
 UNKEPT = {"replicated": "POSTROOM_LITESTREAM_SOCKET", "telegramm=replicated": "known: api, discord, telegram"}
