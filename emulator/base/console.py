@@ -2,14 +2,15 @@
 
 ``pretty`` is for people. What it prints of a process or of an error is escaped, because a plain request from outside
 puts text into a log line. ``json``, the default where the output is no terminal, passes the log lines of the functions
-through and writes the emulator's own lines in the same form: one object a line.
+through and writes the emulator's own lines in the same form: one object a line. The log file gets this form in both
+modes.
 """
 
 import datetime
 import json
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import IO, Any, Literal
 
 from emulator.base.terminal import escape, indent_more
@@ -34,52 +35,48 @@ class Console:
         self._quiet = quiet
         self._colour = stream.isatty() if colour is None else colour
         self._tails: dict[str, deque[str]] = {}
+        self._record: Callable[[str], None] | None = None
         self.hides_all_but_errors = False  # of the processes' lines, in pretty mode
+
+    def record_to(self, record: Callable[[str], None] | None) -> None:
+        """Hand every line from now on to *record* too, as JSON; None ends that."""
+        self._record = record
+
+    def record(self, event: str, *, level: str = "info", **facts: Any) -> None:
+        """Write to the log file alone."""
+        if self._record is not None:
+            self._record(_json_line(event, level, facts))
 
     def step(self, name: str, detail: str, ms: float) -> None:
         """Report that one component is up."""
-        if self._mode == "json":
-            self._json("step.done", step=name, detail=detail, ms=round(ms, 1))
-        else:
-            self._write(f"  {self._paint('✓', 32)} {name:<{_WIDTH}} {escape(detail):<64} {ms:5.0f} ms")
+        line = _json_line("step.done", "info", {"step": name, "detail": detail, "ms": round(ms, 1)})
+        self._tell(f"  {self._paint('✓', 32)} {name:<{_WIDTH}} {escape(detail):<64} {ms:5.0f} ms", line)
 
     def note(self, text: str) -> None:
         """Report a fact that is no error."""
-        if self._mode == "json":
-            self._json("emulator.note", note=text)
-        else:
-            self._write(f"  {self._paint('note', 33)}  {_below(text, 8)}")
+        line = _json_line("emulator.note", "info", {"note": text})
+        self._tell(f"  {self._paint('note', 33)}  {_below(text, 8)}", line)
 
     def say(self, text: str, **facts: Any) -> None:
         """Write *text* in pretty mode; in json mode the *facts*, if there are any."""
-        if self._mode == "json":
-            if facts:
-                self._json(facts.pop("event"), **facts)
-        else:
-            self._write(escape(text, keep="\n"))
+        self._tell(escape(text, keep="\n"), _json_line(facts.pop("event"), "info", facts) if facts else None)
 
     def event(self, name: str, text: str, *, level: str = "info", **facts: Any) -> None:
         """Report an event of the running emulator, in the form of a log line."""
-        if self._mode == "json":
-            self._json("emulator.event", level=level, about=name, text=text, **facts)
-        else:
-            self._write(f"{self._now()} {self._name(name)} {self._paint(_below(text), _LEVELS.get(level, 0))}")
+        line = _json_line("emulator.event", level, {"about": name, "text": text, **facts})
+        self._tell(f"{self._now()} {self._name(name)} {self._paint(_below(text), _LEVELS.get(level, 0))}", line)
 
     def line(self, name: str, text: str, is_error: bool = False) -> None:
         """Write one line that the process *name* printed: one of our JSON log lines, or any text."""
         self._tails.setdefault(name, deque(maxlen=KEPT_LINES)).append(text)
         facts = _parse(text)
-        if self._mode == "json":
-            if facts is None:
-                self._json("process.output", level="error" if is_error else "info", function=name, text=text)
-            else:
-                self._write(json.dumps({"function": name} | facts, default=str))
-        elif facts is None:
-            self._write(f"{self._now()} {self._name(name)} {self._paint(escape(text), 31 if is_error else 2)}")
-        elif facts["event"] in _REPORTED_BY_US or (self.hides_all_but_errors and facts.get("level") != "error"):
+        if facts is None:
+            line = _json_line("process.output", "error" if is_error else "info", {"function": name, "text": text})
+            self._tell(f"{self._now()} {self._name(name)} {self._paint(escape(text), 31 if is_error else 2)}", line)
             return
-        else:
-            self._write(self._pretty(name, facts))
+        is_hidden = facts["event"] in _REPORTED_BY_US or (self.hides_all_but_errors and facts.get("level") != "error")
+        shown = None if is_hidden or self._mode == "json" else self._pretty(name, facts)
+        self._tell(shown, json.dumps({"function": name} | facts, default=str))
 
     def tail(self, name: str) -> str:
         """The last lines of *name*, indented; empty when it printed nothing."""
@@ -105,9 +102,13 @@ class Console:
     def _paint(self, text: str, code: int) -> str:
         return f"\033[{code}m{text}\033[0m" if self._colour and code else text
 
-    def _json(self, event: str, *, level: str = "info", **facts: Any) -> None:
-        stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._write(json.dumps({"event": event, "level": level, "timestamp": stamp, **facts}, default=str))
+    def _tell(self, text: str | None, line: str | None) -> None:
+        """Write *text* for people, or *line*, the same as JSON, for programs and for the log file."""
+        if self._record is not None and line is not None:
+            self._record(line)
+        shown = line if self._mode == "json" else text
+        if shown is not None:
+            self._write(shown)
 
     def _write(self, text: str) -> None:
         if self._quiet:
@@ -128,12 +129,17 @@ def for_run(mode: Mode | None) -> Console:
     return Console(mode or ("pretty" if sys.stdout.isatty() else "json"), sys.stdout)
 
 
+def _json_line(event: str, level: str, facts: Mapping[str, Any]) -> str:
+    stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps({"event": event, "level": level, "timestamp": stamp, **facts}, default=str)
+
+
 def _parse(text: str) -> dict[str, Any] | None:
     if not text.startswith("{"):
         return None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # an agent may print anything
         return None
     return found if isinstance(found, dict) and "event" in found else None
 

@@ -13,8 +13,9 @@ overrides an earlier one:
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from emulator.base.errors import Misconfigured, Unsafe
@@ -102,6 +103,23 @@ def ignored(files: Iterable[EnvSetting], own: Mapping[str, str]) -> list[str]:
         for setting in files
         if setting.name in own or setting.name.startswith("AWS_")
     ]
+
+
+def unknown(files: Iterable[EnvSetting], known: Iterable[str]) -> list[str]:
+    """A sentence for each setting of a file that nothing reads, with the nearest of the *known* names."""
+    names = sorted(known)
+    return [
+        f"{setting.where}: {setting.name} is no setting of Postroom, and nothing reads it"
+        f"{_nearest(setting.name, names)}"
+        for setting in files
+        if setting.name.upper() not in names and not setting.name.startswith("AWS_")
+    ]
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    whole = f"POSTROOM_{name.upper()}"
+    near = [whole] if whole in known else get_close_matches(name.upper(), known, n=1, cutoff=0.7)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _read(text: str, file: str, settings: list[EnvSetting], problems: list[str]) -> None:

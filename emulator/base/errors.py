@@ -22,6 +22,21 @@ import os
 from shared.core.errors import PostroomError
 
 
+def first_reason(error: BaseException) -> BaseException:
+    """The first error of our own in a group, which says most; else the first of all."""
+    flat: list[BaseException] = []
+
+    def unfold(each: BaseException) -> None:
+        if isinstance(each, BaseExceptionGroup):
+            for inner in each.exceptions:
+                unfold(inner)
+        else:
+            flat.append(each)
+
+    unfold(error)
+    return next((each for each in flat if isinstance(each, EmulatorError)), flat[0])
+
+
 class EmulatorError(PostroomError):
     """The command ran and failed; the message says what happened, where, and what to do."""
 

@@ -6,7 +6,7 @@
 ``platforms.db``     the chats on the fake platforms
 ``agents/``          the agents' working folders
 ``run/``             sockets
-``logs/``            the log of ``emulator exec``
+``logs/``            the log, ``emulator.log``, and older ones
 ``lock``             held while the emulator runs; the kernel releases it when the process ends
 ``instance.json``    process id and addresses of the running emulator; may be stale
 ``kept.json``        the secret of the ticks, and the ports that printed URLs contain
@@ -64,6 +64,11 @@ class StateFolder:
     @property
     def logs(self) -> Path:
         return self.path / "logs"
+
+    @property
+    def log_file(self) -> Path:
+        """What the emulator and its processes reported: one JSON object a line."""
+        return self.logs / "emulator.log"
 
     @property
     def owner(self) -> Path:
@@ -130,12 +135,13 @@ class StateFolder:
 
     def kept(self) -> dict[str, Any]:
         """The values that stay the same over restarts: ``tick_secret`` and ``ports`` (name to number)."""
-        path = self.path / "kept.json"
-        try:
-            found = json.loads(path.read_text())
-        except (OSError, ValueError):
-            found = {}
-        return {"tick_secret": found.get("tick_secret") or secrets.token_urlsafe(24), "ports": found.get("ports", {})}
+        found = _read_object(self.path / "kept.json")
+        secret, ports = found.get("tick_secret"), found.get("ports")
+        numbers = ports.items() if isinstance(ports, dict) else ()
+        return {
+            "tick_secret": secret if isinstance(secret, str) and secret else secrets.token_urlsafe(24),
+            "ports": {name: port for name, port in numbers if type(port) is int and 0 < port < 65536},
+        }
 
     def keep(self, kept: dict[str, Any]) -> None:
         replace_text(self.path / "kept.json", json.dumps(kept))
@@ -170,6 +176,15 @@ class StateFolder:
 def _is_ours(name: str) -> bool:
     """Whether the emulator makes an entry of that name in a state folder."""
     return name in (*_OURS, _MARK, ".gitignore") or name.startswith(_OURS_BEGIN)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in the file; empty if there is none that can be read."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 class FolderLock:
@@ -213,11 +228,7 @@ def find_running(state: StateFolder) -> dict[str, Any] | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        try:
-            found: dict[str, Any] = json.loads(state.instance_file.read_text())
-        except (OSError, ValueError):
-            return {}
-        return found
+        return _read_object(state.instance_file)
     finally:
         os.close(handle)
     return None

@@ -143,11 +143,10 @@ class RestClient:
             raise errors.NotReady(f"{self.url} does not answer: {reason}") from None
 
 
-def get_json(url: str, target: str, *, token: str | None = None) -> Any:
-    """The parsed response to a GET, with the bearer *token* if there is one; None if there is no response."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+def get_json(url: str, target: str) -> Any:
+    """The parsed response to a GET; None if there is none."""
     try:
-        return json.loads(_request(url, "GET", target, headers, None, limit_s=_LOCAL_LIMIT_S)[1])
+        return json.loads(_request(url, "GET", target, {}, None, limit_s=_LOCAL_LIMIT_S)[1])
     except (OSError, ValueError, http.client.HTTPException):
         return None
 
@@ -185,12 +184,21 @@ def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.e
     Raises:
         EmulatorError: no emulator runs there, or the address can't be used.
     """
-    if folder is not None and url not in (None, environ.get(URL)):
-        raise errors.UsageError("--state and --url name two different Postrooms: use only one of them")
+    _check_one(folder, url, environ)
     if folder is None and url is not None:
         address = _checked(url, environ.get(TOKEN))
         return RestClient(address, environ.get(TOKEN), is_by_option=url != environ.get(URL))
     state = folder or STATE
+    instance = instance_in(state)
+    return RestClient(instance["urls"]["api"], instance["environment"].get(TOKEN), state)
+
+
+def instance_in(state: Path) -> dict[str, Any]:
+    """The running emulator in the folder, as :func:`emulator.base.state.find_running` describes it.
+
+    Raises:
+        EmulatorError: none runs there, or it is still starting.
+    """
     instance = find_running(StateFolder(state.resolve()))
     if instance is None:
         raise errors.NotReady(
@@ -199,7 +207,27 @@ def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.e
         )
     if not instance:
         raise errors.TimedOut(f"the emulator in {state} is still starting: try again in a moment")
-    return RestClient(instance["urls"]["api"], instance["environment"].get(TOKEN), state)
+    return instance
+
+
+def _check_one(folder: Path | None, url: str | None, environ: Mapping[str, str]) -> None:
+    if folder is not None and url not in (None, environ.get(URL)):
+        raise errors.UsageError("--state and --url name two different Postrooms: use only one of them")
+
+
+def emulator_folder(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The state folder of the emulator that a command is about; None if it is about the Postroom at *url*.
+
+    ``emulator exec`` sets the address of its emulator for its command, and the folder beside it.
+
+    Raises:
+        UsageError: both are given.
+    """
+    _check_one(folder, url, environ)
+    if folder is not None or url is None:
+        return folder or STATE
+    is_of_exec = url == environ.get(URL) == environ.get("EMULATOR_API")
+    return Path(environ["EMULATOR_STATE"]) if is_of_exec and "EMULATOR_STATE" in environ else None
 
 
 def _segment(text: str) -> str:

@@ -5,13 +5,12 @@ The exit codes of its own failures are in :mod:`emulator.base.errors`; ``exec`` 
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -151,51 +150,6 @@ def chat(
 
 
 @app.command()
-def status(
-    state: State = STATE,
-    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-) -> None:
-    """Show what runs, where, and what is down. Ends with 1 if anything is down, 69 if no emulator runs."""
-    instance = find_running(StateFolder(state.resolve()))
-    if instance is None:
-        _fail(f"no emulator is running in {state}: start it with `{command_line('run', state)}`", os.EX_UNAVAILABLE)
-    if not instance:
-        _fail(f"the emulator in {state} is still starting: try again in a moment", os.EX_TEMPFAIL)
-    facts = get_json(instance["urls"]["gateway"], "/_emulator/status")
-    if facts is None:
-        _fail(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}", os.EX_UNAVAILABLE)
-    token = instance["environment"].get("POSTROOM_API_TOKEN")
-    facts["channels"] = (get_json(facts["urls"]["api"], "/api/status", token=token) or {}).get("channels", {})
-    if as_json:
-        _print(json.dumps(facts, indent=2))
-    else:
-        _print_status(facts)
-    raise typer.Exit(0 if facts["ready"] else 1)
-
-
-@app.command()
-def validate(template: Template = _TEMPLATE) -> None:
-    """Check template.yaml: print every problem with its line and column."""
-    from infra.template import deployment
-    from infra.template.cloudformation import TemplateInvalid
-
-    if not template.is_file():
-        _fail(f"{template} does not exist", os.EX_NOINPUT)
-    begun = time.monotonic()
-    try:
-        found = deployment.load(template)
-    except TemplateInvalid as error:
-        for problem in error.problems:
-            _print(str(problem))
-        count = len(error.problems)
-        _fail(f"{count} problem{'s' if count != 1 else ''} ({(time.monotonic() - begun) * 1000:.0f} ms)", os.EX_CONFIG)
-    _print(
-        f"{template} ok: {len(found.functions)} functions, {len(found.routes)} routes, {len(found.ticks)} ticks "
-        f"({(time.monotonic() - begun) * 1000:.0f} ms)"
-    )
-
-
-@app.command()
 def version() -> None:
     """Print the versions of Postroom and of the software that it runs on."""
     from importlib.metadata import PackageNotFoundError
@@ -244,27 +198,24 @@ async def _against_own(folder: StateFolder, command: list[str], *, port: int, te
     from emulator.base.options import RunOptions
     from emulator.system.supervisor import Supervisor
 
-    folder.prepare()
     begun = time.monotonic()
-    path = folder.logs / "exec.log"
-    with path.open("w") as log:
-        options = RunOptions(Path.cwd(), template, folder, port, watch=False, is_kept=is_kept)
-        supervisor = Supervisor(options, Console("json", log))
-        code = 0
-        async with _until_signalled() as signalled:
-            try:
-                async with asyncio.timeout(EXEC_READY_LIMIT_S):
-                    if not await _first_of(supervisor.start(), signalled):
-                        return 128 + (signalled.result() or signal.SIGTERM)
-                ready_s = time.monotonic() - begun
-                code = await _run_command(command, supervisor.status.environment(), signalled)
-            except TimeoutError:
-                raise errors.TimedOut(
-                    f"the emulator was not ready within {EXEC_READY_LIMIT_S:.0f} s; its log is {path}"
-                ) from None
-            finally:
-                stopping = time.monotonic()
-                await supervisor.stop()
+    options = RunOptions(Path.cwd(), template, folder, port, watch=False, is_kept=is_kept)
+    supervisor = Supervisor(options, Console("json", sys.stdout, quiet=True))
+    code = 0
+    async with _until_signalled() as signalled:
+        try:
+            async with asyncio.timeout(EXEC_READY_LIMIT_S):
+                if not await _first_of(supervisor.start(), signalled):
+                    return 128 + (signalled.result() or signal.SIGTERM)
+            ready_s = time.monotonic() - begun
+            code = await _run_command(command, supervisor.status.environment(), signalled)
+        except TimeoutError:
+            raise errors.TimedOut(
+                f"the emulator was not ready within {EXEC_READY_LIMIT_S:.0f} s; its log is {folder.log_file}"
+            ) from None
+        finally:
+            stopping = time.monotonic()
+            await supervisor.stop()
     kept = f"state kept in {folder.path}" if is_kept else "state deleted"
     stop_s = time.monotonic() - stopping
     _say(f"emulator: ready in {ready_s:.1f} s; command exited {code}; stopped in {stop_s:.1f} s; {kept}")
@@ -378,25 +329,6 @@ def _only_loopback(host: str) -> None:
             "deploy (infra/README.md)",
             errors.Unsafe.exit_code,
         )
-
-
-def _print_status(facts: dict[str, Any]) -> None:
-    for line in _status_lines(facts):
-        _print(line)
-
-
-def _status_lines(facts: dict[str, Any]) -> Iterator[str]:
-    ready = "ready" if facts["ready"] else "NOT READY"
-    yield f"emulator[{facts['pid']}] {ready}, up {facts['uptime_s']:.0f} s, state {facts['state']}"
-    for name, url in facts["urls"].items():
-        yield f"  {name:<11} {url}"
-    for function in facts["functions"]:
-        state = "up" if function["up"] else f"down: {function['problem']}"
-        stale = f"; stale: {function['stale']}" if function["stale"] else ""
-        yield f"  {function['name']:<11} {state}, generation {function['generation']}, pid {function['pid']}{stale}"
-    for name, channel in facts["channels"].items():
-        if paused := channel.get("paused"):
-            yield f"  {name:<11} PAUSED, its answers wait: {paused['reason']}. Set the right token and restart"
 
 
 def _print(text: str) -> None:

@@ -26,35 +26,31 @@ def serve(options: Mapping[str, Any], ready: int, sockets: Sequence[int]) -> int
 def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -> int:
     """Create or migrate the database of the settings, and print facts about it as one line of JSON.
 
-    A file that is no database, and unusable settings or an unusable agents file, are reported in one sentence, with
-    the exit code of :mod:`emulator.base.errors`.
+    An unusable database, unusable settings and an unusable agents file are reported in one sentence, with the exit
+    code of :mod:`emulator.base.errors`.
     """
-    import apsw
-
-    from emulator.base.errors import Misconfigured, NotADatabase
-    from shared.core.errors import PostroomError
+    from emulator.base.errors import Misconfigured, NotADatabase, NotReady
+    from shared.core.errors import DatabaseRefused, DatabaseUnavailable, PostroomError
     from shared.core.settings import Settings
 
     try:
         settings = Settings.load()
         facts = _prepare(settings.db, settings.timezone, settings.agents_file)
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        print(  # noqa: T201
-            f"{settings.db} is not a database that SQLite can read ({error}). Move the file away and keep it; the "
-            f"next start restores the database from the replica",
-            flush=True,
-        )
-        return NotADatabase.exit_code
     except PostroomError as error:
         print(error, flush=True)  # noqa: T201
-        return Misconfigured.exit_code
+        kinds = {DatabaseRefused: NotADatabase, DatabaseUnavailable: NotReady}
+        return kinds.get(type(error), Misconfigured).exit_code
     print(json.dumps(facts), flush=True)  # noqa: T201
     _say_ready(ready)
     return 0
 
 
 def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, Any]:
-    """``messages`` (a count), ``schema``, a sentence about the agents ``file``, and whether it ``differs``."""
+    """Facts about the database: ``messages`` (a count), ``schema``, a sentence about the agents ``file``, whether it
+    ``differs``; and ``variables``, the names of all settings.
+    """
+    from shared.channels import registry
+    from shared.core.settings import known_variables
     from shared.db.engine import connection
     from shared.roster import new_database
 
@@ -64,7 +60,9 @@ def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, A
     try:
         messages = conn.execute("SELECT count(*) FROM messages").get
         sentence, differs = _compare_file(conn, agents_file, is_new=is_new)
-        return {"messages": messages, "schema": schema, "file": sentence, "differs": differs}
+        registry.import_all()  # each adapter has settings of its own
+        facts = {"messages": messages, "schema": schema, "file": sentence, "differs": differs}
+        return facts | {"variables": sorted(known_variables())}
     finally:
         conn.close()
 

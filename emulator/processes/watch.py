@@ -1,10 +1,12 @@
-"""Reports changed files: the project's Python and SQL files and its template."""
+"""Reports changed files: the project's Python and SQL files, its template and its files of settings."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from watchfiles import Change, awatch
+
+from emulator.base import environment
 
 FOLDERS = ("functions", "shared", "infra")
 _STEP_MS, _DEBOUNCE_MS = 10, 50
@@ -17,12 +19,13 @@ async def changes(project: Path, template: Path, stop: asyncio.Event) -> AsyncIt
         OSError: the system can't watch any more files.
     """
     folders = [project / name for name in FOLDERS if (project / name).is_dir()]
+    single = {template, *(project / name for name in environment.FILES)}
     queue: asyncio.Queue[set[Path] | OSError] = asyncio.Queue()
 
     def is_ours(_: Change, path: str) -> bool:
-        if Path(path) == template:
+        if Path(path) in single:
             return True
-        # In the template's folder only the template counts: an agent.py beside it is no function.
+        # In the folders of single files only these count: an agent.py beside the template is no function.
         is_code = path.endswith((".py", ".sql")) and "__pycache__" not in path
         return is_code and any(Path(path).is_relative_to(folder) for folder in folders)
 
@@ -38,7 +41,7 @@ async def changes(project: Path, template: Path, stop: asyncio.Event) -> AsyncIt
 
     tasks = [
         asyncio.create_task(watch(*folders, recursive=True)),
-        asyncio.create_task(watch(template.parent, recursive=False)),
+        asyncio.create_task(watch(*{path.parent for path in single}, recursive=False)),
     ]
     try:
         while not stop.is_set():

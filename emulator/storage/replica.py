@@ -55,6 +55,7 @@ class EmulatorLitestream(LitestreamSupervisor):
         self._config = run / "litestream.yml"
         self._hear = on_line
         self._trouble = on_trouble
+        self._reason_behind = ""
         super().__init__(
             [program(), "replicate", "-config", str(self._config), "-no-expand-env"],
             replica=replica,
@@ -108,7 +109,16 @@ class EmulatorLitestream(LitestreamSupervisor):
             ],
         }
 
+    @property
+    def problem(self) -> str | None:
+        """Why commits do not reach the bucket, as far as it is known without asking; None if they do."""
+        if self.pid is None:
+            return "litestream ended and is restarted"
+        return self._reason_behind if self.is_behind else None
+
     def _tell_trouble(self, event: str, **facts: Any) -> None:
+        if event == "replicate.behind":
+            self._reason_behind = str(facts["reason"])
         if event in _SENTENCES:
             self._trouble(_SENTENCES[event].format(**facts))
 

@@ -42,10 +42,16 @@ class S3Process:
         self._ready: asyncio.Future[int] | None = None
         self._stopping = False
         self._last_line = ""
+        self._why_down = "it is starting"
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process and self._process.returncode is None else None
+
+    @property
+    def problem(self) -> str | None:
+        """Why it can't answer, as far as its process shows; None while the process runs."""
+        return None if self.pid is not None else self._why_down
 
     @property
     def url(self) -> str:
@@ -93,6 +99,7 @@ class S3Process:
                 return
             if self._stopping:
                 return
+            self._why_down = f"it ended with code {code} and is restarted"
             self._on_trouble(f"S3 ended with code {code}; restarting it with the objects on disk")
             await asyncio.sleep(_BACKOFF_S)
             if self._stopping:

@@ -1,6 +1,7 @@
 """The components of one emulator, made from its options and its template. The supervisor starts and stops them."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from infra.template import deployment
 from infra.template.cloudformation import TemplateInvalid
 from infra.template.specs import Deployment
 
+_ANSWER_LIMIT_S = 1.0
+_SYNC_LIMIT_S = 2.0  # a sync takes some 10 ms on a quiet machine
 API_PORT = 3777  # TinyAGI's clients call this port
 
 
@@ -43,7 +46,7 @@ class Components:
     Args:
         kept: the result of ``StateFolder.kept``; the ports are written back to it.
         s3, fork_client: running already, S3 on *s3_socket*.
-        is_ready, status: what the gateway answers at ``/_emulator/ready`` and ``/_emulator/status``.
+        unready, status: what the gateway answers at ``/_emulator/ready`` and ``/_emulator/status``.
     """
 
     def __init__(
@@ -56,8 +59,8 @@ class Components:
         s3: S3Process,
         s3_socket: ports.ListeningSocket,
         fork_client: ForkClient,
-        is_ready: Callable[[], bool],
-        status: Callable[[], dict[str, Any]],
+        unready: Callable[[], str | None],
+        status: Callable[[], Awaitable[dict[str, Any]]],
     ) -> None:
         self.options = options
         self.state = options.state
@@ -66,6 +69,7 @@ class Components:
         self.fork_client = fork_client
         self.deployment = read_template(options.template)
         self.files = environment.read_files(options.project)
+        self.known_variables: frozenset[str] = frozenset()  # of our own settings models
         self._environ = environ
         self.aws = environment.base(environ) | environment.DUMMY_AWS
         self.sockets = self._bind(s3_socket, kept)
@@ -83,7 +87,7 @@ class Components:
         self.gateway = Gateway(
             self.deployment.routes,
             lambda name: self.functions[name].upstream,
-            is_ready=is_ready,
+            unready=unready,
             status=status,
             platforms=lambda: self.platforms.url,
         )
@@ -100,10 +104,26 @@ class Components:
     def replica_url(self) -> str:
         return replica.url(self.sockets.s3.port)
 
-    @property
-    def are_up(self) -> bool:
-        """At this moment."""
-        return self.functions.are_up and self.s3.pid is not None and self.litestream.pid is not None
+    def known_problems(self) -> list[str]:
+        """A sentence for each component that is not well, as far as it is known without asking it."""
+        found = [f"{each.name} is down: {each.problem}" for each in self.functions.all if each.problem is not None]
+        if self.s3.problem is not None:
+            found.append(f"S3 is down: {self.s3.problem}")
+        if self.litestream.problem is not None:
+            found.append(behind(self.litestream.problem))
+        return found
+
+    async def find_problems(self) -> list[str]:
+        """The same, after S3 and Litestream were asked: a process may run and not answer."""
+        found = self.known_problems()
+        s3_answers, problem = await asyncio.gather(
+            self.gateway.answers(self.s3.url, limit_s=_ANSWER_LIMIT_S), self.litestream.sync(_SYNC_LIMIT_S)
+        )
+        if self.s3.problem is None and not s3_answers:
+            found.append(f"S3 (process {self.s3.pid}) does not answer within {_ANSWER_LIMIT_S:.0f} s at {self.s3.url}")
+        if self.litestream.problem is None and problem is not None:
+            found.append(behind(problem))
+        return found
 
     def own_environment(self) -> dict[str, str]:
         """The variables that no file can override, because they keep a local run local."""
@@ -116,6 +136,22 @@ class Components:
             "POSTROOM_LITESTREAM_SOCKET": str(self.litestream.control),
             "POSTROOM_AGENTS_DIR": str(self.state.agents),
         }
+
+    def read_files(self) -> None:
+        """Read the files of settings again, for the processes that start from now on.
+
+        Raises:
+            EmulatorError: a file can't be used; the settings stay as they are.
+        """
+        self.files = environment.read_files(self.options.project)
+        self.set_environments()
+
+    def notes_on_settings(self) -> list[str]:
+        """A sentence for each line of the files that has no effect."""
+        own = self.own_environment()
+        declared = {name for spec in self.deployment.functions for name in (*spec.environment, *spec.secrets)}
+        known = {*self.known_variables, *own, *declared, *self.deployment.emulator_environment}
+        return environment.ignored(self.files, own) + environment.unknown(self.files, known)
 
     def set_environments(self) -> None:
         """Give every function its environment, from the template as it is now."""
@@ -148,6 +184,11 @@ class Components:
             on_trouble=lambda text: console.event("replica", text, level="warning"),
             retention_ms=retention_ms_from(self._environ),
         )
+
+
+def behind(reason: str) -> str:
+    """The sentence about a replica that lacks commits."""
+    return f"replication is behind: {reason}. The rows are safe on this disk, and follow when the bucket answers"
 
 
 def read_template(path: Path) -> Deployment:

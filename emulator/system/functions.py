@@ -88,10 +88,6 @@ class Functions:
     def __getitem__(self, name: str) -> Function:
         return self._functions[name]
 
-    @property
-    def are_up(self) -> bool:
-        return bool(self._functions) and all(function.problem is None for function in self._functions.values())
-
     def add(self, function: Function) -> None:
         self._functions[function.name] = function
 
@@ -110,7 +106,7 @@ class Functions:
             )
 
     async def reload(self, names: Iterable[str], *, because: str) -> None:
-        """Replace the processes of these functions, all at once. The old one stays if the new code does not load."""
+        """Replace the processes of these functions, all at once. The old one stays if the new one does not start."""
         async with asyncio.TaskGroup() as group:
             for name in names:
                 group.create_task(self._reload(self._functions[name], because))
@@ -148,12 +144,12 @@ class Functions:
                 if old is not None:
                     self._later(self._drain(function, old))
                 return
-            function.stale = f"the code on disk does not load ({function.problem})"
+            function.stale = f"what is on disk does not load ({function.problem})"
             if was_up:
                 function.problem = None
             self._console.event(
                 "watch",
-                f"{because} changed → {function.name} kept at generation {function.generation}: new code does not load",
+                f"{because} changed → {function.name} kept at generation {function.generation}: {function.stale}",
                 level="error",
                 function=function.name,
             )

@@ -6,7 +6,7 @@ a connection just as a request goes out on it; that request is sent a second tim
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -65,7 +65,8 @@ class Gateway:
 
     Args:
         upstream: the present port of a function.
-        is_ready, status: the answers to ``/_emulator/ready`` and ``/_emulator/status``.
+        unready: why the emulator is not ready, for ``/_emulator/ready``; None if it is.
+        status: the answer to ``/_emulator/status``.
         platforms: the address of the fake platforms; None while they are down.
     """
 
@@ -74,13 +75,13 @@ class Gateway:
         routes: Sequence[RouteSpec],
         upstream: Callable[[str], Upstream],
         *,
-        is_ready: Callable[[], bool],
-        status: Callable[[], dict[str, Any]],
+        unready: Callable[[], str | None],
+        status: Callable[[], Awaitable[dict[str, Any]]],
         platforms: Callable[[], str | None],
     ) -> None:
         self.router = Router(routes)
         self._upstream = upstream
-        self._is_ready = is_ready
+        self._unready = unready
         self._status = status
         self._platforms = platforms
         self._session: aiohttp.ClientSession | None = None
@@ -104,6 +105,14 @@ class Gateway:
         limit = aiohttp.ClientTimeout(limit_s)
         async with self._client_session.post(url, headers=headers, timeout=limit) as response:
             return response.status
+
+    async def answers(self, url: str, *, limit_s: float) -> bool:
+        """Whether a GET of *url* gets any response in time."""
+        try:
+            async with self._client_session.get(url, timeout=aiohttp.ClientTimeout(limit_s)):
+                return True
+        except (aiohttp.ClientError, TimeoutError):
+            return False
 
     async def _client(self, _: web.Application) -> Any:
         trace = aiohttp.TraceConfig()
@@ -138,11 +147,8 @@ class Gateway:
         return await self._pass_on(request, URL(f"{base}/chat{rest}", encoded=True), "the fake platforms")
 
     async def _answer_ready(self, _: web.Request) -> web.Response:
-        return (
-            _sentence(200, "ready")
-            if self._is_ready()
-            else _sentence(503, "not ready: /_emulator/status lists what is missing")
-        )
+        reason = self._unready()
+        return _sentence(200, "ready") if reason is None else _sentence(503, f"not ready: {reason}")
 
     async def _answer_health(self, _: web.Request) -> web.Response:
         return _sentence(200, "alive")
@@ -150,7 +156,7 @@ class Gateway:
     async def _answer_status(self, request: web.Request) -> web.Response:
         if not _is_local(request):
             return _sentence(403, "the status is for this machine only: ask at http://127.0.0.1")
-        return web.json_response(self._status())
+        return web.json_response(await self._status())
 
     async def _wait_for(self, function: str) -> Upstream:
         """The function's address; a function that is being restarted gets some time to come back."""

@@ -1,10 +1,14 @@
-"""Applies files that are saved while the emulator runs: code to new processes, the template to routes and ticks."""
+"""Applies files that are saved while the emulator runs.
+
+Code and settings reach new processes; the template also reaches routes and ticks.
+"""
 
 import asyncio
 import importlib.util
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from emulator.base import environment
 from emulator.base.console import Console
 from emulator.base.errors import EmulatorError, Misconfigured
 from emulator.base.hints import relative
@@ -33,10 +37,13 @@ class Reloader:
             self._report(f"saved files can't be watched any more ({error}): restart the emulator after each change")
 
     async def _apply(self, saved: set[Path]) -> None:
-        template = self._components.options.template
-        code = saved - {template}
+        options = self._components.options
+        settings = saved & {options.project / name for name in environment.FILES}
+        code = saved - {options.template} - settings
         try:
-            if template in saved:
+            if settings:
+                await self._apply_settings(settings)
+            if options.template in saved:
                 await self._apply_template()
             if code:
                 await self._apply_code(code)
@@ -50,6 +57,15 @@ class Reloader:
         if len(names) == len(functions.all):
             await self._components.fork_client.renew()
         await functions.reload(names, because=", ".join(sorted(relative(path, project) for path in saved)[:3]))
+
+    async def _apply_settings(self, saved: set[Path]) -> None:
+        """The functions start again with what the files say now."""
+        components = self._components
+        components.read_files()
+        for sentence in components.notes_on_settings():
+            self._console.note(sentence)
+        because = ", ".join(sorted(path.name for path in saved))
+        await components.functions.reload([each.name for each in components.functions.all], because=because)
 
     async def _apply_template(self) -> None:
         """Routes, ticks and environments change at once; a different set of functions needs a restart."""

@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -71,11 +72,13 @@ class EmulatorStatus:
             "POSTROOM_TICK_SECRET": components.tick_secret,
         }
 
-    def facts(self, *, is_ready: bool) -> dict[str, Any]:
-        """The answer to ``/_emulator/status``."""
+    def facts(self, *, unready: str | None, problems: Sequence[str]) -> dict[str, Any]:
+        """The answer to ``/_emulator/status``; *problems*: a sentence for each component that is not well."""
         components = self._components
+        found = list(problems) or ([unready] if unready is not None else [])
         return {
-            "ready": is_ready,
+            "ready": not found,
+            "problems": found,
             "pid": os.getpid(),
             "state": str(components.state.path),
             "kept": components.options.is_kept,
@@ -87,17 +90,18 @@ class EmulatorStatus:
                 {"function": tick.function, "every_ms": tick.every_ms, "path": tick.path}
                 for tick in components.deployment.ticks
             ],
-            "s3": {"pid": components.s3.pid, "url": components.s3.url},
+            "s3": {"pid": components.s3.pid, "url": components.s3.url, "problem": components.s3.problem},
             "replica": {
                 "pid": components.litestream.pid,
                 "url": components.replica_url,
                 "place": components.litestream.current_url,
                 "behind": components.litestream.is_behind,
+                "problem": components.litestream.problem,
             },
         }
 
     def print_header(self) -> None:
-        """Print what starts now, each setting that has no effect, and each port that differs from the wanted one."""
+        """Print what starts now, and each port that differs from the wanted one."""
         components, console = self._components, self._console
         deployment, options, sockets = components.deployment, components.options, components.sockets
         counts = (
@@ -111,8 +115,6 @@ class EmulatorStatus:
             pid=os.getpid(),
             state=str(components.state.path),
         )
-        for sentence in environment.ignored(components.files, components.own_environment()):
-            console.note(sentence)
         named = {"gateway": sockets.gateway, "s3": sockets.s3, "api": sockets.functions["api"]}
         for name, listening in named.items():
             if listening.instead_of is not None:

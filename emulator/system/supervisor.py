@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.base import environment, log_capture, ports
 from emulator.base.console import Console
-from emulator.base.errors import AlreadyInUse, EmulatorError, NotReady
+from emulator.base.errors import AlreadyInUse, NotReady, first_reason
 from emulator.base.hints import command_line, relative
+from emulator.base.log_file import LogFile
 from emulator.base.options import RunOptions
 from emulator.base.state import FolderLock
 from emulator.processes.fork_client import ForkClient
@@ -47,6 +48,7 @@ class Supervisor:
         self._console = console
         self._environ = dict(os.environ if environ is None else environ)
         self._lock = FolderLock(self._state)
+        self._log_file = LogFile(self._state.log_file)
         self._started = time.monotonic()
         self.has_state = False  # true as soon as this process holds the lock
         self._is_ready = False
@@ -56,10 +58,13 @@ class Supervisor:
         self._background: set[asyncio.Task[None]] = set()
         self._stoppers: dict[str, Callable[[], Awaitable[Any]]] = {}
 
-    @property
-    def is_ready(self) -> bool:
-        """Every component is up at this moment."""
-        return self._is_ready and not self._is_stopping and self._components.are_up
+    def unready(self) -> str | None:
+        """Why the emulator is not ready, as far as it is known without asking; None if it is."""
+        if self._is_stopping:
+            return "it is stopping"
+        if not self._is_ready:
+            return "it is still starting"
+        return "; ".join(self._components.known_problems()) or None
 
     async def start(self) -> None:
         """Bring everything up.
@@ -70,28 +75,34 @@ class Supervisor:
         self._state.prepare()
         self._lock.take()
         self.has_state = True
+        self._console.record_to(self._log_file.write)
         log_capture.send_to(self._console)
-        kept = self._state.kept()
         try:
-            s3_socket = await self._start_slow_processes(kept)
-            self._make_components(s3_socket, kept)
-            await self._start_platforms()
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._start_s3())
-                group.create_task(self._fork_client.renew())
-            await self._start_database()
-            self._stoppers["functions"] = self._stop_functions
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._start_replica())
-                for function in self._components.functions.all:
-                    group.create_task(self._start_function(function))
-            await self._start_gateway()
-            await self._register_webhooks()
-            self._start_ticks()
-        except BaseExceptionGroup as group_error:
-            raise _first(group_error) from group_error
+            await self._start_all()
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - it is raised again, with its reason
+            reason = first_reason(error)
+            self._console.record("emulator.failed", level="error", reason=str(reason))
+            raise reason from (None if reason is error else error)
         self._is_ready = True
         self.status.write_instance_file()
+
+    async def _start_all(self) -> None:
+        kept = self._state.kept()
+        s3_socket = await self._start_slow_processes(kept)
+        self._make_components(s3_socket, kept)
+        await self._start_platforms()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._start_s3())
+            group.create_task(self._fork_client.renew())
+        await self._start_database()
+        self._stoppers["functions"] = self._stop_functions
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._start_replica())
+            for function in self._components.functions.all:
+                group.create_task(self._start_function(function))
+        await self._start_gateway()
+        await self._register_webhooks()
+        self._start_ticks()
 
     async def wait(self) -> None:
         """Return only by an exception: a component ended that can't be started again.
@@ -119,6 +130,8 @@ class Supervisor:
             self._components.sockets.close()
         if self.has_state:
             self._state.remove_sockets()
+        self._console.record_to(None)
+        self._log_file.close()
         self._lock.release()
         if not self._options.is_kept:
             self._state.remove()
@@ -160,10 +173,14 @@ class Supervisor:
             s3=self._s3,
             s3_socket=s3_socket,
             fork_client=self._fork_client,
-            is_ready=lambda: self.is_ready,
-            status=lambda: self.status.facts(is_ready=self.is_ready),
+            unready=self.unready,
+            status=self._read_status,
         )
         self.status = EmulatorStatus(self._components, self._console, self._started)
+
+    async def _read_status(self) -> dict[str, Any]:
+        problems = await self._components.find_problems() if self._is_ready and not self._is_stopping else []
+        return self.status.facts(unready=self.unready(), problems=problems)
 
     async def _start_platforms(self) -> None:
         components = self._components
@@ -188,6 +205,9 @@ class Supervisor:
         count = f"{facts['messages']:,}".replace(",", " ")
         path = relative(self._state.database)
         self._print_step("db", f"{path}     WAL, schema {facts['schema']}, {count} messages", begun)
+        components.known_variables = frozenset(facts["variables"])
+        for note in components.notes_on_settings():
+            self._console.note(note)
         if facts["file"]:
             way = f": `{command_line('diff', self._state.path)}` shows how" if facts["differs"] else ""
             self._console.note(facts["file"] + way)
@@ -282,18 +302,3 @@ class Supervisor:
                 NotReady(f"the fork server ended with code {code}, and all functions with it; start again")
             )
             self._broken.exception()  # mark it as retrieved: a start that fails reports its own reason
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of our own, which says most; else the first of all."""
-    flat: list[BaseException] = []
-
-    def unfold(error: BaseException) -> None:
-        if isinstance(error, BaseExceptionGroup):
-            for inner in error.exceptions:
-                unfold(inner)
-        else:
-            flat.append(error)
-
-    unfold(group)
-    return next((error for error in flat if isinstance(error, EmulatorError)), flat[0])

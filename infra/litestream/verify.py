@@ -34,11 +34,12 @@ from infra.litestream.restore import STORE_AWAY, exit_code, setting
 from infra.litestream.restored_files import ReplicaRefused, RestoreUnfinished, is_missing, restore
 from infra.litestream.table_digests import TableDifference, TableDigest
 from infra.processes import kill_group, spawn
-from shared.core import logs
+from shared.core import clock, logs
 from shared.core.errors import NotReplicated, PostroomError
 from shared.db.engine.connection import open_connection, scalar, writers_held
 from shared.db.engine.lock import WorkerLock
 from shared.replica import lease_record, sync_permit
+from shared.replica.last_comparison import LastComparison
 from shared.replica.lease_record import ReplicaPrefix, prefix_url
 from shared.replica.object_store import ObjectStore, open_store
 from shared.replica.sync import read_log, sync
@@ -126,13 +127,29 @@ def compare_with_restore(
             if not is_alone:
                 raise NotVerified(f"another comparison of {database} is running: wait for its end")
             found = verification.compare()
-            return found if found.is_equal else verification.compare()
+            found = found if found.is_equal else verification.compare()
+            _remember(found, database)
+            return found
     except (*STORE_AWAY, lease_record.LeaseRecordUnreadable, NotReplicated) as error:
         raise NotVerified(str(error)) from None
     except apsw.Error as error:  # the live one: a full disk, say
         raise NotVerified(f"{database}: {error}") from None
     except OSError as error:
         raise NotVerified(_why(error)) from None
+
+
+def _remember(found: Comparison, database: Path) -> None:
+    """Note the comparison for the API. It tells people who can't compare; nothing depends on it."""
+    names = [each.table for each in found.differences]
+    with contextlib.suppress(OSError):
+        LastComparison(
+            clock.now_ms(),
+            found.position,
+            found.tables,
+            found.rows,
+            names if found.damage is None else [],
+            found.damage,
+        ).write(database)
 
 
 async def verify_in_subprocess(

@@ -157,6 +157,8 @@ async def sync(socket: Path, database: Path, limit_s: float) -> int:
             wanted = 0 if synced is None else synced.txid
             if synced is not None and synced.replicated_txid < wanted:
                 synced, text = await _asked(socket, body)
+    except TimeoutError:
+        raise NotReplicated(f"Litestream did not finish within {limit_s:g} s: is the bucket well?") from None
     except _NO_ANSWER as error:
         raise _unanswered(socket, error) from None
     if synced is None or synced.replicated_txid < wanted:

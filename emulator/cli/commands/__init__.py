@@ -1,6 +1,7 @@
 """The commands that show and change a running Postroom: one module for each subject.
 
-They use its REST API, except ``verify``, which reads the database and the bucket.
+They use its REST API. For an emulator on this machine ``verify`` reads the database and the bucket, and ``status``
+asks its supervisor; ``validate`` reads only a file.
 """
 
 import typer
@@ -18,8 +19,10 @@ from emulator.cli.commands import (
     search,
     seeds,
     sessions,
+    status,
     teams,
     users,
+    validate,
     verify,
     why,
 )
@@ -52,4 +55,6 @@ def add_to(app: typer.Typer) -> None:
     command(app, "why")(why.explain)
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)
+    app.command("status")(status.status)
     app.command("verify")(verify.verify)
+    app.command("validate")(validate.validate)

@@ -55,7 +55,7 @@ def command(
 
         @wraps(run)
         def entry(*, state: Path | None, url: str | None, as_json: bool, **arguments: Any) -> None:
-            command_result = _run(lambda: run(client.find(state, url), **arguments))
+            command_result = run_or_fail(lambda: run(client.find(state, url), **arguments))
             output.write(command_result, as_json=as_json)
             raise typer.Exit(command_result.code)
 
@@ -73,7 +73,24 @@ def command(
     return made
 
 
-def _run(work: Callable[[], CommandResult]) -> CommandResult:
+def run_on_either(
+    state: Path | None,
+    url: str | None,
+    *,
+    of_emulator: Callable[[Path], CommandResult],
+    of_postroom: Callable[[client.RestClient], CommandResult],
+) -> CommandResult:
+    """The result for the emulator in the state folder, or for the Postroom at *url*, whichever the options mean."""
+
+    def work() -> CommandResult:
+        folder = client.emulator_folder(state, url)
+        return of_emulator(folder) if folder is not None else of_postroom(client.find(None, url))
+
+    return run_or_fail(work)
+
+
+def run_or_fail(work: Callable[[], CommandResult]) -> CommandResult:
+    """The result of *work*; a failure is printed, and ends the command with its exit code."""
     try:
         return work()
     except EmulatorError as error:

@@ -1,41 +1,42 @@
-"""``emulator verify``: checks that a restore from the bucket equals the database."""
+"""``emulator verify``: checks that a restore from the bucket equals the database.
+
+The comparison reads the database file, so it runs on the machine that has it. Of a Postroom elsewhere the command shows
+the newest comparison that was made there.
+"""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from emulator.base import environment, errors
-from emulator.base.hints import STATE, command_line
-from emulator.base.state import StateFolder, find_running
-from emulator.cli import output
-from emulator.cli.commands.frame import fail
-from emulator.cli.output import CommandResult, TextTable, result
+from emulator.base.state import StateFolder
+from emulator.cli import client, output
+from emulator.cli.client import RestClient
+from emulator.cli.commands import frame
+from emulator.cli.output import CommandResult, TextTable, local_time, result
 from shared.core.errors import PostroomError
 
 if TYPE_CHECKING:
     from infra.litestream import Comparison
 
-State = Annotated[Path, typer.Option(help="The state folder of the emulator.")]
-Json = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
 
-
-def verify(state: State = STATE, as_json: Json = False) -> None:
+def verify(state: frame.State = None, url: frame.Url = None, as_json: frame.Json = False) -> None:
     """Restore the bucket beside the database, and compare them. Ends with 65 if they differ, 69 if it can't compare."""
+    command_result = frame.run_on_either(state, url, of_emulator=_compare, of_postroom=_newest_comparison)
+    output.write(command_result, as_json=as_json)
+    raise typer.Exit(command_result.code)
+
+
+def _compare(state: Path) -> CommandResult:
+    """Compare now: an emulator on this machine."""
     from emulator.storage.replica import socket_in  # slow imports that no other command needs
     from infra.litestream import compare_with_restore, comparison_facts
 
     folder = StateFolder(state.resolve())
-    instance = find_running(folder)
-    if instance is None:
-        fail(
-            f"no emulator is running in {state}: start it with `{command_line('run', state)}`",
-            errors.NotReady.exit_code,
-        )
-    if not instance:
-        fail(f"the emulator in {state} is still starting: try again in a moment", errors.TimedOut.exit_code)
-    variables = instance["environment"]
+    variables = client.instance_in(state)["environment"]
     try:
         found = compare_with_restore(
             folder.database,
@@ -44,10 +45,27 @@ def verify(state: State = STATE, as_json: Json = False) -> None:
             environment.base(os.environ) | variables,
         )
     except PostroomError as error:
-        fail(f"the comparison failed: {error}", errors.NotReady.exit_code)
-    command_result = _describe(found, comparison_facts(found))
-    output.write(command_result, as_json=as_json)
-    raise typer.Exit(command_result.code)
+        raise errors.NotReady(f"the comparison failed: {error}") from None
+    return _describe(found, comparison_facts(found))
+
+
+def _newest_comparison(api: RestClient) -> CommandResult:
+    """What the newest comparison found, on the machine of a Postroom elsewhere."""
+    found: Mapping[str, Any] | None = api.get("health")["comparison"]
+    if found is None:
+        raise errors.NotReady(
+            f"{api.url} has made no comparison yet: its supervisor makes one each day (POSTROOM_REPLICA_VERIFY). To "
+            f"compare now, run `python -m infra.verify` on its machine, beside infra.replicate"
+        )
+    compared = f"{found['rows']} rows in {found['tables']} tables, position {found['position']}"
+    when = f"The newest comparison at {api.url}, of {local_time(found['at'])}, found"
+    now = "To compare now, run `python -m infra.verify` on its machine, beside infra.replicate."
+    if found["equal"]:
+        return result(found, f"{when} that a restore from the bucket equals the database: {compared}.", now)
+    reason = f"differences in {', '.join(found['differences'])}: {compared}"
+    if found["damage"]:
+        reason = f"that the bucket can't be restored: {found['damage']}"
+    return result(found, f"{when} {reason}.", now, code=errors.InvalidInput.exit_code)
 
 
 def _describe(found: "Comparison", facts: dict[str, object]) -> CommandResult:

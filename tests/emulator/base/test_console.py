@@ -114,3 +114,37 @@ def test_the_emulators_own_words_may_have_lines_but_no_controls() -> None:
     Console("pretty", out).say("one\ntwo \x1b[2J", event="x")
 
     assert out.getvalue() == "one\ntwo \\x1b[2J\n"
+
+
+def test_the_log_file_gets_every_line_as_json_whatever_the_terminal_shows() -> None:
+    recorded: list[str] = []
+    console = Console("pretty", io.StringIO(), quiet=True)
+    console.record_to(recorded.append)
+    console.hides_all_but_errors = True
+
+    console.step("db", "ok", 3)
+    console.note("careful")
+    console.say("Ready", event="emulator.ready", ms=5)
+    console.say("\n")
+    console.event("watch", "broken", level="error")
+    console.line("ingest", LINE)
+    console.line("ingest", "Segmentation fault", True)
+    console.record("emulator.failed", level="error", reason="no port")
+    console.record_to(None)
+    console.note("not recorded")
+
+    found = [json.loads(line) for line in recorded]
+    assert [each["event"] for each in found] == [
+        "step.done", "emulator.note", "emulator.ready", "emulator.event", "request.done", "process.output",
+        "emulator.failed",
+    ]  # fmt: skip
+    assert [each["level"] for each in found if each["level"] != "info"] == ["error"] * 3
+
+
+def test_a_line_that_is_nested_without_end_is_text() -> None:
+    """An agent may print anything; the supervisor reads it."""
+    out = io.StringIO()
+
+    Console("json", out).line("dispatch", '{"event": ' + "[" * 50_000)
+
+    assert json.loads(out.getvalue())["event"] == "process.output"

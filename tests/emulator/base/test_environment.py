@@ -105,3 +105,21 @@ def test_a_setting_without_effect_is_reported() -> None:
     )
 
     assert said.startswith(".env:7: POSTROOM_DB")
+
+
+def test_an_unknown_setting_is_told_with_the_nearest_known_name() -> None:
+    known = {"POSTROOM_UNKNOWN_SENDS", "POSTROOM_TIMEZONE", "TELEGRAM_BOT_USERNAME"}
+    files = [
+        EnvSetting("POSTROOM_UNKOWN_SENDS", "hold", ".env:1"),
+        EnvSetting("TIMEZONE", "UTC", ".env:2"),
+        EnvSetting("postroom_timezone", "UTC", ".env:3"),
+        EnvSetting("AWS_REGION", "x", ".env:4"),
+        EnvSetting("COLOUR", "red", ".env.local:1"),
+    ]
+
+    assert environment.unknown(files, known) == [
+        ".env:1: POSTROOM_UNKOWN_SENDS is no setting of Postroom, and nothing reads it; did you mean "
+        "POSTROOM_UNKNOWN_SENDS?",
+        ".env:2: TIMEZONE is no setting of Postroom, and nothing reads it; did you mean POSTROOM_TIMEZONE?",
+        ".env.local:1: COLOUR is no setting of Postroom, and nothing reads it",
+    ]

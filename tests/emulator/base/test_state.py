@@ -140,3 +140,25 @@ def test_remove_deletes_only_what_the_emulator_makes(state: StateFolder) -> None
     (state.path / "notes.txt").unlink()
     assert state.remove() == []
     assert not state.path.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", "[" * 50_000, '{"tick_secret": 5, "ports": []}', '{"ports": {"s3": "x", "platforms": 70000}}'],
+    ids=["empty", "a list", "cut", "nested", "other types", "other ports"],
+)
+def test_damaged_values_of_the_last_run_are_made_again(state: StateFolder, text: str) -> None:
+    (state.path / "kept.json").write_text(text)
+
+    kept = state.kept()
+
+    assert len(kept["tick_secret"]) > 20
+    assert kept["ports"] == {}
+
+
+@pytest.mark.parametrize("text", ["[]", "[" * 50_000], ids=["a list", "nested"])
+def test_a_damaged_instance_file_is_one_of_an_emulator_that_starts(state: StateFolder, text: str) -> None:
+    FolderLock(state).take()
+    state.instance_file.write_text(text)
+
+    assert find_running(state) == {}

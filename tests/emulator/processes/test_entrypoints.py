@@ -48,6 +48,7 @@ def facts(prepared: Any) -> Any:
 def test_without_an_agents_file_nothing_is_said_about_it(folder: Path, prepared: Any) -> None:
     found = facts(prepared)
     assert (found["messages"], found["file"], found["differs"]) == (0, None, False)
+    assert {"POSTROOM_DB", "TELEGRAM_BOT_TOKEN"} <= set(found["variables"])
     conn = open_connection(folder / "p.db", readonly=True)
     assert conn.execute("SELECT timezone FROM agents").get == "Asia/Tokyo", "the settings are those of the functions"
     conn.close()
@@ -98,6 +99,13 @@ def test_an_unusable_database_or_setting_is_one_sentence_with_its_exit_code(
     code, said = prepared()
     assert code == 65
     assert "is not a database that SQLite can read" in said
+
+    (folder / "p.db").unlink()
+    (folder / "p.db").mkdir()
+    code, said = prepared()
+    assert code == 69
+    assert "p.db can't be used at the moment" in said
+    (folder / "p.db").rmdir()
 
     monkeypatch.setenv("POSTROOM_BATCH_SIZE", "many")
     code, said = prepared()

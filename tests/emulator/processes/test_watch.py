@@ -10,7 +10,8 @@ from emulator.processes.watch import changes
 
 def test_a_python_file_beside_the_template_is_ignored(tmp_path: Path) -> None:
     """A person's own agent.py once reloaded every function and repeated turns."""
-    template, agent, function = (tmp_path / name for name in ("template.yaml", "agent.py", "functions/sweep.py"))
+    names = ("template.yaml", ".env", "agent.py", "functions/sweep.py")
+    template, settings, agent, function = (tmp_path / name for name in names)
     function.parent.mkdir()
 
     async def seen() -> set[Path]:
@@ -22,15 +23,15 @@ def test_a_python_file_beside_the_template_is_ignored(tmp_path: Path) -> None:
 
         looking = asyncio.create_task(look())
         async with asyncio.timeout(60):
-            while not {template, function} <= found:
-                for path in (agent, template, function):
+            while not {template, settings, function} <= found:
+                for path in (agent, template, settings, function):
                     path.write_text("# saved\n")
                 await asyncio.sleep(0.05)
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
         return found
 
-    assert asyncio.run(seen()) == {template, function}
+    assert asyncio.run(seen()) == {template, settings, function}
 
 
 def test_a_failed_watch_raises_its_error(tmp_path: Path) -> None:

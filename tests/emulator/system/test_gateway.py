@@ -48,7 +48,7 @@ def test_a_path_without_a_route_finds_no_function() -> None:
     assert Router([route("/api/*", "api")]).find("GET", "/") is None
 
 
-def _ready_status() -> dict[str, Any]:
+async def _ready_status() -> dict[str, Any]:
     return {"ready": True}
 
 
@@ -75,7 +75,7 @@ async def behind_gateway(handler: Handler, upstream: Upstream | None = None) -> 
         gateway = Gateway(
             [route("/*", "api")],
             lambda _: place,
-            is_ready=lambda: True,
+            unready=lambda: None,
             status=_ready_status,
             platforms=lambda: function,
         )
@@ -181,7 +181,7 @@ def test_a_connection_that_closed_while_idle_loses_no_request() -> None:
         server = await asyncio.start_server(one_then_close, "127.0.0.1", 0)
         place = Upstream(server.sockets[0].getsockname()[1])
         gateway = Gateway(
-            [route("/*", "api")], lambda _: place, is_ready=lambda: True, status=_ready_status, platforms=lambda: None
+            [route("/*", "api")], lambda _: place, unready=lambda: None, status=_ready_status, platforms=lambda: None
         )
         async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
             for _ in range(4):
@@ -208,7 +208,7 @@ def test_a_request_on_a_new_connection_is_never_sent_twice() -> None:
         server = await asyncio.start_server(drop, "127.0.0.1", 0)
         place = Upstream(server.sockets[0].getsockname()[1])
         gateway = Gateway(
-            [route("/*", "api")], lambda _: place, is_ready=lambda: True, status=_ready_status, platforms=lambda: None
+            [route("/*", "api")], lambda _: place, unready=lambda: None, status=_ready_status, platforms=lambda: None
         )
         async with (
             served(gateway.application()) as url,

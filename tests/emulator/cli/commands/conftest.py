@@ -28,6 +28,7 @@ class Postroom:
     url: str
     db: Path
     conn: apsw.Connection
+    run_dir: Path
 
     def run(self, *arguments: str, code: int = 0, **more: Any) -> Result:
         """Run ``emulator ARGUMENTS``; it must end with *code*."""
@@ -72,7 +73,7 @@ def serve(folder: Path, **environment: str) -> "tuple[subprocess.Popen[bytes], P
         )
     url = f"http://127.0.0.1:{listening.port}"
     wait_until(lambda: _answers(url, process, folder / "api.log"), what="the api")
-    return process, Postroom(url, folder / "p.db", open_connection(folder / "p.db"))
+    return process, Postroom(url, folder / "p.db", open_connection(folder / "p.db"), Path(own["POSTROOM_RUN_DIR"]))
 
 
 def _answers(url: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:

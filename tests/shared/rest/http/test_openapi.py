@@ -222,6 +222,7 @@ SAMPLES = {
     ("GET", "/api/agents/{id}/mail"): [("coder", 200), ("nobody", 404)],
     ("POST", "/api/agents/{id}/mail/consume"): [("coder", 200), ("nobody", 404)],
     ("GET", "/api/search"): [("?q=answer", 200), ("?q=a", 400), 400],
+    ("GET", "/api/health"): [200],
     ("GET", "/api/status"): [200],
     ("GET", "/api/logs"): [200],
     ("GET", "/api/settings"): [200],

@@ -1,0 +1,82 @@
+"""``emulator status``: what runs and what is not well, in an emulator on this machine or in a Postroom elsewhere."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from emulator.base import errors
+from emulator.base.errors import EmulatorError
+from emulator.cli import client, output
+from emulator.cli.client import RestClient
+from emulator.cli.commands import frame
+from emulator.cli.output import CommandResult, FactList, local_time, result, time_span
+
+NOT_WELL = 1
+
+
+def status(state: frame.State = None, url: frame.Url = None, as_json: frame.Json = False) -> None:
+    """Show what runs, where, and what is not well. Ends with 1 if anything is not well, 69 if nothing runs there."""
+    command_result = frame.run_on_either(state, url, of_emulator=_of_emulator, of_postroom=_of_postroom)
+    output.write(command_result, as_json=as_json)
+    raise typer.Exit(command_result.code)
+
+
+def _of_emulator(state: Path) -> CommandResult:
+    instance = client.instance_in(state)
+    facts = client.get_json(instance["urls"]["gateway"], "/_emulator/status")
+    if facts is None:
+        raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}")
+    facts["channels"] = _read_channels(state)
+    facts["problems"] += paused_channels(facts["channels"])
+    facts["ready"] = not facts["problems"]
+    return result(facts, *_emulator_lines(facts), code=0 if facts["ready"] else NOT_WELL)
+
+
+def _emulator_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    ready = "ready" if facts["ready"] else "NOT READY"
+    yield f"emulator[{facts['pid']}] {ready}, up {facts['uptime_s']:.0f} s, state {facts['state']}"
+    for problem in facts["problems"]:
+        yield f"  not well: {problem}"
+    for name, url in facts["urls"].items():
+        yield f"  {name:<11} {url}"
+    for function in facts["functions"]:
+        state = "up" if function["up"] else f"down: {function['problem']}"
+        stale = f"; stale: {function['stale']}" if function["stale"] else ""
+        yield f"  {function['name']:<11} {state}, generation {function['generation']}, pid {function['pid']}{stale}"
+
+
+def _read_channels(state: Path) -> dict[str, Any]:
+    """The channels of the API by name; none if it does not answer, which is a problem of its own."""
+    try:
+        found: dict[str, Any] = client.find(state, None).get("status")["channels"]
+    except EmulatorError:
+        return {}
+    return found
+
+
+def paused_channels(channels: Mapping[str, Any]) -> list[str]:
+    """A sentence for each channel that sends nothing."""
+    return [
+        f"{name} is paused, and its answers wait: {each['paused']['reason']}. Set the right token and restart"
+        for name, each in channels.items()
+        if each.get("paused")
+    ]
+
+
+def _of_postroom(api: RestClient) -> CommandResult:
+    facts = api.get("health")
+    lines = [f"Postroom at {api.url}: {'well' if facts['ok'] else 'NOT WELL'}"]
+    lines += [f"  not well: {problem}" for problem in facts["problems"]]
+    return result(facts, *lines, FactList(_health(facts)), code=0 if facts["ok"] else NOT_WELL)
+
+
+def _health(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    replica = facts["replica"]
+    return {
+        "api": f"up, for {time_span(facts['uptime'] * 1000)}",
+        **{name: "up" if each["running"] else "down" for name, each in facts["functions"].items()},
+        "sweep": f"last {local_time(facts['lastSweep'])}" if facts["lastSweep"] else "has not run yet",
+        "replica": "not watched by the API" if replica is None else replica["problem"] or "up to date",
+    }

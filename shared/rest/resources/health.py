@@ -1,0 +1,131 @@
+"""What is not well, as far as this process can tell from rows, sockets and Litestream."""
+
+from pathlib import Path
+
+from typing_extensions import TypedDict
+
+from shared.core import clock
+from shared.core.errors import NotReplicated
+from shared.db.engine import meta
+from shared.db.queue import channel_pauses
+from shared.replica.last_comparison import LastComparison
+from shared.replica.sync import sync
+from shared.rest.http.endpoint import endpoint
+from shared.rest.http.service import Service
+
+_KICKED = {"dispatch": "no agent's turn begins", "deliver": "no response is sent"}
+_SWEEP_OVERDUE_MS = 5 * 60_000  # it is due every minute, and takes at most one
+_SYNC_LIMIT_S = 2.0
+
+
+class FunctionHealth(TypedDict):
+    """*running*: its process listens."""
+
+    running: bool
+
+
+class ReplicaHealth(TypedDict):
+    """*problem*: why commits do not reach the replica; null if they do."""
+
+    problem: str | None
+
+
+class ComparisonView(TypedDict):
+    """The newest comparison of a restored replica with the database; *differences* are tables, *damage* its reason."""
+
+    at: int
+    equal: bool
+    position: str
+    tables: int
+    rows: int
+    differences: list[str]
+    damage: str | None
+
+
+class HealthView(TypedDict):
+    """*problems*: one sentence for each thing that is not well. *uptime*: of ``api``, in seconds. *lastSweep*: ms UTC.
+
+    *replica* is null where ``api`` knows no Litestream, *comparison* where none was made.
+    """
+
+    ok: bool
+    problems: list[str]
+    uptime: int
+    functions: dict[str, FunctionHealth]
+    lastSweep: int | None
+    replica: ReplicaHealth | None
+    comparison: ComparisonView | None
+
+
+@endpoint("GET", "/api/health")
+async def get_health(service: Service) -> HealthView:
+    """Read what is not well. It asks Litestream, so it may take two seconds while the bucket is away."""
+    now_ms = clock.now_ms()
+    running = {name: service.kicker.has_listener(name) for name in _KICKED}
+    last_sweep = _last_sweep(service)
+    replica = await _replica(service)
+    comparison = _comparison(service.settings.db)
+    problems = [f"{name} does not run: {_KICKED[name]}" for name, is_running in running.items() if not is_running]
+    problems += _sweep_problems(last_sweep, since_ms=service.started_at, now_ms=now_ms)
+    problems += [
+        f"{name} is paused, and its answers wait: {pause.reason}. Set the right token and restart"
+        for name, pause in channel_pauses.every(service.reader).items()
+    ]
+    if replica is not None and replica["problem"] is not None:
+        problems.append(f"replication is behind: {replica['problem']}")
+    if comparison is not None and not comparison["equal"]:
+        problems.append("the newest comparison found that the replica lacks something: `emulator verify` shows it")
+    return {
+        "ok": not problems,
+        "problems": problems,
+        "uptime": (now_ms - service.started_at) // 1000,
+        "functions": {name: {"running": is_running} for name, is_running in running.items()},
+        "lastSweep": last_sweep,
+        "replica": replica,
+        "comparison": comparison,
+    }
+
+
+def _last_sweep(service: Service) -> int | None:
+    found = meta.get(service.reader, "heartbeat_at")
+    return int(found) if found is not None else None
+
+
+def _sweep_problems(last_sweep: int | None, *, since_ms: int, now_ms: int) -> list[str]:
+    """Why sweeps are overdue, if they are; *since_ms*: when this process began to wait for one. Pure."""
+    waited_ms = now_ms - max(last_sweep or 0, since_ms)
+    if waited_ms < _SWEEP_OVERDUE_MS:
+        return []
+    return [
+        f"no sweep for {waited_ms // 60_000} min: sweep or the ticker does not run. Nothing is rescued, and schedules "
+        f"wait"
+    ]
+
+
+async def _replica(service: Service) -> ReplicaHealth | None:
+    socket = service.settings.litestream_socket
+    if socket is None:
+        return None
+    try:
+        await sync(socket, service.settings.db.absolute(), _SYNC_LIMIT_S)
+    except NotReplicated as error:
+        return {"problem": str(error)}
+    return {"problem": None}
+
+
+def _comparison(database: Path) -> ComparisonView | None:
+    found = LastComparison.read(database)
+    if found is None:
+        return None
+    return {
+        "at": found.at,
+        "equal": found.is_equal,
+        "position": found.position,
+        "tables": found.tables,
+        "rows": found.rows,
+        "differences": found.differences,
+        "damage": found.damage,
+    }
+
+
+ENDPOINTS = (get_health,)

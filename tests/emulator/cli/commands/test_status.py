@@ -1,0 +1,107 @@
+"""``emulator status`` and ``emulator verify`` of a Postroom elsewhere."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli import client
+from emulator.cli.commands.status import paused_channels
+from emulator.cli.main import app
+from emulator.cli.output import local_time
+from shared.core import clock
+from shared.db.engine import meta
+from shared.db.engine.connection import transaction
+from shared.db.queue import channel_pauses
+from shared.replica.last_comparison import LastComparison
+from shared.runtime.kick import Listener
+from tests.emulator.cli.commands.conftest import Postroom
+from tests.support import NOW
+
+EQUAL = LastComparison(NOW, "000000000000000a", 29, 1234, [], None)
+
+
+def test_what_does_not_run_is_named_with_what_follows_from_it(postroom: Postroom) -> None:
+    shown = postroom.run("status", code=1).stdout.splitlines()
+
+    assert shown[0] == f"Postroom at {postroom.url}: NOT WELL"
+    assert "  not well: dispatch does not run: no agent's turn begins" in shown
+    assert "  not well: deliver does not run: no response is sent" in shown
+    assert postroom.run("status", "--json", code=1).stdout.startswith("{")
+
+
+def test_a_channel_whose_token_is_refused_is_named(postroom: Postroom) -> None:
+    channels = {
+        "discord": {"running": True},
+        "telegram": {"running": True, "paused": {"reason": "Telegram 401: Unauthorized", "since": 1, "nextCheckAt": 2}},
+    }
+    (sentence,) = paused_channels(channels)
+    assert sentence.startswith("telegram is paused, and its answers wait: Telegram 401: Unauthorized. ")
+
+    with transaction(postroom.conn):
+        channel_pauses.pause(postroom.conn, "telegram", "Telegram 401: Unauthorized", check_at=NOW, now_ms=NOW)
+    try:
+        assert sentence in json.loads(postroom.run("status", "--json", code=1).stdout)["problems"]
+    finally:
+        with transaction(postroom.conn):
+            channel_pauses.resume(postroom.conn, "telegram", now_ms=NOW)
+
+
+def test_what_runs_is_well(postroom: Postroom, monkeypatch: pytest.MonkeyPatch) -> None:
+    listening = [Listener(postroom.run_dir, name) for name in ("dispatch", "deliver")]
+    with transaction(postroom.conn):
+        meta.put(postroom.conn, "heartbeat_at", str(clock.now_ms()))
+    monkeypatch.setenv("POSTROOM_URL", postroom.url)
+    try:
+        shown = CliRunner().invoke(app, ["status"])
+    finally:
+        for each in listening:
+            each.close()
+
+    assert shown.exit_code == 0, shown.stdout
+    assert shown.stdout.startswith(f"Postroom at {postroom.url}: well\n")
+    assert "not watched by the API" in shown.stdout, "this one has no Litestream"
+
+
+def test_without_a_comparison_verify_says_who_makes_one(postroom: Postroom) -> None:
+    assert "run `python -m infra.verify` on its machine" in postroom.refused("verify", code=69)
+
+
+def test_verify_shows_the_newest_comparison(postroom: Postroom) -> None:
+    path = postroom.db
+    try:
+        EQUAL.write(path)
+        shown = postroom.run("verify").stdout
+        assert f"of {local_time(NOW)}, found that a restore from the bucket equals the database: 1234 rows" in shown
+        assert json.loads(postroom.run("verify", "--json").stdout)["equal"] is True
+
+        EQUAL._replace(differences=["agents", "chats"]).write(path)
+        assert "found differences in agents, chats: 1234 rows in 29 tables" in postroom.run("verify", code=65).stdout
+        assert "the replica lacks something" in postroom.run("status", code=1).stdout
+
+        EQUAL._replace(damage="files are missing").write(path)
+        assert "found that the bucket can't be restored: files are missing" in postroom.run("verify", code=65).stdout
+    finally:
+        path.with_name(f"{path.name}-compared").unlink()
+
+
+def test_a_state_folder_and_an_address_are_two_postrooms() -> None:
+    for command in ("status", "verify"):
+        refused = CliRunner().invoke(app, [command, "--state", "x", "--url", "http://127.0.0.1:1"])
+        assert refused.exit_code == 64
+        assert "name two different Postrooms" in refused.stderr
+
+
+def test_an_address_where_nothing_answers_is_told() -> None:
+    refused = CliRunner().invoke(app, ["status", "--url", "http://127.0.0.1:1"])
+    assert refused.exit_code == 69
+    assert "http://127.0.0.1:1 does not answer" in refused.stderr
+
+
+def test_a_command_that_emulator_exec_runs_is_about_its_emulator() -> None:
+    """``exec`` sets the address too, and an address alone would mean a Postroom elsewhere."""
+    environ = {"POSTROOM_URL": "http://u", "EMULATOR_API": "http://u", "EMULATOR_STATE": "/state"}
+    assert str(client.emulator_folder(None, "http://u", environ)) == "/state"
+    assert client.emulator_folder(None, "http://other", environ) is None
+    assert client.emulator_folder(None, "http://u", {"POSTROOM_URL": "http://u"}) is None
+    assert str(client.emulator_folder(None, None, {})) == ".emulator"

@@ -1,0 +1,127 @@
+"""``emulator status`` names what is not well, also where every process runs."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.emulator.harness import Emulator, command, fetch, wait_until
+
+pytestmark = pytest.mark.e2e
+
+Start = Callable[..., Emulator]
+
+
+def send(running: Emulator) -> None:
+    """A message, so that there are rows to replicate."""
+    body = json.dumps({"message": "hello"}).encode()
+    assert fetch(f"{running.instance['urls']['api']}/api/message", method="POST", body=body)[0] == 200
+
+
+def told(running: Emulator, part: str) -> bool:
+    """Whether a note, an event or a log line has *part*."""
+    texts = (str(line.get(name, "")) for line in running.lines for name in ("note", "text", "reason"))
+    return any(part in text for text in texts)
+
+
+def test_an_s3_that_stands_still_and_a_replica_that_is_behind_are_named(emulator: Start, project: Path) -> None:
+    """Both processes run, so only a question to them tells; the status once said "ready"."""
+    running = emulator("--no-watch")
+    s3 = running.status["s3"]["pid"]
+    os.kill(s3, signal.SIGSTOP)
+    try:
+        send(running)
+        shown = command(project, "status")
+    finally:
+        os.kill(s3, signal.SIGCONT)
+
+    assert shown.returncode == 1
+    assert f"emulator[{running.process.pid}] NOT READY" in shown.stdout
+    assert f"  not well: S3 (process {s3}) does not answer within 1 s at http://127.0.0.1:" in shown.stdout
+    assert "  not well: replication is behind: Litestream did not finish within 2 s" in shown.stdout
+    wait_until(lambda: command(project, "status").returncode == 0, what="an emulator that is well again")
+    assert running.stop() == 0
+
+
+def test_a_dead_s3_is_named_with_its_cause(emulator: Start, project: Path) -> None:
+    """The status once said "NOT READY" and listed six functions that were up."""
+    running = emulator("--no-watch")
+    s3 = running.status["s3"]["pid"]
+    (project / "emulator" / "storage" / "s3_server.py").write_text("raise SystemExit(3)\n")
+    os.kill(s3, signal.SIGKILL)
+    wait_until(lambda: running.said("S3 ended with code 3"), what="an S3 that does not come up again")
+
+    def named() -> bool:
+        shown = command(project, "status")
+        return shown.returncode == 1 and "not well: S3 is down: it ended with code 3 and is restarted" in shown.stdout
+
+    wait_until(named, what="the cause in the status")
+    status, body = running.get("/_emulator/ready")
+    assert status == 503 or b"ready" in body  # between two attempts its process runs for a moment
+
+
+def test_the_log_has_what_the_terminal_had_and_is_private(emulator: Start, project: Path) -> None:
+    running = emulator("--no-watch")
+    log = project / ".emulator" / "logs" / "emulator.log"
+    assert running.stop() == 0
+
+    found = [json.loads(line)["event"] for line in log.read_text().splitlines()]
+    assert {"emulator.starting", "step.done", "emulator.ready", "function.ready", "emulator.stopping"} <= set(found)
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_failed_start_is_in_the_log(project: Path) -> None:
+    (project / "postroom.toml").write_text("[agents.front]\nbatch_size = 0\n")
+    refused = command(project, "exec", "--port", "0", "--", "true")
+
+    assert refused.returncode == 78
+    last = json.loads((project / ".emulator" / "logs" / "emulator.log").read_text().splitlines()[-1])
+    assert (last["event"], last["level"]) == ("emulator.failed", "error")
+    assert last["reason"] in refused.stderr
+
+
+def test_a_changed_env_file_is_taken_and_its_unknown_names_are_told(emulator: Start, project: Path) -> None:
+    (project / ".env").write_text("POSTROOM_TIMZONE=Asia/Tokyo\n")
+    running = emulator()
+    assert told(running, ".env:1: POSTROOM_TIMZONE is no setting of Postroom, and nothing reads it; did you mean")
+
+    (project / ".env").write_text("POSTROOM_API_TOKEN=a-token-of-the-tests\nCOLOUR=red\n")
+    wait_until(lambda: told(running, ".env changed → api reloaded"), what="the new settings")
+    assert told(running, ".env:2: COLOUR is no setting of Postroom, and nothing reads it")
+    wait_until(lambda: running.get("/api/agents", base=running.instance["urls"]["api"])[0] == 401, what="the token")
+
+    (project / ".env").write_text("POSTROOM_BATCH_SIZE=many\n")
+    wait_until(lambda: told(running, ".env changed → api kept at generation"), what="the refusal")
+    assert told(running, "settings: POSTROOM_BATCH_SIZE: Input should be a valid integer")
+    (project / ".env").write_text("this is no setting\n")
+    wait_until(lambda: told(running, ".env:1: expected NAME=value"), what="the unreadable line")
+    (project / ".env").unlink()
+    wait_until(lambda: running.get("/api/agents", base=running.instance["urls"]["api"])[0] == 200, what="no token")
+    assert running.stop() == 0
+
+
+def test_a_damaged_file_of_fake_chats_ends_the_start_with_a_sentence(project: Path) -> None:
+    (project / ".emulator").mkdir()
+    (project / ".emulator" / ".postroom-state").touch()
+    (project / ".emulator" / "platforms.db").write_bytes(b"no database " * 500)
+    refused = command(project, "run", "--port", "0", "--no-watch")
+
+    assert refused.returncode == 65, refused.stderr
+    assert "platforms.db, the chats on the fake platforms, can't be read" in refused.stderr
+    assert "Traceback" not in refused.stdout + refused.stderr
+
+
+def test_a_foreign_trigger_ends_the_start_with_a_sentence(emulator: Start, project: Path) -> None:
+    assert emulator("--no-watch").stop() == 0
+    conn = apsw.Connection(str(project / ".emulator" / "postroom.db"))
+    conn.execute("CREATE TRIGGER spy AFTER INSERT ON messages BEGIN SELECT 1; END")
+    conn.close()
+    refused = command(project, "run", "--port", "0", "--no-watch")
+
+    assert refused.returncode == 65, refused.stderr
+    assert refused.stderr.count("has the trigger 'spy', which Postroom did not make") == 1
+    assert "Traceback" not in refused.stdout + refused.stderr

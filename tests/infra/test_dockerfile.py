@@ -1,0 +1,69 @@
+"""The image has what its containers and its operators start; the image itself is not built here."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "infra" / "Dockerfile").read_text()
+COPIED = re.findall(r"^COPY (\w+) \1$", TEXT, re.MULTILINE)
+# Refuses every import of a library that only an extra of pyproject.toml installs.
+CORE_ONLY = """
+import runpy, sys
+class Absent:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in {extras!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+sys.path.insert(0, ".")
+sys.argv[0] = "emulator"
+runpy.run_module("emulator", run_name="__main__")
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """The folder /app of the image."""
+    for name in COPIED:
+        shutil.copytree(ROOT / name, tmp_path / "app" / name)
+    return tmp_path / "app"
+
+
+def run(app: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    names = {re.match(r"[A-Za-z]+", each)[0].lower() for each in extras["emulator"]} - {"rich"}  # type: ignore[index]
+    return subprocess.run(
+        [sys.executable, "-c", CORE_ONLY.format(extras=names), *arguments],
+        cwd=app,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_line_is_in_the_image_and_needs_no_library_of_the_emulator(app: Path) -> None:
+    asked = run(app, "status", POSTROOM_URL="http://127.0.0.1:1")
+    assert asked.returncode == 69, asked.stderr
+    assert asked.stderr == "error: http://127.0.0.1:1 does not answer: Connection refused\n"
+    assert "approvals" in run(app, "--help").stdout
+    assert run(app, "version").returncode == 0
+
+
+def test_it_is_called_emulator_and_finds_the_api_of_its_task() -> None:
+    assert "> /usr/local/bin/emulator" in TEXT
+    assert "POSTROOM_URL=http://127.0.0.1:3777" in TEXT
+    assert '"3777"' in (ROOT / "template.yaml").read_text()
+
+
+def test_everything_that_the_template_starts_is_in_the_image() -> None:
+    modules = set(re.findall(r"python,\s*-m,\s*(\w+)", (ROOT / "template.yaml").read_text()))
+    assert modules
+    assert modules <= set(COPIED)
