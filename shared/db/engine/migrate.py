@@ -20,7 +20,6 @@ def migrate(path: Path) -> int:
         DatabaseRefused: another program made or changed the schema; the file is unchanged.
     """
     owner_only.make_folder(path.parent)
-    owner_only.narrow(path)
     conn = open_connection(path)
     try:
         pending = schema.migrations()
@@ -30,6 +29,7 @@ def migrate(path: Path) -> int:
             raise DatabaseTooNew(
                 f"{path} has schema {found}, this release knows up to {newest}: start it with the newer release again"
             )
+        owner_only.narrow(path)
         for version in sorted(each for each in pending if each > found):
             with transaction(conn):
                 if schema.inspect(conn, path) < version:  # another process may have been quicker

@@ -6,7 +6,8 @@ import os
 import apsw
 import pytest
 
-from shared.db.engine import meta, owner_only
+from shared.core.errors import DatabaseRefused
+from shared.db.engine import meta, owner_only, schema
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.engine.migrate import migrate
@@ -57,13 +58,26 @@ def test_a_database_that_a_function_makes_is_for_its_owner(tmp_path, target):
 
 def test_the_database_of_an_earlier_release_is_narrowed_at_the_next_start(tmp_path):
     earlier = apsw.Connection(str(tmp_path / "p.db"))
-    earlier.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (id)").fetchall()
+    earlier.execute("PRAGMA journal_mode = WAL").fetchall()
+    earlier.execute(schema.migrations()[1])
+    earlier.execute("INSERT INTO meta (key, value) VALUES ('schema_version', '1')")
     assert rights(tmp_path) == {"p.db": 0o644, "p.db-shm": 0o644, "p.db-wal": 0o644}
 
     migrate(tmp_path / "p.db")
 
     assert {*rights(tmp_path).values()} == {0o600}
     earlier.close()
+
+
+def test_the_database_of_another_program_keeps_its_rights(tmp_path):
+    theirs = apsw.Connection(str(tmp_path / "p.db"))
+    theirs.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (id)").fetchall()
+
+    with pytest.raises(DatabaseRefused):
+        migrate(tmp_path / "p.db")
+
+    assert {*rights(tmp_path).values()} == {0o644}
+    theirs.close()
 
 
 def test_a_folder_that_is_there_keeps_its_rights(tmp_path):
