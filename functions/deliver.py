@@ -19,6 +19,7 @@ from shared.channels import part_cuts, registry
 from shared.channels.base import Channel, Outgoing, Part
 from shared.core import clock, logs
 from shared.core.errors import (
+    OF_ONE_ROW,
     ClaimLost,
     ConfigInvalid,
     OutcomeUnknown,
@@ -30,6 +31,7 @@ from shared.core.errors import (
     TokenRefused,
 )
 from shared.core.settings import Settings
+from shared.db.engine.connection import savepoint
 from shared.db.queue import channel_pauses, responses
 from shared.db.queue.channel_pauses import ChannelPause
 from shared.db.queue.responses import Response
@@ -90,7 +92,7 @@ class Deliver(WorkerService):
                 dues.append(self._check_when_due(channel, pauses[name], now_ms=now_ms))
                 continue
             if heads := self._backlogs[name].take(room, now_ms=now_ms):
-                for sending in await self.claim(partial(self._claim, heads=heads)):
+                for sending in await self._claims(heads):
                     room -= 1
                     self._chats.add(sending.response.chat_id)
                     self.worker.start(self.deliver(channel, sending))
@@ -101,12 +103,30 @@ class Deliver(WorkerService):
     def _look(self, channel: str, now_ms: int) -> list[int]:
         return responses.heads(self.reader, channel, now_ms=now_ms, held=self._chats)
 
+    async def _claims(self, heads: list[int]) -> list[Sending]:
+        """The claims of these heads. One whose row can't be used is set aside, and the others are claimed."""
+        try:
+            return await self.claim(partial(self._claim, heads=heads))
+        except OF_ONE_ROW:  # nothing of it was kept
+            return await self.claim(partial(self._claim_apart, heads=heads))
+
     def _claim(self, conn: apsw.Connection, heads: list[int]) -> list[Sending]:
         token = f"send_{os.getpid()}_{secrets.token_hex(6)}"
         now_ms = clock.now_ms()  # not earlier: the lease must not run while we wait for the write lock
         lease_ms = self.settings.lease_ms
         claims = (deliveries.claim(conn, head, token=token, now_ms=now_ms, lease_ms=lease_ms) for head in heads)
         return [claim for claim in claims if claim is not None]
+
+    def _claim_apart(self, conn: apsw.Connection, heads: list[int]) -> list[Sending]:
+        """As ``_claim``, each head in a savepoint of its own."""
+        claimed = []
+        for head in heads:
+            try:
+                with savepoint(conn):
+                    claimed += self._claim(conn, [head])
+            except OF_ONE_ROW as error:
+                deliveries.set_aside(conn, head, error, DeliveryPolicy.of(self.settings), now_ms=clock.now_ms())
+        return claimed
 
     async def deliver(self, channel: Channel, sending: Sending) -> None:
         """Send the remaining parts of one response, and write the outcome."""

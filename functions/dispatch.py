@@ -14,10 +14,13 @@ from starlette.responses import Response
 
 from shared.agents import leftover_processes
 from shared.core import clock, logs
+from shared.core.errors import OF_ONE_ROW
 from shared.core.settings import Settings
+from shared.db.engine.connection import savepoint
 from shared.db.queue import claims, events, messages, ready_sessions
 from shared.db.queue.claims import Claim
 from shared.db.queue.events import EventData
+from shared.db.queue.message_row import UnreadableMessage
 from shared.db.queue.ready_sessions import ReadySession
 from shared.db.roster import agents, teams
 from shared.queue import turns
@@ -83,7 +86,7 @@ class Dispatch(WorkerService):
 
     async def _start(self, taken: list[ReadySession]) -> None:
         by_session = {each.session_id: each for each in taken}
-        for claim in await self.claim(partial(self._claim, taken=taken), durable=False):
+        for claim in await self._claims(taken):
             found = by_session[claim.session_id]
             turn = RunningTurn(claim, self._batch_size(found), found.is_suspect)
             self.running_turns[claim.session_id] = turn
@@ -95,21 +98,42 @@ class Dispatch(WorkerService):
         has_suspect = any(turn.is_suspect for turn in self.running_turns.values())
         return ready_sessions.find(self.reader, now_ms=now_ms, held=held, has_suspect=has_suspect)
 
+    async def _claims(self, taken: list[ReadySession]) -> list[Claim]:
+        """The claims of these sessions. Where a row can't be used, its session gets none, and the others theirs."""
+        try:
+            return await self.claim(partial(self._claim, taken=taken), durable=False)
+        except OF_ONE_ROW:  # nothing of it was kept
+            self._backlog.forget()  # another session takes the place of one that waits now
+            self.worker.wake()
+            return await self.claim(partial(self._claim_apart, taken=taken), durable=False)
+
     def _claim(self, conn: apsw.Connection, taken: list[ReadySession]) -> list[Claim]:
         messages.announce(conn)
-        claimed = (
-            claims.claim(
-                conn,
-                each.agent,
-                each.session_id,
-                token=f"turn_{secrets.token_urlsafe(6)}",
-                now_ms=clock.now_ms(),  # not earlier: the lease must not run while we wait for the write lock
-                lease_ms=self.settings.lease_ms,
-                limit=self._batch_size(each),
-            )
-            for each in taken
-        )
+        claimed = (self._claim_one(conn, each) for each in taken)
         return [claim for claim in claimed if claim is not None]
+
+    def _claim_apart(self, conn: apsw.Connection, taken: list[ReadySession]) -> list[Claim]:
+        """As ``_claim``, each session in a savepoint of its own; a row that can't be used is set aside."""
+        claimed = []
+        for each in taken:
+            try:
+                with savepoint(conn):
+                    claimed.append(self._claim_one(conn, each))
+            except OF_ONE_ROW as error:
+                row = error.row_id if isinstance(error, UnreadableMessage) else each.head
+                turns.set_aside(conn, row, error, RetryPolicy.of(self.settings), now_ms=clock.now_ms())
+        return [claim for claim in claimed if claim is not None]
+
+    def _claim_one(self, conn: apsw.Connection, session: ReadySession) -> Claim | None:
+        return claims.claim(
+            conn,
+            session.agent,
+            session.session_id,
+            token=f"turn_{secrets.token_urlsafe(6)}",
+            now_ms=clock.now_ms(),  # not earlier: the lease must not run while we wait for the write lock
+            lease_ms=self.settings.lease_ms,
+            limit=self._batch_size(session),
+        )
 
     def _batch_size(self, session: ReadySession) -> int:
         return session.batch_size or self.settings.batch_size

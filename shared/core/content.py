@@ -10,6 +10,8 @@ from typing import Any, Required
 
 from typing_extensions import TypedDict
 
+from shared.core.errors import RowInvalid
+
 _RECEIVER = "receiver_user_id"
 
 
@@ -195,5 +197,51 @@ def encode(content: MessageContent | ResponseContent | ApprovalPayload) -> str:
 
 
 def decode(text: str) -> Any:
-    """The dict that the column's text holds."""
-    return {} if text == "{}" else json.loads(text)
+    """The dict that the column's text holds.
+
+    Raises:
+        RowInvalid: it holds no JSON object. A CHECK of the table refuses other JSON, but not for every hand and bug.
+    """
+    if text == "{}":
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RowInvalid(f"it should hold a JSON object, and can't be read: {type(error).__name__}") from None
+    if not isinstance(found, dict):
+        raise RowInvalid(f"it should hold a JSON object, and holds {_KINDS.get(type(found), 'null')}")
+    return found
+
+
+_KINDS: dict[type, str] = {list: "an array", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+
+
+def readable(text: str) -> Any:
+    """As ``decode``, for those who show rows or end them: an empty dict where the text holds no object."""
+    try:
+        return decode(text)
+    except RowInvalid:
+        return {}
+
+
+def decode_list(text: str) -> list[Any]:
+    """The list that the column's text holds.
+
+    Raises:
+        RowInvalid: it holds no JSON array.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RowInvalid(f"it should hold a JSON array, and can't be read: {type(error).__name__}") from None
+    if not isinstance(found, list):
+        raise RowInvalid("it should hold a JSON array, and holds other JSON")
+    return found
+
+
+def readable_list(text: str) -> list[Any]:
+    """As ``decode_list``, for those who show rows or end them: an empty list where the text holds no array."""
+    try:
+        return decode_list(text)
+    except RowInvalid:
+        return []

@@ -15,6 +15,7 @@
     ├── WrongState               the row's state does not allow the change (409)
     ├── NotAllowed               the caller may not do this (403)
     ├── NotReplicated            committed here, but not in the replica yet: must not be acknowledged (503)
+    ├── RowInvalid               a row holds what no code of ours can use: only that row is set aside
     ├── ClaimLost                the lease has another owner: nothing was written
     ├── RetryableError           another attempt may help, after ``retry_after_ms`` if given
     │   ├── RateLimited          the platform or the model asked to wait: costs no attempt
@@ -94,6 +95,10 @@ class NotReplicated(PostroomError):
     """Committed on this disk, but not known to be in the replica; the message says why."""
 
 
+class RowInvalid(PostroomError):
+    """A row holds what no code of ours can use; the message names the column and what it holds."""
+
+
 class ClaimLost(PostroomError):
     """The lease on this work has another owner; nothing was written."""
 
@@ -137,3 +142,18 @@ class PartTooLong(PermanentError):
 
 class PlaceGone(PermanentError):
     """The topic, thread or channel is closed or gone; the answer goes nowhere else."""
+
+
+OF_ONE_ROW = (RowInvalid, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
+"""The errors that come from what one row holds: other rows go on. Any other error concerns all of them: a full disk, a
+lock, a lost claim."""
+
+
+def describe(error: Exception) -> str:
+    """The error for people: our own errors say what happened; of any other, its type, and the log says the rest."""
+    return str(error) if isinstance(error, PostroomError) else f"{type(error).__name__} (the log says where)"
+
+
+def unexpected(error: Exception) -> Exception | None:
+    """The error, if it is not one of ours: then the log needs its traceback."""
+    return None if isinstance(error, PostroomError) else error

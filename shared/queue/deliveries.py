@@ -1,21 +1,23 @@
 """The delivery of responses: what each part carries, and what a failure leads to. Deciding is apart from doing."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
 import apsw
 
 from shared.channels.base import Button, Outgoing
-from shared.core import backoff, redaction
-from shared.core.errors import NotSent, OutcomeUnknown, RateLimited, RetryableError, TokenRefused
+from shared.core import backoff, logs, redaction
+from shared.core.errors import NotSent, OutcomeUnknown, RateLimited, RetryableError, TokenRefused, describe, unexpected
 from shared.core.settings import Settings
 from shared.db.queue import channel_pauses, responses
 from shared.db.queue.channel_pauses import ChannelPause
 from shared.db.queue.responses import FailureCode, Response, ResponseVerdict
 from shared.db.roster import chats
 from shared.queue import series
+
+log = logs.get()
 
 _SHORTEST_WAIT_MS = 1000  # also if the platform names no wait, or a shorter one
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
@@ -213,6 +215,23 @@ def check_again(conn: apsw.Connection, pause: ChannelPause, reason: str, *, now_
         now_ms - pause.paused_at, shortest_ms=_FIRST_CHECK_MS, longest_ms=_LONGEST_CHECK_WAIT_MS
     )
     channel_pauses.postpone(conn, pause.channel, redaction.redact(reason), check_at=now_ms + wait_ms)
+
+
+def set_aside(
+    conn: apsw.Connection, response_id: int, error: Exception, policy: DeliveryPolicy, *, now_ms: int
+) -> None:
+    """A pending response whose row can't be used: a failed attempt, which its chat waits for as for any other."""
+    response = responses.readable(conn, response_id)
+    if response is None:
+        return
+    reason = f"the row can't be used: {describe(error)}; correct the row, then retry the response"
+    verdict = judge(response, RetryableError(reason), policy, now_ms=now_ms)
+    responses.set_aside(conn, response, replace(verdict, failure="unreadable"), now_ms=now_ms)
+    log.error(
+        "response.set_aside", response_id=response_id, reason=reason, dead=verdict.dead, exc_info=unexpected(error)
+    )
+    if verdict.dead:
+        series.advance_responses(conn, now_ms=now_ms)
 
 
 def rescue(

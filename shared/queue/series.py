@@ -12,14 +12,17 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from shared.core import content, cron, ids
-from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.core import content, cron, ids, logs
+from shared.core.errors import OF_ONE_ROW, ConfigInvalid, NotFound, WrongState, describe
+from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, responses
 from shared.db.queue.message_series import MESSAGES
 from shared.db.queue.messages import NewMessage
 from shared.db.queue.response_series import RESPONSES
 from shared.db.queue.responses import NewResponse
-from shared.db.queue.series import Next, Plan, Series
+from shared.db.queue.series import Finished, Next, Plan, Series
+
+log = logs.get()
 
 BATCH = 20  # series that one call hands on: some 8 ms of the write lock
 _TABLES = (MESSAGES, RESPONSES)
@@ -267,11 +270,18 @@ def _advance(conn: apsw.Connection, table: Series, now_ms: int) -> int:
     finished = table.finished(conn, limit=BATCH)
     for each in finished:
         try:
-            due_ms = cron.successor(
-                each.recurrence, each.timezone, each.misfire, scheduled_ms=each.scheduled_at, now_ms=now_ms
-            )
-            following = Next(due_ms, each.recurrence, each.timezone, each.misfire)
-            table.hand_on(conn, each.id, following, now_ms=now_ms)
-        except ConfigInvalid as error:
-            table.end(conn, each.id, str(error), now_ms=now_ms)
+            with savepoint(conn):
+                _advance_one(conn, table, each, now_ms)
+        except (ConfigInvalid, apsw.ConstraintError, *OF_ONE_ROW) as error:
+            if not isinstance(error, ConfigInvalid):
+                log.exception("series.not_advanced", table=table.kind, row=each.id)
+            table.end(conn, each.id, describe(error), now_ms=now_ms)
     return len(finished)
+
+
+def _advance_one(conn: apsw.Connection, table: Series, ended: Finished, now_ms: int) -> None:
+    due_ms = cron.successor(
+        ended.recurrence, ended.timezone, ended.misfire, scheduled_ms=ended.scheduled_at, now_ms=now_ms
+    )
+    following = Next(due_ms, ended.recurrence, ended.timezone, ended.misfire)
+    table.hand_on(conn, ended.id, following, now_ms=now_ms)

@@ -7,13 +7,17 @@ from typing import Self
 
 import apsw
 
-from shared.core import backoff
+from shared.core import backoff, logs
+from shared.core.errors import OF_ONE_ROW, describe, unexpected
 from shared.core.settings import Settings
+from shared.db.engine.connection import savepoint
 from shared.db.queue import agent_messages, claims, events, responses, sessions
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, FailureCode, MessageVerdict
 from shared.db.queue.message_row import Message
 from shared.queue import mailbox, replies, series
+
+log = logs.get()
 
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
 NO_REASON = "the agent failed and gave no reason"
@@ -67,7 +71,8 @@ def settle(
     """
     claims.complete(conn, claim, now_ms=now_ms)
     agent_messages.append(conn, [*_asked(claim), *(_answered(claim, each, now_ms) for each in turn_replies)])
-    responses.enqueue_many(conn, _outward(conn, claim, turn_replies, now_ms), now_ms=now_ms)
+    news = _outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
+    responses.enqueue_many(conn, news, now_ms=now_ms)
     sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
     first = claim.asked[0]
     events.append(
@@ -105,14 +110,12 @@ def _answered(claim: Claim, reply: TurnReply, now_ms: int) -> AgentMessage:
 
 
 def _outward(
-    conn: apsw.Connection, claim: Claim, turn_replies: Sequence[TurnReply], now_ms: int
+    conn: apsw.Connection, agent: str, session_id: int, turn_replies: Sequence[TurnReply], now_ms: int
 ) -> list[responses.NewResponse]:
     """The responses to people; replies to agents and rooms are stored here and return none."""
     places = [(mailbox.answer(conn, each.asked, each.text, now_ms=now_ms), each.text) for each in turn_replies]
     return [
-        replies.response(place, text, agent=claim.agent, session_id=claim.session_id)
-        for place, text in places
-        if place is not None
+        replies.response(place, text, agent=agent, session_id=session_id) for place, text in places if place is not None
     ]
 
 
@@ -141,10 +144,46 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
     verdicts = {message.id: judge(message, failure, policy, now_ms=now_ms) for message in claim.asked}
     claims.fail(conn, claim, verdicts, now_ms=now_ms)
     dead = [message for message in claim.asked if verdicts[message.id].dead]
-    apologies = [TurnReply(APOLOGY, message) for message in dead]
-    responses.enqueue_many(conn, _outward(conn, claim, apologies, now_ms), now_ms=now_ms)
+    for message in dead:
+        _apologise(conn, message, now_ms=now_ms)
     series.advance_messages(conn, now_ms=now_ms)
     return dead
+
+
+def _apologise(conn: apsw.Connection, message: Message, *, now_ms: int) -> None:
+    """Tell the sender of a dead message. Where its row does not say how, it is dead all the same."""
+    try:
+        with savepoint(conn):
+            apology = [TurnReply(APOLOGY, message)]
+            news = _outward(conn, message.agent, message.session_id, apology, now_ms)
+            responses.enqueue_many(conn, news, now_ms=now_ms)
+    except OF_ONE_ROW:
+        log.exception("turn.sender_not_told", message_id=message.message_id, agent=message.agent)
+
+
+def set_aside(conn: apsw.Connection, row_id: int, error: Exception, policy: RetryPolicy, *, now_ms: int) -> None:
+    """A pending message whose row can't be used: a failed attempt, which its session waits for as for any other.
+
+    Context is dead at once, because nothing waits for it.
+    """
+    message = claims.readable(conn, row_id)
+    if message is None:
+        return
+    reason = f"the row can't be used: {describe(error)}; correct the row, then retry the message"
+    failure = Failure(reason, retryable=message.trigger, code="unreadable")
+    verdict = judge(message, failure, policy, now_ms=now_ms)
+    claims.set_aside(conn, message, verdict, now_ms=now_ms)
+    log.error(
+        "message.set_aside",
+        message_id=message.message_id,
+        agent=message.agent,
+        reason=reason,
+        dead=verdict.dead,
+        exc_info=unexpected(error),
+    )
+    if verdict.dead and message.trigger:
+        _apologise(conn, message, now_ms=now_ms)
+        series.advance_messages(conn, now_ms=now_ms)
 
 
 def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:

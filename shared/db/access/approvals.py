@@ -92,8 +92,8 @@ _SELECT = """
 
 def _approval(row: tuple[Any, ...]) -> Approval:
     values = dict(zip(Approval._fields, row, strict=True))
-    values["payload"] = content.decode(values["payload"])
-    values["options"] = tuple(json.loads(values["options"]))
+    values["payload"] = content.readable(values["payload"])
+    values["options"] = tuple(content.readable_list(values["options"]))
     return Approval(**values)
 
 

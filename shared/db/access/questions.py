@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import apsw
 
-from shared.core import ids
+from shared.core import content, ids
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows
 from shared.db.queue import events
@@ -82,7 +82,7 @@ def get(conn: apsw.Connection, question_id: str) -> Question | None:
     if not found:
         return None
     values = dict(zip(Question._fields, found[0], strict=True))
-    values["options"] = tuple(json.loads(values["options"]))
+    values["options"] = tuple(content.readable_list(values["options"]))
     return Question(**values)
 
 

@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 import apsw
 
 from shared.core.content import private_to
-from shared.core.errors import ClaimLost
+from shared.core.errors import ClaimLost, RowInvalid
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events, schedule_runs
 from shared.db.queue.events import EventData
-from shared.db.queue.message_row import COLUMNS, Message, message_of
+from shared.db.queue.message_row import COLUMNS, Message, message_of, readable_message_of
 from shared.db.queue.ready_sessions import FIRSTS, OPEN_AGENTS
 
 _CANDIDATE = f"id, process_after, status, urgency = 'urgent', {COLUMNS}"
@@ -75,7 +75,7 @@ RUNNING = f"""
      ORDER BY id
 """
 
-FailureCode = Literal["error", "rate_limited", "process_gone"]
+FailureCode = Literal["error", "rate_limited", "process_gone", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +154,22 @@ def _audience(message: Message) -> tuple[int | None, str | None, str | None]:
 
 
 def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
-    """The messages, from the first on, that can share a turn."""
+    """The messages, from the first on, that can share a turn.
+
+    Raises:
+        RowInvalid: the first can't be read.
+    """
     batch: list[Message] = []
     shared = None
     for each in candidates:
         if each.is_later(now_ms):
             break  # it waits for a retry, and later messages wait behind it
-        message = message_of(each.row)
+        try:
+            message = message_of(each.row)
+        except RowInvalid:
+            if batch:
+                break  # those before it go first
+            raise
         goes_alone = message.retry_count or message.content.get("own_answer")  # or its content requires it
         audience = _audience(message)
         if batch and (goes_alone or audience != shared):
@@ -178,6 +187,7 @@ def claim(
     """Claim the session's due messages, oldest first, then its newest context, up to *limit*; None: nothing is due.
 
     Raises:
+        RowInvalid: one of these messages can't be read.
         ClaimLost: outside a write transaction, another process claimed some of them meanwhile.
     """
     batch = _due(conn, agent, session_id, now_ms=now_ms, limit=limit)
@@ -323,6 +333,46 @@ def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
         _record(conn, "message_released", message, now_ms=now_ms)
 
 
+_SET_ASIDE = """
+    UPDATE messages
+       SET status = :status, retry_count = :retry_count, process_after = :process_after, last_error = :reason,
+           failure = :failure, updated_at = :now
+     WHERE id = :id AND status = 'pending'
+"""
+
+
+def set_aside(conn: apsw.Connection, message: Message, verdict: MessageVerdict, *, now_ms: int) -> None:
+    """As ``fail``, for a message that no turn can take.
+
+    Raises:
+        ClaimLost: it is no longer pending.
+    """
+    outcome: EventData = {
+        "reason": verdict.reason,
+        "retry_count": verdict.retry_count,
+        "process_after": verdict.process_after,
+    }
+    status = "dead" if verdict.dead else "pending"
+    key = {"id": message.id, "now": now_ms, "status": status, "failure": verdict.failure}
+    conn.execute(_SET_ASIDE, {**outcome, **key})
+    if conn.changes() != 1:
+        raise ClaimLost(f"message {message.message_id} is no longer pending")
+    _record(conn, "message_dead" if verdict.dead else "message_retry", message, outcome, now_ms=now_ms)
+
+
+READABLE = f"""
+    SELECT {COLUMNS}
+      FROM messages
+     WHERE id = :id
+"""
+
+
+def readable(conn: apsw.Connection, row_id: int) -> Message | None:
+    """The message in this row, with an empty content where that can't be read; None: there is no such row."""
+    found = rows(conn, READABLE, {"id": row_id})
+    return readable_message_of(found[0]) if found else None
+
+
 def _record(conn: apsw.Connection, type_: str, message: Message, data: EventData | None = None, *, now_ms: int) -> None:
     events.append(
         conn,
@@ -395,6 +445,6 @@ def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:
             found = rows(conn, RUNNING, {"agent": agent, "session": session_id}) if is_busy else []
             if found:  # outside a transaction, a cancellation may come in between
                 token, lease, *_ = found[0]
-                batch = tuple(message_of(row) for _, _, *row in found)
+                batch = tuple(readable_message_of(row) for _, _, *row in found)
                 turns.append((Claim(token, session_id, agent, batch), lease))
     return turns

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import apsw
 from typing_extensions import TypedDict
 
+from shared.core import content
 from shared.db.engine.connection import insert_into, rows, scalar
 
 _PRUNE = """
@@ -153,7 +154,7 @@ def after(conn: apsw.Connection, last_id: int, *, limit: int) -> list[RecordedEv
         {"last": last_id, "limit": limit},
     )
     return [
-        RecordedEvent(id_, type_, message_id, response_id, agent, channel, json.loads(data), created_at)
+        RecordedEvent(id_, type_, message_id, response_id, agent, channel, content.readable(data), created_at)
         for id_, type_, message_id, response_id, agent, channel, data, created_at in found
     ]
 

@@ -11,7 +11,7 @@ import apsw
 from shared.db.engine.connection import rows
 from shared.db.queue import agent_messages, events
 from shared.db.queue.agent_messages import AgentMessage
-from shared.db.queue.message_row import COLUMNS, Message, message_of
+from shared.db.queue.message_row import COLUMNS, Message, readable_message_of
 
 
 class MailboxMessage(NamedTuple):
@@ -42,7 +42,7 @@ _COLUMNS = ", ".join((*_OWN_COLUMNS, COLUMNS))
 
 def _mailbox_message(row: Sequence[Any]) -> MailboxMessage:
     own, message = row[: len(_OWN_COLUMNS)], row[len(_OWN_COLUMNS) :]
-    return MailboxMessage(message_of(message), *own)
+    return MailboxMessage(readable_message_of(message), *own)
 
 
 _GET = f"SELECT {_COLUMNS} FROM messages WHERE id = :id"

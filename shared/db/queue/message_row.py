@@ -1,10 +1,11 @@
 """The columns of a message that turns and mailboxes read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from shared.core import content
 from shared.core.content import MessageContent
+from shared.core.errors import RowInvalid
 
 
 class Message(NamedTuple):
@@ -38,8 +39,32 @@ _CONTENT, _TRIGGER = Message._fields.index("content"), Message._fields.index("tr
 
 
 def message_of(row: Sequence[Any]) -> Message:
-    """From the columns of ``COLUMNS``."""
+    """From the columns of ``COLUMNS``.
+
+    Raises:
+        RowInvalid: its content is no JSON object.
+    """
+    return _message(row, content.decode)
+
+
+def readable_message_of(row: Sequence[Any]) -> Message:
+    """As ``message_of``, for those who show or end the message: its content is empty where it can't be read."""
+    return _message(row, content.readable)
+
+
+def _message(row: Sequence[Any], decode: Callable[[str], MessageContent]) -> Message:
     values = list(row)
-    values[_CONTENT] = content.decode(values[_CONTENT])
+    try:
+        values[_CONTENT] = decode(values[_CONTENT])
+    except RowInvalid as error:
+        raise UnreadableMessage(values[0], f"column content of the message: {error}") from None
     values[_TRIGGER] = bool(values[_TRIGGER])
     return Message._make(values)
+
+
+class UnreadableMessage(RowInvalid):
+    """A message that can't be read. *row_id*: which."""
+
+    def __init__(self, row_id: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row_id = row_id

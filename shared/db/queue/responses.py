@@ -128,12 +128,25 @@ _SENT = ", ".join(f"r.{column}" for column in _COLUMNS)
 
 
 def _response(row: Sequence[Any], token: str, opens_for: str | None, *, is_inactive: bool = False) -> Response:
-    """From the columns of ``_COLUMNS``."""
+    """From the columns of ``_COLUMNS``.
+
+    Raises:
+        RowInvalid: its content, or what says which parts were sent, can't be read.
+    """
     values = dict(zip(_COLUMNS, row, strict=True))
     values["content"] = content.decode(values["content"])
-    values["parts"] = tuple(json.loads(values["parts"]))
-    values["cuts"] = tuple(json.loads(values["cuts"])) if values["cuts"] else ()
+    values["parts"] = tuple(content.decode_list(values["parts"]))
+    values["cuts"] = tuple(content.decode_list(values["cuts"])) if values["cuts"] else ()
     return Response(**values, token=token, opens_for=opens_for, is_inactive=is_inactive)
+
+
+def _readable(row: Sequence[Any], token: str, opens_for: str | None) -> Response:
+    """As ``_response``, for those who end the attempt: what can't be read is empty."""
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["content"] = content.readable(values["content"])
+    values["parts"] = tuple(content.readable_list(values["parts"]))
+    values["cuts"] = tuple(content.readable_list(values["cuts"] or "[]"))
+    return Response(**values, token=token, opens_for=opens_for)
 
 
 _INSERT = insert_into("responses", ("created_at", *NewResponse._fields))
@@ -193,6 +206,9 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
     """Claim one head, and record that the sending of its next part begins; None if it is no longer due.
 
     The record stands before the platform is called: if no answer comes, the row says that the part may have been sent.
+
+    Raises:
+        RowInvalid: its content can't be read; the caller's transaction or savepoint must roll back.
     """
     found = rows(conn, _CLAIM, {"token": token, "lease": now_ms + lease_ms, "now": now_ms, "id": response_id})
     if not found:
@@ -312,7 +328,7 @@ def ack(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...]
     _event(conn, "response_acked", response, now_ms=now_ms)
 
 
-FailureCode = Literal["error", "rate_limited", "outcome_unknown"]
+FailureCode = Literal["error", "rate_limited", "outcome_unknown", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +387,41 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
     _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
 
 
+_SET_ASIDE = """
+    UPDATE responses
+       SET status = :status, retry_count = :retry_count, deliver_after = :deliver_after, last_error = :reason,
+           failure = :failure
+     WHERE id = :id AND status = 'pending'
+"""
+
+
+def set_aside(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *, now_ms: int) -> None:
+    """As ``fail``, for a response that can't be claimed.
+
+    Raises:
+        ClaimLost: it is no longer pending.
+    """
+    data: EventData = {
+        "reason": verdict.reason,
+        "retry_count": verdict.retry_count,
+        "deliver_after": verdict.deliver_after,
+    }
+    status = "dead" if verdict.dead else "pending"
+    conn.execute(_SET_ASIDE, {**data, "status": status, "failure": verdict.failure, "id": response.id})
+    _check(conn, response)
+    _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
+
+
+def readable(conn: apsw.Connection, response_id: int) -> Response | None:
+    """The pending response with this id, with an empty content where that can't be read; None: it is not pending."""
+    found = rows(
+        conn,
+        f"SELECT {_CLAIMED} FROM responses WHERE id = :id AND status = 'pending'",
+        {"id": response_id},
+    )
+    return _readable(found[0], "", None) if found else None
+
+
 def _check(conn: apsw.Connection, response: Response) -> None:
     if conn.changes() != 1:
         raise ClaimLost(f"response {response.id} is no longer held by {response.token}: another process rescued it")
@@ -416,7 +467,7 @@ _DELIVERING = f"""
 def delivering(conn: apsw.Connection, channel: str) -> list[tuple[Response, int]]:
     """The responses of *channel* that are being sent, each with the end of its lease in ms."""
     found = rows(conn, _DELIVERING, {"channel": channel})
-    return [(_response(row, token, opens_for), lease) for lease, token, opens_for, *row in found]
+    return [(_readable(row, token, opens_for), lease) for lease, token, opens_for, *row in found]
 
 
 def next_due(conn: apsw.Connection, channel: str, *, now_ms: int) -> int | None:

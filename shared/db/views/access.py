@@ -9,6 +9,7 @@ from typing import Any, Literal
 import apsw
 from typing_extensions import TypedDict
 
+from shared.core import content
 from shared.core.policy import SenderPolicy
 from shared.db.access import approvals as approval_rows
 from shared.db.access.pairings import Grants
@@ -313,7 +314,7 @@ def approval(conn: apsw.Connection, approval_id: str) -> ApprovalView | None:
 
 
 def _approvals(found: list[tuple[Any, ...]]) -> list[ApprovalView]:
-    return named(ApprovalView, found, payload=json.loads, options=json.loads)
+    return named(ApprovalView, found, payload=content.readable, options=content.readable_list)
 
 
 class PairingView(TypedDict):

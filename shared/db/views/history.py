@@ -1,11 +1,11 @@
 """What the API shows of the histories, the rooms, the events and the dropped messages."""
 
-import json
 from typing import Any, Literal
 
 import apsw
 from typing_extensions import TypedDict
 
+from shared.core import content
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import NEWEST, named
 
@@ -157,7 +157,7 @@ EVENTS = """
 
 def events(conn: apsw.Connection, *, before: int, limit: int) -> list[EventView]:
     """The events, newest first."""
-    return named(EventView, rows(conn, EVENTS, {"before": before, "limit": limit}), data=json.loads)
+    return named(EventView, rows(conn, EVENTS, {"before": before, "limit": limit}), data=content.readable)
 
 
 class DroppedView(TypedDict):

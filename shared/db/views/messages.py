@@ -1,11 +1,11 @@
 """What the API shows of messages: the queue, and the story of one."""
 
-import json
 from typing import Any, Literal, NotRequired
 
 import apsw
 from typing_extensions import TypedDict
 
+from shared.core import content
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import named
 
@@ -235,7 +235,7 @@ def story(conn: apsw.Connection, row_id: int) -> MessageStory | None:
     answers = named(MessageAnswer, rows(conn, ANSWERS, {"row": row_id}))
     events = [_event("message_received", message["createdAt"])]
     for type_, at, response_id, data in rows(conn, NOTES, {"id": message["messageId"]}):
-        events.append(_event(type_, at, response_id, json.loads(data)))
+        events.append(_event(type_, at, response_id, content.readable(data)))
     if message["status"] == "completed":
         events.append(_event("chain_step_done", message["updatedAt"]))
     for answer in answers:

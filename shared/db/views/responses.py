@@ -1,11 +1,11 @@
 """What the API shows of responses: those to fetch, the dead ones, the newest."""
 
-import json
 from typing import Any, Literal, NotRequired, TypeVar
 
 import apsw
 from typing_extensions import TypedDict
 
+from shared.core import content
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import named
 
@@ -113,7 +113,7 @@ def responses_to_fetch(
     """
     sql = PENDING_OF_CHANNEL if has_adapter else PENDING_OF_NO_ADAPTER
     found = rows(conn, sql, {"channel": channel, "now": now_ms, "limit": limit})
-    return _without_empty(named(ResponseView, found, files=json.loads, metadata=json.loads))
+    return _without_empty(named(ResponseView, found, files=content.readable_list, metadata=content.readable))
 
 
 def dead_responses(conn: apsw.Connection, *, before: int, limit: int) -> list[DeadResponse]:
@@ -124,4 +124,4 @@ def dead_responses(conn: apsw.Connection, *, before: int, limit: int) -> list[De
 def recent_responses(conn: apsw.Connection, *, limit: int) -> list[RecentResponse]:
     """The newest responses, newest first."""
     found = rows(conn, RECENT, {"limit": limit})
-    return _without_empty(named(RecentResponse, found, files=json.loads, metadata=json.loads))
+    return _without_empty(named(RecentResponse, found, files=content.readable_list, metadata=content.readable))
