@@ -178,7 +178,7 @@ class DroppedView(TypedDict):
     messageId: str | None
 
 
-DROPPED_COLUMNS = """
+_DROPPED_COLUMNS = """
     SELECT d.id, d.channel, d.platform_id, d.sender_id, d.reason, d.detail, d.created_at,
            coalesce(nullif(d.sender, ''),
                     (SELECT name FROM users WHERE channel = d.channel AND sender_id = d.sender_id), ''),
@@ -190,28 +190,28 @@ _OF = """
        AND (:platform_id IS NULL OR d.platform_id = :platform_id)
 """
 DROPPED = f"""
-{DROPPED_COLUMNS}
+{_DROPPED_COLUMNS}
      WHERE d.id < :before {_OF}
      ORDER BY d.id DESC
      LIMIT :limit
 """
 
 DROPPED_AFTER = f"""
-{DROPPED_COLUMNS}
+{_DROPPED_COLUMNS}
      WHERE d.id > :after {_OF}
      ORDER BY d.id
      LIMIT :limit
 """
 
 DROPPED_BECAUSE = f"""
-{DROPPED_COLUMNS}
+{_DROPPED_COLUMNS}
      WHERE d.reason = :reason AND d.id < :before {_OF}
      ORDER BY d.id DESC
      LIMIT :limit
 """
 
 DROPPED_BECAUSE_AFTER = f"""
-{DROPPED_COLUMNS}
+{_DROPPED_COLUMNS}
      WHERE d.reason = :reason AND d.id > :after {_OF}
      ORDER BY d.id
      LIMIT :limit
