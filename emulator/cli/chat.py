@@ -77,7 +77,7 @@ def run_chat(
             _chat(platform, chat, base_url=base_url, person=person, once=once, timeout_s=timeout_s, state=state)
         )
     except EmulatorError as problem:
-        _write(f"error: {problem}\n", sys.stderr)
+        _write(f"error: {indent_more(str(problem), 2)}\n", sys.stderr)
         return problem.exit_code
     except KeyboardInterrupt:
         return 130
@@ -194,7 +194,7 @@ class ChatScreen:
             await _say(session, speaker, text)
             self.is_waiting, self.last_text = True, text
         except EmulatorError as problem:
-            _write(f"  ! {problem}\n", sys.stdout)
+            _write(f"  ! {indent_more(str(problem), 2)}\n", sys.stdout)
 
     async def follow(self, steps: "asyncio.Queue[ChatEvent | None]") -> None:
         """Print each event over the prompt, and draw the prompt again."""
@@ -332,7 +332,7 @@ def _pressed(found: Sequence[Mapping[str, Any]], chosen: re.Match[str] | None) -
     if not found:
         raise errors.DoesNotExist("there is no button to press: no message here has one")
     there = "\n".join(
-        f"  {number}.  {shorten(each['text'])}  {_choices(_keys(each))}" for number, each in enumerate(found, 1)
+        f"{number}.  {shorten(each['text'])}  {_choices(_keys(each))}" for number, each in enumerate(found, 1)
     )
     if chosen is None:
         ways = "`/press 2` presses the second of the latest message, `/press 2.1` the first of the message before"

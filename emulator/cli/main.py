@@ -20,7 +20,7 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, describe_use, find_running
-from emulator.base.terminal import PROSE, escape
+from emulator.base.terminal import PROSE, escape, indent_more
 from emulator.cli import commands
 from emulator.cli.client import get_json
 from shared.core.errors import PostroomError
@@ -340,7 +340,7 @@ def _say(text: str) -> None:
 
 
 def _fail(text: str, code: int) -> NoReturn:
-    _say(f"error: {text}")
+    _say(f"error: {indent_more(text, 2)}")
     raise typer.Exit(code)
 
 

@@ -16,7 +16,7 @@ import typer
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
-from emulator.base.terminal import PROSE, escape
+from emulator.base.terminal import PROSE, escape, indent_more
 from emulator.cli import client, output
 from emulator.cli.output import CommandResult
 from shared.core.errors import PostroomError
@@ -101,5 +101,5 @@ def run_or_fail(work: Callable[[], CommandResult]) -> CommandResult:
 
 def fail(text: str, code: int) -> NoReturn:
     """Print the error on stderr and end with *code*."""
-    print(f"error: {escape(text, keep=PROSE)}", file=sys.stderr)  # noqa: T201
+    print(f"error: {indent_more(escape(text, keep=PROSE), 2)}", file=sys.stderr)  # noqa: T201
     raise typer.Exit(code)
