@@ -4,6 +4,7 @@ from functools import cache
 from importlib import import_module
 
 from shared.agents.base import Provider
+from shared.agents.providers.stand_in import StandIn
 from shared.core.errors import UnknownName
 
 _MODULES = {
@@ -11,6 +12,7 @@ _MODULES = {
     "echo": "shared.agents.providers.echo",
 }
 NAMES = tuple(_MODULES)
+STAND_INS = ("anthropic", "openai", "opencode")  # TinyAGI's office offers these; echo plays them until they are here
 
 
 @cache
@@ -20,6 +22,8 @@ def get(name: str) -> Provider:
     Raises:
         UnknownName: there is no such provider.
     """
+    if name in STAND_INS:
+        return StandIn(name, get("echo"))
     if name not in _MODULES:
         raise UnknownName("provider", name, _MODULES)
     provider: Provider = import_module(_MODULES[name]).provider()

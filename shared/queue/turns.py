@@ -1,7 +1,7 @@
 """The end of a turn: settled whole, or failed with a verdict on each message. Each verb needs one transaction."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,7 +15,7 @@ from shared.db.queue import agent_messages, claims, events, responses, sessions
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, FailureCode, MessageVerdict
 from shared.db.queue.message_row import Message
-from shared.queue import mailbox, replies, series
+from shared.queue import endings, mailbox, replies, series
 
 log = logs.get()
 
@@ -70,15 +70,19 @@ def settle(
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     claims.complete(conn, claim, now_ms=now_ms)
-    agent_messages.append(conn, [*_asked(claim), *(_answered(claim, each, now_ms) for each in turn_replies)])
+    lines = [*_asked(claim), *(_answered(claim, each, now_ms) for each in turn_replies)]
+    agent_messages.append(conn, _one_after_the_other(lines))
     news = _outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
     responses.enqueue_many(conn, news, now_ms=now_ms)
+    ended_ms = now_ms + max(0, len(turn_replies) - 1)  # not before the last response
+    answered_ids = {each.asked.id for each in turn_replies}
+    endings.enqueue(conn, [each for each in claim.asked if each.id not in answered_ids], now_ms=ended_ms + 1)
     sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
     first = claim.asked[0]
     events.append(
         conn,
         "chain_step_done",
-        now_ms=now_ms,
+        now_ms=ended_ms,
         message_id=first.message_id,
         agent=claim.agent,
         channel=first.channel,
@@ -102,6 +106,14 @@ def _asked(claim: Claim) -> list[AgentMessage]:
         )
         for each in claim.batch
     ]
+
+
+def _one_after_the_other(lines: Sequence[AgentMessage]) -> Iterator[AgentMessage]:
+    """The lines with instants that grow, by which TinyAGI's office puts them in order."""
+    at_ms = 0
+    for line in lines:
+        at_ms = max(line.created_at, at_ms + 1)
+        yield line._replace(created_at=at_ms)
 
 
 def _answered(claim: Claim, reply: TurnReply, now_ms: int) -> AgentMessage:

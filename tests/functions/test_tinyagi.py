@@ -15,7 +15,7 @@ import pytest
 from functions import api
 from functions.dispatch import Dispatch
 from shared.core.settings import Settings
-from shared.db.engine.connection import open_connection
+from shared.db.engine.connection import open_connection, rows
 from shared.db.queue import events
 from shared.rest.live.feed import EventFeed
 from shared.rest.live.unfetched_responses import UnfetchedResponses
@@ -66,7 +66,8 @@ class ChannelClient:
             to = self.asked.pop(response["messageId"], None) or int(response["senderId"])
             files = response.get("files") or []
             metadata = response.get("metadata") or {}
-            self.sent.append((to, response["message"], files, metadata.get("parseMode")))
+            if response["message"]:
+                self.sent.append((to, response["message"], files, metadata.get("parseMode")))
             await self.http.post(f"/api/responses/{response['id']}/ack")
 
     async def listen(self, queue, until):
@@ -340,7 +341,7 @@ REFUSED_AGENTS = {
     "a file to read": ({"prompt_file": "/etc/passwd"}, "prompt_file: "),
     "a heartbeat": ({"heartbeat": {"enabled": True, "interval": 60}}, "heartbeat.enabled: "),
     "two prompts": ({"system_prompt": "a", "instructions": "b"}, "system_prompt and instructions are the same"),
-    "TinyAGI's provider": ({"provider": "anthropic"}, "unknown provider 'anthropic'; known: command, echo"),
+    "an unknown provider": ({"provider": "claudius"}, "unknown provider 'claudius'; known: command, echo"),
 }
 
 
@@ -411,3 +412,27 @@ def test_the_office_gets_a_reason_for_every_refusal(serving, conn):
         reply = ask(serving, method, path, body, headers=ORIGIN, host="localhost")
         assert reply.status_code in (404, 501)
         assert reply.json()["error"]
+
+
+def test_what_is_planned_for_tomorrow_is_not_incoming(serving, conn):
+    make_agent(conn, "coder")
+    tomorrow = {"agentId": "coder", "message": "tidy up", "cron": "0 9 1 1 *"}
+    assert post(serving, tomorrow, "/api/schedules").status_code == 200
+    assert post(serving, {"message": "later", "processAfter": 4_000_000_000_000}).status_code == 200
+    status = get(serving, "/api/queue/status").json()
+    assert (status["incoming"], get(serving, "/api/queue/agents").json()) == (0, [])
+    put(conn)
+    rows(conn, "UPDATE messages SET process_after = 4000000000000, failure = 'error' WHERE id = 3")
+    assert get(serving, "/api/queue/status").json()["incoming"] == 1, "a message that waits for a retry has come in"
+    assert get(serving, "/api/queue/agents").json() == [
+        {"agent": "assistant", "pending": 1, "queued": 0, "processing": 0}
+    ]
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "opencode"])
+def test_the_office_can_make_an_agent_with_each_provider_that_it_offers(serving, conn, provider):
+    body = {"name": "Coder", "provider": provider, "model": "sonnet", "working_directory": "coder", "system_prompt": ""}
+    reply = ask(serving, "PUT", "/api/agents/coder", body).json()
+    assert (reply["ok"], reply["provisioned"], reply["agent"]["provider"]) == (True, True, provider)
+    assert reply["note"] == f"This release of Postroom has no provider {provider!r} yet: 'echo' answers in its place."
+    assert column(conn, "SELECT provider FROM agents WHERE id = 'coder'") == [provider]

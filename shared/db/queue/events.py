@@ -32,6 +32,7 @@ class EventData(_RoomAuthor, total=False):
     Rows from any earlier release hold the same keys, so a key is never renamed and never gets another meaning.
 
     Attributes:
+        running: a turn had the message, and was stopped: ``message_cancelled``.
         reason: why: ``*_retry``, ``*_dead``, ``*_released``, ``*_cancelled``, ``series_ended``,
             ``channel_paused``.
         retry_count: failed attempts so far: ``*_retry``, ``*_dead``.
@@ -61,6 +62,7 @@ class EventData(_RoomAuthor, total=False):
         teams: ids of all teams: ``processor_start``.
     """
 
+    running: bool
     reason: str
     retry_count: int
     process_after: int | None

@@ -20,7 +20,7 @@ writes the events of arrival, many at once.
 import json
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import apsw
 
@@ -29,6 +29,7 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.engine import meta
 from shared.db.engine.connection import insert_into, rows, scalar
 from shared.db.queue import events
+from shared.db.queue.events import EventData
 
 _ANNOUNCE = """
     INSERT INTO events (type, message_id, agent, channel, session_id, data, created_at)
@@ -244,7 +245,7 @@ def cancel_running(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: i
     """
     running = rows(conn, _CANCEL_RUNNING, {"id": row_id, "reason": reason, "now": now_ms})
     cancelled = _changed(conn, row_id, running, "cancelled")
-    _record(conn, "message_cancelled", cancelled, now_ms=now_ms, reason=reason)
+    _record(conn, "message_cancelled", cancelled, now_ms=now_ms, reason=reason, running=True)
     _release_batch(conn, cancelled, reason=reason, now_ms=now_ms)
     return cancelled
 
@@ -349,7 +350,7 @@ def _changed(conn: apsw.Connection, row_id: int, found: list[tuple[Any, ...]], v
     raise WrongState(f"message {message_id} is {status}; it can't be {verb}")
 
 
-def _record(conn: apsw.Connection, type_: str, message: MessageRef, *, now_ms: int, reason: str | None = None) -> None:
+def _record(conn: apsw.Connection, type_: str, message: MessageRef, *, now_ms: int, **data: Unpack[EventData]) -> None:
     events.append(
         conn,
         type_,
@@ -358,12 +359,26 @@ def _record(conn: apsw.Connection, type_: str, message: MessageRef, *, now_ms: i
         agent=message.agent,
         channel=message.channel,
         session_id=message.session_id,
-        data={"reason": reason} if reason else None,
+        data=data or None,
     )
 
 
+# What is planned for later; a message that waits for a retry is not. By the index of the delayed messages.
+PLANNED = """
+    SELECT agent, count(*)
+      FROM messages INDEXED BY messages_delayed
+     WHERE process_after > :now AND status = 'pending' AND trigger = 1 AND failure IS NULL
+     GROUP BY agent
+"""
+
+
+def planned_by_agent(conn: apsw.Connection, *, now_ms: int) -> dict[str, int]:
+    """How many messages of each agent are planned for later: they have not come in yet."""
+    return dict(rows(conn, PLANNED, {"now": now_ms}))
+
+
 def counts(conn: apsw.Connection) -> dict[str, int]:
-    """How many messages are pending, processing, dead, and have ever been completed.
+    """How many messages are pending (planned ones too), processing, dead, and have ever been completed.
 
     Partial indexes answer, so history costs nothing. Ids have gaps only where an operator deleted a dead message.
     """

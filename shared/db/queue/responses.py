@@ -164,20 +164,23 @@ def enqueue(conn: apsw.Connection, new: NewResponse, *, now_ms: int) -> int:
 
 
 def enqueue_many(conn: apsw.Connection, news: Sequence[NewResponse], *, now_ms: int) -> Sequence[int]:
-    """Store the responses, in order; returns their ids, which are consecutive because writers are serialised."""
+    """Store the responses, in order; returns their ids, which are consecutive because writers are serialised.
+
+    Each is a millisecond younger than the one before: TinyAGI's office has only the instants to put them in order.
+    """
     if not news:
         return ()
     if all(new[_PLAIN:] == _DEFAULTS for new in news):
-        conn.executemany(_INSERT_PLAIN, [(now_ms, *new[:_PLAIN]) for new in news])
+        conn.executemany(_INSERT_PLAIN, [(at_ms, *new[:_PLAIN]) for at_ms, new in enumerate(news, now_ms)])
     else:
-        conn.executemany(_INSERT, [(now_ms, *new) for new in news])
+        conn.executemany(_INSERT, [(at_ms, *new) for at_ms, new in enumerate(news, now_ms)])
     newest = conn.last_insert_rowid()
     ids_ = range(newest - len(news) + 1, newest + 1)
     events.append_many(
         conn,
         [
-            NewEvent("response_ready", now_ms, new.message_id, id_, new.agent, new.channel, new.session_id)
-            for id_, new in zip(ids_, news, strict=True)
+            NewEvent("response_ready", now_ms + place, new.message_id, id_, new.agent, new.channel, new.session_id)
+            for place, (id_, new) in enumerate(zip(ids_, news, strict=True))
         ],
     )
     return ids_
@@ -484,9 +487,17 @@ def next_due(conn: apsw.Connection, channel: str, *, now_ms: int) -> int | None:
     return due
 
 
-def open_count(conn: apsw.Connection) -> int:
-    """How many responses are pending or being delivered."""
-    count: int = scalar(conn, "SELECT count(*) FROM responses WHERE status = 'pending' OR status = 'delivering'")
+_OPEN_COUNT = """
+    SELECT (SELECT count(*) FROM responses WHERE status = 'pending' OR status = 'delivering')
+         - (SELECT count(*)
+              FROM responses INDEXED BY responses_delayed
+             WHERE deliver_after > :now AND status = 'pending' AND failure IS NULL)
+"""
+
+
+def open_count(conn: apsw.Connection, *, now_ms: int) -> int:
+    """How many responses are pending or being delivered; not those that are planned for later."""
+    count: int = scalar(conn, _OPEN_COUNT, {"now": now_ms})
     return count
 
 

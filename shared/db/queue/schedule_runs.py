@@ -2,6 +2,8 @@
 
 import apsw
 
+from shared.db.engine.connection import scalar
+
 _RECENT = 20  # of a series: a retry finds its own occurrence among them
 
 _INSERT = """
@@ -30,6 +32,16 @@ _PRUNE = """
 def begin(conn: apsw.Connection, series_id: str, message_id: str, *, due_ms: int, now_ms: int) -> None:
     """Record that an occurrence was claimed; a retry keeps the instant of its first claim."""
     conn.execute(_INSERT, {"series": series_id, "message": message_id, "due": due_ms, "now": now_ms, "recent": _RECENT})
+
+
+def last_start(conn: apsw.Connection, series_id: str) -> int | None:
+    """When the newest occurrence of the series that began was first claimed, in ms UTC; None: none has begun."""
+    found: int | None = scalar(
+        conn,
+        "SELECT started_at FROM schedule_runs WHERE series_id = :series ORDER BY id DESC LIMIT 1",
+        {"series": series_id},
+    )
+    return found
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:

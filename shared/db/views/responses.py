@@ -88,7 +88,7 @@ RECENT = """
     SELECT id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata,
            status
       FROM responses
-     WHERE status <> 'deleted'
+     WHERE status <> 'deleted' AND message <> ''
      ORDER BY id DESC
      LIMIT :limit
 """
@@ -122,6 +122,6 @@ def dead_responses(conn: apsw.Connection, *, before: int, limit: int) -> list[De
 
 
 def recent_responses(conn: apsw.Connection, *, limit: int) -> list[RecentResponse]:
-    """The newest responses, newest first."""
+    """The newest responses, newest first; without the empty ones, which end a message that got no answer."""
     found = rows(conn, RECENT, {"limit": limit})
     return _without_empty(named(RecentResponse, found, files=content.readable_list, metadata=content.readable))

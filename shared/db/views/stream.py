@@ -84,17 +84,17 @@ def responses(conn: apsw.Connection, response_ids: Collection[int], *, character
 
 
 def answers(
-    conn: apsw.Connection, message_rows: Collection[int], *, at_ms: int, characters: int
+    conn: apsw.Connection, message_rows: Collection[int], *, from_ms: int, until_ms: int, characters: int
 ) -> list[tuple[str, int]]:
-    """The responses of the turn that settled these messages at *at_ms*, in order: (beginning, length of the whole)."""
+    """The responses to these messages from the instants of one turn, in order: (beginning, length of the whole)."""
     found = rows(
         conn,
         """
         SELECT substr(message, 1, :characters), length(message)
           FROM responses
-         WHERE in_reply_to IN (SELECT value FROM json_each(:rows)) AND created_at = :at
+         WHERE in_reply_to IN (SELECT value FROM json_each(:rows)) AND created_at BETWEEN :from AND :until
          ORDER BY id
         """,
-        {"rows": json.dumps(list(message_rows)), "at": at_ms, "characters": characters},
+        {"rows": json.dumps(list(message_rows)), "from": from_ms, "until": until_ms, "characters": characters},
     )
     return [(text, length) for text, length in found]

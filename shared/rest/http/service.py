@@ -30,6 +30,7 @@ class Service(FunctionService):
         self.replication = Replication(settings, registry.NAMES)  # first: it may refuse the settings
         super().__init__(settings)
         self.started_at = clock.now_ms()
+        self.polled_channels: set[str] = set()  # those that this process has noted in the database
         self.reader = open_connection(settings.db, readonly=True)
         self.background_reads = BackgroundReads(settings.db)
         self.feed = EventFeed(self.reader, self.news)

@@ -82,7 +82,8 @@ class _NamedRows:
     def _answer(self, conn: apsw.Connection, event: RecordedEvent) -> tuple[str, int]:
         """The beginning of what the turn said, and the length of the whole."""
         batch = [self.messages[each]["row"] for each in event.data.get("batch", ()) if each in self.messages]
-        answers = stream.answers(conn, batch, at_ms=event.created_at, characters=_SHOWN_CHARACTERS)
+        from_ms = event.created_at - max(0, event.data.get("answers", 1) - 1)  # they are a millisecond apart
+        answers = stream.answers(conn, batch, from_ms=from_ms, until_ms=event.created_at, characters=_SHOWN_CHARACTERS)
         return "\n\n".join(text for text, _ in answers)[:_SHOWN_CHARACTERS], sum(length for _, length in answers)
 
 
@@ -115,37 +116,47 @@ def _names_and_data(event: RecordedEvent, named: _NamedRows) -> Iterator[tuple[s
             yield from _said(event, agent, text, sender=message["sender"], is_of_team=writer is not None)
         case "response_ready":
             response = named.responses.get(event.response_id or 0, _PRUNED_RESPONSE)
-            text = response["message"]
             own = {
                 "sender": response["sender"],
                 "agentId": event.agent,
                 "responseLength": response["length"],
-                "responseText": text,
+                "responseText": response["message"],
             }
-            if event.agent is not None and response["isAnswer"]:
-                yield "agent:progress", {**agent, "text": text, "messageId": event.message_id}
+            yield from _responded(event, agent, response)
             yield "message:done", {"channel": event.channel, **own, "messageId": event.message_id}
+        case type_ if type_ in _ENDS:
+            yield from _said(event, agent, "", sender=message["sender"], is_of_team=writer is not None)
         case "chain_handoff":
             own = {"fromAgent": event.data.get("from_agent"), "toAgent": event.agent, "teamId": None}
             yield "agent:mention", own
     yield event.type, _own(event, own)
 
 
+def _responded(
+    event: RecordedEvent, agent: dict[str, Any], response: StreamedResponse
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The frame of an answer, which an empty response is not."""
+    if event.agent is not None and response["isAnswer"] and response["message"]:
+        yield "agent:progress", {**agent, "text": response["message"], "messageId": event.message_id}
+
+
 def _said(
     event: RecordedEvent, agent: dict[str, Any], text: str, *, sender: str, is_of_team: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The frames of what an agent said; none for an empty text."""
+    """The frames of what an agent said. The end of a turn that said nothing ends "processing" on TinyAGI's pages."""
+    is_end = event.type in _ENDS and (event.type != "message_cancelled" or event.data.get("running", False))
+    data = {
+        **agent,
+        "role": "assistant",
+        "channel": event.channel,
+        "sender": sender,
+        "messageId": event.message_id,
+        "content": text or _ENDS.get(event.type, ""),
+        "isTeamMessage": is_of_team,
+    }
     if text:
-        data = {
-            **agent,
-            "role": "assistant",
-            "channel": event.channel,
-            "sender": sender,
-            "messageId": event.message_id,
-            "content": text,
-            "isTeamMessage": is_of_team,
-        }
         yield "agent_message", data
+    if text or is_end:
         yield "agent:response", data
 
 
@@ -160,4 +171,11 @@ def _own(event: RecordedEvent, more: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in facts.items() if value is not None}, **more}
 
 
-_OF_MESSAGES = ("message_received", "chain_step_start", "chain_step_done")
+_ENDS = {
+    "chain_step_done": "(The turn is over.)",
+    "message_retry": "(The turn failed, and will be tried again.)",
+    "message_dead": "(The turn failed.)",
+    "message_released": "(The turn was interrupted, and will be run again.)",
+    "message_cancelled": "(The turn was stopped.)",
+}
+_OF_MESSAGES = ("message_received", "chain_step_start", *_ENDS)

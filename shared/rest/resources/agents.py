@@ -1,13 +1,15 @@
 """Agents: their settings, their instructions, and the history of what they were asked and answered."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared.admin import retire
+from shared.agents import registry
+from shared.agents.providers import stand_in
 from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.roster import agents
@@ -42,11 +44,12 @@ class AgentView(TypedDict):
 
 
 class SavedAgent(TypedDict):
-    """The agent after the change; *provisioned*: it is new."""
+    """The agent after the change; *provisioned*: it is new; *note*: what the caller should know about it."""
 
     ok: Literal[True]
     agent: AgentView
     provisioned: bool
+    note: NotRequired[str]
 
 
 class SystemPrompt(TypedDict):
@@ -56,16 +59,8 @@ class SystemPrompt(TypedDict):
     path: Literal[""]
 
 
-class AgentHeartbeat(TypedDict):
-    """Always off: in Postroom a heartbeat is a schedule."""
-
-    content: Literal[""]
-    path: Literal[""]
-    enabled: Literal[False]
-
-
 class HeartbeatBody(Body):
-    """TinyAGI's heartbeat, which must be off."""
+    """TinyAGI's heartbeat, which must be off here: it has an endpoint of its own."""
 
     enabled: Literal[False] = False
 
@@ -82,7 +77,9 @@ class AgentBody(agents_and_teams.AgentChange, Body):
     )
     system_prompt: str | None = Field(default=None, description="the same as instructions")
     prompt_file: str | None = Field(default=None, max_length=0, description="refused: send the text as instructions")
-    heartbeat: HeartbeatBody | None = Field(default=None, description="refused if enabled: use a schedule")
+    heartbeat: HeartbeatBody | None = Field(
+        default=None, description="refused if enabled: PUT it to /api/agents/{id}/heartbeat"
+    )
 
 
 class SystemPromptBody(Body):
@@ -151,7 +148,10 @@ async def put_agent(service: Service, *, id: str, body: AgentBody) -> SavedAgent
     saved = await service.change(
         lambda conn: agents_and_teams.save_agent(conn, id, change, timezone=zone, now_ms=clock.now_ms())
     )
-    return {"ok": True, "agent": agent_view(saved.agent, service.settings), "provisioned": saved.is_new}
+    answer: SavedAgent = {"ok": True, "agent": agent_view(saved.agent, service.settings), "provisioned": saved.is_new}
+    if saved.agent.provider in registry.STAND_INS:
+        answer["note"] = stand_in.notice(saved.agent.provider)
+    return answer
 
 
 def _translated(agent_id: str, change: dict[str, Any], settings: Settings) -> dict[str, Any]:
@@ -215,14 +215,7 @@ async def put_prompt(service: Service, *, id: str, body: SystemPromptBody) -> Ok
     return OK
 
 
-@endpoint("GET", "/api/agents/{id}/heartbeat", {404: "there is no such agent"})
-async def get_heartbeat(service: Service, *, id: str) -> AgentHeartbeat:
-    """Read the agent's heartbeat, which is always off."""
-    known_agent(service.reader, id)
-    return {"content": "", "path": "", "enabled": False}
-
-
 ENDPOINTS = (
     *(get_agents, get_agent, put_agent, delete_agent, get_history, get_history_of),
-    *(get_prompt, put_prompt, get_heartbeat),
+    *(get_prompt, put_prompt),
 )

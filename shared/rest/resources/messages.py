@@ -14,7 +14,7 @@ from shared.db.queue import messages, sessions
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import messages as message_views
 from shared.db.views.messages import MessageStory
-from shared.queue import series, session_reset
+from shared.queue import endings, series, session_reset
 from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
@@ -34,7 +34,8 @@ def _lenient(value: object) -> object:
 
 Lenient = BeforeValidator(_lenient)
 Name = Annotated[Annotated[str, Field(max_length=200)] | None, Lenient]
-ChannelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+CHANNEL_NAME = r"^[a-z0-9][a-z0-9_-]{0,31}$"
+ChannelName = Annotated[str, Field(pattern=CHANNEL_NAME)]
 
 
 class NewMessageBody(Body):
@@ -204,7 +205,9 @@ async def cancel_message(service: Service, *, id: str) -> Ok:
         row = messages.find(conn, id)
         if row is None:
             raise RequestRefused(404, f"no message {id!r}")
-        messages.cancel(conn, row, reason="cancelled over the API", now_ms=clock.now_ms())
+        now_ms = clock.now_ms()
+        messages.cancel(conn, row, reason="cancelled over the API", now_ms=now_ms)
+        endings.enqueue_for(conn, row, now_ms=now_ms)
 
     await service.change(work, "dispatch")
     return OK

@@ -13,6 +13,7 @@ from shared.db.queue import conversations, messages, responses
 from shared.db.queue.messages import MessageRef
 from shared.db.views import messages as message_views
 from shared.db.views.messages import AgentQueue, DeadMessage, PendingMessage, ProcessingMessage
+from shared.queue import endings
 from shared.rest.http.common import OK, BatchQuery, Ok
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
@@ -21,7 +22,7 @@ _NOT_DEAD = "dead message not found"
 
 
 class QueueStatus(TypedDict):
-    """How many messages are in each state.
+    """How many messages are in each state. What is planned for later is in none.
 
     *completed* counts all that ever were. *outgoing*: responses that are not delivered yet. *activeConversations*:
     conversations between agents.
@@ -68,21 +69,27 @@ class PendingQuery(QueueQuery):
 async def queue_status(service: Service) -> QueueStatus:
     """Count the messages and responses by state."""
     found = messages.counts(service.reader)
+    now_ms = clock.now_ms()
+    planned = messages.planned_by_agent(service.reader, now_ms=now_ms)
     return {
-        "incoming": found["pending"],
+        "incoming": max(0, found["pending"] - sum(planned.values())),
         "queued": 0,
         "processing": found["processing"],
         "completed": found["completed"],
         "dead": found["dead"],
-        "outgoing": responses.open_count(service.reader),
+        "outgoing": responses.open_count(service.reader, now_ms=now_ms),
         "activeConversations": conversations.open_count(service.reader),
     }
 
 
 @endpoint("GET", "/api/queue/agents")
 async def queue_agents(service: Service) -> list[AgentQueue]:
-    """Count the pending and processing messages of each agent that has any."""
-    return message_views.open_by_agent(service.reader)
+    """Count the pending and processing messages of each agent that has any; not those that are planned for later."""
+    planned = messages.planned_by_agent(service.reader, now_ms=clock.now_ms())
+    found = message_views.open_by_agent(service.reader)
+    for each in found:
+        each["pending"] -= min(each["pending"], planned.get(each["agent"], 0))
+    return [each for each in found if each["pending"] or each["processing"]]
 
 
 @endpoint("GET", "/api/queue/pending")
@@ -102,7 +109,10 @@ async def kill(service: Service, *, id: int) -> KilledTurn:
     """Cancel a message that a turn is processing, and stop that turn. The message is not retried by itself."""
 
     def work(conn: apsw.Connection) -> MessageRef:
-        return messages.cancel_running(conn, id, reason="killed over the API", now_ms=clock.now_ms())
+        now_ms = clock.now_ms()
+        killed = messages.cancel_running(conn, id, reason="killed over the API", now_ms=now_ms)
+        endings.enqueue_for(conn, id, now_ms=now_ms)
+        return killed
 
     killed = await _change(service, work, otherwise="processing message not found")
     return {"ok": True, "agent": killed.agent, "processKilled": True}

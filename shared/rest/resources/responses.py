@@ -1,5 +1,6 @@
 """Responses: what agents said, for readers and for clients that fetch and deliver responses themselves."""
 
+import re
 from typing import Annotated, ClassVar, Literal
 
 import apsw
@@ -7,8 +8,8 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from shared.channels import registry
-from shared.core import clock, ids
-from shared.db.queue import dead_responses, fetched_responses, responses
+from shared.core import clock, ids, logs
+from shared.db.queue import dead_responses, fetched_responses, polled_channels, responses
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import responses as response_views
 from shared.db.views.responses import DeadResponse, RecentResponse, ResponseView
@@ -16,10 +17,13 @@ from shared.queue import series
 from shared.rest.http.common import OK, BatchQuery, Ok, PageQuery
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources.messages import ChannelName, Name, Stored
+from shared.rest.resources.messages import CHANNEL_NAME, ChannelName, Name, Stored
+
+log = logs.get()
 
 _REQUIRED = "channel, sender, and message are required"
 _NO_FILES = "files: they can't be sent over the API yet; leave the field out"
+_CHANNEL = re.compile(CHANNEL_NAME)
 
 
 class RetriedResponses(TypedDict):
@@ -68,10 +72,12 @@ async def get_responses(service: Service, *, query: ResponsesQuery) -> list[Rece
 async def get_pending(service: Service, *, query: FetchQuery) -> list[ResponseView]:
     """List the channel's responses that a client has to fetch, deliver and acknowledge, oldest first.
 
-    A response stays in the list until it is acknowledged. Responses that Postroom delivers itself are not in it.
+    A response stays in the list until it is acknowledged. Responses that Postroom delivers itself are not in it. From
+    the first fetch on, a message of the channel that ends without an answer gets a response with an empty text.
     """
     if not query.channel:
         raise RequestRefused(400, "channel query param required")
+    await _note_poll(service, query.channel)
     found = response_views.responses_to_fetch(
         service.reader,
         query.channel,
@@ -82,6 +88,18 @@ async def get_pending(service: Service, *, query: FetchQuery) -> list[ResponseVi
     if found:
         service.unfetched_responses.fetched(query.channel)
     return found
+
+
+async def _note_poll(service: Service, channel: str) -> None:
+    """Remember that a client polls the channel; what it fetches does not depend on it."""
+    if channel in service.polled_channels or not _CHANNEL.fullmatch(channel):
+        return
+    try:
+        await service.writer.run(lambda conn: polled_channels.add(conn, channel, now_ms=clock.now_ms()), durable=False)
+    except apsw.Error:
+        log.exception("api.poll_not_noted", channel=channel)
+    else:
+        service.polled_channels.add(channel)
 
 
 @endpoint("POST", "/api/responses", {404: "there is no such agent"})

@@ -16,7 +16,7 @@ from shared.db.views.history import EventView
 from shared.rest.http.common import LimitQuery
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources import teams
+from shared.rest.resources import heartbeats, teams
 from shared.rest.resources.agents import AgentView, agent_view
 
 
@@ -42,14 +42,6 @@ class ChannelStatus(TypedDict):
     paused: NotRequired[ChannelPauseView]
 
 
-class HeartbeatStatus(TypedDict):
-    """Always off: in Postroom a heartbeat is a schedule."""
-
-    running: Literal[False]
-    interval: Literal[0]
-    lastSent: dict[str, int]
-
-
 class SystemStatus(TypedDict):
     """*uptime*: of the function ``api``, in seconds."""
 
@@ -57,7 +49,7 @@ class SystemStatus(TypedDict):
     uptime: int
     server: ServerStatus
     channels: dict[str, ChannelStatus]
-    heartbeat: HeartbeatStatus
+    heartbeat: heartbeats.HeartbeatStatus
 
 
 class LogLines(TypedDict):
@@ -86,7 +78,7 @@ class ModelSettings(TypedDict):
 
 
 class MonitoringSettings(TypedDict):
-    """Always 0: in Postroom a heartbeat is a schedule."""
+    """Always 0: each agent has an interval of its own, see ``/api/agents/{id}/heartbeat``."""
 
     heartbeat_interval: Literal[0]
 
@@ -112,7 +104,7 @@ async def get_status(service: Service, *, request: Request) -> SystemStatus:
         "uptime": (clock.now_ms() - service.started_at) // 1000,
         "server": {"running": True, "port": server[1] or 0},
         "channels": _channel_statuses(service, is_delivering=is_delivering),
-        "heartbeat": {"running": False, "interval": 0, "lastSent": {}},
+        "heartbeat": heartbeats.status(service.reader),
     }
 
 

@@ -119,7 +119,6 @@ _REFUSED = (
     ("PUT", "/api/custom-providers/{id}", 501, _PROVIDERS),
     ("DELETE", "/api/custom-providers/{id}", 404, _PROVIDERS),
     ("POST", "/api/agents/{id}/skills/install", 501, _SKILLS),
-    ("PUT", "/api/agents/{id}/heartbeat", 501, "in Postroom a heartbeat is a schedule: POST /api/schedules"),
     ("POST", "/api/pairing/approve", 404, _PAIRING),
     ("DELETE", "/api/pairing/pending/{id}", 404, _PAIRING),
     ("DELETE", "/api/pairing/{channel}/{sender}", 404, _PAIRING),

@@ -341,3 +341,17 @@ def test_no_descriptor_stays_open(script):
     for _ in range(5):
         run("command", what)
     assert len(list(descriptors.iterdir())) <= before
+
+
+# -- providers that are to come
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai", "opencode"])
+def test_echo_plays_a_provider_that_is_to_come_and_says_so(name):
+    said = f"(This release of Postroom has no provider {name!r} yet: 'echo' answers in its place.)"
+    assert run(name, turn("hello", "!say a | b")) == [
+        *(Init("1"), Text(f"{said}\n\nYou said: hello", "m0"), Text(f"{said}\n\na", "m1"), Text(f"{said}\n\nb", "m1")),
+        Result(),
+    ]
+    assert run(name, turn("!reject")) == [Init("1"), Failed("told to reject", retryable=False)]
+    registry.get(name).check({"anything": "for later"})

@@ -218,8 +218,8 @@ class Model:
             self._end(each, "completed", now)
             each.last_error = each.failure = None
         first = next(each for each in batch if each.trigger)
-        for _ in range(answers):
-            self._answer(first, now)
+        for place in range(answers):
+            self._answer(first, now + place)
         data = {"batch": [each.message_id for each in batch], "answers": answers}
         self.events.append(("chain_step_done", first.message_id, None, data))
         self.advance(now)
@@ -249,8 +249,8 @@ class Model:
             self._failed(each, "message_dead" if is_dead else "message_retry", reason)
             if is_dead:
                 dead.append(each)
-        for each in dead:
-            self._answer(each, now)
+        for place, each in enumerate(dead):
+            self._answer(each, now + place)
         self.advance(now)
 
     def give_back(self, token: str, now: int) -> None:
@@ -283,7 +283,8 @@ class Model:
         token = each.token
         self._end(each, "cancelled", now)
         each.last_error, each.failure = reason, None
-        self.events.append(("message_cancelled", each.message_id, None, {"reason": reason}))
+        was_running = {"running": True} if token else {}
+        self.events.append(("message_cancelled", each.message_id, None, {"reason": reason, **was_running}))
         for other in self.held(token) if token else []:
             self._end(other, "pending", now)
             if other.trigger:

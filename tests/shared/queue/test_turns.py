@@ -34,11 +34,11 @@ def test_a_turn_is_settled_whole(conn):
     assert column(conn, "SELECT status FROM messages") == ["completed"] * 2
     assert rows(conn, "SELECT role, sender, content, created_at FROM agent_messages ORDER BY id") == [
         ("user", "Ana", "context", NOW),
-        ("user", "Ana", "question", NOW),
+        ("user", "Ana", "question", NOW + 1),  # TinyAGI's office has only the instants to put lines in order
         ("assistant", "assistant", "one", NOW + 9),
-        ("assistant", "assistant", "two", NOW + 9),
+        ("assistant", "assistant", "two", NOW + 10),
     ]
-    assert column(conn, "SELECT message FROM responses ORDER BY id") == ["one", "two"]
+    assert rows(conn, "SELECT message, created_at FROM responses ORDER BY id") == [("one", NOW + 9), ("two", NOW + 10)]
     response = row(conn, "responses", 1)
     names = ("message_id", "in_reply_to", "channel", "platform_id", "sender", "sender_id", "original_message", "agent")
     asked = claim.asked[0]
@@ -48,8 +48,8 @@ def test_a_turn_is_settled_whole(conn):
     content = {"reply_to": "m7", "context": {"token": "sealed"}, "asked_at": NOW}
     assert json.loads(response["content"]) == content
     assert sessions.get(conn, claim.session_id).continuation == "go on"
-    assert column(conn, "SELECT type FROM events ORDER BY id")[-3:] == [
-        *("response_ready", "response_ready", "chain_step_done")
+    assert rows(conn, "SELECT type, created_at FROM events ORDER BY id")[-3:] == [
+        *(("response_ready", NOW + 9), ("response_ready", NOW + 10), ("chain_step_done", NOW + 10))
     ]
 
 

@@ -224,7 +224,9 @@ def test_a_claim_tells_what_has_become_of_its_chat(conn):
 def test_open_responses_are_counted(conn):
     acked, *_ = (answer(conn, chat=str(chat)) for chat in range(3))
     ack(conn, take(conn, acked), now_ms=NOW)
-    assert responses.open_count(conn) == 2
+    answer(conn, chat="0", deliver_after=NOW + 1)
+    assert responses.open_count(conn, now_ms=NOW) == 2, "what is planned for later does not wait for its delivery"
+    assert responses.open_count(conn, now_ms=NOW + 1) == 3
 
 
 PLANS = {

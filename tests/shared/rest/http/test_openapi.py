@@ -140,6 +140,10 @@ SAMPLES = {
     ("PUT", "/api/agents/{id}/system-prompt"): [
         *((("assistant", {"content": "x"}), 200), (("nobody", {"content": "x"}), 404))
     ],
+    ("PUT", "/api/agents/{id}/heartbeat"): [
+        *((("assistant", {"enabled": True, "interval": 3600}), 200), (("nobody", {"enabled": True}), 404)),
+        (("assistant", {"interval": 0}), 400),
+    ],
     ("GET", "/api/agents/{id}/heartbeat"): [("assistant", 200), ("nobody", 404)],
     ("GET", "/api/agents/{id}/skills"): [("assistant", 200), ("nobody", 404)],
     ("GET", "/api/agents/{id}/skills/registry"): [("assistant", 200), ("nobody", 404)],
