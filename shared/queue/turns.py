@@ -7,7 +7,7 @@ from typing import Self
 
 import apsw
 
-from shared.core import backoff, logs
+from shared.core import backoff, logs, redaction
 from shared.core.errors import OF_ONE_ROW, describe, unexpected
 from shared.core.settings import Settings
 from shared.db.engine.connection import savepoint
@@ -133,7 +133,7 @@ def _outward(
 
 def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> MessageVerdict:
     """Decide, without a side effect: a retry, and from when, or the end."""
-    reason = failure.reason.strip() or NO_REASON
+    reason = redaction.redact(failure.reason.strip()) or NO_REASON
     if failure.wait_ms is not None:
         wait_ms = min(max(failure.wait_ms, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
         return MessageVerdict(False, message.retry_count, now_ms + wait_ms, reason, "rate_limited")

@@ -3,6 +3,7 @@ import json
 import apsw
 import pytest
 
+from shared.core import redaction
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, sessions
@@ -114,6 +115,15 @@ def test_a_message_has_five_attempts_with_doubling_waits_and_then_its_sender_get
     assert rows(conn, "SELECT message, platform_id, message_id FROM responses") == [
         (turns.APOLOGY, "100", dead.message_id)
     ]
+
+
+def test_the_reason_of_a_failure_shows_no_secret(conn):
+    """A program or a provider may repeat an address or a setting in its error."""
+    redaction.register("secret-of-a-provider")
+    put(conn)
+    fail(conn, take(conn), Failure("no route to https://x/secret-of-a-provider"))
+    assert row(conn, "messages")["last_error"] == "no route to https://x/***"
+    assert "secret-of-a-provider" not in str(dump(conn))
 
 
 def test_a_permanent_failure_is_reported_at_once_without_the_operators_reason(conn):
