@@ -21,6 +21,7 @@ Only on Telegram, where a new number also creates a person::
     POST /chats/{chat}/messages/{message}/edit    {text}
     POST /chats/{chat}/messages/{message}/react   {person, emoji}
     POST /chats/{chat}/migrate                       a group becomes a supergroup
+    POST /chats/{chat}/topics/{thread}/close        nobody but admins can write there; the bot is none
     POST /updates, /updates/{update}/redeliver       deliver any update; deliver one again
     GET  /webhook                                    the webhook, and the state of every update
 
@@ -94,6 +95,7 @@ class ControlApi:
             web.get(telegram + "/webhook", self._webhook),
             web.post(message + "/edit", self._edit),
             web.post(telegram + "/chats/{chat}/migrate", self._migrate),
+            web.post(telegram + "/chats/{chat}/topics/{thread:[0-9]+}/close", self._close_topic),
             web.post(message + "/react", self._react),
             web.post(discord + "/users/{person}/ask", self._ask),
             web.get(discord + "/interactions", self._list_interactions),
@@ -148,6 +150,10 @@ class ControlApi:
 
     async def _migrate(self, request: web.Request) -> web.Response:
         return web.json_response(self._telegram_people.migrate(request.match_info["chat"]), status=201)
+
+    async def _close_topic(self, request: web.Request) -> web.Response:
+        place = request.match_info
+        return web.json_response(self._telegram_people.close_topic(place["chat"], int(place["thread"])))
 
     async def _transcript(self, request: web.Request) -> web.Response:
         return web.json_response(self._page_data.transcript(self._chat(request)))

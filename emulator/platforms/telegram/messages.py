@@ -221,6 +221,8 @@ class TelegramMessages:
         thread = integer(params["message_thread_id"], -1)
         if thread == 1 or thread not in chat.facts.get("topics", ()):
             raise TelegramError(400, "Bad Request: message thread not found")
+        if thread in chat.facts.get("closed_topics", ()):
+            raise TelegramError(400, "Bad Request: TOPIC_CLOSED")
         return thread
 
     def _reply_to(self, chat: FakeChat, params: Params) -> str | None:

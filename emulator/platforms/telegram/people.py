@@ -166,6 +166,15 @@ class TelegramPeople:
         self._bus.publish("chat", {"platform": "telegram", "chat": new.id})
         return {"chat": new.id, "update_ids": updates}
 
+    def close_topic(self, chat_id: str, thread: int) -> dict[str, Any]:
+        """Somebody closes a topic: the bot, which is no admin, can't write there any more."""
+        chat = self._known(chat_id)
+        if thread not in chat.facts.get("topics", ()):
+            raise ActionRefused(f"there is no topic {thread} in chat {chat_id}")
+        self._store.set_facts(chat, closed_topics=[*chat.facts.get("closed_topics", ()), thread])
+        topic = {"message_thread_id": thread, "is_topic_message": True}
+        return {"update_id": self._push_service_message(chat, **topic, forum_topic_closed={})}
+
     def _push_membership(self, chat: FakeChat, was: str, now: str) -> int | None:
         """Push the update about the bot's new status in *chat*."""
         me, until = self._objects.me, {"until_date": 0} if now == "kicked" else {}

@@ -170,6 +170,25 @@ def test_topics_and_the_general_topic_without_an_id(play):
     play(scenario)
 
 
+def test_nobody_but_admins_writes_in_a_closed_topic(play):
+    async def scenario(world):
+        await world.platforms.register()
+        await world.say("in topic", chat=str(GROUP), thread=17)
+        await world.do(f"/control/telegram/chats/{GROUP}/topics/17/close")
+        _, closed = await world.endpoint.wait(2)
+        assert closed.body["message"]["forum_topic_closed"] == {}
+        assert closed.body["message"]["message_thread_id"] == 17
+        answer = await world.bot("sendMessage", chat_id=GROUP, text="a", message_thread_id=17)
+        assert refusal(answer) == (400, "Bad Request: TOPIC_CLOSED")
+        assert (await world.bot("sendMessage", chat_id=GROUP, text="in General"))["ok"]
+        async with world.session.post(
+            f"{world.platforms.url}/control/telegram/chats/{GROUP}/topics/18/close"
+        ) as refused:
+            assert refused.status == 400
+
+    play(scenario)
+
+
 def test_a_reply_needs_its_message_unless_told_otherwise(play):
     async def scenario(world):
         await world.say("hello")
