@@ -12,13 +12,15 @@ CLEAR = "clear"
 FILTERED = frozenset({"help", "login", "logout", "doctor", "config", "remote-control"})  # of the agent's program
 ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
 
+_MARKS = ("/", "!")  # of our commands, and of those that an agent reads itself, such as the echo agent's !fail
+
 Outcome = Literal["pass", "drop", "refuse", "do"]
 
 
 def behind_mention(event: Event) -> str:
     """The text without the bot's name at its start, where a command follows it; else the whole text."""
     rest = event.text.removeprefix(event.mention)
-    return rest if rest.startswith("/") else event.text
+    return rest if rest.startswith(_MARKS) else event.text
 
 
 def parse(event: Event, text: str | None = None) -> str | None:

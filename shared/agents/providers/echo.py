@@ -1,6 +1,6 @@
 """The echo agent, without an account or a network. It answers, and its commands imitate what real agents do.
 
-Commands, at the start of a message::
+Commands, at the start of a message, in a group behind the name of the bot::
 
     !say one | two | three    several answers
     !slow 3 text              answers after 3 seconds

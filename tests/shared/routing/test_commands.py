@@ -2,7 +2,7 @@ import pytest
 
 from shared.access.rules import STRANGER, Standing
 from shared.channels.base import Event
-from shared.routing.commands import ADMIN, FILTERED, decide, parse
+from shared.routing.commands import ADMIN, FILTERED, behind_mention, decide, parse
 
 
 def event(text, command=None, mention=""):
@@ -46,6 +46,18 @@ def test_a_command_is_the_whole_first_token(given, expected):
 
 def test_a_command_is_found_behind_a_prefix():
     assert parse(event("@coder /clear"), "/clear") == "clear"
+
+
+@pytest.mark.parametrize("text", ["!fail 2 later", "/cost", "!"])
+def test_a_command_reaches_the_agent_without_the_bots_name(text):
+    """In a group the name stands before it, and the echo agent repeated "@our_bot !fail"."""
+    assert behind_mention(event(f"@our_bot {text}", mention="@our_bot ")) == text
+
+
+@pytest.mark.parametrize("text", ["@our_bot hello", "@our_bot well !fail", "!fail", "@ben !fail"])
+def test_any_other_text_reaches_the_agent_whole(text):
+    mention = "@our_bot " if text.startswith("@our_bot") else ""
+    assert behind_mention(event(text, mention=mention)) == text
 
 
 OWNER, ADMIN_OF_ALL = Standing(1, is_owner=True), Standing(1, is_admin=True)
