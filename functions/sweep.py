@@ -27,7 +27,16 @@ from shared.core.settings import Settings
 from shared.db.access import approvals, dropped, pairings, questions, rates
 from shared.db.engine import checkpoints, meta, statistics
 from shared.db.engine.connection import open_connection
-from shared.db.queue import conversations, events, fetched_responses, messages, replays, responses, schedule_runs
+from shared.db.queue import (
+    chains,
+    conversations,
+    events,
+    fetched_responses,
+    messages,
+    replays,
+    responses,
+    schedule_runs,
+)
 from shared.inbound import decisions
 from shared.queue import deliveries, turns
 from shared.queue.deliveries import DeliveryPolicy
@@ -136,6 +145,7 @@ class Sweep(FunctionService):
                 )
             ),
             "pruned_rates": _repeat(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
+            "pruned_chains": _repeat(partial(chains.prune, older_than_ms=now_ms - chains.KEPT_MS)),
         }
         if past_ms:
             chores |= {

@@ -53,8 +53,10 @@ class MessageContent(TypedDict, total=False):
 
     Between agents; ``queue.mailbox`` writes and reads these keys:
 
-        hops: how many messages between agents led to this one. ``core.hops`` ends a loop. ``queue.rooms`` writes it
+        hops: how many messages between agents led to this one. ``queue.chains`` ends a loop. ``queue.rooms`` writes it
             too.
+        origin: what began the chain of messages between agents, see ``core.hops``; the message itself has none.
+            ``queue.rooms`` writes it too.
         asker: the row of the session that asked; the answer goes there.
         is_answer: this is the answer to a message between agents, and gets no answer itself.
         behalf: the message in whose turn the agent asked; what the agent says about the answer goes to its sender.
@@ -79,6 +81,7 @@ class MessageContent(TypedDict, total=False):
     edited: bool
     is_group: bool
     hops: int
+    origin: str
     asker: int
     is_answer: bool
     behalf: "AskedFor"

@@ -13,6 +13,7 @@
     ├── UnknownName              no such channel or provider; lists the known ones
     ├── NotFound                 no such row (404)
     ├── WrongState               the row's state does not allow the change (409)
+    │   └── MailRefused          agents wrote to each other too often (in ``queue.chains``)
     ├── NotAllowed               the caller may not do this (403)
     ├── NotReplicated            committed here, but not in the replica yet: must not be acknowledged (503)
     ├── RowInvalid               a row holds what no code of ours can use: only that row is set aside

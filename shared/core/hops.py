@@ -1,9 +1,8 @@
-"""Hops: the number of messages between agents that led to a message. A limit ends loops of agents."""
+"""Hops and origin of a message between agents: how many messages led to it, and which one began the chain."""
 
 from shared.core.content import MessageContent
-from shared.core.errors import WrongState
 
-LIMIT = 12
+LIMIT = 12  # of hops; see ``queue.chains``
 
 
 def count(content: MessageContent) -> int:
@@ -11,15 +10,8 @@ def count(content: MessageContent) -> int:
     return content.get("hops", 0)
 
 
-def next_count(content: MessageContent | None) -> int:
-    """The hops of a message that an agent sends because of the one with this content; None: because of no message.
-
-    Raises:
-        WrongState: the limit is reached.
-    """
-    hops = 0 if content is None else count(content) + 1
-    if hops > LIMIT:
-        raise WrongState(
-            f"agents have written to each other {LIMIT} times because of one message; this message was not sent"
-        )
-    return hops
+def origin(content: MessageContent, message_id: str) -> str:
+    """What began the chain of the message: a message, by its id, or a line of a room, which each member got."""
+    if "origin" in content:
+        return content["origin"]
+    return f"line_{content['line']}" if "line" in content else message_id

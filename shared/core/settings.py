@@ -76,6 +76,8 @@ class Settings(FromEnvironment):
     new_chats: NewChats = "ask"
     sender_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute of one sender; 0: no limit
     chat_limit: int = Field(default=600, ge=0, le=60_000)  # messages a minute of all senders of one group
+    chain_limit: int = Field(default=100, ge=0, le=60_000)  # messages of agents because of one message; 0: no limit
+    pair_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute between two agents; 0: no limit
     approval_life_ms: int = Field(default=7 * 24 * 60 * 60 * 1000, ge=60_000)
     pairing_life_ms: int = Field(default=15 * 60 * 1000, ge=60_000)
     timezone: str = "UTC"  # for agents and schedules without one

@@ -12,7 +12,7 @@ origin of its question::
 
     without an origin, alice's words about the answer are only in her history.
 
-To say more, an agent sends or replies, and ``hops`` limits that. A ``status`` or a ``nudge`` needs no answer. The
+To say more, an agent sends or replies, and ``chains`` limits that. A ``status`` or a ``nudge`` needs no answer. The
 operator is no agent: an answer to the operator is a response on the channel ``internal``, to be fetched. An answer to a
 room is a line of the room.
 """
@@ -30,7 +30,8 @@ from shared.db.queue.mailbox import MailboxMessage, UrgentMessage
 from shared.db.queue.message_row import Message
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents
-from shared.queue import replies, rooms
+from shared.queue import chains, replies, rooms
+from shared.queue.chains import MailLimits
 
 CHANNEL = "internal"
 OPERATOR = "operator"
@@ -60,6 +61,7 @@ def send(
     urgency: Urgency = "normal",
     conversation_id: str | None = None,
     because: int | None = None,
+    limits: MailLimits = chains.LIMITS,
     now_ms: int,
 ) -> int:
     """Store a message for an agent; returns its row. After the commit, a kick makes dispatch look at once.
@@ -72,7 +74,8 @@ def send(
 
     Raises:
         NotFound: there is no such agent.
-        WrongState: the agent writes to itself, or too many messages led to this one.
+        WrongState: the agent writes to itself.
+        MailRefused: the message is beyond a limit; see ``chains``.
     """
     from_agent = None if sender == OPERATOR else _known(conn, sender)
     if from_agent is not None:
@@ -81,7 +84,10 @@ def send(
     if recipient == from_agent:
         raise WrongState(f"agent {sender!r} writes to itself; name another recipient")
     cause = None if because is None else mailbox.get(conn, because)
-    carried: MessageContent = {"hops": hops.next_count(cause.message.content if cause else None)}
+    carried = MessageContent(hops=0)
+    if from_agent is not None:
+        because_of = cause.message if cause else None
+        carried = chains.extend(conn, because_of, from_agent, (recipient,), limits=limits, now_ms=now_ms)
     thread = sender
     if cause is not None:
         behalf = _behalf(cause.message)
@@ -127,13 +133,14 @@ def reply(
     *,
     msg_type: Kind = "message",
     urgency: Urgency = "normal",
+    limits: MailLimits = chains.LIMITS,
     now_ms: int,
 ) -> StoredReply:
     """Answer the message in row *original*, as its agent, to its sender; in the same thread.
 
     Raises:
         NotFound: no such message, or its sender or the member of the room no longer exists.
-        WrongState: too many messages led to this one.
+        MailRefused: the message to an agent is beyond a limit; see ``chains``.
     """
     found = mailbox.get(conn, original)
     if found is None:
@@ -141,8 +148,8 @@ def reply(
     asked = found.message
     body = prompt.unwrapped(body)
     if asked.from_agent is not None:
-        hops.next_count(asked.content)
         _known(conn, asked.from_agent)
+        chains.extend(conn, asked, asked.agent, (asked.from_agent,), limits=limits, now_ms=now_ms)
         return StoredReply(message=_answer(conn, found, body, msg_type=msg_type, urgency=urgency, now_ms=now_ms))
     if _is_of_room(asked):
         team = asked.content["team"]
@@ -197,6 +204,7 @@ def _answer(
     behalf = asked.content.get("behalf")
     carried: MessageContent = {
         "hops": hops.count(asked.content) + 1,
+        "origin": hops.origin(asked.content, asked.message_id),
         "asker": asked.session_id,
         "is_answer": True,
         "reply_to": {"text": asked.message[:_QUOTED]},
@@ -231,7 +239,7 @@ def _session(conn: apsw.Connection, agent: str, asker: int | None, *, now_ms: in
     return found if found is not None else sessions.ensure(conn, agent, None, None, now_ms=now_ms)
 
 
-_KEPT_OF_CONTENT = ("is_group", "context", "hops", "asker", "behalf", "team")
+_KEPT_OF_CONTENT = ("is_group", "context", "hops", "origin", "asker", "behalf", "team", "line")
 
 
 def _behalf(cause: Message) -> AskedFor | None:

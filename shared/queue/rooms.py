@@ -6,12 +6,16 @@ A post starts a turn of every other member; pending posts share a turn. An agent
 
 import apsw
 
+from shared.agents import prompt
 from shared.core import content, hops
 from shared.core.content import MessageContent
 from shared.core.errors import WrongState
 from shared.db.queue import chat_messages, events, messages, sessions
+from shared.db.queue.message_row import Message
 from shared.db.roster import chats, teams
 from shared.db.roster.teams import Team
+from shared.queue import chains
+from shared.queue.chains import MailLimits
 
 CHANNEL = "chatroom"
 
@@ -22,22 +26,27 @@ def post(
     text: str,
     *,
     from_agent: str = chat_messages.USER,
-    because: MessageContent | None = None,
+    because: Message | None = None,
+    limits: MailLimits = chains.LIMITS,
     now_ms: int,
 ) -> int:
     """Post *text* in the team's room; the id of the line. Each member reads it in its own session for the room.
 
     Args:
-        because: the content of the message in whose turn an agent posts.
+        because: the message in whose turn an agent posts.
 
     Raises:
-        WrongState: the agent is not in the team, or too many messages between agents led to this one.
+        WrongState: the agent is not in the team.
+        MailRefused: the post is beyond a limit; see ``chains``.
     """
-    if from_agent != chat_messages.USER and from_agent not in team.agents:
+    if from_agent == chat_messages.USER:
+        return _say(conn, team, text, from_agent=from_agent, is_question=True, carried={"hops": 0}, now_ms=now_ms)
+    if from_agent not in team.agents:
         raise WrongState(f"agent {from_agent!r} is not in the team {team.id!r}, so it can't post there: add it first")
-    return _say(
-        conn, team, text, from_agent=from_agent, is_question=True, count=hops.next_count(because), now_ms=now_ms
-    )
+    others = [agent for agent in team.agents if agent != from_agent]
+    carried = chains.extend(conn, because, from_agent, others, room=team.id, limits=limits, now_ms=now_ms)
+    text = prompt.unwrapped(text)
+    return _say(conn, team, text, from_agent=from_agent, is_question=True, carried=carried, now_ms=now_ms)
 
 
 def answer(
@@ -50,11 +59,21 @@ def answer(
     team = teams.get(conn, team_id)
     if team is None or from_agent not in team.agents:
         return None
-    return _say(conn, team, text, from_agent=from_agent, is_question=False, count=hops.count(because), now_ms=now_ms)
+    carried: MessageContent = {"hops": hops.count(because)}
+    if origin := hops.origin(because, ""):
+        carried["origin"] = origin
+    return _say(conn, team, text, from_agent=from_agent, is_question=False, carried=carried, now_ms=now_ms)
 
 
 def _say(
-    conn: apsw.Connection, team: Team, text: str, *, from_agent: str, is_question: bool, count: int, now_ms: int
+    conn: apsw.Connection,
+    team: Team,
+    text: str,
+    *,
+    from_agent: str,
+    is_question: bool,
+    carried: MessageContent,
+    now_ms: int,
 ) -> int:
     line = chat_messages.append(conn, team=team.id, from_agent=from_agent, message=text, now_ms=now_ms)
     room = chats.ensure(conn, CHANNEL, team.id, is_group=True, name=team.name, now_ms=now_ms)
@@ -65,7 +84,7 @@ def _say(
         platform_id=team.id,
         sender=from_agent,
         message=f"[Chat room #{team.id} — @{from_agent}]:\n{text}",
-        content=content.encode({"team": team.id, "line": line, "hops": count}),
+        content=content.encode({"team": team.id, "line": line, **carried}),
         from_agent=None if from_agent == chat_messages.USER else from_agent,
         trigger=is_question,
     )

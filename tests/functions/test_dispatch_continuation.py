@@ -63,10 +63,12 @@ def test_after_a_kill_of_dispatch_in_mid_turn_the_next_attempt_goes_on_in_the_sa
 
     async def kill_it():
         process = subprocess.Popen([sys.executable, "-c", DISPATCH])  # noqa: ASYNC220 - killed below
-        with process:
+        try:
             await until(lambda: column(conn, STORED) == ["thread-1"])
             assert column(conn, STATUS) == ["processing"]
+        finally:
             process.kill()
+            process.wait()
 
     asyncio.run(kill_it())
     to_the_end(conn, until)

@@ -34,7 +34,7 @@ class EventData(_RoomAuthor, total=False):
     Attributes:
         running: a turn had the message, and was stopped: ``message_cancelled``.
         reason: why: ``*_retry``, ``*_dead``, ``*_released``, ``*_cancelled``, ``series_ended``,
-            ``channel_paused``.
+            ``channel_paused``, ``chain_ended``.
         retry_count: failed attempts so far: ``*_retry``, ``*_dead``.
         process_after: when the next attempt may begin, in ms UTC: ``message_retry``.
         deliver_after: the same of a response: ``response_retry``, and ``response_ready`` of a planned one.
@@ -42,7 +42,7 @@ class EventData(_RoomAuthor, total=False):
         batch: the ids of the turn's messages: ``chain_step_start``, ``chain_step_done``.
         attempt: which attempt it is, from 1 on: ``chain_step_start``.
         answers: how many responses the turn gave: ``chain_step_done``.
-        from_agent: the agent that wrote: ``chain_handoff``.
+        from_agent: the agent that wrote: ``chain_handoff``, ``chain_ended``.
         hops: how many messages between agents led to it: ``chain_handoff``.
         team: the team's id: ``room_line``.
         line: the row in ``chat_messages``: ``room_line``.

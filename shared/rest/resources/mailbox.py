@@ -3,7 +3,9 @@
 The field names are those of the swarm's mailbox: *body*, *sender*, *recipient*, *msgType*, *urgency*.
 """
 
-from typing import Any, Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import apsw
 from pydantic import ConfigDict, Field
@@ -14,11 +16,14 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.queue import mailbox as mailbox_rows
 from shared.db.queue import messages
 from shared.db.queue.mailbox import MailboxMessage
-from shared.queue import mailbox
+from shared.queue import chain_ends, mailbox
+from shared.queue.chains import MailLimits, MailRefused
 from shared.rest.http.common import LimitQuery
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
 from shared.roster.agents_and_teams import known_agent
+
+T = TypeVar("T")
 
 _UNKNOWN = {404: "there is no such agent"}
 
@@ -133,12 +138,22 @@ def _cause(conn: apsw.Connection, body: MailboxMessageBody) -> int | None:
     return cause.message.id
 
 
+async def _written(service: Service, work: Callable[[apsw.Connection], T], *kicks: str) -> T:
+    """The result of *work*. Where a message between agents was refused, the others in its chain are told of it."""
+    try:
+        return await service.change(work, *kicks)
+    except MailRefused as refused:
+        tell = partial(chain_ends.tell, refused=refused, now_ms=clock.now_ms())
+        await service.change(tell, "dispatch", "deliver")
+        raise
+
+
 @endpoint(
     "POST",
     "/api/mail",
     {
         404: "there is no such agent, or no message *because*",
-        409: "it is to its sender, *because* was for another agent, or too many messages led to it",
+        409: "it is to its sender, *because* was for another agent, or agents wrote to each other too often",
     },
 )
 async def post_mail(service: Service, *, body: MailboxMessageBody) -> SentMessage:
@@ -154,11 +169,12 @@ async def post_mail(service: Service, *, body: MailboxMessageBody) -> SentMessag
             urgency=body.urgency,
             conversation_id=body.conversationId,
             because=_cause(conn, body),
+            limits=MailLimits.of(service.settings),
             now_ms=clock.now_ms(),
         )
         return {"ok": True, "id": row, "messageId": _message_id(conn, row)}
 
-    return await service.change(work, "dispatch")
+    return await _written(service, work, "dispatch")
 
 
 @endpoint("GET", "/api/mail/urgent")
@@ -195,19 +211,28 @@ async def get_thread(service: Service, *, id: str) -> list[MailboxMessageView]:
 @endpoint(
     "POST",
     "/api/messages/{id}/reply",
-    {404: "there is no such message, or its writer does not exist any more", 409: "too many messages led to it"},
+    {
+        404: "there is no such message, or its writer does not exist any more",
+        409: "agents wrote to each other too often",
+    },
 )
 async def post_reply(service: Service, *, id: str, body: ReplyBody) -> SentReply:
     """Reply to a message as its recipient, in its thread. The reply goes to its writer: agent, operator or person."""
 
     def work(conn: apsw.Connection) -> SentReply:
         sent = mailbox.reply(
-            conn, _row(conn, id), body.body, msg_type=body.msgType, urgency=body.urgency, now_ms=clock.now_ms()
+            conn,
+            _row(conn, id),
+            body.body,
+            msg_type=body.msgType,
+            urgency=body.urgency,
+            limits=MailLimits.of(service.settings),
+            now_ms=clock.now_ms(),
         )
         message_id = None if sent.message is None else _message_id(conn, sent.message)
         return {"ok": True, "messageId": message_id, "responseId": sent.response, "line": sent.line}
 
-    return await service.change(work, "dispatch", "deliver")
+    return await _written(service, work, "dispatch", "deliver")
 
 
 ENDPOINTS = (post_mail, get_urgent, get_mail, consume, get_thread, post_reply)

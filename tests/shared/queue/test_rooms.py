@@ -1,15 +1,13 @@
-import json
-
 import apsw
 import pytest
 
 from shared.core import hops
 from shared.core.errors import WrongState
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims
+from shared.db.queue import claims, mailbox
 from shared.db.roster import teams
 from shared.db.roster.teams import Team
-from shared.queue import rooms
+from shared.queue import chains, rooms
 from tests.support import LEASE, NOW, column, dump, make_agent, texts
 
 PENDING = "SELECT agent, from_agent, trigger, message FROM messages ORDER BY id"
@@ -103,10 +101,34 @@ def test_a_post_that_can_not_reach_every_member_is_not_stored(conn):
 
 def test_members_that_trigger_each_other_are_stopped(conn):
     post(conn, "begin")
-    content = {"hops": 0}
     for count in range(1, hops.LIMIT + 1):
-        post(conn, "go on", from_agent="coder", because=content)
-        content = json.loads(column(conn, "SELECT content FROM messages ORDER BY id DESC LIMIT 1")[0])
-        assert content["hops"] == count
+        post(conn, "go on", from_agent="coder", because=newest(conn))
+        assert newest(conn).content["hops"] == count
     with pytest.raises(WrongState, match="12 times because of one message"):
-        post(conn, "go on", from_agent="coder", because=content)
+        post(conn, "go on", from_agent="coder", because=newest(conn))
+
+
+def newest(conn):
+    return mailbox.get(conn, column(conn, "SELECT max(id) FROM messages")[0]).message
+
+
+def test_all_posts_because_of_one_line_are_counted_together(conn):
+    """Each member has a row of its own of the line that began."""
+    post(conn, "begin")
+    first, *_ = column(conn, "SELECT id FROM messages ORDER BY id")
+    causes = {agent: mailbox.get(conn, first + place).message for place, agent in enumerate(("coder", "reviewer"))}
+    few = chains.MailLimits(total=6)
+    for agent, cause in (("coder", causes["coder"]), ("reviewer", causes["reviewer"]), ("coder", causes["coder"])):
+        post(conn, "go on", from_agent=agent, because=cause, limits=few)
+    with pytest.raises(WrongState, match="6 messages because of one message"):
+        post(conn, "go on", from_agent="reviewer", because=causes["reviewer"], limits=few)
+    assert column(conn, "SELECT DISTINCT content ->> 'origin' FROM messages WHERE from_agent IS NOT NULL") == ["line_1"]
+
+
+def test_an_answer_to_a_post_keeps_its_chain_and_does_not_count(conn):
+    post(conn, "who is there?")
+    asked = take(conn, "coder").asked[0]
+    with transaction(conn):
+        rooms.answer(conn, "dev", "I am", from_agent="coder", because=asked.content, now_ms=NOW)
+    assert newest(conn).content["origin"] == "line_1"
+    assert column(conn, "SELECT sent FROM chains") == []

@@ -5,9 +5,10 @@ import pytest
 from shared.db.engine.connection import rows
 from shared.db.queue import mailbox
 from tests.api_client import ask, get, post
-from tests.support import dump, make_agent, plan, put, row
+from tests.support import dump, make_agent, plan, put
 
 NAMES = ("sender", "recipient", "msgType", "urgency", "body", "status")
+SENT = "msg_type = 'message'"
 
 
 @pytest.fixture(autouse=True)
@@ -96,8 +97,9 @@ def test_a_loop_of_agents_that_send_to_each_other_ends(serving, conn):
     body = {"recipient": "alice", "body": "13", "sender": "bob", "because": sent["messageId"]}
     reply = post(serving, body, "/api/mail")
     assert (reply.status_code, "12 times" in reply.json()["error"]) == (409, True)
-    known = rows(conn, "SELECT content ->> '$.hops', conversation_id FROM messages ORDER BY id")
+    known = rows(conn, f"SELECT content ->> '$.hops', conversation_id FROM messages WHERE {SENT} ORDER BY id")
     assert known == [(number, known[0][1]) for number in range(13)]
+    assert rows(conn, f"SELECT agent FROM messages WHERE NOT ({SENT})") == [("alice",)], "the other side is told"
 
 
 def test_a_cause_must_be_a_message_to_the_sender(serving, conn):
@@ -136,9 +138,58 @@ def test_the_sender_of_too_many_messages_gets_a_refusal(serving, conn):
     rows(conn, "UPDATE messages SET content = json_set(content, '$.hops', 12)")
     reply = post(serving, {"body": "again"}, f"/api/messages/{sent['messageId']}/reply")
     assert reply.status_code == 409
-    assert row(conn, "messages")["id"] == sent["id"]
+    stored = "SELECT agent, msg_type, reply_to FROM messages WHERE id > ?"
+    assert rows(conn, stored, (sent["id"],)) == [("alice", "status", None)], "the other side is told"
 
 
 def test_a_mailbox_is_read_by_the_index_of_open_messages(conn):
     lines = plan(conn, mailbox.PENDING, agent="bob", now=1, limit=9)
     assert any(line.startswith("SEARCH messages USING INDEX messages_open") for line in lines), lines
+
+
+def test_a_star_of_agents_ends_and_everybody_is_told_once(serving, conn, monkeypatch):
+    """A hub writes to three agents, each of which writes back: few hops, and more messages with each of them."""
+    monkeypatch.setenv("POSTROOM_CHAIN_LIMIT", "20")
+    for name in ("hub", "carol"):
+        make_agent(conn, name)
+    put(conn, "begin", agent="hub")
+    (asked,) = rows(conn, "SELECT message_id FROM messages")[0]
+    spokes = ("alice", "bob", "carol")
+    waiting, sent, refused = [("hub", asked)], 0, []
+    while waiting:
+        agent, because = waiting.pop(0)
+        for other in spokes if agent == "hub" else ("hub",):
+            body = {"sender": agent, "recipient": other, "body": "go on", "because": because}
+            reply = post(serving, body, "/api/mail")
+            if reply.status_code == 200:
+                sent += 1
+                waiting.append((other, reply.json()["messageId"]))
+            else:
+                refused.append((reply.status_code, agent, reply.json()["error"]))
+    assert sent == 20
+    assert {each[::2] for each in refused} == {
+        (409, "agents have sent 20 messages because of one message; this message was not sent")
+    }
+    told = rows(conn, "SELECT agent, count(*) FROM messages WHERE msg_type = 'status' GROUP BY agent ORDER BY agent")
+    _, first, _ = refused[0]
+    assert told == [(agent, 1) for agent in sorted({"hub", *spokes} - {first})]
+    limit = "agents have sent 20 messages because of one message"
+    sentence = f"Not all that the agents wrote to each other because of this was sent: {limit}."
+    assert rows(conn, "SELECT channel, sender, message FROM responses") == [("telegram", "Ana", sentence)]
+    assert rows(conn, "SELECT message_id FROM events WHERE type = 'chain_ended'") == [(asked,)]
+
+
+def test_agents_that_name_no_cause_are_slowed_down(serving, conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_PAIR_LIMIT", "3")
+    make_agent(conn, "carol")
+    for number in range(3):
+        sender, recipient = ("alice", "bob") if number % 2 else ("bob", "alice")
+        send(serving, recipient, "go on", sender=sender)
+    refused = [post(serving, {"sender": "alice", "recipient": "bob", "body": "go on"}, "/api/mail") for _ in range(2)]
+    assert [(reply.status_code, reply.json()["error"]) for reply in refused] == [
+        (409, "alice and bob have exchanged 3 messages within a minute; this message was not sent")
+    ] * 2
+    send(serving, "carol", "go on", sender="alice")
+    send(serving, "bob", "go on")
+    told = rows(conn, "SELECT agent, from_agent FROM messages WHERE msg_type = 'status'")
+    assert told == [("bob", "alice")]
