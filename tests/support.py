@@ -5,7 +5,6 @@ import fcntl
 import itertools
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -145,10 +144,10 @@ def draw(monkeypatch: pytest.MonkeyPatch, *made: str) -> None:
     def urandom(count: int) -> bytes:
         if not waiting:
             return os.urandom(count)
-        first, second, third, fourth = (int(pair, 36) for pair in re.findall("..", waiting.pop(0)))
-        return (((fourth * 1296 + third) * 1296 + second) * 1296 + first).to_bytes(count)
+        drawn = bytes(map(ids.ALPHABET.index, waiting.pop(0)))
+        return drawn.ljust(count, b"\xff")  # the package passes over a byte beyond the alphabet
 
-    monkeypatch.setattr(ids, "urandom", urandom)
+    monkeypatch.setattr("nanoid.algorithm.urandom", urandom)
 
 
 def column(conn: apsw.Connection, sql: str, **parameters: Any) -> list[Any]:
