@@ -52,7 +52,8 @@ class LimitedSite:
         self._limit = limit or connection_limit(_SITES)
         self._listener: asyncio.Server | None = None
         self._open: set[web.RequestHandler] = set()
-        self._silent: dict[web.RequestHandler, None] = {}  # the longest silent first
+        self._silent: dict[web.RequestHandler, None] = {}  # their clients owe a request; the longest silent first
+        self._answering: set[web.RequestHandler] = set()
         self._closed: Counter[str] = Counter()
         self._reported_s = float("-inf")
 
@@ -107,12 +108,19 @@ class LimitedSite:
     @web.middleware
     async def _mark_busy(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = request.protocol
-        self._silent.pop(connection, None)
+        self._answering.add(connection)
+        request.content.on_eof(lambda: self._heard(connection))  # at once where there is no body
         try:
             return await handler(request)
         finally:
+            self._answering.discard(connection)
             if connection in self._open:
                 self._silent[connection] = None
+
+    def _heard(self, connection: web.RequestHandler) -> None:
+        """The whole request has come, perhaps only after its answer."""
+        if connection in self._answering:
+            self._silent.pop(connection, None)
 
 
 @web.middleware

@@ -87,6 +87,7 @@ class FunctionServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._guard.end_streams()
+        self._connections.close_late(asyncio.get_running_loop().time())
         await super().shutdown(sockets)
         log.info("function.stopped")
 

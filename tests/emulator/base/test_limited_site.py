@@ -18,6 +18,10 @@ async def _hello(_: web.Request) -> web.Response:
     return web.Response()
 
 
+async def _body(request: web.Request) -> web.Response:
+    return web.Response(body=await request.read())
+
+
 async def _stream(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse()
     await response.prepare(request)
@@ -35,6 +39,7 @@ def play(scenario: Callable[[Connect], Awaitable[None]], **limits: Any) -> None:
         app = web.Application()
         app.router.add_get("/", _hello)
         app.router.add_get("/stream", _stream)
+        app.router.add_post("/body", _body)
         site = LimitedSite("the test", app, shutdown_timeout=0.1, **limits)
         sock = socket.create_server(("127.0.0.1", 0))
 
@@ -75,6 +80,18 @@ def test_the_connection_that_is_silent_for_the_longest_makes_room(caplog: pytest
     with caplog.at_level(logging.WARNING):
         play(scenario, limit=2)
     assert "connections of the test: 1 silent, closed for others; the limit is 2" in caplog.text
+
+
+def test_a_client_that_does_not_finish_its_body_is_silent() -> None:
+    async def scenario(connect: Connect) -> None:
+        unfinished = await connect()
+        unfinished[1].write(b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\r\nhell")
+        finished = await connect()
+        assert b" 200 " in await ask(finished, b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
+        assert b" 200 " in await ask(await connect(), GET + b"\r\n")
+        assert await ask(unfinished, b"") == b""
+
+    play(scenario, limit=2)
 
 
 def test_a_stream_is_not_silent_and_a_connection_too_many_is_told() -> None:
