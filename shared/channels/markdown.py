@@ -104,7 +104,7 @@ class _BlockBuilder:
     def _read(self, token: Token) -> None:  # noqa: C901  (one case for each kind of token)
         match token.type:
             case "inline" if self._rows is not None:
-                self._rows[-1].append(plain(_inline(token)).replace("\n", " "))
+                self._rows[-1].append(with_addresses(_inline(token)).replace("\n", " "))  # drawn as code: no links
             case "inline":
                 self._add(_inline(token, (("b", ""),) if self._heading else ()))
             case "fence" | "code_block":

@@ -462,6 +462,12 @@ def test_a_table_becomes_a_code_block():
     ]
 
 
+def test_a_link_in_a_table_shows_its_address():
+    """A table becomes code, where nothing can be clicked."""
+    (text,) = render("| page | by |\n|---|---|\n| [one](https://e.org/1) | Ana |")
+    assert "one (https://e.org/1) | Ana" in text
+
+
 def test_a_cut_falls_between_paragraphs_where_possible():
     pieces = render("\n\n".join(["word " * 120] * 6))
     assert all(piece.count("word") % 120 == 0 for piece in pieces)

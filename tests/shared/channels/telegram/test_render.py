@@ -199,6 +199,12 @@ def test_the_reader_can_click_or_read_every_address(address):
     assert is_link or solid(address.removeprefix("mailto:")).lower() in solid(unquote(read) + read).lower()
 
 
+def test_a_link_in_a_table_shows_its_address():
+    """A table is drawn as code, where nothing can be clicked."""
+    (part,) = render("| page | by |\n|---|---|\n| [one](https://e.org/1) | Ana |")
+    assert telegram_reads(part.html)[0].splitlines()[2] == "one (https://e.org/1) | Ana"
+
+
 def test_plain_text_shows_the_addresses_of_its_links():
     """It takes the place of markup that a platform refuses, and there nothing can be clicked."""
     (part,) = render("[one **two**](https://e.org/?a=1&b=2), <https://e.org> and [](https://f.org)")
