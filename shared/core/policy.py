@@ -20,6 +20,7 @@ class AccessPolicy:
         new_chats: what happens in a chat without a wiring.
         sender_limit: messages a minute of one sender, all at once if need be; 0: any number.
         chat_limit: the same for all senders of one group together.
+        sender_bytes: bytes of text and attachments a minute of one sender; 0: any number.
         approval_life_ms: after this time an approval expires.
     """
 
@@ -27,6 +28,7 @@ class AccessPolicy:
     sender_limit: int = 120
     chat_limit: int = 600
     approval_life_ms: int = 7 * 24 * 60 * 60 * 1000
+    sender_bytes: int = 100 * 1024 * 1024
 
     @property
     def of_new_chats(self) -> SenderPolicy:
@@ -36,4 +38,10 @@ class AccessPolicy:
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """From the settings."""
-        return cls(settings.new_chats, settings.sender_limit, settings.chat_limit, settings.approval_life_ms)
+        return cls(
+            settings.new_chats,
+            settings.sender_limit,
+            settings.chat_limit,
+            settings.approval_life_ms,
+            settings.sender_bytes,
+        )

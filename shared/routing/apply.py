@@ -126,9 +126,9 @@ class _Application:
         if over is None or messages.has_event(self.conn, self.channel, self.event.event_key):
             self.apply(effect.then)
             return
-        is_told = effect.is_told and over.again_at is not None
+        is_told = effect.is_told and over.is_told
         told = (Say(rate_limits.sentence(over, now_ms=self.now_ms)),) if is_told else ()
-        self.drop(Drop(f"rate_limited:{over.whose}", if_new=told))
+        self.drop(Drop(f"rate_limited:{over.limit}", if_new=told))
 
     def within_rate(self, effect: WithinRate) -> None:
         taken = rates.take(self.conn, effect.key, per_minute=effect.per_minute, burst=effect.burst, now_ms=self.now_ms)

@@ -49,6 +49,7 @@ class System:
             "POSTROOM_TICK_SECRET": TICK_SECRET,
             "TELEGRAM_BOT_TOKEN": "7100200300:benchmark-token-benchmark-token-aaaa",
             "POSTROOM_SENDER_LIMIT": "0",  # few senders write as fast as the machine allows
+            "POSTROOM_SENDER_BYTES": "0",
             "POSTROOM_CHAT_LIMIT": "0",
             "TELEGRAM_WEBHOOK_SECRET": SECRET,
             **(environment or {}),

@@ -39,6 +39,7 @@ def running(state: Path, durability: str, timeout_ms: int = 2000) -> Iterator[Sy
         "POSTROOM_DURABILITY": durability,
         "POSTROOM_REPLICATION_TIMEOUT_MS": timeout_ms,
         "POSTROOM_SENDER_LIMIT": 0,  # few people write as fast as they are answered
+        "POSTROOM_SENDER_BYTES": 0,
     }
     (project / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     system = System(state, project=project)

@@ -1,6 +1,9 @@
 """Rate limits: a token bucket for each key, stored as one number, the instant at which it is full again.
 
 Tokens come back evenly: at 60 a minute one each second. After a rest a *burst* may be taken at once.
+
+Beside it a key may have a bucket of bytes, for things that have a size. Its instant is in microseconds, because a short
+text takes less than a millisecond of most limits.
 """
 
 import json
@@ -11,14 +14,21 @@ import apsw
 from shared.db.engine.connection import rows
 
 _MINUTE_MS = 60_000
+_MINUTE_US = 1000 * _MINUTE_MS
 
 
 class RateResult(NamedTuple):
-    """Whether a token was taken; if not, whether this is the minute's first refusal, and when one is back."""
+    """Whether a token was taken; if not, whether this is the minute's first refusal, and when there is room again.
+
+    Attributes:
+        again_at: in ms UTC, with the first refusal only; None where there will never be room for so large a thing.
+        lacks_size: there was a token, but no room for the size.
+    """
 
     allowed: bool
     is_first_refusal: bool = False
-    again_at: int | None = None  # ms UTC; only with the first refusal
+    again_at: int | None = None
+    lacks_size: bool = False
 
 
 class Allowance(NamedTuple):
@@ -26,6 +36,23 @@ class Allowance(NamedTuple):
 
     interval_ms: int
     room_ms: int
+
+
+class Size(NamedTuple):
+    """How large a thing is, and how much may come in a minute, at once if need be; both in bytes."""
+
+    amount: int
+    per_minute: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether there can be room for it at all."""
+        return self.amount <= self.per_minute
+
+    @property
+    def takes_us(self) -> int:
+        """The time in which so much room comes back, in microseconds, rounded up."""
+        return -(-_MINUTE_US * self.amount // self.per_minute)
 
 
 def key(*parts: str) -> str:
@@ -50,32 +77,72 @@ TAKE = """
     RETURNING 1
 """
 
+# The same for a thing that has a size: both buckets have room, or nothing is taken from either.
+TAKE_SIZED = """
+    INSERT INTO rates (key, full_at, size_full_at_us)
+    VALUES (:key, :now + :interval, :now * 1000 + :takes)
+    ON CONFLICT (key) DO UPDATE
+       SET full_at = max(full_at, :now) + :interval,
+           size_full_at_us = max(ifnull(size_full_at_us, 0), :now * 1000) + :takes
+     WHERE max(full_at, :now) + :interval <= :now + :room
+       AND max(ifnull(size_full_at_us, 0), :now * 1000) + :takes <= (:now + :minute) * 1000
+    RETURNING 1
+"""
 
-def take(conn: apsw.Connection, key: str, *, per_minute: float, burst: int, now_ms: int) -> RateResult:
+# The first refusal of a minute. The min: a bucket is never emptier than empty; a later instant comes from a clock that
+# was ahead. A key that had no row is one of a thing that is too large.
+TELL = """
+    INSERT INTO rates (key, full_at, told_at)
+    VALUES (:key, :now, :now)
+    ON CONFLICT (key) DO UPDATE
+       SET told_at = :now, full_at = min(full_at, :now + :room),
+           size_full_at_us = min(size_full_at_us, (:now + :minute) * 1000)
+     WHERE told_at IS NULL OR told_at NOT BETWEEN :now - :minute + 1 AND :now
+    RETURNING full_at, ifnull(size_full_at_us, 0)
+"""
+
+
+def take(
+    conn: apsw.Connection, key: str, *, per_minute: float, burst: int, size: Size | None = None, now_ms: int
+) -> RateResult:
     """Take a token, if one is left. The first refusal of each minute is marked, so that it is said once.
 
     Args:
         key: from ``key()``.
         per_minute: may be less than one: a third is one in three minutes.
+        size: of the thing that takes the token; there has to be room for it too.
     """
     interval_ms, room_ms = allowance(per_minute, burst)
     limits = {"key": key, "now": now_ms, "interval": interval_ms, "room": room_ms}
-    if rows(conn, TAKE, limits):
+    if size is None:
+        is_taken = bool(rows(conn, TAKE, limits))
+    elif size.fits:
+        is_taken = bool(rows(conn, TAKE_SIZED, {**limits, "takes": size.takes_us, "minute": _MINUTE_MS}))
+    else:
+        is_taken = False
+    if is_taken:
         return RateResult(allowed=True)
-    # The min: a bucket is never emptier than empty; a later instant comes from a clock that was ahead.
-    told = rows(
-        conn,
-        """
-        UPDATE rates
-           SET told_at = :now, full_at = min(full_at, :now + :room)
-         WHERE key = :key AND (told_at IS NULL OR told_at NOT BETWEEN :now - :minute + 1 AND :now)
-        RETURNING full_at
-        """,
-        {"key": key, "now": now_ms, "room": room_ms, "minute": _MINUTE_MS},
-    )
+    return _refuse(conn, key, Allowance(interval_ms, room_ms), size, now_ms=now_ms)
+
+
+def _refuse(conn: apsw.Connection, key: str, limit: Allowance, size: Size | None, *, now_ms: int) -> RateResult:
+    """What lacks room, and whether that is to be said."""
+    interval_ms, room_ms = limit
+    lacks_size = size is not None and not (size.fits and _lacks_token(conn, key, limit, now_ms=now_ms))
+    told = rows(conn, TELL, {"key": key, "now": now_ms, "room": room_ms, "minute": _MINUTE_MS})
     if not told:
-        return RateResult(allowed=False)
-    return RateResult(allowed=False, is_first_refusal=True, again_at=told[0][0] + interval_ms - room_ms)
+        return RateResult(allowed=False, lacks_size=lacks_size)
+    full_at, size_full_at_us = told[0]
+    again_at: int | None = full_at + interval_ms - room_ms
+    if size is not None and lacks_size:
+        again_at = -(-(size_full_at_us + size.takes_us) // 1000) - _MINUTE_MS if size.fits else None
+    return RateResult(allowed=False, is_first_refusal=True, again_at=again_at, lacks_size=lacks_size)
+
+
+def _lacks_token(conn: apsw.Connection, key: str, limit: Allowance, *, now_ms: int) -> bool:
+    found = rows(conn, "SELECT full_at FROM rates WHERE key = :key", {"key": key})
+    full_at = max(found[0][0], now_ms) if found else now_ms
+    return bool(full_at + limit.interval_ms > now_ms + limit.room_ms)
 
 
 def forget(conn: apsw.Connection, key: str) -> None:
@@ -89,7 +156,13 @@ def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
     An unknown key has a full bucket, so nothing is lost.
     """
     conn.execute(
-        "DELETE FROM rates WHERE key IN (SELECT key FROM rates WHERE full_at < :cutoff LIMIT :limit)",
+        """
+        DELETE FROM rates
+         WHERE key IN (SELECT key
+                         FROM rates
+                        WHERE full_at < :cutoff AND ifnull(size_full_at_us, 0) < :cutoff * 1000
+                        LIMIT :limit)
+        """,
         {"cutoff": older_than_ms, "limit": limit},
     )
     return conn.changes()

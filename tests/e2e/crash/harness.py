@@ -54,6 +54,7 @@ QUICK = {
     "POSTROOM_MAX_ATTEMPTS": "20",
     "POSTROOM_LEASE_MS": "5000",
     "POSTROOM_SENDER_LIMIT": "0",  # one person writes as fast as the machine allows
+    "POSTROOM_SENDER_BYTES": "0",
     "POSTROOM_CHAT_LIMIT": "0",
     "TELEGRAM_BOT_TOKEN": TOKEN,
     "TELEGRAM_WEBHOOK_SECRET": SECRET,

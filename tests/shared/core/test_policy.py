@@ -11,6 +11,7 @@ def test_a_policy_is_what_the_settings_say(monkeypatch):
         ("SENDER_LIMIT", "1"),
         ("CHAT_LIMIT", "2"),
         ("APPROVAL_LIFE_MS", "60000"),
+        ("SENDER_BYTES", "3"),
     ):
         monkeypatch.setenv(f"POSTROOM_{name}", value)
-    assert AccessPolicy.of(Settings()) == AccessPolicy("wire", 1, 2, 60_000)
+    assert AccessPolicy.of(Settings()) == AccessPolicy("wire", 1, 2, 60_000, 3)

@@ -22,7 +22,7 @@ from shared.routing.effects import (
 from shared.routing.recipients import Recipient
 from tests.support import NOW, column, dump, make_chat, wire
 
-POLICY = AccessPolicy(new_chats="ask", sender_limit=2, chat_limit=0)
+POLICY = AccessPolicy(new_chats="ask", sender_limit=2, chat_limit=0, sender_bytes=0)
 SAY = Say("hello")
 
 

@@ -18,7 +18,7 @@ from shared.routing.apply import Routed
 from tests.support import NOW, column, dump, make_agent, plan, row
 
 SECRET = "what the person wrote"
-OPEN = AccessPolicy(new_chats="refuse", sender_limit=0, chat_limit=0)
+OPEN = AccessPolicy(new_chats="refuse", sender_limit=0, chat_limit=0, sender_bytes=0)
 ASK, WIRE = replace(OPEN, new_chats="ask"), replace(OPEN, new_chats="wire")
 
 
@@ -703,6 +703,19 @@ def test_refused_senders_use_up_no_room_of_admitted_ones(conn, sender_policy):
     if sender_policy == "strict":
         assert said(conn) == []
     assert store(conn, event(event_key="me", sender_id="9", is_group=True), policy).stored == 1
+
+
+def test_more_bytes_than_the_limit_of_a_minute_are_dropped_with_a_reason_and_said_once(conn):
+    wire(conn, make_chat(conn))
+    policy = replace(OPEN, sender_bytes=100)
+    sizes = (("1", 60), ("2", 60), ("3", 60), ("4", 101))
+    found = [store(conn, event("x" * size, event_key=key), policy) for key, size in sizes]
+    assert [each.dropped for each in found] == [
+        *(None, "rate_limited:size", "rate_limited:size", "rate_limited:too_large"),
+    ]
+    assert [each.said for each in found] == [False, True, False, False]
+    assert reasons(conn) == [("rate_limited", "size")] * 2 + [("rate_limited", "too_large")]
+    assert store(conn, event("x" * 60), policy) == Routed(duplicates=1), "a redelivery of what was stored"
 
 
 def test_the_message_that_wires_a_chat_counts_once(conn):

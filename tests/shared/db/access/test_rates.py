@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.db.access import rates
-from shared.db.access.rates import Allowance, RateResult
+from shared.db.access.rates import Allowance, RateResult, Size
 from shared.db.engine.connection import open_connection, rows, transaction
 from tests.support import NOW, column, plan, race
 
@@ -146,3 +146,45 @@ def test_a_bucket_is_found_by_its_key(conn):
 
 def test_eight_processes_at_once_take_no_more_than_the_limit(db):
     assert sorted(race(db, TAKE, [[]] * 8)) == ["False"] * 3 + ["True"] * 5
+
+
+SIZED = """
+from shared.db.access import rates
+with transaction(conn):
+    print(rates.take(conn, "k", per_minute=100, burst=100, size=rates.Size(30, 100), now_ms=1).allowed)
+"""
+
+
+def test_eight_processes_at_once_bring_no_more_bytes_than_the_limit(db):
+    assert sorted(race(db, SIZED, [[]] * 8)) == ["False"] * 5 + ["True"] * 3
+
+
+def test_a_bucket_with_bytes_is_found_by_its_key_and_pruned_when_both_are_full(conn):
+    given = {"key": "k", "now": 1, "interval": 1, "room": 1, "takes": 1, "minute": MINUTE}
+    assert all(line.startswith("SEARCH") for line in plan(conn, rates.TAKE_SIZED, **given))
+    with transaction(conn):
+        rates.take(conn, "k", per_minute=60_000, burst=9, size=Size(50, 100), now_ms=NOW)
+        assert rates.prune(conn, older_than_ms=NOW + 30_000, limit=9) == 0
+        assert rates.prune(conn, older_than_ms=NOW + 30_001, limit=9) == 1
+
+
+@given(
+    per_minute=st.integers(1, 1000),
+    steps=st.lists(st.tuples(st.integers(0, 60_000), st.integers(0, 1200)), max_size=40),
+)
+def test_bytes_behave_like_a_bucket(fresh_database, per_minute, steps):
+    """Beside a bucket told plainly: what it lacks runs in again within a minute."""
+    conn = open_connection(fresh_database)
+    try:
+        rows(conn, "BEGIN")
+        now, lacks = NOW, 0
+        for step, amount in steps:
+            now, lacks = now + step, max(0, lacks - 1000 * step)
+            takes = -(-60_000_000 * amount // per_minute)
+            fits = lacks + takes <= 60_000_000
+            found = rates.take(conn, "k", per_minute=60_000, burst=10**6, size=Size(amount, per_minute), now_ms=now)
+            assert (found.allowed, found.lacks_size) == (fits, not fits)
+            lacks += takes * fits
+    finally:
+        rows(conn, "ROLLBACK")
+        conn.close()
