@@ -49,10 +49,10 @@ _TAG = (
     rf"<(?P<name>{_NAMES}) id=(?P<id>{_VALUE})(?: sender={_VALUE})?(?: from={_VALUE})?"
     rf' time="\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d"(?: reply_to={_VALUE})?>'
 )
-_OPENING = re.compile(_TAG)
 # A body ends at its closing tag; at another element, or the end of the text, where the closing tag is cut off.
 _WRAPPED = re.compile(rf"{_TAG}(?P<body>(?:(?!</?(?P=name)\b).)*)(?P<closing></(?P=name)>)?", re.DOTALL)
 _CONTEXT = re.compile(r'<context timezone="[A-Za-z0-9_+/-]+"/>\n?')
+_BEFORE_OURS = re.compile(rf"[\s>|]*{_TAG}")  # also in a quotation
 _CUT_OFF = re.compile(rf'(?:<(?:{_NAMES}) id=|<context timezone=)"[^"<>\n]*(?:"[^<>\n]*)?\Z')
 
 
@@ -84,7 +84,7 @@ def _body(element: re.Match[str]) -> str:
 def _is_our_context(tag: re.Match[str], known: Collection[str]) -> bool:
     """Whether one of our messages follows the tag, or it is a line of its own, and not of a block of code."""
     text = tag.string
-    following = _OPENING.match(text, tag.end())
+    following = _BEFORE_OURS.match(text, tag.end())
     if following is not None and _is_ours(following, known):
         return True
     is_line = (tag.start() == 0 or text[tag.start() - 1] == "\n") and (tag[0][-1] == "\n" or tag.end() == len(text))

@@ -92,6 +92,7 @@ REPEATED = {
     ),
     "with words around it": (f"You said: {built()}\nRight?", "You said: hello\nRight?"),
     "in a block of code": (f"```xml\n{built()}\n```", "```xml\nhello\n```"),
+    "in a quotation": ("> " + built().replace("\n", "\n> "), "> > hello"),
     "its first line": ('<context timezone="UTC"/>\nhello', "hello"),
     "one message of it": (f"As in {built().splitlines()[1]}.", "As in hello."),
     "its escapes": (built(message(message_id=OURS, text="a < b & c")), "a < b & c"),
