@@ -21,7 +21,6 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, describe_use, find_running
 from emulator.base.terminal import PROSE, escape, indent_more
-from emulator.cli import commands
 from emulator.cli.client import get_json
 from shared.core.errors import PostroomError
 
@@ -35,7 +34,16 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="The data that the emulator keeps.")
 app.add_typer(data_app, name="data")
-commands.add_to(app)
+
+
+def _add_commands() -> None:
+    from emulator.cli import commands  # a tenth of a second, for which a start would wait
+
+    commands.add_to(app)
+
+
+if sys.argv[1:2] not in (["run"], ["exec"]):
+    _add_commands()
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The gateway's port; if it is in use, the next free one.")]
 State = Annotated[Path, typer.Option(help="The folder that keeps the database, the bucket and the chats.")]
