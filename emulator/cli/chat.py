@@ -111,8 +111,8 @@ def _advice(speaker: Speaker, text: str, state: Path | None) -> str:
     """Where to look if *text* gets no reply."""
     is_meant = speaker.mention.casefold() in text.casefold()
     hint = "" if is_meant else f" Here the bot answers only if you mention it, {speaker.mention}, or reply to it."
-    waits, dropped = command_line("messages list --status pending", state), command_line("dropped", state)
-    return f"{hint} `{waits}` shows what is retried and why; `{dropped}` shows what was dropped."
+    why = command_line(f"why --platform-id {speaker.chat} --channel {speaker.platform}", state)
+    return f"{hint} `{why}` shows what became of the messages of this chat, and why."
 
 
 async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, advice: str) -> int:

@@ -101,7 +101,8 @@ def _wire(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) 
         raise NotFound(f"there is no chat {wanted['platform_id']!r} on {wanted['channel']!r} any more")
     wirings.connect(conn, chat.id, agent, now_ms=now_ms)
     called = destinations.find(conn, agent, chat=chat.id)
-    return f"{agent} answers there, and sends to it as {called.name if called else chat.id}."
+    beside = wirings.beside(conn, chat.id, agent)
+    return f"{agent} answers there{beside}, and sends to it as {called.name if called else chat.id}."
 
 
 def _check_unwire(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -> Arguments:

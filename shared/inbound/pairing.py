@@ -25,7 +25,7 @@ from shared.db.roster import agents, chats, wirings
 from shared.db.roster.chats import Chat
 from shared.inbound import decisions
 from shared.roster import agents_and_teams
-from shared.roster.wirings import connect
+from shared.roster.wirings import beside, connect
 from shared.routing.apply import apply, ensure_chat
 from shared.routing.effects import Drop, Effect, Once, RememberDirectChat, Say, WithinRate
 
@@ -201,7 +201,7 @@ def _pair(
     effects.append(Once("pairing_done"))
     apply(conn, channel, event, effects, policy=policy, chat=chat, now_ms=now_ms)
     stored = decisions.reconsider(conn, user.id, by=by, policy=policy, now_ms=now_ms)
-    sentence = _sentence(conn, pairing, agent)
+    sentence = _sentence(conn, pairing, chat, agent)
     apply(conn, channel, event, [Say(sentence)], policy=policy, chat=chat, now_ms=now_ms)
     requests.show_pending(conn, limit=requests.MOST_NEW_CHATS, now_ms=now_ms)
     return PairingResult(True, sentence, stored=stored)
@@ -227,9 +227,9 @@ def _wire(conn: apsw.Connection, chat: Chat, pairing: Pairing, *, now_ms: int) -
     return agent
 
 
-def _sentence(conn: apsw.Connection, pairing: Pairing, agent: str | None) -> str:
+def _sentence(conn: apsw.Connection, pairing: Pairing, chat: Chat, agent: str | None) -> str:
     found = agents.get(conn, agent or "")
-    answers = f" {found.name} answers here." if found else ""
+    answers = f" {found.name} answers here{beside(conn, chat.id, found.id)}." if found else ""
     match pairing.grants:
         case "owner":
             return f"You are an owner now, and will be asked here about new people and chats.{answers}"

@@ -148,3 +148,10 @@ def _both_would_answer(chat_id: int, agent: str, others: list[str]) -> str:
         f"chat {chat_id} has {names}, and with {agent} too each of them would answer: add ?others=remove to let "
         f"{agent} answer instead, or ?others=keep if you want them all"
     )
+
+
+def beside(conn: apsw.Connection, chat_id: int, agent: str) -> str:
+    """The other agents that answer in the chat, each for itself: `` beside Ada and Ben``; empty if there is none."""
+    others = [agents.get(conn, each.agent) for each in wirings.of_chat(conn, chat_id) if each.agent != agent]
+    names = " and ".join(each.name for each in others if each is not None)
+    return f" beside {names}" if names else ""

@@ -159,11 +159,8 @@ def test_once_without_a_reply_says_why_and_exits_with_75(play, capsys):
         await world.platforms.register()
         assert await terminal(world, timeout_s=0.1) == 75
         said = capsys.readouterr().err
-        waits, dropped = command_line("messages list --status pending"), command_line("dropped")
-        assert (
-            said
-            == f"No reply within 0.1 s. `{waits}` shows what is retried and why; `{dropped}` shows what was dropped.\n"
-        )
+        why = command_line(f"why --platform-id {ANA} --channel telegram")
+        assert said == f"No reply within 0.1 s. `{why}` shows what became of the messages of this chat, and why.\n"
         assert await terminal(world, chat="Lunch group", timeout_s=0.1) == 75
         assert "the bot answers only if you mention it, @postroom_bot, or reply to it" in capsys.readouterr().err
         assert await terminal(world, chat="Lunch group", once="@postroom_bot hello", timeout_s=0.1) == 75

@@ -98,6 +98,16 @@ def test_a_refusal_lasts_and_leaves_the_reason_and_nothing_of_the_text(conn, pla
     assert "text of" not in str(dump(conn))
 
 
+def test_the_refusal_of_a_person_who_became_an_admin_says_that_it_changes_nothing(conn, place, owner):
+    approval = ask_sender(conn, event()).approval
+    people.grant(conn, approval.user_id, "admin", "assistant", by="test", now_ms=NOW)
+    done = decide(conn, approval, 1)
+    assert done.problem.startswith(f"user {approval.user_id} is an admin of assistant, who may talk to agent assistant")
+    assert done.sentence.startswith("Refused by operator. But it could not be done: user ")
+    assert standing(conn).refused_by == frozenset()
+    assert dropped(conn) == [("approval_failed", "1")]
+
+
 def test_held_messages_are_dropped_with_a_reason_where_the_agent_no_longer_answers(conn, place, owner):
     approval = ask_sender(conn, event()).approval
     with transaction(conn):
@@ -347,6 +357,14 @@ def test_a_chat_is_wired_and_unwired_whole(conn, owner):
     assert [(each.target_chat) for each in found] == [chat + 1]
     decide(conn, ask_action(conn, session, "unwire_chat", {"destination": found[0].name}))
     assert destinations.of_agent(conn, "assistant") == wirings.of_chat(conn, chat + 1) == []
+
+
+def test_an_agent_that_is_wired_beside_another_one_is_told_so(conn, owner):
+    _, session = make_session(conn)
+    make_agent(conn, "second")
+    wire(conn, make_chat(conn, "200"), "second")
+    done = decide(conn, ask_action(conn, session, "wire_chat", {"channel": "telegram", "platform_id": "200"}))
+    assert "assistant answers there beside Second, and sends to it as" in done.sentence
 
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])

@@ -149,6 +149,13 @@ def test_a_chat_is_wired_by_a_code_that_is_sent_in_it_and_its_people_are_asked_a
     assert standing(conn).member_of == {"second"}
 
 
+def test_a_chat_that_gets_a_second_agent_says_that_both_answer(conn):
+    make_agent(conn, "second")
+    wire(conn, make_chat(conn, "-7", is_group=True))
+    claimed = send(conn, make(conn, "chat", "second").code, chat="-7", is_group=True)
+    assert claimed.sentence == "This chat is connected. Second answers here beside Assistant."
+
+
 @pytest.mark.parametrize(("grants", "agent"), [("owner", None), ("admin", None), ("member", "assistant")])
 def test_a_code_for_one_person_does_nothing_in_a_group_and_stays_valid(conn, grants, agent):
     code = make(conn, grants, agent).code
