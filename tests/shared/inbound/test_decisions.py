@@ -12,10 +12,12 @@ from shared.admin import retire
 from shared.core.errors import NotAllowed, NotFound, WrongState
 from shared.db.access import approvals
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import sessions
+from shared.db.queue import claims, sessions
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.inbound import decisions
 from shared.inbound.decisions import OPERATOR, Decider
+from shared.queue import turns
+from shared.queue.turns import TurnReply
 from shared.routing import router
 from shared.routing.apply import Routed
 from tests.approval_requests import LATE, POLICY, ask_chat, ask_sender, event, person, shown
@@ -304,6 +306,21 @@ def test_the_outcome_goes_to_the_session_that_replaced_the_one_that_asked(conn, 
     told = row(conn, "messages")
     assert told["session_id"] != session
     assert ": Refused by operator." in told["message"]
+
+
+def test_a_private_session_is_told_in_private(conn, owner):
+    """What the agent says about the outcome is for the person who asked, and not for the whole chat."""
+    chat = make_chat(conn)
+    with transaction(conn):
+        session = sessions.ensure(conn, "assistant", chat, None, private_to="5", now_ms=NOW)
+    decide(conn, ask_action(conn, session))
+    told = row(conn, "messages")
+    assert (told["session_id"], json.loads(told["content"])["context"]) == (session, {"receiver_user_id": "5"})
+    with transaction(conn):
+        claim = claims.claim(conn, "assistant", session, token="t", now_ms=NOW, lease_ms=1000, limit=9)
+        turns.settle(conn, claim, [TurnReply("done", claim.asked[0])], None, now_ms=NOW)
+    said = json.loads(row(conn, "responses")["content"])
+    assert said["context"] == {"receiver_user_id": "5"}
 
 
 def test_an_approved_action_that_fails_is_reported_to_the_session_and_the_approver(conn, owner):

@@ -6,7 +6,7 @@ import multiprocessing
 import pytest
 
 from shared.core.errors import NotFound, WrongState
-from shared.db.engine.connection import open_connection, transaction
+from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, replays, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import mailbox, replies, session_reset, turns
@@ -226,6 +226,21 @@ def test_planned_messages_move_to_the_fresh_session(conn, session):
 
     assert of(conn, new) == [("every day", "pending"), ("paused", "paused")]
     assert of(conn, session) == [("waits for another try", "pending"), ("due", "pending")]
+
+
+def test_a_private_session_hands_its_series_to_its_own_successor(conn, session):
+    chat = sessions.known(conn, session).chat_id
+    with transaction(conn):
+        private = sessions.ensure(conn, "assistant", chat, None, private_to="5", now_ms=NOW)
+    put(conn, "every day", process_after=NOW, **(DAILY | {"scheduled_at": NOW}))
+    rows(conn, "UPDATE messages SET session_id = ?", (private,))
+    with transaction(conn):
+        claim = claims.claim(conn, "assistant", private, token="t", now_ms=NOW, lease_ms=1000, limit=9)
+    new = reset(conn, private)
+    settle(conn, claim, "done", now_ms=NOW + 2)
+    assert sessions.known(conn, new).private_to == "5"
+    assert of(conn, new) == [("every day", "pending")]
+    assert of(conn, session) == []
 
 
 def test_a_running_occurrence_hands_its_series_to_the_fresh_session(conn, session):

@@ -7,7 +7,7 @@ from shared.db.access.approvals import NewApproval
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses, sessions
 from shared.db.roster import chats, destinations, wirings
-from tests.support import NOW, answer, column, make_agent, make_chat, plan, put, row, wire
+from tests.support import NOW, answer, column, make_agent, make_chat, make_session, plan, put, row, wire
 
 
 def ensure(conn, platform_id="100", **fields):
@@ -216,6 +216,20 @@ def test_merged_chats_keep_the_old_session_and_open_messages_run(conn, both):
     assert places(conn, "messages") == dict.fromkeys(("before", "after", "threaded", "third"), (new.id, "-200"))
     assert places(conn, "responses") == {"said": (new.id, "-200")}
     assert column(conn, "SELECT count(*) FROM messages WHERE status = 'pending'") == [4]
+
+
+def test_merged_chats_keep_each_persons_private_session(conn, both):
+    old, new = both
+
+    def private(chat, person):
+        with transaction(conn):
+            return sessions.ensure(conn, "assistant", chat.id, None, private_to=person, now_ms=NOW)
+
+    ana, doubled, ben = private(old, "5"), private(new, "5"), private(new, "6")
+    shared = make_session(conn, chat="-200")[1]
+    move(conn)
+    assert [private(new, "5"), private(new, "6"), make_session(conn, chat="-200")[1]] == [ana, ben, shared]
+    assert row(conn, "sessions", doubled)["status"] == "closed"
 
 
 def test_merged_chats_take_over_direct_users_and_approvals(conn, both):
