@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response as Reply
 
 from shared.access import undelivered
-from shared.channels import part_cuts, registry
+from shared.channels import part_cuts, registry, token_check
 from shared.channels.base import Channel, Outgoing, Part
 from shared.core import clock, logs
 from shared.core.errors import (
@@ -51,7 +51,6 @@ Parts = tuple[str | None, ...]
 
 _LEASE_SHARE = 0.6  # of the lease, for one send; the rest is for writing the outcome
 _LONGEST_SEND_S = 60.0
-_CHECK_LIMIT_S = 10.0  # for a check of the token
 _REFUSED_CALL_WAIT_MS = 60_000  # where the platform refuses a call as if the token were wrong, and accepts the token
 _WRITE_PAUSES_S = (0.1, 0.5, 2.0, *[5.0] * 100)  # a full disk or a long lock: as long as a lease lasts
 
@@ -164,7 +163,7 @@ class Deliver(WorkerService):
         try:
             return await self._open_or_send(channel, sending)
         except TokenRefused as error:
-            if await self._problem_of_token(channel) is not None:
+            if await token_check.problem(channel, self.client) is not None:
                 raise
             raise RetryableError(str(error), _REFUSED_CALL_WAIT_MS) from None
 
@@ -235,27 +234,13 @@ class Deliver(WorkerService):
     async def _check(self, channel: Channel, pause: ChannelPause) -> None:
         """Ask the platform about the token, and let the channel send again where it is accepted."""
         try:
-            problem = await self._problem_of_token(channel)
+            problem = await token_check.problem(channel, self.client)
             await self._write(partial(self._write_check, pause=pause, problem=problem))
         finally:
             self._checked.discard(pause.channel)
         if problem is None:
             log.info("deliver.channel_resumed", channel=pause.channel)
         self.kick("api")
-
-    async def _problem_of_token(self, channel: Channel) -> str | None:
-        """Why the token is not known to be accepted; None: it is."""
-        try:
-            async with asyncio.timeout(_CHECK_LIMIT_S):
-                await channel.check_token(self.client)
-        except TimeoutError:
-            return f"the platform did not answer within {_CHECK_LIMIT_S:g} s"
-        except PostroomError as error:
-            return str(error)
-        except Exception as error:  # the batch boundary: a bug in an adapter is no accepted token
-            log.exception("deliver.check_failed", channel=channel.name)
-            return f"the check of the token failed ({type(error).__name__}); the log of deliver says where"
-        return None
 
     def _write_check(self, conn: apsw.Connection, pause: ChannelPause, problem: str | None) -> None:
         now_ms = clock.now_ms()
