@@ -53,6 +53,7 @@ T = TypeVar("T")
 _BATCH = 250  # rows looked at in one transaction, at most: 1 ms of the write lock on a fast machine
 _SMALL_BATCH = 25  # at most, of rows that take a dozen statements each
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
+_LOG_PAUSE_S = 0.1  # while the log is long: a search or a comparison reads, or Litestream is behind
 _MINUTE_MS = 60_000
 _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
 
@@ -170,8 +171,13 @@ class Sweep(FunctionService):
                     del places[name]
                 else:
                     await asyncio.sleep(_PAUSE_S)
-            await asyncio.to_thread(self.log.relieve)
+            await self._relieve_log(until_s=deadline if places else 0.0)
         swept.left = list(places)
+
+    async def _relieve_log(self, *, until_s: float) -> None:
+        """Shorten the log; where others keep it long, wait for them, but not longer than *until_s*."""
+        while await asyncio.to_thread(self.log.relieve) and time.monotonic() < until_s:  # noqa: ASYNC110 - other processes
+            await asyncio.sleep(_LOG_PAUSE_S)
 
     async def _run_batch(self, swept: Swept, name: str, chore: Chore, place: Any) -> Any:
         """Run one batch; the next place, or None when the chore is done."""
@@ -199,21 +205,24 @@ class Sweep(FunctionService):
 class WriteAheadLog:
     """Moves what pruning wrote from the log into the database, beside the writers, where no Litestream runs.
 
-    Otherwise the commit that makes the log too long would move 40 MB, and every writer would wait for it.
+    Otherwise the commit that makes the log too long would move 40 MB, and every writer would wait for it. Where a long
+    reader keeps the log from being moved, the sweep waits, before every writer has to.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._conn: apsw.Connection | None = None
 
-    def relieve(self) -> None:
-        """Move the log into the database."""
+    def relieve(self) -> bool:
+        """Move the log into the database. Whether more work should wait until others have read it."""
         try:
             if self._conn is None:
                 self._conn = open_connection(self._path)
             checkpoints.checkpoint_if_long(self._conn)
+            return checkpoints.is_strained(self._conn)
         except (apsw.Error, OSError):
             log.exception("sweep.checkpoint_failed")
+            return False
 
     def close(self) -> None:
         if self._conn is not None:

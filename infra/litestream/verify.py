@@ -2,8 +2,8 @@
 
 With the environment of ``infra/litestream.yml``. Writers wait at the write gate for some milliseconds, until Litestream
 has read the end of the log. At that moment its position and the state that a reader of the live file sees are the same.
-When the position is in the bucket, it is restored to a folder beside the database, which needs the room. Every table is
-compared with it row by row.
+That state is copied to a folder beside the database, which needs the room, and digested there. When the position is in
+the bucket, it is restored to the same folder, and every table is compared row by row.
 
 A shell that writes to the file does not wait at the gate, and a bucket may stumble. So a difference is reported only if
 a second comparison finds one too.
@@ -36,7 +36,7 @@ from infra.litestream.table_digests import TableDifference, TableDigest
 from infra.processes import kill_group, spawn
 from shared.core import clock, logs
 from shared.core.errors import NotReplicated, PostroomError
-from shared.db.engine.connection import open_connection, scalar, writers_held
+from shared.db.engine.connection import open_connection, rows, scalar, writers_held
 from shared.db.engine.lock import WorkerLock
 from shared.replica import lease_record, sync_permit
 from shared.replica.last_comparison import LastComparison
@@ -90,7 +90,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Live:
-    """The live database, at a position that Litestream calls replicated since *at_s*."""
+    """The live database, at the position that Litestream had read at *at_s*."""
 
     position: str
     tables: dict[str, TableDigest]
@@ -220,7 +220,6 @@ class _Verification:
         store = open_store(self.url, self.environ)
         prefix = _current_prefix(store)
         live = self._live()
-        os.nice(_LOWEST_PRIORITY)  # only now: a slow reader of the live file makes the log grow
         damage, restored = self._restored(prefix, live)
         if _current_prefix(store) != prefix:
             raise NotVerified("Litestream began a new prefix meanwhile: try again")
@@ -237,20 +236,40 @@ class _Verification:
         )
 
     def _live(self) -> _Live:
+        self._sync()  # most of it, before writers wait
+        copy = _folder(self.database) / "live.db"
+        position, at_s, kept_s = self._copy_live(copy)
+        os.nice(_LOWEST_PRIORITY)  # only now: a slow reader of the live file makes the log grow
+        self._sync()
+        if not sync_permit.is_valid(self.control):
+            raise NotVerified("the replica has no full copy yet, or its lease has run out: is infra.replicate well?")
+        size = copy.stat().st_size
+        live = _Live(f"{position:016x}", _read(copy), size, at_s, kept_s)
+        copy.unlink()  # there is room for one copy
+        return live
+
+    def _copy_live(self, target: Path) -> tuple[int, float, float]:
+        """Copy the live file, page by page: a seventh of the time that reading all rows takes.
+
+        As long as a reader looks at the live file, the log grows, and Litestream then has to move all of it at once.
+
+        Returns:
+            As :meth:`_begin_reading`.
+        """
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        target.unlink(missing_ok=True)
         conn = open_connection(self.database, readonly=True)
         try:
-            self._sync()  # most of it, before writers wait
-            position, at_s, kept_s = self._begin_reading(conn)
-            self._sync()
-            if not sync_permit.is_valid(self.control):
-                raise NotVerified(
-                    "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
-                )
-            size = scalar(conn, "PRAGMA page_count") * scalar(conn, "PRAGMA page_size")
-            self._need_room(size)
-            return _Live(f"{position:016x}", table_digests.read(conn), size, at_s, kept_s)
+            self._need_room(scalar(conn, "PRAGMA page_count") * scalar(conn, "PRAGMA page_size"))
+            begun = self._begin_reading(conn)
+            with contextlib.closing(apsw.Connection(str(target))) as copy:
+                rows(copy, "PRAGMA synchronous = OFF")  # it need not outlive this process
+                with copy.backup("main", conn, "main") as backup:
+                    backup.step()
+                rows(copy, "PRAGMA journal_mode = DELETE")
         finally:
             conn.close()  # this ends the transaction too
+        return begun
 
     def _sync(self) -> None:
         asyncio.run(sync(self.control, self.database, self.patience_s))
@@ -288,9 +307,7 @@ class _Verification:
 
     def _restored(self, prefix: ReplicaPrefix, live: _Live) -> tuple[str | None, dict[str, TableDigest]]:
         """Why the position does not restore, or the digests of what it restores to."""
-        folder = _folder(self.database)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        target = folder / "restored.db"
+        target = _folder(self.database) / "restored.db"
         source = prefix_url(self.url, prefix.path)
         work = restore(source, target, self.environ, RESTORE_LIMIT_S, "-txid", live.position, check="full")
         try:

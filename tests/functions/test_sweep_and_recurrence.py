@@ -386,6 +386,24 @@ def test_the_log_of_pruning_is_checkpointed_beside_the_writers(conn):
     assert written - moved < 1000
 
 
+def test_a_sweep_waits_while_a_reader_keeps_the_log_long_and_leaves_the_rest(conn, other):
+    """With each page more, the moment is nearer at which every writer waits."""
+    completed(conn, 603)
+    rows(other, "BEGIN")
+    rows(other, "SELECT count(*) FROM messages")
+    with transaction(conn):
+        rows(
+            conn,
+            "INSERT INTO events (type, data, created_at) VALUES ('x', json_object('x', hex(zeroblob(17000000))), 1)",
+        )
+    swept = run(partial(Sweep, longest_s=0.2), NOW + 2 * DAY)
+    assert swept.counts["pruned_messages"] == 25
+    assert "pruned_messages" in swept.left
+
+    rows(other, "COMMIT")
+    assert done(sweep_at(NOW + 2 * DAY))["pruned_messages"] == 577
+
+
 def test_a_short_log_is_left_to_litestream(conn):
     completed(conn, 300)
     sweep_at(NOW + 2 * DAY)

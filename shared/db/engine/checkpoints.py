@@ -36,6 +36,15 @@ def lock(db: Path) -> WorkerLock:
     return WorkerLock(db.resolve(), "checkpoint")
 
 
+def is_strained(conn: apsw.Connection) -> bool:
+    """Whether the log is nearly as long as writers leave it, and a part can't be moved into the database yet.
+
+    Work that can wait should wait: with each page more, the writers are nearer to the moment at which they wait.
+    """
+    written, done = _state(conn)
+    return done < written and written >= _LONG_PAGES - 2 * _STEP_PAGES
+
+
 def checkpoint_if_long(conn: apsw.Connection) -> None:
     """Move the log into the database, if it is longer than Litestream leaves it. PASSIVE: holds up no process.
 
@@ -59,17 +68,19 @@ class WalBound:
     Where writers follow each other at once there is always such a reader, and the log grew without end. So the next
     writer waits at the gate for a moment, until the present readers are done; later readers look at the database
     alone. If a reader took longer, a longer moment follows a thousand pages later. PASSIVE itself holds up no process.
-    While Litestream runs, it checkpoints, and the writers wait until it has.
+    While Litestream runs, it checkpoints, and the writers wait until it has. A long reader, such as a search, keeps
+    Litestream from that. Where a wait was in vain, there is no other before Litestream moves a page.
     """
 
-    __slots__ = ("_at",)
+    __slots__ = ("_at", "_stuck")
 
     def __init__(self) -> None:
         self._at = _LONG_PAGES
+        self._stuck: int | None = None  # the pages in the database when a wait for Litestream was in vain
 
     def __call__(self, conn: apsw.Connection, database: str, pages: int) -> int:
         if pages < _LONG_PAGES:
-            self._at = _LONG_PAGES
+            self._at, self._stuck = _LONG_PAGES, None
         elif pages >= self._at:
             self._at = pages + _STEP_PAGES
             with contextlib.suppress(apsw.Error, OSError):  # it would look like an error of the commit, which stands
@@ -83,8 +94,9 @@ class WalBound:
                 _checkpoint(conn, steps=(pages - _LONG_PAGES) // _STEP_PAGES)
             finally:
                 checkpoint_lock.release()
-        else:
+        elif _state(conn)[1] != self._stuck:
             _wait_for_litestream(conn, pages)
+            self._stuck = _state(conn)[1]
 
 
 def _checkpoint(conn: apsw.Connection, steps: int) -> None:

@@ -1,17 +1,25 @@
 """Only a restore that is compared row by row proves what is in the bucket."""
 
 import asyncio
+import contextlib
+import http.server
 import json
+import math
 import os
 import signal
+import socketserver
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from infra.litestream import table_digests, verify
 from infra.litestream.prepare import prepare_replication
 from infra.litestream.replica_settings import verify_every_ms_from
 from infra.litestream.replicate import CONFIG_FILE
@@ -20,7 +28,7 @@ from infra.litestream.supervisor import LitestreamSupervisor
 from infra.litestream.verify import NotVerified, compare_with_restore, parse_output, remove_leftovers
 from shared.core.errors import ConfigInvalid
 from shared.db.engine import meta
-from shared.db.engine.connection import rows, scalar, transaction
+from shared.db.engine.connection import open_connection, rows, scalar, transaction
 from shared.db.engine.lock import WorkerLock
 from shared.replica import sync_permit
 from shared.replica.litestream_program import environment_for, program
@@ -396,3 +404,52 @@ def test_the_interval_of_comparisons_is_a_duration(text, ms):
 def test_an_interval_that_is_no_duration_is_refused(text):
     with pytest.raises(ConfigInvalid, match=r"POSTROOM_REPLICA_VERIFY is .*: write 0 .never. or a whole number"):
         verify_every_ms_from({"POSTROOM_REPLICA_VERIFY": text})
+
+
+class _Unix(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+
+@contextlib.contextmanager
+def bucket_that_waits_for_a_writer(socket: Path, db: Path) -> Iterator[None]:
+    """A Litestream that says "replicated" only when another process has written to the database meanwhile."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if asked["wait"]:
+                writer = open_connection(db)
+                with transaction(writer):
+                    meta.put(writer, "written", str(time.monotonic()))
+                writer.close()
+            body = json.dumps({"txid": 42, "replicated_txid": 42 if asked["wait"] else 7}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def address_string(self) -> str:
+            return "unix"
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with _Unix(str(socket), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        sync_permit.grant(socket, math.inf)
+        yield
+        server.shutdown()
+
+
+def test_writers_wait_for_litestream_to_read_the_log_and_never_for_the_bucket(db, tmp_path):
+    socket = tmp_path / "l.sock"
+    verification = verify._Verification(db, "file:///none", socket, {}, lambda _: 1 << 40, 30.0)
+    with bucket_that_waits_for_a_writer(socket, db), ThreadPoolExecutor(1) as executor:
+        live = executor.submit(verification._live).result(60)  # a thread of its own, for it lowers its priority
+
+    assert live.position == f"{42:016x}"
+    assert live.kept_s < 5
+    conn = open_connection(db, readonly=True)
+    now = table_digests.read(conn)
+    conn.close()
+    assert [each.table for each in table_digests.differences(live.tables, now)] == ["meta"], "written after the copy"
