@@ -54,6 +54,11 @@ def test_a_new_default_agent_replaces_the_old_one(postroom: Postroom) -> None:
     assert "front" not in postroom.json("agents", "list")
 
 
+def test_a_provider_that_is_to_come_is_told(postroom: Postroom) -> None:
+    said = postroom.run("agents", "set", "claude", "--provider", "anthropic").stdout.splitlines()
+    assert said[-1] == "This release of Postroom has no provider 'anthropic' yet: 'echo' answers in its place."
+
+
 def test_set_restores_a_retired_agent_and_says_so(postroom: Postroom) -> None:
     postroom.run("agents", "set", "veteran")
     postroom.conn.execute("UPDATE agents SET retired_at = 1 WHERE id = 'veteran'")
