@@ -93,11 +93,13 @@ def set_agent(
     change |= {key: True for key, is_so in (("share_folder", share_folder), ("default", default)) if is_so}
     is_there = agent in api.get("agents")  # a retired agent is not listed
     saved = api.put("agents", agent, body=change)
-    said = f"Agent {agent}: {', '.join(change)} set." if change else f"Agent {agent} is unchanged."
+    note = f" {saved['note']}" if "note" in saved else ""
     if not is_there:
         what = "created" if saved["provisioned"] else "restored"
-        said = f"Agent {agent} is {what}. Where it answers: {api.command_line(f'wirings set CHAT {agent}')}"
-    return result(saved, f"{said}\n{saved['note']}" if "note" in saved else said)
+        where = api.command_line(f"wirings set CHAT {agent}")
+        return result(saved, f"Agent {agent} is {what}.{note} Where it answers: {where}")
+    said = f"Agent {agent}: {', '.join(change)} set." if change else f"Agent {agent} is unchanged."
+    return result(saved, said + note)
 
 
 @command(app, "delete")

@@ -55,8 +55,9 @@ def test_a_new_default_agent_replaces_the_old_one(postroom: Postroom) -> None:
 
 
 def test_a_provider_that_is_to_come_is_told(postroom: Postroom) -> None:
-    said = postroom.run("agents", "set", "claude", "--provider", "anthropic").stdout.splitlines()
-    assert said[-1] == "This release of Postroom has no provider 'anthropic' yet: 'echo' answers in its place."
+    note = "This release of Postroom has no provider 'anthropic' yet: 'echo' answers in its place."
+    assert f" is created. {note} " in postroom.run("agents", "set", "claude", "--provider", "anthropic").stdout
+    assert postroom.run("agents", "set", "claude", "--model", "x").stdout == f"Agent claude: model set. {note}\n"
 
 
 def test_set_restores_a_retired_agent_and_says_so(postroom: Postroom) -> None:
