@@ -124,8 +124,11 @@ def _answered(claim: Claim, reply: TurnReply, now_ms: int) -> AgentMessage:
 def _outward(
     conn: apsw.Connection, agent: str, session_id: int, turn_replies: Sequence[TurnReply], now_ms: int
 ) -> list[responses.NewResponse]:
-    """The responses to people; replies to agents and rooms are stored here and return none."""
-    places = [(mailbox.answer(conn, each.asked, each.text, now_ms=now_ms), each.text) for each in turn_replies]
+    """The responses to people; replies to agents and rooms are stored here, a millisecond apart, and return none."""
+    places = [
+        (mailbox.answer(conn, each.asked, each.text, now_ms=at_ms), each.text)
+        for at_ms, each in enumerate(turn_replies, now_ms)
+    ]
     return [
         replies.response(place, text, agent=agent, session_id=session_id) for place, text in places if place is not None
     ]

@@ -14,7 +14,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages
 from shared.queue import mailbox, turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
-from tests.api_client import call, frames, get, post, stream, whole
+from tests.api_client import ask, call, frames, get, post, stream, whole
 from tests.support import NOW, column, make_agent, make_chat, put, take, wire
 
 POLICY = RetryPolicy(max_attempts=5, base_ms=1, cap_ms=1, jitter=0.0)
@@ -129,6 +129,19 @@ def test_what_one_turn_said_has_growing_instants(serving, conn):
     for instants in (history, responses, ready):
         assert len(instants) >= 4
         assert all(before < after for before, after in pairwise(instants))
+
+
+def test_what_one_turn_said_in_a_room_has_growing_instants(serving, conn):
+    assert ask(serving, "PUT", "/api/teams/dev", {"name": "Dev", "agents": ["assistant"]}).status_code == 200
+    assert post(serving, {"message": "who is there?"}, "/api/chatroom/dev").status_code == 200
+    ((session, at_ms),) = rows(conn, "SELECT session_id, created_at FROM messages")
+    with transaction(conn):
+        claim = claims.claim(conn, "assistant", session, token="t", now_ms=at_ms, lease_ms=9, limit=10)
+        said = [TurnReply(text, claim.asked[0]) for text in ("I", "am")]
+        turns.settle(conn, claim, said, None, now_ms=at_ms + 5)
+    assert [(line["message"], line["created_at"] - at_ms) for line in get(serving, "/api/chatroom/dev").json()] == [
+        *(("am", 6), ("I", 5), ("who is there?", 0))
+    ]
 
 
 def test_the_end_of_a_turn_has_all_that_it_said_and_nothing_else(serving, conn):
