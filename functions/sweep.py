@@ -30,6 +30,7 @@ from shared.db.engine.connection import open_connection
 from shared.db.queue import (
     chains,
     conversations,
+    event_keys,
     events,
     fetched_responses,
     messages,
@@ -134,7 +135,9 @@ class Sweep(FunctionService):
                 )
             ),
             "forgotten_context": _repeat(partial(replays.forget, now_ms=now_ms)),
-            "pruned_messages": _walk(partial(messages.prune, older_than_ms=old_ms)),
+            "pruned_messages": _walk(
+                partial(messages.prune, older_than_ms=old_ms, forgotten_ms=now_ms - event_keys.KEPT_MS)
+            ),
             "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms)),
             "given_up_responses": _walk(
                 partial(
@@ -145,6 +148,7 @@ class Sweep(FunctionService):
                     now_ms=now_ms,
                 )
             ),
+            "pruned_event_keys": _repeat(partial(event_keys.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
             "pruned_rates": _repeat(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
             "pruned_chains": _repeat(partial(chains.prune, older_than_ms=now_ms - chains.KEPT_MS)),
         }
@@ -152,7 +156,9 @@ class Sweep(FunctionService):
             chores |= {
                 "pruned_events": _repeat(partial(events.prune, older_than_ms=past_ms)),
                 "pruned_runs": _repeat(partial(schedule_runs.prune, older_than_ms=past_ms)),
-                "pruned_refusals": _repeat(partial(dropped.prune, older_than_ms=past_ms)),
+                "pruned_refusals": _repeat(
+                    partial(dropped.prune, older_than_ms=min(past_ms, now_ms - event_keys.KEPT_MS))
+                ),
                 "pruned_approvals": _repeat(partial(approvals.prune, older_than_ms=past_ms)),
                 "pruned_pairings": _repeat(partial(pairings.prune, older_than_ms=past_ms)),
                 "pruned_conversations": Chore(partial(_prune_conversations, older_than_ms=past_ms)),

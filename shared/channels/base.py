@@ -46,6 +46,7 @@ class Event:
     Attributes:
         kind: the kind of event. Only kinds in ``ASKS_FOR_A_TURN`` ask an agent for a turn.
         event_key: the platform's id of the event, the same on every redelivery.
+        sent_at_ms: when it happened, by the platform's own date, in ms UTC; None where the platform gave none.
         platform_id: the conversation's id; None where the platform gave none.
         chat_name: the group's name for display; empty where the platform gave none.
         thread_id: the topic or thread inside the conversation, or None.
@@ -84,6 +85,7 @@ class Event:
     context: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
     chat_name: str = ""
+    sent_at_ms: int | None = None
 
     @property
     def place(self) -> str | None:

@@ -4,19 +4,24 @@ import apsw
 
 from shared.channels.base import Event
 from shared.core.policy import AccessPolicy
+from shared.db.engine import meta
+from shared.db.queue import event_keys
 from shared.db.roster import chats
 from shared.inbound import decisions, pairing
 from shared.routing import commands, router
 from shared.routing.apply import Routed, apply
-from shared.routing.effects import WithinLimits
+from shared.routing.effects import Drop, WithinLimits
 
 _GONE = ("left", "kicked")  # the bot was removed from a group; in a direct chat, the person blocked it
 _START = "start"
+_BEFORE_THE_FIRST_MS = 30 * 24 * 60 * 60 * 1000
 _THERE = ("member", "administrator", "creator", "restricted")
 
 
 def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int) -> Routed:
-    """Do what the event asks for, in the caller's transaction. A redelivery is safe."""
+    """Do what the event asks for, in the caller's transaction. A redelivery is safe, however late it comes."""
+    if _is_too_old(conn, event, now_ms=now_ms):
+        return apply(conn, channel, event, [Drop("too_old")], policy=policy, now_ms=now_ms)
     match event.kind:
         case "callback":
             routed = _handle_press(conn, channel, event, policy, now_ms=now_ms)
@@ -29,6 +34,16 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
         case _:
             routed = None
     return router.route(conn, channel, event, policy, now_ms=now_ms) if routed is None else routed
+
+
+def _is_too_old(conn: apsw.Connection, event: Event, *, now_ms: int) -> bool:
+    """Whether the event may be a copy of one whose key is forgotten by now.
+
+    A database that began long after the event can't have had it before, and neither can one that was lost.
+    """
+    if event.sent_at_ms is None or event.sent_at_ms > now_ms - event_keys.KEPT_MS:
+        return False
+    return event.sent_at_ms > meta.began_at(conn) - _BEFORE_THE_FIRST_MS
 
 
 def _handle_press(
@@ -62,6 +77,8 @@ def _handle_membership(conn: apsw.Connection, channel: str, event: Event, *, now
     word = "inactive" if status in _GONE else "active" if status in _THERE else None
     if word is None or event.platform_id is None:
         return None
+    if not event_keys.add(conn, channel, event.event_key, now_ms=now_ms):
+        return Routed(duplicates=1)  # what it said may have changed since
     return Routed() if chats.set_status(conn, channel, event.platform_id, word, now_ms=now_ms) else None
 
 

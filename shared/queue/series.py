@@ -273,10 +273,18 @@ def _advance(conn: apsw.Connection, table: Series, now_ms: int) -> int:
             with savepoint(conn):
                 _advance_one(conn, table, each, now_ms)
         except (ConfigInvalid, apsw.ConstraintError, *OF_ONE_ROW) as error:
+            if (
+                isinstance(error, apsw.ConstraintError)
+                and getattr(error, "extendedresult", None) not in _REFUSES_A_VALUE
+            ):
+                raise
             if not isinstance(error, ConfigInvalid):
                 log.exception("series.not_advanced", table=table.kind, row=each.id)
             table.end(conn, each.id, describe(error), now_ms=now_ms)
     return len(finished)
+
+
+_REFUSES_A_VALUE = (apsw.SQLITE_CONSTRAINT_CHECK, apsw.SQLITE_CONSTRAINT_NOTNULL, apsw.SQLITE_CONSTRAINT_FOREIGNKEY)
 
 
 def _advance_one(conn: apsw.Connection, table: Series, ended: Finished, now_ms: int) -> None:

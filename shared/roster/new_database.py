@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from shared.core import clock
-from shared.db.engine import schema
+from shared.db.engine import meta, schema
 from shared.db.engine.connection import open_connection, scalar, transaction
 from shared.db.engine.migrate import migrate
 
@@ -36,6 +36,7 @@ def _prepare(path: Path, timezone: str, agents_file: Path | None) -> int:
             if not scalar(conn, "SELECT EXISTS (SELECT 1 FROM agents)"):
                 from shared.roster import roster_file  # needed once in a database's life; spares each start 20 ms
 
+                meta.ensure_began(conn, now_ms=clock.now_ms())
                 roster_file.create_first_agents(conn, agents_file, timezone=timezone, now_ms=clock.now_ms())
     finally:
         conn.close()

@@ -522,3 +522,24 @@ def test_recurring_responses_get_their_next_occurrence_too(conn):
     recurring_response(conn)
     assert advance_at(NOW) == {"messages": 0, "responses": 1}
     assert row(conn, "responses")["deliver_after"] == NINE
+
+
+# -- late copies
+
+
+def test_what_makes_a_late_copy_known_outlives_every_retention(conn, monkeypatch):
+    """A retention of nothing is allowed; an event that comes again a minute later is no second turn."""
+    monkeypatch.setenv("POSTROOM_RETENTION_MS", "0")
+    monkeypatch.setenv("POSTROOM_HISTORY_RETENTION_MS", "1")
+    settle_all = "UPDATE messages SET status = 'completed'"
+    put(conn, event_key="730")
+    put(conn)
+    with transaction(conn):
+        rows(conn, settle_all)
+        dropped.record(conn, channel="telegram", reason="empty", event_key="731", now_ms=NOW)
+    assert done(sweep_at(NOW + 60_000))["pruned_messages"] == 1
+    assert put(conn, event_key="730", now_ms=NOW + 60_000) is None
+    assert column(conn, "SELECT event_key FROM dropped") == ["731"]
+
+    found = done(sweep_at(NOW + 3 * DAY + 1))
+    assert (found["pruned_event_keys"], found["pruned_refusals"]) == (1, 1)

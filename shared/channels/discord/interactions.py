@@ -120,12 +120,21 @@ def event_of(kind: Kind, interaction: DiscordInteraction, application_id: str) -
         is_mention=True,
         is_group=interaction.is_group,
         chat_name="" if is_thread else sanitize.name(place.name or ""),  # Discord names the thread, not its parent
+        sent_at_ms=_made_at_ms(interaction.id),
         reply_to=content.reply_to,
         forwarded=content.forwarded,
         command=content.command,
         context=content.facts,
         reason=None if kind == "command" and content.command == ASK and is_slash else f"unsupported:{kind}",
     )
+
+
+_DISCORDS_EPOCH_MS = 1_420_070_400_000
+
+
+def _made_at_ms(id_: str) -> int | None:
+    """When Discord made the object: its id says so. https://docs.discord.com/developers/reference#snowflakes"""
+    return (int(id_) >> 22) + _DISCORDS_EPOCH_MS if re.fullmatch("[0-9]{15,20}", id_) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,8 @@ class ExternalReply(msgspec.Struct):
 class TelegramMessage(msgspec.Struct, rename={"sender": "from"}):
     message_id: int
     chat: TelegramChat
+    date: int | None = None
+    edit_date: int | None = None
     sender: TelegramUser | None = None
     sender_chat: TelegramChat | None = None
     text: str = ""
@@ -126,6 +128,7 @@ class CallbackQuery(msgspec.Struct, rename={"sender": "from"}):
 class MessageReactionUpdated(msgspec.Struct):
     chat: TelegramChat
     message_id: int
+    date: int | None = None
     user: TelegramUser | None = None
     actor_chat: TelegramChat | None = None
     old_reaction: list[dict[str, Any]] = []
@@ -141,6 +144,7 @@ class ChatMemberUpdated(msgspec.Struct, rename={"sender": "from"}):
     sender: TelegramUser
     old_chat_member: ChatMember
     new_chat_member: ChatMember
+    date: int | None = None
 
 
 class StoppedMessageGeneration(msgspec.Struct):

@@ -92,7 +92,11 @@ class UpdateParser:
 
     def _message(self, key: str, kind: Kind, raw: Any) -> Event:
         message = msgspec.convert(raw, TelegramMessage)
-        event = replace(_in_chat(key, kind, message.chat, message.author), thread_id=message.thread_id)
+        event = replace(
+            _in_chat(key, kind, message.chat, message.author),
+            thread_id=message.thread_id,
+            sent_at_ms=_ms(message.edit_date if kind == "edit" else message.date),
+        )
         old, new = message.migrate_from_chat_id, message.migrate_to_chat_id
         if old is not None or new is not None:
             ids = {"old_platform_id": str(old or message.chat.id), "new_platform_id": str(new or message.chat.id)}
@@ -257,7 +261,8 @@ def _reaction(key: str, raw: Any) -> Event:
     }
     author = reaction.user or reaction.actor_chat or reaction.chat
     event = _in_chat(key, "reaction", reaction.chat, author)
-    return replace(event, platform_message_id=str(reaction.message_id), context=changes)
+    sent_at_ms = _ms(reaction.date)
+    return replace(event, platform_message_id=str(reaction.message_id), context=changes, sent_at_ms=sent_at_ms)
 
 
 def _emoji(reaction: dict[str, Any]) -> str:
@@ -272,7 +277,8 @@ def _emoji(reaction: dict[str, Any]) -> str:
 def _membership(key: str, raw: Any) -> Event:
     membership = msgspec.convert(raw, ChatMemberUpdated)
     change = {"status": membership.new_chat_member.status, "old_status": membership.old_chat_member.status}
-    return replace(_in_chat(key, "membership", membership.chat, membership.sender), context=change)
+    event = _in_chat(key, "membership", membership.chat, membership.sender)
+    return replace(event, context=change, sent_at_ms=_ms(membership.date))
 
 
 def _stopped(key: str, raw: Any) -> Event:
@@ -304,6 +310,10 @@ def _context(message: TelegramMessage) -> dict[str, Any]:
         "receiver_user_id": str((message.sender or message.author).id) if message.ephemeral_message_id else None,
     }
     return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _ms(seconds: int | None) -> int | None:
+    return None if seconds is None else seconds * 1000
 
 
 def _text(number: int | None) -> str | None:

@@ -19,6 +19,16 @@ def put(conn: apsw.Connection, key: str, value: str) -> None:
     )
 
 
+def began_at(conn: apsw.Connection) -> int:
+    """When this database was first made, in ms UTC."""
+    return int(get(conn, "began_at") or 0)
+
+
+def ensure_began(conn: apsw.Connection, *, now_ms: int) -> None:
+    """Record when this database was first made, unless that is recorded already."""
+    conn.execute("INSERT INTO meta (key, value) VALUES ('began_at', :now) ON CONFLICT DO NOTHING", {"now": str(now_ms)})
+
+
 def ensure_epoch(conn: apsw.Connection) -> None:
     """Give this history an epoch, if it has none yet."""
     conn.execute(

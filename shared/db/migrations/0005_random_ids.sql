@@ -9,7 +9,9 @@
 -- And a JSON column that holds an object, or an array, holds nothing else; until now any JSON was allowed. A row with other
 -- JSON made every reader of it fail. What such a row holds is kept as text, under the key 'unreadable'.
 
+-- An id_prefix of '' says that a caller gave the whole id.
 DROP INDEX messages_given;
+UPDATE messages SET id_prefix = '' WHERE given_id IS NOT NULL;
 UPDATE messages SET given_id = message_id WHERE given_id IS NULL;
 
 UPDATE messages SET content = json_object('unreadable', content)

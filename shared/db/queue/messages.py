@@ -28,7 +28,7 @@ from shared.core import ids
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine import meta
 from shared.db.engine.connection import insert_into, rows, scalar
-from shared.db.queue import events
+from shared.db.queue import event_keys, events
 from shared.db.queue.events import EventData
 
 _ANNOUNCE = """
@@ -82,48 +82,101 @@ class NewMessage(NamedTuple):
     given_id: str | None = None
 
 
-_ONCE = " ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING"
-_OTHER_ID = " ON CONFLICT (message_id) DO NOTHING"
 _COLUMNS = ("message_id", "created_at", "updated_at", *NewMessage._fields[:-1])  # without given_id
-_INSERT = insert_into("messages", _COLUMNS)
-_ENQUEUE = _INSERT + _OTHER_ID + _ONCE
 
 # Nearly every message has the defaults of what follows ``session_id``; binding those takes time and gains nothing.
 _PLAIN = NewMessage._fields.index("session_id") + 1
-_INSERT_PLAIN = insert_into("messages", _COLUMNS[: 3 + _PLAIN])
-_ENQUEUE_PLAIN = _INSERT_PLAIN + _OTHER_ID + _ONCE
 _DEFAULTS = NewMessage()[_PLAIN:]
+
+_ONCE = " ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING"
+_OTHER_ID = " ON CONFLICT (message_id) DO NOTHING"
+
+
+def _insert_event(columns: Sequence[str]) -> str:
+    """An INSERT of a platform's event, unless the message of the same event was pruned a while ago."""
+    at = {name: f"?{columns.index(name) + 1}" for name in columns}
+    return (
+        f"INSERT INTO messages ({', '.join(columns)}) SELECT {', '.join(at.values())} WHERE NOT EXISTS (SELECT 1"  # noqa: S608
+        f" FROM event_keys WHERE channel = {at['channel']} AND event_key = {at['event_key']} AND agent = {at['agent']})"
+        f"{_ONCE}"
+    )
+
+
+def _inserts(columns: Sequence[str]) -> dict[bool, str]:
+    """By whether the message is a platform's event."""
+    return {False: insert_into("messages", columns), True: _insert_event(columns)}
+
+
+_INSERTS = {False: _inserts(_COLUMNS), True: _inserts(_COLUMNS[: 3 + _PLAIN])}  # by whether it is plain
+_ENQUEUES = {
+    is_plain: {False: inserts[False] + _OTHER_ID, True: inserts[True].replace(_ONCE, _OTHER_ID + _ONCE)}
+    for is_plain, inserts in _INSERTS.items()
+}
 
 
 def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | None:
     """Store the message: one INSERT, and another one for each random id that another message has.
 
     Returns:
-        The row's id, or None if this agent already has this platform event.
+        The row's id, or None if this agent already has this platform event, or had it not long ago.
 
     Raises:
-        apsw.ConstraintError: another message has this ``given_id``.
+        apsw.ConstraintError: another message has this ``given_id``, or had it not long ago.
     """
+    if new.given_id is not None:
+        return _enqueue_given(conn, new, new.given_id, now_ms=now_ms)
     run = conn.cursor().execute
     is_plain = new[_PLAIN:] == _DEFAULTS
-    sql, values = (_ENQUEUE_PLAIN, new[:_PLAIN]) if is_plain else (_ENQUEUE, new[:-1])
+    sql = _ENQUEUES[is_plain][new.event_key is not None]
+    values = new[:_PLAIN] if is_plain else new[:-1]
     for _ in range(ids.DRAWS):
-        run(sql, (new.given_id or ids.new(new.id_prefix), now_ms, now_ms, *values))
+        run(sql, (ids.new(new.id_prefix), now_ms, now_ms, *values))
         if conn.changes():
             return conn.last_insert_rowid()
-        if new.event_key is not None and run(_HAS_MESSAGE, (new.channel, new.event_key, new.agent)).fetchall():
+        if new.event_key is not None and _has_message(conn, new):
             return None
-        if new.given_id is not None:
-            break
-    raise apsw.ConstraintError(f"another message has the id {new.given_id or new.id_prefix + '_...'!r}")
+    raise apsw.ConstraintError(f"other messages have {ids.DRAWS} random ids {new.id_prefix}_...")
 
 
-_HAS_MESSAGE = "SELECT 1 FROM messages WHERE channel = ? AND event_key = ? AND agent = ?"
-HAS_EVENT = "SELECT 1 FROM messages WHERE channel = :channel AND event_key = :event_key LIMIT 1"
+def _enqueue_given(conn: apsw.Connection, new: NewMessage, given_id: str, *, now_ms: int) -> int | None:
+    """A message whose id has no prefix of ours, which tells ``prune`` that a caller may repeat it."""
+    if find(conn, given_id) is not None or event_keys.is_given(conn, given_id):
+        raise apsw.ConstraintError(f"another message has the id {given_id!r}")
+    values = (given_id, now_ms, now_ms, *new._replace(id_prefix=event_keys.GIVEN)[:-1])
+    conn.execute(_INSERTS[False][new.event_key is not None], values)
+    return conn.last_insert_rowid() if conn.changes() else None
+
+
+_HAS_MESSAGE = """
+    SELECT 1
+      FROM messages
+     WHERE channel = :channel AND event_key = :event_key AND agent = :agent
+     UNION ALL
+    SELECT 1
+      FROM event_keys
+     WHERE channel = :channel AND event_key = :event_key AND agent = :agent
+"""
+
+
+def _has_message(conn: apsw.Connection, new: NewMessage) -> bool:
+    key = {"channel": new.channel, "event_key": new.event_key, "agent": new.agent}
+    return bool(rows(conn, _HAS_MESSAGE, key))
+
+
+HAS_EVENT = """
+    SELECT 1
+      FROM messages
+     WHERE channel = :channel AND event_key = :event_key
+     UNION ALL
+    SELECT 1
+      FROM event_keys
+     WHERE channel = :channel AND event_key = :event_key
+     LIMIT 1
+"""
 
 
 def has_event(conn: apsw.Connection, channel: str, event_key: str) -> bool:
-    """Whether any agent has a message of this platform event."""
+    """Whether any agent has a message of this platform event, or had one not long ago."""
     return bool(scalar(conn, HAS_EVENT, {"channel": channel, "event_key": event_key}))
 
 
@@ -134,10 +187,10 @@ def enqueue_many(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: i
 
 
 def _store_group(conn: apsw.Connection, group: Sequence[NewMessage], *, is_plain: bool, now_ms: int) -> None:
-    sql, end = (_INSERT_PLAIN, _PLAIN) if is_plain else (_INSERT, -1)
+    sql = _INSERTS[is_plain][any(new.event_key is not None for new in group)]
+    end = _PLAIN if is_plain else -1
     drawn = _draw(conn, group)
-    values = ((id_, now_ms, now_ms, *new[:end]) for id_, new in zip(drawn, group, strict=True))
-    conn.executemany(sql + _ONCE, values)
+    conn.executemany(sql, ((id_, now_ms, now_ms, *new[:end]) for id_, new in zip(drawn, group, strict=True)))
 
 
 _TAKEN = "SELECT 1 FROM messages WHERE message_id IN (SELECT value FROM json_each(?)) LIMIT 1"
@@ -335,6 +388,7 @@ def delete(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageRef:
     """
     deleted = _changed(conn, row_id, rows(conn, _DELETE, {"id": row_id, "now": now_ms}), "deleted")
     _record(conn, "message_deleted", deleted, now_ms=now_ms)
+    event_keys.keep(conn, [row_id], forgotten_ms=now_ms - event_keys.KEPT_MS)
     conn.execute("DELETE FROM messages WHERE id = :id AND id < (SELECT max(id) FROM messages)", {"id": row_id})
     return deleted
 
@@ -423,12 +477,17 @@ _OLDEST_KEPT_MAIL = """
 _KEPT_MAIL = 1000
 
 
-def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
+def prune(
+    conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int, forgotten_ms: int = 0
+) -> tuple[int, int]:
     """Look at up to *limit* rows after *after_id*, and delete those that ended before *older_than_ms*.
 
     Walking by id needs no index on the status of ten million finished rows. Ids grow with time, so the walk ends where
     no row is old enough. The newest row stays, so that an id is never used twice, and so do the newest thousand
-    messages between agents.
+    messages between agents. What makes a late copy known stays in ``event_keys``.
+
+    Args:
+        forgotten_ms: of messages that came before this instant, nothing is kept.
 
     Returns:
         How many were deleted, and the id after which to go on (0: the end was reached, begin again).
@@ -438,6 +497,7 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
         conn, _PRUNABLE, {"after": after_id, "cutoff": older_than_ms, "mail_cutoff": mail_cutoff, "limit": limit}
     )
     doomed = [id_ for id_, _, is_over in found if is_over]
+    event_keys.keep(conn, doomed, forgotten_ms=forgotten_ms)
     conn.execute("DELETE FROM messages WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
     if len(found) < limit or not any(is_old for _, is_old, _ in found):
         return len(doomed), 0

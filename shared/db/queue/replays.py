@@ -125,14 +125,16 @@ _COPY = """
     INSERT INTO messages (message_id, id_prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id,
                           sender, sender_id, message, content, files, agent, from_agent, session_id, conversation_id,
                           msg_type, trigger, created_at, updated_at)
-    SELECT :message_id, id_prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender,
+    SELECT :message_id, :prefix, kind, channel, chat_id, platform_id, thread_id, platform_message_id, sender,
            sender_id, message, json_set(content, '$.replay_of', message_id), files, agent, from_agent, :new,
            conversation_id, msg_type, trigger, :now, :now
       FROM messages
      WHERE id = :row AND session_id = :old
     ON CONFLICT (message_id) DO NOTHING
 """
-_PREFIX = "SELECT id_prefix FROM messages WHERE id = :row AND session_id = :old"
+_PREFIX = (
+    "SELECT CASE id_prefix WHEN '' THEN channel ELSE id_prefix END FROM messages WHERE id = :row AND session_id = :old"
+)
 
 
 def copy(conn: apsw.Connection, message_rows: Sequence[int], *, from_session: int, to_session: int, now_ms: int) -> int:
@@ -148,7 +150,7 @@ def _copy(conn: apsw.Connection, key: dict[str, int]) -> bool:
     """Copy one message; False: it was pruned, or is of another session."""
     prefix: str | None = scalar(conn, _PREFIX, {"row": key["row"], "old": key["old"]})
     for _ in range(ids.DRAWS if prefix is not None else 0):
-        conn.execute(_COPY, {**key, "message_id": ids.new(prefix or "")})
+        conn.execute(_COPY, {**key, "prefix": prefix, "message_id": ids.new(prefix or "")})
         if conn.changes():
             return True
     return False

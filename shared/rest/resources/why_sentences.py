@@ -120,6 +120,7 @@ def of_held(facts: HeldFacts) -> Why:
 DROPPED: Mapping[str, str] = {
     "payload": "The platform signed it, and it could not be read",
     "malformed": "It lacked a field that every message has",
+    "too_old": "By the platform's date it is more than 72 hours old, so it may be a copy of one that was handled then",
     "unsupported": "It was no message for an agent",
     "no_chat": "It belongs to no chat",
     "empty": "It had neither text nor files",

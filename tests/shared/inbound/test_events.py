@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from shared.channels.base import Event
+from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from shared.inbound import events, pairing
@@ -205,3 +206,55 @@ def test_everything_else_is_routed(conn):
     wire(conn, make_chat(conn))
     assert take(conn, event("hello")).stored == 1
     assert take(conn, event("hello", kind="edit", event_key="2")).dropped == "unsupported:edit"
+
+
+# -- late copies -------------------------------------------------------------------------------------------------------
+
+HOUR = 60 * 60 * 1000
+BEGAN = NOW - 100 * 24 * HOUR
+
+
+def began(conn, at):
+    with transaction(conn):
+        meta.put(conn, "began_at", str(at))
+
+
+@pytest.mark.parametrize(("age", "stored"), [(0, 1), (72 * HOUR - 1, 1), (72 * HOUR, 0), (90 * 24 * HOUR, 0)])
+def test_an_event_older_than_its_key_is_kept_is_refused_with_a_reason(conn, age, stored):
+    began(conn, BEGAN)
+    wire(conn, make_chat(conn))
+    found = take(conn, event(sent_at_ms=NOW - age))
+    assert (found.stored, found.dropped) == (stored, None if stored else "too_old")
+    assert reasons(conn) == ([] if stored else [("too_old", "")])
+
+
+def test_a_refused_late_copy_says_nothing_and_is_recorded_once(conn):
+    began(conn, BEGAN)
+    wire(conn, make_chat(conn))
+    old = event(sent_at_ms=NOW - 80 * HOUR)
+    assert [take(conn, old).dropped, take(conn, old).dropped] == ["too_old", "too_old"]
+    assert (reasons(conn), said(conn)) == ([("too_old", "")], [])
+
+
+def test_an_event_from_long_before_the_database_is_no_copy(conn):
+    """Nobody had it before: neither this database nor one that was lost shortly before this one began."""
+    began(conn, NOW)
+    wire(conn, make_chat(conn))
+    assert take(conn, event(event_key="1", sent_at_ms=NOW - 29 * 24 * HOUR)).dropped == "too_old"
+    assert take(conn, event(event_key="2", sent_at_ms=NOW - 31 * 24 * HOUR)).stored == 1
+
+
+def test_a_late_copy_of_old_news_about_a_chat_changes_nothing(conn):
+    make_chat(conn)
+    kicked = membership("kicked", key="u1")
+    take(conn, kicked)
+    take(conn, membership("member", key="u2"))
+    assert take(conn, kicked) == Routed(duplicates=1)
+    assert status_of(conn) == "active"
+
+
+def test_so_does_one_of_news_that_changed_nothing_the_first_time(conn):
+    make_chat(conn)
+    for status, key in (("kicked", "u0"), ("kicked", "u1"), ("member", "u2"), ("kicked", "u1")):
+        take(conn, membership(status, key=key))
+    assert status_of(conn) == "active"

@@ -659,7 +659,9 @@ def test_a_redelivery_of_a_stored_message_is_a_duplicate_even_beyond_the_limit(c
 
 
 def test_a_stored_event_is_found_by_an_index(conn):
-    (line,) = plan(conn, messages.HAS_EVENT, channel="telegram", event_key="1")
+    lines = [line for line in plan(conn, messages.HAS_EVENT, channel="telegram", event_key="1") if "SEARCH" in line]
+    assert len(lines) == 2
+    line = lines[0]
     assert "COVERING INDEX messages_event" in line
 
 

@@ -310,3 +310,8 @@ def test_a_press_carries_the_message_with_the_button_and_the_context_to_answer_i
     (event,) = discord.receive(recorded(name), now_ms=NOW).events
     assert event.context["message_id"] == pressed["message"]["id"]
     assert discord.unseal(event.context["sealed_token"]) == pressed["token"]
+
+
+def test_an_interaction_has_the_date_that_its_id_says(discord):
+    (event,) = discord.receive(recorded("067_duplicate_a.json"), now_ms=NOW).events
+    assert event.sent_at_ms == (1573273367614586945 >> 22) + 1_420_070_400_000

@@ -341,3 +341,41 @@ def test_a_person_is_named_by_a_link_too(telegram):
     named = {"type": "text_mention", "offset": 0, "length": 6, "user": {"id": 7100200300, "first_name": "Aurora"}}
     event = receive(telegram, update(text=text, entities=[named, {"type": "bot_command", "offset": 8, "length": 6}]))
     assert (event.command, event.mention, event.is_mention) == ("clear", "🤖 bot: ", True)
+
+
+DATED = {
+    "a message": ({"message": {"message_id": 1, "chat": {"id": 1, "type": "private"}, "date": 1_800_000_000}}),
+    "an edit, by its own date": (
+        {
+            "edited_message": {
+                "message_id": 1,
+                "chat": {"id": 1, "type": "private"},
+                "date": 1_700_000_000,
+                "edit_date": 1_800_000_000,
+            }
+        }
+    ),
+    "news about a chat": (
+        {
+            "my_chat_member": {
+                "chat": {"id": 1, "type": "group"},
+                "from": {"id": 2},
+                "date": 1_800_000_000,
+                "old_chat_member": {"status": "member"},
+                "new_chat_member": {"status": "kicked"},
+            }
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("update", DATED.values(), ids=DATED)
+def test_an_event_has_the_platforms_own_date(telegram, update):
+    event = receive(telegram, json.dumps({"update_id": 1, **update}).encode())
+    assert event.sent_at_ms == 1_800_000_000_000
+
+
+def test_a_press_has_none_because_the_date_is_of_the_message_with_the_button(telegram):
+    message = {"message_id": 1, "chat": {"id": 1, "type": "private"}, "date": 1_800_000_000}
+    press = {"id": "5", "from": {"id": 2}, "message": message, "data": "x"}
+    assert receive(telegram, json.dumps({"update_id": 1, "callback_query": press}).encode()).sent_at_ms is None

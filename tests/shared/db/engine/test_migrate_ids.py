@@ -58,10 +58,11 @@ def test_every_message_keeps_the_id_that_was_given_out(old):
 
 def test_the_other_columns_are_what_they_were(old):
     path, conn = old
-    names = "id, id_prefix, content, files, status, failure, created_at, updated_at"
+    names = "id, content, files, status, failure, created_at, updated_at"
     before = rows(conn, f"SELECT {names} FROM messages")
     migrate(path)
     assert rows(conn, f"SELECT {names} FROM messages") == before
+    assert column(conn, "SELECT id_prefix FROM messages") == ["api", "telegram", "", "task"]  # '': the caller's own id
     assert column(conn, "PRAGMA integrity_check") == ["ok"]
 
 
