@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shared.routing.quotations import QUOTATION_WITHHELD
 from tests.e2e.conftest import System, until
 from tests.emulator.harness import copy_project
 
@@ -26,9 +27,11 @@ class Person:
         self.house = house
         self.id = id_ or str(next(_people))
 
-    def says(self, text: str, chat: str | None = None, *, thread: int | None = None) -> None:
+    def says(
+        self, text: str, chat: str | None = None, *, thread: int | None = None, reply_to: str | None = None
+    ) -> None:
         """Write in the direct chat with the bot, or in *chat*."""
-        body: dict[str, Any] = {"text": text, "chat": chat, "thread": thread}
+        body: dict[str, Any] = {"text": text, "chat": chat, "thread": thread, "reply_to": reply_to}
         status, answer = self.house.post(f"/control/telegram/users/{self.id}/message", body, "platforms")
         assert status == 201, answer
 
@@ -244,6 +247,28 @@ def test_a_stranger_who_is_refused_is_not_asked_about_again(house: System, ana: 
     assert len(cards(house, stranger.id)) == 1
     assert not any("pills" in each for each in heard(house, chat))
     assert stands_anywhere(house, "really, do") == []
+
+
+def test_a_member_who_quotes_a_held_message_does_not_hand_it_to_the_agent(
+    house: System, ana: Person, stranger: Person
+) -> None:
+    chat, _ = room(house, policy="request_approval")
+    stranger.says("@postroom_bot zeppelin", chat)
+    asked = card(house, stranger.id)
+    _, there = house.get(f"/control/telegram/chats/{chat}", "platforms")
+    (original,) = (each["id"] for each in there["messages"] if "zeppelin" in each["text"])
+
+    ana.says("@postroom_bot what is that?", chat, reply_to=original)
+
+    hears(house, chat, "what is that?")
+    quoted = "SELECT content ->> '$.reply_to.text' FROM messages WHERE message LIKE '%what is that?'"
+    assert house.query(quoted) == [(QUOTATION_WITHHELD,)]
+    assert set(stands_anywhere(house, "zeppelin")) == {"held", "responses"}, (
+        "the event until the decision, and the card"
+    )
+    ana.presses(asked, "Refuse")
+    refused(house, stranger, "sender_refused")
+    assert stands_anywhere(house, "zeppelin") == ["responses"]
 
 
 def test_an_agent_for_known_people_answers_no_stranger_in_a_public_chat(
