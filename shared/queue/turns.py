@@ -159,8 +159,8 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
     verdicts = {message.id: judge(message, failure, policy, now_ms=now_ms) for message in claim.asked}
     claims.fail(conn, claim, verdicts, now_ms=now_ms)
     dead = [message for message in claim.asked if verdicts[message.id].dead]
-    for message in dead:
-        _apologise(conn, message, now_ms=now_ms)
+    for place, message in enumerate(dead):  # a millisecond apart, like the answers of a turn
+        _apologise(conn, message, now_ms=now_ms + place)
     series.advance_messages(conn, now_ms=now_ms)
     return dead
 
