@@ -109,7 +109,7 @@ def unknown(files: Iterable[EnvSetting], known: Iterable[str]) -> list[str]:
     """A sentence for each setting of a file that nothing reads, with the nearest of the *known* names."""
     names = sorted(known)
     return [
-        f"{setting.where}: {setting.name} is no setting of Postroom, and nothing reads it"
+        f"{setting.where}: {setting.name} is no setting of a function, and nothing here reads it"
         f"{_nearest(setting.name, names)}"
         for setting in files
         if setting.name.upper() not in names and not setting.name.startswith("AWS_")

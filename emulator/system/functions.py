@@ -144,7 +144,7 @@ class Functions:
                 if old is not None:
                     self._later(self._drain(function, old))
                 return
-            function.stale = f"what is on disk does not load ({function.problem})"
+            function.stale = f"what is on disk did not start ({function.problem})"
             if was_up:
                 function.problem = None
             self._console.event(

@@ -141,7 +141,7 @@ def test_a_saved_file_replaces_only_its_function_and_broken_code_replaces_none(e
     wait_until(lambda: running.said("sweep kept at generation 2"), what="the refusal of the broken code")
     status = next(function for function in running.status["functions"] if function["name"] == "sweep")
     assert (status["pid"], status["up"]) == (after["sweep"], True)
-    assert "does not load" in status["stale"]
+    assert "did not start" in status["stale"]
     assert running.said("SyntaxError")
 
     source.write_text(code)

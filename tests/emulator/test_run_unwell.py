@@ -87,11 +87,11 @@ def test_a_failed_start_is_in_the_log(project: Path) -> None:
 def test_a_changed_env_file_is_taken_and_its_unknown_names_are_told(emulator: Start, project: Path) -> None:
     (project / ".env").write_text("POSTROOM_TIMZONE=Asia/Tokyo\n")
     running = emulator()
-    assert told(running, ".env:1: POSTROOM_TIMZONE is no setting of Postroom, and nothing reads it; did you mean")
+    assert told(running, ".env:1: POSTROOM_TIMZONE is no setting of a function, and nothing here reads it; did you")
 
     (project / ".env").write_text("POSTROOM_API_TOKEN=a-token-of-the-tests\nCOLOUR=red\n")
     wait_until(lambda: told(running, ".env changed → api reloaded"), what="the new settings")
-    assert told(running, ".env:2: COLOUR is no setting of Postroom, and nothing reads it")
+    assert told(running, ".env:2: COLOUR is no setting of a function, and nothing here reads it")
     wait_until(lambda: running.get("/api/agents", base=running.instance["urls"]["api"])[0] == 401, what="the token")
 
     (project / ".env").write_text("POSTROOM_BATCH_SIZE=many\n")

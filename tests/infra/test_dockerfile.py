@@ -57,6 +57,25 @@ def test_the_command_line_is_in_the_image_and_needs_no_library_of_the_emulator(a
     assert run(app, "version").returncode == 0
 
 
+def test_its_script_starts_it_from_any_folder(app: Path, tmp_path: Path) -> None:
+    made = re.search(r"^RUN (printf .*/usr/local/bin/emulator)$", TEXT, re.MULTILINE | re.DOTALL)
+    assert made is not None
+    text = made[1].replace("\\\n", "").replace("/usr/local/bin", str(tmp_path)).replace("/app", str(app))
+    subprocess.run(["sh", "-c", text], check=True)
+    shown = subprocess.run(
+        [tmp_path / "emulator", "status", "--url", "http://127.0.0.1:1"],
+        cwd="/",
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (shown.returncode, shown.stderr) == (
+        69, "error: http://127.0.0.1:1 does not answer: Connection refused\n",
+    )  # fmt: skip
+
+
 def test_it_is_called_emulator_and_finds_the_api_of_its_task() -> None:
     assert "> /usr/local/bin/emulator" in TEXT
     assert "POSTROOM_URL=http://127.0.0.1:3777" in TEXT

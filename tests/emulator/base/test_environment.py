@@ -118,8 +118,8 @@ def test_an_unknown_setting_is_told_with_the_nearest_known_name() -> None:
     ]
 
     assert environment.unknown(files, known) == [
-        ".env:1: POSTROOM_UNKOWN_SENDS is no setting of Postroom, and nothing reads it; did you mean "
+        ".env:1: POSTROOM_UNKOWN_SENDS is no setting of a function, and nothing here reads it; did you mean "
         "POSTROOM_UNKNOWN_SENDS?",
-        ".env:2: TIMEZONE is no setting of Postroom, and nothing reads it; did you mean POSTROOM_TIMEZONE?",
-        ".env.local:1: COLOUR is no setting of Postroom, and nothing reads it",
+        ".env:2: TIMEZONE is no setting of a function, and nothing here reads it; did you mean POSTROOM_TIMEZONE?",
+        ".env.local:1: COLOUR is no setting of a function, and nothing here reads it",
     ]

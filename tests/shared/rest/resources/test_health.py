@@ -1,0 +1,85 @@
+"""What the API says is not well."""
+
+import asyncio
+
+import pytest
+
+from functions import api
+from shared.db.engine import meta
+from shared.db.engine.connection import transaction
+from shared.replica.last_comparison import LastComparison
+from shared.rest.resources.health import _sweep_problems
+from shared.runtime.kick import Listener
+from tests.api_client import get
+from tests.shared.replica.test_sync import SYNCED, Stranger
+from tests.support import NOW
+
+MINUTE = 60_000
+LATE = "no sweep for {} min: sweep or the ticker does not run. Nothing is rescued, and schedules wait"
+BEHIND = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 16\r\n\r\nbucket not found"
+
+
+@pytest.fixture
+def all_run(environment):
+    """Both functions that take kicks listen."""
+    listening = [Listener(environment, name) for name in ("dispatch", "deliver")]
+    yield
+    for each in listening:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("last_sweep", "since_ms", "problems"),
+    [
+        (NOW, 0, []),
+        (NOW - 5 * MINUTE + 1, 0, []),
+        (NOW - 5 * MINUTE, 0, [LATE.format(5)]),
+        (NOW - 90 * MINUTE, 0, [LATE.format(90)]),
+        (NOW - 90 * MINUTE, NOW - MINUTE, []),
+        (None, NOW - MINUTE, []),
+        (None, NOW - 6 * MINUTE, [LATE.format(6)]),
+    ],
+)
+def test_sweeps_are_overdue_after_five_minutes_of_waiting(last_sweep, since_ms, problems):
+    assert _sweep_problems(last_sweep, since_ms=since_ms, now_ms=NOW) == problems
+
+
+def test_where_everything_runs_nothing_is_told(serving, conn, all_run):
+    with transaction(conn):
+        meta.put(conn, "heartbeat_at", str(NOW))
+    found = get(serving, "/api/health").json()
+    assert (found["ok"], found["problems"]) == (True, [])
+    assert (found["lastSweep"], found["replica"], found["comparison"]) == (NOW, None, None)
+
+
+@pytest.mark.parametrize(("answer", "problem"), [(SYNCED, None), (BEHIND, "bucket not found")], ids=["there", "behind"])
+def test_litestream_is_asked_whether_the_rows_are_in_the_replica(
+    serving, environment, monkeypatch, all_run, answer, problem
+):
+    socket = environment / "litestream.sock"
+    monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(socket))
+
+    async def go():
+        async with Stranger(socket, answer), serving(api) as client:
+            return (await client.get("/api/health")).json()
+
+    found = asyncio.run(go())
+    assert found["replica"] == {"problem": problem}
+    assert found["problems"] == ([] if problem is None else [f"replication is behind: {problem}"])
+
+
+def test_a_comparison_that_found_a_difference_is_told(serving, db, all_run):
+    LastComparison(NOW, "000000000000000a", 29, 1234, ["agents"], None).write(db)
+    found = get(serving, "/api/health").json()
+    assert found["comparison"]["differences"] == ["agents"]
+    assert found["problems"] == [
+        "the newest comparison found that the replica lacks something: `emulator verify` shows it"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", "[" * 50_000, '{"at": 1}'], ids=["empty", "a list", "cut", "nested", "a part"]
+)
+def test_a_damaged_file_of_the_comparison_is_none(serving, db, all_run, text):
+    db.with_name(f"{db.name}-compared").write_text(text)
+    assert get(serving, "/api/health").json()["comparison"] is None
