@@ -2,6 +2,7 @@
 
 import apsw
 from pydantic import Field
+from starlette.requests import Request
 
 from shared.core.errors import NotFound
 from shared.db.engine import named_rows
@@ -30,22 +31,35 @@ class DroppedQuery(Query):
     limit: int = Field(default=100, ge=1, le=1000)
 
 
-@endpoint("GET", "/api/dropped", {404: "there is no such chat"})
-async def get_dropped(service: Service, *, query: DroppedQuery) -> list[DroppedView]:
-    """List the dropped messages with the reasons, newest first; after ``since_id``, oldest first."""
+@endpoint(
+    "GET",
+    "/api/dropped",
+    {404: "there is no such chat", 503: "too many searches run at once: try again later"},
+)
+async def get_dropped(service: Service, *, query: DroppedQuery, request: Request) -> list[DroppedView]:
+    """List the dropped messages with the reasons, newest first; after ``since_id``, oldest first.
+
+    Those of a sender or of a chat are searched, beside the other requests.
+    """
     channel, platform_id = query.channel, query.platformId
     if query.chatId is not None:
         channel, platform_id = place_of(service.reader, query.chatId)
-    return history.dropped(
-        service.reader,
-        reason=query.reason,
-        channel=channel,
-        sender_id=query.senderId,
-        platform_id=platform_id,
-        before=query.before,
-        after=query.since_id,
-        limit=query.limit,
-    )
+
+    def work(conn: apsw.Connection) -> list[DroppedView]:
+        return history.dropped(
+            conn,
+            reason=query.reason,
+            channel=channel,
+            sender_id=query.senderId,
+            platform_id=platform_id,
+            before=query.before,
+            after=query.since_id,
+            limit=query.limit,
+        )
+
+    if query.senderId is None and platform_id is None:
+        return work(service.reader)
+    return await service.background_reads.read(lambda conn, _: work(conn), request.receive)
 
 
 def place_of(conn: apsw.Connection, chat_id: int) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from typing import Literal
 
 import apsw
 from pydantic import Field
+from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from shared.core import clock
@@ -66,22 +67,39 @@ async def get_why_of_message(service: Service, *, id: str) -> WhyView:
     return found
 
 
-@endpoint("GET", "/api/why", {400: "neither a message, a sender nor a chat is named", 404: "there is no such chat"})
-async def get_why(service: Service, *, query: WhyQuery) -> list[WhyView]:
-    """Find messages, held and dropped ones too, and why each has no answer, newest first."""
+@endpoint(
+    "GET",
+    "/api/why",
+    {
+        400: "neither a message, a sender nor a chat is named",
+        404: "there is no such chat",
+        503: "too many searches run at once: try again later",
+    },
+)
+async def get_why(service: Service, *, query: WhyQuery, request: Request) -> list[WhyView]:
+    """Find messages, held and dropped ones too, and why each has no answer, newest first.
+
+    A message's own id is read at once; a search runs beside the other requests.
+    """
     channel, platform_id = query.channel, query.platformId
     if query.chatId is not None:
         channel, platform_id = place_of(service.reader, query.chatId)
     of = Of(query.ref, query.senderId, channel, platform_id)
     if (of.ref, of.sender_id, of.platform_id) == (None, None, None):
         raise RequestRefused(400, "name a message (ref), a sender (senderId) or a chat (chatId or platformId)")
-    return _search(service.reader, of, limit=query.limit, now_ms=clock.now_ms())
+    now_ms = clock.now_ms()
+    row = messages.find(service.reader, of.ref) if of.ref is not None else None
+    named = _of_message(service.reader, row, now_ms=now_ms) if row is not None else None
+    if named is not None:
+        return [named]
+    return await service.background_reads.read(
+        lambda conn, _: _search(conn, of, limit=query.limit, now_ms=now_ms), request.receive
+    )
 
 
 def _search(conn: apsw.Connection, of: Of, *, limit: int, now_ms: int) -> list[WhyView]:
     """The newest messages, held events and dropped events like this, newest first."""
-    named = messages.find(conn, of.ref) if of.ref is not None else None
-    rows = [named] if named is not None else why.messages(conn, of, limit=limit)
+    rows = why.messages(conn, of, limit=limit)
     found = [view for row in rows if (view := _of_message(conn, row, now_ms=now_ms)) is not None]
     found += [_of_held(each) for each in why.held(conn, of, limit=limit)]
     found += [_of_dropped(each) for each in why.dropped(conn, of, limit=limit)]
