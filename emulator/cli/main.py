@@ -21,7 +21,6 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, find_running
 from emulator.base.terminal import PROSE, escape, indent_more
-from emulator.cli.client import get_json
 from shared.core.errors import PostroomError
 
 EXEC_READY_LIMIT_S = 60.0
@@ -187,6 +186,8 @@ async def _against_own(folder: StateFolder, command: list[str], *, port: int, te
 
 async def _against_running(folder: StateFolder, command: list[str]) -> int:
     """Run the command against the emulator that runs in the folder."""
+    from emulator.cli.client import get_json
+
     deadline = time.monotonic() + EXEC_READY_LIMIT_S
     while True:
         instance = find_running(folder)
