@@ -125,8 +125,7 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
     reason = redaction.redact(str(error))
     decided = partial(ResponseVerdict, reason=reason, failure=_code(error))
     if isinstance(error, RateLimited):
-        wait_ms = min(max(error.retry_after_ms or 0, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
-        return decided(dead=False, retry_count=response.retry_count, deliver_after=now_ms + wait_ms)
+        return _limited(response, error.retry_after_ms or 0, reason, now_ms=now_ms)
     if isinstance(error, NotSent):
         return _unsent(response, reason, policy, now_ms=now_ms)
     attempts = response.retry_count + 1
@@ -141,6 +140,20 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
         )
     delay = min(delay, _LONGEST_WAIT_MS)
     return decided(dead=False, retry_count=attempts, deliver_after=now_ms + delay)
+
+
+def _limited(response: Response, asked_ms: int, reason: str, *, now_ms: int) -> ResponseVerdict:
+    """The platform asked for a wait: with no attempt counted, for at most a day with all waits in a row."""
+    since = min(now_ms if response.unsent_since is None else response.unsent_since, now_ms)
+    left_ms = since + LONGEST_UNSENT_MS - now_ms
+    decided = partial(ResponseVerdict, retry_count=response.retry_count, failure="rate_limited", unsent_since=since)
+    if left_ms <= 0:
+        given_up = (
+            f"{reason}; given up after {LONGEST_UNSENT_MS // 3_600_000} hours of waits that the platform asked for"
+        )
+        return decided(dead=True, deliver_after=None, reason=given_up)
+    due = now_ms + min(max(asked_ms, _SHORTEST_WAIT_MS), left_ms)
+    return decided(dead=False, deliver_after=due, reason=reason)
 
 
 def _unsent(response: Response, reason: str, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:

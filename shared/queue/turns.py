@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import apsw
@@ -24,7 +25,7 @@ NO_REASON = "the agent failed and gave no reason"
 PROCESS_GONE = "the process that ran the turn went away"
 
 _SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: a wait of 0 ms would repeat the turn for ever, at full speed
-_LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
+LONGEST_WAITS_MS = 24 * 60 * 60 * 1000  # of one wait, and of all waits in a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +139,24 @@ def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: in
     """Decide, without a side effect: a retry, and from when, or the end."""
     reason = redaction.redact(failure.reason.strip()) or NO_REASON
     if failure.wait_ms is not None:
-        wait_ms = min(max(failure.wait_ms, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
-        return MessageVerdict(False, message.retry_count, now_ms + wait_ms, reason, "rate_limited")
+        return _wait(message, failure.wait_ms, reason, now_ms=now_ms)
     attempts = message.retry_count + 1
     if not failure.retryable or attempts >= policy.max_attempts:
         return MessageVerdict(True, attempts, None, reason, failure.code)
     delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
     return MessageVerdict(False, attempts, now_ms + delay, reason, failure.code)
+
+
+def _wait(message: Message, wait_ms: int, reason: str, *, now_ms: int) -> MessageVerdict:
+    """A wait costs no attempt. So that it is never for ever, all waits in a row end after a day."""
+    since = min(now_ms if message.waits_since is None else message.waits_since, now_ms)
+    left_ms = since + LONGEST_WAITS_MS - now_ms
+    decided = partial(MessageVerdict, retry_count=message.retry_count, failure="rate_limited", waits_since=since)
+    if left_ms <= 0:
+        given_up = f"{reason}; given up after {LONGEST_WAITS_MS // 3_600_000} hours of waits that the agent asked for"
+        return decided(dead=True, process_after=None, reason=given_up)
+    due = now_ms + min(max(wait_ms, _SHORTEST_WAIT_MS), left_ms)
+    return decided(dead=False, process_after=due, reason=reason)
 
 
 def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> list[Message]:

@@ -104,6 +104,7 @@ class MessageVerdict:
 
     Attributes:
         reason: for people; no statement reads it.
+        waits_since: when the first of its last waits began that cost no attempt, in ms; None: this is none.
     """
 
     dead: bool
@@ -111,6 +112,7 @@ class MessageVerdict:
     process_after: int | None
     reason: str
     failure: FailureCode = "error"
+    waits_since: int | None = None
 
 
 class _Candidate(NamedTuple):
@@ -280,7 +282,7 @@ def has_older_context(conn: apsw.Connection, claim: Claim) -> bool:
 _FAIL = """
     UPDATE messages
        SET status = :status, retry_count = :retry_count, process_after = :process_after, last_error = :reason,
-           failure = :failure, claimed_by = NULL, lease = NULL, updated_at = :now
+           failure = :failure, waits_since = :waits_since, claimed_by = NULL, lease = NULL, updated_at = :now
      WHERE id = :id AND status = 'processing' AND claimed_by = :token
 """
 
@@ -311,7 +313,8 @@ def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, MessageVerd
         }
         status = "dead" if verdict.dead else "pending"
         key = {"id": message.id, "token": claim.token, "now": now_ms}
-        conn.execute(_FAIL, {**outcome, **key, "status": status, "failure": verdict.failure})
+        state = {"status": status, "failure": verdict.failure, "waits_since": verdict.waits_since}
+        conn.execute(_FAIL, {**outcome, **key, **state})
         changed += conn.changes()
         _record(conn, "message_dead" if verdict.dead else "message_retry", message, outcome, now_ms=now_ms)
     if len(claim.asked) < len(claim.batch):

@@ -29,6 +29,7 @@ class Message(NamedTuple):
     conversation_id: str | None
     trigger: bool
     retry_count: int
+    waits_since: int | None
     series_id: str | None
     scheduled_at: int | None
     created_at: int

@@ -77,6 +77,7 @@ MESSAGES = Series(
            retry_count = CASE WHEN process_after IS :due THEN retry_count ELSE 0 END,
            last_error = CASE WHEN process_after IS :due THEN last_error END,
            failure = CASE WHEN process_after IS :due THEN failure END,
+           waits_since = CASE WHEN process_after IS :due THEN waits_since END,
            process_after = :due, status = CASE WHEN :is_paused THEN 'paused' ELSE 'pending' END, updated_at = :now
      WHERE id = :id AND (status = 'pending' OR status = 'paused')
     """,

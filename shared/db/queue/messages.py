@@ -330,8 +330,8 @@ def _release_batch(conn: apsw.Connection, cancelled: MessageRef, *, reason: str,
 
 _RETRY = """
     UPDATE messages
-       SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, process_after = NULL,
-           updated_at = :now
+       SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, waits_since = NULL,
+           process_after = NULL, updated_at = :now
      WHERE id = :id AND status = 'dead'
     RETURNING id, message_id, agent, channel, session_id
 """
@@ -351,8 +351,8 @@ def retry(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageRef:
 
 RETRY_MANY = """
     UPDATE messages
-       SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, process_after = NULL,
-           updated_at = :now
+       SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, waits_since = NULL,
+           process_after = NULL, updated_at = :now
      WHERE id IN (SELECT id
                     FROM messages
                    WHERE status = 'dead' AND id > :after

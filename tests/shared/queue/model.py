@@ -15,6 +15,9 @@ CRON = "*/5 * * * *"
 KEPT_MAIL = 1000
 ALREADY_LIVE = "the series has another occurrence that is live"
 
+LONGEST_WAITS = 24 * 60 * 60 * 1000
+GIVEN_UP = "slow down; given up after 24 hours of waits that the {} asked for"
+
 Told = tuple[str, str | None, int | None, dict[str, Any]]
 
 
@@ -38,6 +41,7 @@ class Message:
     retry_count: int = 0
     last_error: str | None = None
     failure: str | None = None
+    waits_since: int | None = None
     token: str | None = None
     lease: int | None = None
     process_after: int | None = None
@@ -72,6 +76,7 @@ class Response:
     retry_count: int = 0
     last_error: str | None = None
     failure: str | None = None
+    waits_since: int | None = None
     token: str | None = None
     lease: int | None = None
     deliver_after: int | None = None
@@ -241,12 +246,14 @@ class Model:
                 continue
             if wait is None:
                 each.retry_count += 1
-            is_dead = wait is None and (not retryable or each.retry_count >= MAX_ATTEMPTS)
+            left = waits_left(each, now, costs_no_attempt=wait is not None)
+            is_dead = left <= 0 or (wait is None and (not retryable or each.retry_count >= MAX_ATTEMPTS))
             self._end(each, "dead" if is_dead else "pending", now)
-            each.last_error = reason
+            each.last_error = reason if left > 0 else GIVEN_UP.format("agent")
             each.failure = "rate_limited" if wait is not None else code
-            each.process_after = None if is_dead else now + (WAITS[each.retry_count] if wait is None else wait)
-            self._failed(each, "message_dead" if is_dead else "message_retry", reason)
+            pause = WAITS.get(each.retry_count, 0) if wait is None else min(wait, left)
+            each.process_after = None if is_dead else now + pause
+            self._failed(each, "message_dead" if is_dead else "message_retry", each.last_error)
             if is_dead:
                 dead.append(each)
         for place, each in enumerate(dead):
@@ -299,6 +306,7 @@ class Model:
         self.move(id_, "pending", "message_retried", now)
         each = self.messages[id_]
         each.retry_count, each.last_error, each.failure, each.process_after = 0, None, None, None
+        each.waits_since = None
 
     def delete(self, id_: int, now: int) -> None:
         self.move(id_, "cancelled", "message_deleted", now)
@@ -382,18 +390,21 @@ class Model:
         """*wait*: what the platform asked for; *is_limit*: it costs no attempt, and holds the whole chat."""
         each = self.responses[id_]
         each.retry_count += not is_limit
-        is_dead = not is_limit and (not retryable or each.retry_count >= MAX_ATTEMPTS)
+        left = waits_left(each, now, costs_no_attempt=is_limit)
+        is_dead = left <= 0 or (not is_limit and (not retryable or each.retry_count >= MAX_ATTEMPTS))
+        reason = reason if left > 0 else GIVEN_UP.format("platform")
         each.status, each.token, each.lease, each.last_error = "dead" if is_dead else "pending", None, None, reason
         each.failure = "outcome_unknown" if is_unknown else "rate_limited" if is_limit else "error"
-        each.deliver_after = None if is_dead else now + (SEND_WAITS[each.retry_count] if wait is None else wait)
+        pause = SEND_WAITS.get(each.retry_count, 0) if wait is None else min(wait, left)
+        each.deliver_after = None if is_dead else now + pause
         if is_unknown:
             self.events.append(("response_outcome_unknown", each.message_id, id_, {"part": each.part_started}))
         else:
             each.part_started = None
         data = {"reason": reason, "retry_count": each.retry_count, "deliver_after": each.deliver_after}
         self.events.append(("response_dead" if is_dead else "response_retry", each.message_id, id_, data))
-        if is_limit:
-            self.silent_until[each.chat] = each.deliver_after or 0
+        if is_limit and each.deliver_after is not None:
+            self.silent_until[each.chat] = each.deliver_after
 
     def has_live_response(self, series: str) -> bool:
         return any(
@@ -418,3 +429,12 @@ def is_later(each: Message, now: int) -> bool:
 def successor(scheduled: int, misfire: str, now: int) -> int:
     following = scheduled // GRID * GRID + GRID
     return now // GRID * GRID + GRID if misfire == "coalesce" and following <= now else following
+
+
+def waits_left(each: Message | Response, now: int, *, costs_no_attempt: bool) -> int:
+    """How long all its waits in a row may still last, with the one that begins now."""
+    if not costs_no_attempt:
+        each.waits_since = None
+        return LONGEST_WAITS
+    each.waits_since = now if each.waits_since is None else min(each.waits_since, now)
+    return each.waits_since + LONGEST_WAITS - now

@@ -225,3 +225,21 @@ def test_a_reason_shows_no_secret_whatever_adapter_gave_it(conn):
     with transaction(conn):
         deliveries.hold(conn, response, TokenRefused("at secret-of-an-adapter"), now_ms=NOW)
     assert channel_pauses.every(conn)["telegram"].reason == "at ***"
+
+
+def limited(conn, id_, at):
+    """The platform asks for a wait at that instant; the row afterwards."""
+    claimed = take(conn, id_, now_ms=at)
+    with transaction(conn):
+        deliveries.fail(conn, claimed, RateLimited("429"), POLICY, now_ms=at)
+    return row(conn, "responses", id_)
+
+
+def test_a_platform_that_asks_for_waits_for_ever_is_given_up_after_a_day(conn):
+    id_ = answer(conn)
+    for at in (NOW, NOW + 1000, NOW + DAY // 2):
+        found = limited(conn, id_, at)
+        assert (found["status"], found["retry_count"], found["deliver_after"]) == ("pending", 0, at + 1000)
+    found = limited(conn, id_, NOW + DAY)
+    assert (found["status"], found["failure"]) == ("dead", "rate_limited")
+    assert found["last_error"] == "429; given up after 24 hours of waits that the platform asked for"

@@ -154,7 +154,7 @@ WAITS = {
 @pytest.mark.parametrize(("asked", "waited"), WAITS.values(), ids=WAITS)
 def test_a_requested_wait_costs_no_attempt(conn, asked, waited):
     put(conn)
-    for _ in range(7):
+    for _ in range(7 if waited < DAY else 1):
         now = row(conn, "messages")["process_after"] or NOW
         fail(conn, take(conn, now_ms=now), Failure("slow down", wait_ms=asked), now_ms=now)
         found = row(conn, "messages")
@@ -329,3 +329,43 @@ def test_a_large_turn_keeps_the_prepared_statements_of_the_next_one(conn):
     prepared = conn.cache_stats()["misses"]
     turn()
     assert conn.cache_stats()["misses"] == prepared
+
+
+# -- waits that cost no attempt
+
+
+def waited(conn, *, at, wait_ms=0):
+    """The turn is told to wait at that instant; the message's state afterwards."""
+    fail(conn, take(conn, now_ms=at), Failure("slow down", wait_ms=wait_ms), now_ms=at)
+    found = row(conn, "messages")
+    return found["status"], found["retry_count"], found["process_after"]
+
+
+def test_an_agent_that_asks_for_waits_for_ever_is_given_up_after_a_day(conn):
+    put(conn)
+    for at in (NOW, NOW + 1000, NOW + DAY // 2):
+        assert waited(conn, at=at) == ("pending", 0, at + 1000)
+    assert row(conn, "messages")["waits_since"] == NOW
+    assert waited(conn, at=NOW + DAY) == ("dead", 0, None)
+    found = row(conn, "messages")
+    assert found["last_error"] == "slow down; given up after 24 hours of waits that the agent asked for"
+    assert (found["failure"], found["waits_since"]) == ("rate_limited", NOW)
+    assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
+
+
+def test_the_last_wait_ends_when_the_day_is_over(conn):
+    put(conn)
+    waited(conn, at=NOW)
+    assert waited(conn, at=NOW + DAY - 5000, wait_ms=DAY) == ("pending", 0, NOW + DAY)
+
+
+def test_a_counted_attempt_or_a_retry_by_hand_begins_the_day_anew(conn):
+    put(conn)
+    waited(conn, at=NOW)
+    fail(conn, take(conn, now_ms=NOW + 1000), now_ms=NOW + 1000)
+    later = NOW + DAY
+    assert waited(conn, at=later) == ("pending", 1, later + 1000)
+    assert waited(conn, at=later + DAY)[0] == "dead"
+    with transaction(conn):
+        messages.retry(conn, 1, now_ms=later + DAY)
+    assert waited(conn, at=later + DAY) == ("pending", 0, later + DAY + 1000)
