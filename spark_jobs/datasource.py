@@ -414,8 +414,9 @@ def _cursor(path: Path) -> Iterator[Any]:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
             yield cursor
     except sqlite.Error as error:
+        reason = str(error).partition("\n")[0]  # the query follows
         raise CopyUnreadable(
-            f"{path}, the copy of the replica on this host, can't be read ({error}): delete it, and the next reader "
+            f"{path}, the copy of the replica on this host, can't be read ({reason}): delete it, and the next reader "
             f"restores it again"
         ) from None
 
