@@ -58,7 +58,8 @@ progress() {  # what pip does now, from its log
     if grep -q '^Installing collected packages' "$log"; then
         echo "unpacking $(sed -n 's/^Installing collected packages: //p' "$log" | tr ',' '\n' | grep -c .) packages"
     else
-        echo "$(grep -c '^Collecting ' "$log") packages found so far, the newest is $(sed -n 's/^Collecting \([A-Za-z0-9._-]*\).*/\1/p' "$log" | tail -n 1)"
+        newest=$(sed -n 's/^Collecting \([A-Za-z0-9._-]*\).*/\1/p' "$log" | tail -n 1)
+        echo "$(grep -c '^Collecting ' "$log") packages found so far${newest:+, the newest is $newest}"
     fi
 }
 

@@ -188,7 +188,7 @@ class Components:
 
 def behind(reason: str) -> str:
     """The sentence about a replica that lacks commits."""
-    return f"replication is behind: {reason}. The rows are safe on this disk, and follow when the bucket answers"
+    return f"replication is behind: {reason} (the rows are safe on this disk, and follow when the bucket answers)"
 
 
 def read_template(path: Path) -> Deployment:
