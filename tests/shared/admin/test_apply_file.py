@@ -32,6 +32,26 @@ def test_applying_a_file_twice_changes_nothing_the_second_time(conn):
     assert roster_file.differences(FILE, roster_file.read_database(conn))[0].where == "agents.assistant"
 
 
+def test_all_problems_are_told_at_once_and_nothing_is_changed(conn):
+    before = dump(conn)
+    file = Roster(
+        {"a": {"provider": "oracle"}, "b": {"folder": "../b"}, "c": {}},
+        {"t": {"agents": ["a", "c"]}, "c": {"agents": ["c"]}, "u": {"agents": ["zoe"]}},
+        "a",
+    )
+    with pytest.raises(ConfigInvalid) as refused:
+        apply(conn, file)
+    for problem in (
+        "agent 'a': unknown provider",
+        "agent 'b': folder",
+        "team 'c': an agent has",
+        "team 'u': there is no",
+    ):
+        assert problem in str(refused.value)
+    assert "team 't'" not in str(refused.value), "one of its agents was refused"
+    assert dump(conn) == before
+
+
 def test_only_named_settings_that_differ_are_changed(conn):
     apply(conn)
     rows(conn, "UPDATE agents SET name = 'Other', instructions = 'stays' WHERE id = 'a'")
