@@ -19,16 +19,20 @@ import apsw
 
 from shared.access import actions, cards, people
 from shared.channels.base import Event
+from shared.core import logs
 from shared.core.content import ResponseContent
-from shared.core.errors import ConfigInvalid, WrongState
+from shared.core.errors import OF_ONE_ROW, ConfigInvalid, WrongState
 from shared.core.policy import AccessPolicy
-from shared.db.access import approvals, held_events, users
+from shared.db.access import approvals, dropped, held_events, users
 from shared.db.access.approvals import OF_STRANGERS, Approval, NewApproval
 from shared.db.access.users import User
+from shared.db.engine.connection import savepoint
 from shared.db.queue import sessions
 from shared.db.roster import agents, chats
 from shared.db.roster.chats import Chat
 from shared.queue import drops, notices
+
+log = logs.get()
 
 MOST_HELD = 10  # messages for one approval
 MOST_WAITING = 20  # people for one chat
@@ -153,7 +157,10 @@ def _ask_and_hold(
 def drop_held(conn: apsw.Connection, approval: Approval, reason: str, *, now_ms: int) -> None:
     """Record why nothing comes of the events that are held for the approval."""
     for each in held_events.of_approval(conn, approval.id):
-        drops.keep(conn, each.channel, event_of(each.event), reason, now_ms=now_ms)
+        try:
+            drops.keep(conn, each.channel, event_of(each.event), reason, now_ms=now_ms)
+        except OF_ONE_ROW:  # the key is a column of its own
+            dropped.record(conn, channel=each.channel, reason=reason, event_key=each.event_key, now_ms=now_ms)
 
 
 def event_of(text: str) -> Event:
@@ -326,8 +333,18 @@ def show_pending(conn: apsw.Connection, *, after_id: int = 0, limit: int, now_ms
         How many were shown, and the row id to continue after, 0 at the end.
     """
     unseen = approvals.unseen(conn, after_id=after_id, limit=limit)
-    count = sum(show(conn, each, now_ms=now_ms) for each in unseen)
+    count = sum(_show_apart(conn, each, now_ms=now_ms) for each in unseen)
     return count, unseen[-1].id if len(unseen) == limit else 0
+
+
+def _show_apart(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
+    """As ``show``; one that can't be shown is left out, and is not in the way of the others."""
+    try:
+        with savepoint(conn):
+            return show(conn, approval, now_ms=now_ms)
+    except OF_ONE_ROW:
+        log.exception("approval.not_shown", approval=approval.approval_id)
+        return False
 
 
 def close_card(

@@ -15,14 +15,15 @@ import apsw
 from shared.access import actions, people, requests, rules
 from shared.access.rules import Standing
 from shared.channels.base import Event
-from shared.core import content
+from shared.core import content, logs
 from shared.core.content import MessageContent
-from shared.core.errors import NotAllowed, NotFound, PostroomError, WrongState
+from shared.core.errors import OF_ONE_ROW, NotAllowed, NotFound, PostroomError, WrongState
 from shared.core.policy import AccessPolicy
 from shared.db.access import approvals, held_events, users
 from shared.db.access.approvals import Approval
 from shared.db.access.held_events import HeldEvent
 from shared.db.access.users import User
+from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, sessions
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents, chats, wirings
@@ -31,6 +32,8 @@ from shared.roster.wirings import connect
 from shared.routing import quotations, router
 from shared.routing.apply import Routed, apply
 from shared.routing.effects import Drop, HoldForSender, Say
+
+log = logs.get()
 
 _TOKEN = re.compile(r"(approval_[0-9a-z]{8})\.([0-9])")
 
@@ -359,9 +362,13 @@ def withdraw_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
 def _end(conn: apsw.Connection, ended: Sequence[Approval], reason: str, sentence: str, *, now_ms: int) -> None:
     """The consequences without a decision: held events are dropped for *reason*, and the session is told *sentence*."""
     for each in ended:
-        requests.drop_held(conn, each, reason, now_ms=now_ms)
+        try:
+            with savepoint(conn):
+                requests.drop_held(conn, each, reason, now_ms=now_ms)
+                requests.close_card(conn, each, sentence, now_ms=now_ms)
+                _tell_session(conn, each, sentence, now_ms=now_ms)
+        except OF_ONE_ROW:  # it has ended all the same, and so have the others
+            log.exception("approval.not_told", approval=each.approval_id)
         held_events.forget(conn, each.id)
-        requests.close_card(conn, each, sentence, now_ms=now_ms)
-        _tell_session(conn, each, sentence, now_ms=now_ms)
     for each in ended:
         requests.show_next(conn, each, now_ms=now_ms)

@@ -11,9 +11,11 @@ from functions.sweep import Sweep
 from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
+from shared.inbound.events import handle
 from shared.queue import series, turns
 from tests.fake_client import FakeClient
 from tests.functions.test_deliver import Platform
+from tests.shared.routing.test_router import ASK, become, event, make_chat, wire
 from tests.support import NOW, answer, column, put, row, take
 
 
@@ -239,3 +241,20 @@ def test_the_apology_for_a_row_that_leads_nowhere_stops_nothing(conn):
         )
     assert [each.id for each in dead] == [bad]
     assert column(conn, "SELECT status FROM messages") == ["dead"]
+
+
+def test_an_approval_that_cannot_be_told_expires_and_so_do_the_others(conn):
+    wire(conn, make_chat(conn, policy="request_approval"))
+    become(conn, "owner", "9")
+    for number in ("1", "2"):
+        with transaction(conn):
+            handle(conn, "telegram", event(event_key=number, sender_id=number), ASK, now_ms=NOW)
+    bad = column(conn, "SELECT min(id) FROM approvals")[0]
+    spoil(conn, "approvals", bad, payload="[]", options="5")
+    with transaction(conn):
+        rows(conn, "UPDATE held SET event = '5' WHERE approval_id = :id", {"id": bad})
+    swept = once(Sweep, now_ms=NOW + 30 * 24 * 60 * 60 * 1000)
+    assert swept.failed == []
+    assert column(conn, "SELECT status FROM approvals") == ["expired", "expired"]
+    assert column(conn, "SELECT event_key FROM dropped ORDER BY id") == ["1", "2"]
+    assert column(conn, "SELECT count(*) FROM held") == [0]
