@@ -20,6 +20,7 @@ Kind = Literal[
     "reaction", "membership", "migrate", "stop", "ping", "ignore",
 ]  # fmt: skip
 ASKS_FOR_A_TURN: frozenset[Kind] = frozenset({"message", "command"})
+SAID_IN_CONTEXT = frozenset({"options", "focused", "value", "values", "fields", "forwarded_from"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Event:
         forwarded: who wrote the text and the attachments, where the sender passes on a message; else None.
         command: the command's name without a slash, when this is a command to this bot; as the platform gives it.
         context: JSON that the adapter needs later to answer, and facts of this platform alone. Secrets only sealed.
-            No text of other people: our own answers keep it, also where no agent may read the event. Shared keys
+            What people wrote is under ``SAID_IN_CONTEXT`` alone, which our own answers leave out. Shared keys
             by kind: ``callback`` has the ``message_id`` of the message with the button, ``migrate`` has
             ``old_platform_id`` and ``new_platform_id``, ``membership`` has ``status``.
             Events that only their sender sees in a group have that person's id as ``receiver_user_id``.

@@ -4,7 +4,7 @@ from typing import Unpack
 
 import apsw
 
-from shared.channels.base import Event
+from shared.channels.base import SAID_IN_CONTEXT, Event
 from shared.core import content, ids
 from shared.core.content import ResponseContent
 from shared.db.queue import responses
@@ -31,8 +31,9 @@ def say(
     carried = ResponseContent()
     if event.is_group and event.platform_message_id is not None and event.kind != "callback":
         carried["reply_to"] = event.platform_message_id
-    if event.context and event.kind != "callback":
-        carried |= {"context": event.context, "asked_at": now_ms}
+    context = {name: fact for name, fact in event.context.items() if name not in SAID_IN_CONTEXT}
+    if context and event.kind != "callback":
+        carried |= {"context": context, "asked_at": now_ms}
     new = NewResponse(
         message_id=ids.new("proactive"),
         channel=channel,

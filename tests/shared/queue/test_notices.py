@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from shared.channels.base import Event
+from shared.channels.base import SAID_IN_CONTEXT, Event
 from shared.db.engine.connection import transaction
 from shared.queue import notices
 from tests.support import NOW, make_chat, row
@@ -35,3 +35,13 @@ def test_a_notice_goes_where_the_event_came_from_and_keeps_nothing_of_what_it_sa
     assert [found[name] for name in names] == ["telegram", chat, "100", "7", "Ana", "5", "No.", ""]
     assert (found["status"], found["in_reply_to"]) == ("pending", None)
     assert found["message_id"].startswith("proactive_")
+
+
+@pytest.mark.parametrize("name", sorted(SAID_IN_CONTEXT))
+def test_a_notice_keeps_nothing_that_a_person_wrote_beside_the_text(conn, name):
+    """The options of a command belong to a message that may be held, or refused."""
+    chat = make_chat(conn)
+    event = Event("command", "1", context={**CONTEXT, name: {"text": "a secret"}})
+    with transaction(conn):
+        notices.say(conn, "discord", event, "No.", chat_id=chat, now_ms=NOW)
+    assert json.loads(row(conn, "responses")["content"]) == {"context": CONTEXT, "asked_at": NOW}
