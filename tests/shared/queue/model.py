@@ -13,6 +13,7 @@ SEND_WAITS = {1: 2500, 2: 10_000}
 GRID = 300_000  # of the one cron expression that is used: every five minutes
 CRON = "*/5 * * * *"
 KEPT_MAIL = 1000
+KEPT_MS = 72 * 60 * 60 * 1000  # the key of an event whose message is deleted
 ALREADY_LIVE = "the series has another occurrence that is live"
 
 LONGEST_WAITS = 24 * 60 * 60 * 1000
@@ -113,13 +114,19 @@ class Model:
         self.silent_until: dict[int, int] = {}  # by chat
         self.announced = 0
         self.events: list[Told] = []
+        self.kept_keys: set[tuple[str | None, str]] = set()  # of events whose messages are deleted
 
     # -- messages: stored and told
 
     def has_event(self, event_key: str | None, agent: str) -> bool:
-        return event_key is not None and any(
-            (each.event_key, each.agent) == (event_key, agent) for each in self.messages.values()
-        )
+        known = {(each.event_key, each.agent) for each in self.messages.values()} | self.kept_keys
+        return event_key is not None and (event_key, agent) in known
+
+    def remove(self, id_: int, *, forgotten: int = 0) -> None:
+        """Delete a message; a late copy of its event stays known, unless it came before *forgotten*."""
+        each = self.messages.pop(id_)
+        if each.created_at > forgotten:
+            self.kept_keys.add((each.event_key, each.agent))
 
     def has_live(self, series: str) -> bool:
         live = ("pending", "processing", "paused")
@@ -313,7 +320,7 @@ class Model:
         if id_ == max(self.messages):
             self.messages[id_].message, self.messages[id_].recurrence = "", None
         else:
-            del self.messages[id_]
+            self.remove(id_, forgotten=now - KEPT_MS)
 
     # -- series
 

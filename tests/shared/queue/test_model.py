@@ -493,7 +493,7 @@ class Store(RuleBasedStateMachine):
             done = messages.prune(self.conn, after_id=after, older_than_ms=cutoff, limit=limit)
         assert done == (len(doomed), seen[-1].id if goes_on else 0)
         for id_ in doomed:
-            del self.model.messages[id_]
+            self.model.remove(id_)
 
     def old_responses_are_forgotten(self, age):
         cutoff, newest = self.now - age, max(self.model.responses, default=0)
