@@ -115,6 +115,7 @@ class Model:
         self.announced = 0
         self.events: list[Told] = []
         self.kept_keys: set[tuple[str | None, str]] = set()  # of events whose messages are deleted
+        self.kept_ids: set[str] = set()  # that callers gave
 
     # -- messages: stored and told
 
@@ -127,6 +128,8 @@ class Model:
         each = self.messages.pop(id_)
         if each.created_at > forgotten:
             self.kept_keys.add((each.event_key, each.agent))
+            if each.message_id.startswith("mine_"):
+                self.kept_ids.add(each.message_id)
 
     def has_live(self, series: str) -> bool:
         live = ("pending", "processing", "paused")

@@ -195,10 +195,11 @@ class Store(RuleBasedStateMachine):
             with transaction(self.conn):
                 row_id = messages.enqueue(self.conn, new, now_ms=self.now)
         except apsw.ConstraintError:
-            assert given in known
+            assert given in known or given in self.model.kept_ids
             assert dump(self.conn) == before
         else:
             assert given not in known
+            assert given not in self.model.kept_ids
             self.ever = {(row, known) for row, known in self.ever if known != given}  # a caller may repeat its own
             self.stored(new, row_id)
 
