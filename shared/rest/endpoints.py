@@ -27,7 +27,6 @@ from shared.rest.resources import (
     stream,
     teams,
     unsupported,
-    usage,
     users,
     why,
 )
@@ -60,7 +59,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *pairings.ENDPOINTS,
     *sessions.ENDPOINTS,
     *mailbox.ENDPOINTS,
-    *usage.ENDPOINTS,
     *dropped_and_events.ENDPOINTS,
     *search.ENDPOINTS,
     *why.ENDPOINTS,

@@ -1,1 +1,0 @@
-"""Programs as agents: how one is started, held in, limited and ended."""
