@@ -144,7 +144,7 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
 
 def _limited(response: Response, asked_ms: int, reason: str, *, now_ms: int) -> ResponseVerdict:
     """The platform asked for a wait: with no attempt counted, for at most a day with all waits in a row."""
-    since = min(now_ms if response.unsent_since is None else response.unsent_since, now_ms)
+    since = _begin_of_outage(response, now_ms=now_ms)
     left_ms = since + LONGEST_UNSENT_MS - now_ms
     decided = partial(ResponseVerdict, retry_count=response.retry_count, failure="rate_limited", unsent_since=since)
     if left_ms <= 0:
@@ -171,7 +171,10 @@ def _unsent(response: Response, reason: str, policy: DeliveryPolicy, *, now_ms: 
 
 
 def _begin_of_outage(response: Response, *, now_ms: int) -> int:
-    """The first failure of this outage. A machine that slept did not try, so its outage begins anew when it wakes."""
+    """The first of the failures in a row that cost no attempt.
+
+    Nothing was tried while the machine slept or the channel was paused, so the row begins anew after that.
+    """
     since, due = response.unsent_since, response.deliver_after
     slept = due is not None and now_ms - due > _LONGEST_SLEEP_MS
     return now_ms if since is None or since > now_ms or slept else since

@@ -17,6 +17,7 @@ KEPT_MS = 72 * 60 * 60 * 1000  # the key of an event whose message is deleted
 ALREADY_LIVE = "the series has another occurrence that is live"
 
 LONGEST_WAITS = 24 * 60 * 60 * 1000
+LONGEST_SLEEP = 6 * 60 * 60 * 1000
 GIVEN_UP = "slow down; given up after 24 hours of waits that the {} asked for"
 
 Told = tuple[str, str | None, int | None, dict[str, Any]]
@@ -400,6 +401,8 @@ class Model:
         """*wait*: what the platform asked for; *is_limit*: it costs no attempt, and holds the whole chat."""
         each = self.responses[id_]
         each.retry_count += not is_limit
+        if each.deliver_after is not None and now - each.deliver_after > LONGEST_SLEEP:
+            each.waits_since = None  # the machine slept, and nothing was tried
         left = waits_left(each, now, costs_no_attempt=is_limit)
         is_dead = left <= 0 or (not is_limit and (not retryable or each.retry_count >= MAX_ATTEMPTS))
         reason = reason if left > 0 else GIVEN_UP.format("platform")

@@ -237,9 +237,18 @@ def limited(conn, id_, at):
 
 def test_a_platform_that_asks_for_waits_for_ever_is_given_up_after_a_day(conn):
     id_ = answer(conn)
-    for at in (NOW, NOW + 1000, NOW + DAY // 2):
+    for at in (NOW, NOW + 1000, *range(NOW + DAY // 6, NOW + DAY, DAY // 6)):
         found = limited(conn, id_, at)
         assert (found["status"], found["retry_count"], found["deliver_after"]) == ("pending", 0, at + 1000)
     found = limited(conn, id_, NOW + DAY)
     assert (found["status"], found["failure"]) == ("dead", "rate_limited")
     assert found["last_error"] == "429; given up after 24 hours of waits that the platform asked for"
+
+
+def test_a_machine_that_slept_for_days_bears_another_wait_that_the_platform_asks_for(conn):
+    """Nothing was tried meanwhile; so it is too where the channel was paused."""
+    id_ = answer(conn)
+    limited(conn, id_, NOW)
+    found = limited(conn, id_, NOW + 2 * DAY)
+    assert (found["status"], found["deliver_after"]) == ("pending", NOW + 2 * DAY + 1000)
+    assert found["unsent_since"] == NOW + 2 * DAY
