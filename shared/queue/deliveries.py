@@ -22,7 +22,6 @@ log = logs.get()
 _SHORTEST_WAIT_MS = 1000  # also if the platform names no wait, or a shorter one
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 LONGEST_UNSENT_MS = 24 * 60 * 60 * 1000  # after which a response is dead although nothing of it left this machine
-_LONGEST_SLEEP_MS = 6 * 60 * 60 * 1000  # longer than a round of tries over all chats
 _LONGEST_UNSENT_WAIT_MS = 60_000  # a refused connection costs little, and people wait for their answers
 _GROWTH = 4  # of the waits between attempts: with the default settings five attempts span 2 to 7 minutes
 _LONGEST_REPEAT_WAIT_MS = 120_000  # a platform recognises a repetition only for some minutes: Discord by its nonce
@@ -175,8 +174,8 @@ def _begin_of_outage(response: Response, *, now_ms: int) -> int:
 
     Nothing was tried while the machine slept or the channel was paused, so the row begins anew after that.
     """
-    since, due = response.unsent_since, response.deliver_after
-    slept = due is not None and now_ms - due > _LONGEST_SLEEP_MS
+    since = response.unsent_since
+    slept = backoff.has_slept(response.deliver_after, now_ms=now_ms)
     return now_ms if since is None or since > now_ms or slept else since
 
 

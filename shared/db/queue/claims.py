@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import apsw
 
+from shared.core.backoff import has_slept
 from shared.core.content import private_to
 from shared.core.errors import ClaimLost, RowInvalid
 from shared.db.engine.connection import rows, scalar
@@ -127,6 +128,11 @@ class _Candidate(NamedTuple):
     def is_later(self, now_ms: int) -> bool:
         return self.process_after is not None and self.process_after > now_ms
 
+    def message(self, now_ms: int) -> Message:
+        """The message. Its waits in a row begin anew where nothing was tried for hours after the last one."""
+        found = message_of(self.row)
+        return found._replace(waits_since=None) if has_slept(self.process_after, now_ms=now_ms) else found
+
 
 def _candidates(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> list[_Candidate]:
     found = rows(conn, sql, parameters)
@@ -167,7 +173,7 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
         if each.is_later(now_ms):
             break  # it waits for a retry, and later messages wait behind it
         try:
-            message = message_of(each.row)
+            message = each.message(now_ms)
         except RowInvalid:
             if batch:
                 break  # those before it go first

@@ -1,7 +1,9 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.backoff import delay_ms, outage_delay_ms
+from shared.core.backoff import LONGEST_SLEEP_MS, delay_ms, has_slept, outage_delay_ms
+from tests.support import NOW
 
 
 def test_waits_double_up_to_the_cap_and_jitter_only_shortens():
@@ -25,3 +27,11 @@ def test_waits_can_grow_faster():
 def test_a_wait_in_an_outage_is_as_long_as_the_outage_so_far():
     waits = [outage_delay_ms(elapsed, shortest_ms=10, longest_ms=60) for elapsed in (-5, 0, 30, 100)]
     assert waits == [10, 10, 30, 60]
+
+
+@pytest.mark.parametrize(
+    ("due_ms", "is_anew"),
+    [(None, False), (NOW, False), (NOW - LONGEST_SLEEP_MS, False), (NOW - LONGEST_SLEEP_MS - 1, True)],
+)
+def test_waits_begin_anew_after_hours_in_which_nothing_was_tried(due_ms, is_anew):
+    assert has_slept(due_ms, now_ms=NOW) is is_anew

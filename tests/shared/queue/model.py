@@ -218,6 +218,8 @@ class Model:
     def claim(self, batch: list[Message], token: str, now: int, lease: int) -> None:
         for each in batch:
             each.status, each.token, each.lease, each.updated_at = "processing", token, now + lease, now
+            if each.process_after is not None and now - each.process_after > LONGEST_SLEEP:
+                each.waits_since = None  # the machine slept, and nothing was tried
         first = next(each for each in batch if each.trigger)
         data = {"batch": [each.message_id for each in batch], "attempt": first.retry_count + 1}
         self.events.append(("chain_step_start", first.message_id, None, data))

@@ -343,7 +343,7 @@ def waited(conn, *, at, wait_ms=0):
 
 def test_an_agent_that_asks_for_waits_for_ever_is_given_up_after_a_day(conn):
     put(conn)
-    for at in (NOW, NOW + 1000, NOW + DAY // 2):
+    for at in (NOW, NOW + 1000, *range(NOW + DAY // 6, NOW + DAY, DAY // 6)):
         assert waited(conn, at=at) == ("pending", 0, at + 1000)
     assert row(conn, "messages")["waits_since"] == NOW
     assert waited(conn, at=NOW + DAY) == ("dead", 0, None)
@@ -355,8 +355,17 @@ def test_an_agent_that_asks_for_waits_for_ever_is_given_up_after_a_day(conn):
 
 def test_the_last_wait_ends_when_the_day_is_over(conn):
     put(conn)
-    waited(conn, at=NOW)
+    for at in range(NOW, NOW + DAY - 5000, DAY // 6):
+        waited(conn, at=at)
     assert waited(conn, at=NOW + DAY - 5000, wait_ms=DAY) == ("pending", 0, NOW + DAY)
+
+
+def test_a_machine_that_slept_for_days_bears_another_wait_that_the_agent_asks_for(conn):
+    put(conn)
+    waited(conn, at=NOW)
+    later = NOW + 2 * DAY
+    assert waited(conn, at=later) == ("pending", 0, later + 1000)
+    assert row(conn, "messages")["waits_since"] == later
 
 
 def test_a_counted_attempt_or_a_retry_by_hand_begins_the_day_anew(conn):
@@ -364,7 +373,8 @@ def test_a_counted_attempt_or_a_retry_by_hand_begins_the_day_anew(conn):
     waited(conn, at=NOW)
     fail(conn, take(conn, now_ms=NOW + 1000), now_ms=NOW + 1000)
     later = NOW + DAY
-    assert waited(conn, at=later) == ("pending", 1, later + 1000)
+    for at in range(later, later + DAY, DAY // 6):
+        assert waited(conn, at=at) == ("pending", 1, at + 1000)
     assert waited(conn, at=later + DAY)[0] == "dead"
     with transaction(conn):
         messages.retry(conn, 1, now_ms=later + DAY)
