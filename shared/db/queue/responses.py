@@ -350,6 +350,16 @@ class ResponseVerdict:
     failure: FailureCode = "error"
     unsent_since: int | None = None
 
+    @property
+    def status(self) -> str:
+        """The state that the response goes to."""
+        return "dead" if self.dead else "pending"
+
+    @property
+    def outcome(self) -> EventData:
+        """What its event says."""
+        return {"reason": self.reason, "retry_count": self.retry_count, "deliver_after": self.deliver_after}
+
 
 def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *, now_ms: int) -> None:
     """The delivery failed: retry or end the response, as the verdict says. Parts that were sent stay sent.
@@ -368,10 +378,8 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
         RETURNING part_started
         """,
         {
-            "status": "dead" if verdict.dead else "pending",
-            "retry_count": verdict.retry_count,
-            "deliver_after": verdict.deliver_after,
-            "reason": verdict.reason,
+            **verdict.outcome,
+            "status": verdict.status,
             "failure": verdict.failure,
             "unsent_since": verdict.unsent_since,
             "id": response.id,
@@ -379,15 +387,10 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
         },
     )
     _check(conn, response)
-    data: EventData = {
-        "reason": verdict.reason,
-        "retry_count": verdict.retry_count,
-        "deliver_after": verdict.deliver_after,
-    }
     if verdict.failure == "outcome_unknown":
         ((part,),) = changed
         _event(conn, "response_outcome_unknown", response, now_ms=now_ms, data={"part": part})
-    _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
+    _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=verdict.outcome)
 
 
 _SET_ASIDE = """
@@ -404,15 +407,10 @@ def set_aside(conn: apsw.Connection, response: Response, verdict: ResponseVerdic
     Raises:
         ClaimLost: it is no longer pending.
     """
-    data: EventData = {
-        "reason": verdict.reason,
-        "retry_count": verdict.retry_count,
-        "deliver_after": verdict.deliver_after,
-    }
-    status = "dead" if verdict.dead else "pending"
-    conn.execute(_SET_ASIDE, {**data, "status": status, "failure": verdict.failure, "id": response.id})
+    state = {"status": verdict.status, "failure": verdict.failure, "id": response.id}
+    conn.execute(_SET_ASIDE, {**verdict.outcome, **state})
     _check(conn, response)
-    _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=data)
+    _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=verdict.outcome)
 
 
 def readable(conn: apsw.Connection, response_id: int) -> Response | None:
