@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared.rest import endpoints
+from shared.rest.http import free_programs
 from shared.rest.http.authorization import Authorization
 from shared.rest.http.endpoint import routes
 from shared.rest.http.service import Service
@@ -26,7 +27,14 @@ async def _index(_: Request) -> Response:
 
 
 _routes = [Route("/", _index, methods=["GET"]), *routes(endpoints.ENDPOINTS, _service.get)]
-_app = Authorization(function_app("api", _routes), lambda: _service.get().settings.api_token)
+
+
+def _why_token() -> str | None:
+    service = _service.get()
+    return free_programs.why_token(service.reader, service.settings)
+
+
+_app = Authorization(function_app("api", _routes), lambda: _service.get().settings.api_token, _why_token)
 
 
 @framework.http

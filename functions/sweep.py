@@ -38,6 +38,7 @@ from shared.db.queue import (
     responses,
     schedule_runs,
 )
+from shared.db.spending import usage
 from shared.inbound import decisions
 from shared.queue import deliveries, turns
 from shared.queue.deliveries import DeliveryPolicy
@@ -160,6 +161,7 @@ class Sweep(FunctionService):
                     partial(dropped.prune, older_than_ms=min(past_ms, now_ms - event_keys.KEPT_MS))
                 ),
                 "pruned_approvals": _repeat(partial(approvals.prune, older_than_ms=past_ms)),
+                "pruned_usage": _repeat(partial(usage.prune, older_than_ms=min(past_ms, now_ms - usage.KEPT_MS))),
                 "pruned_pairings": _repeat(partial(pairings.prune, older_than_ms=past_ms)),
                 "pruned_conversations": Chore(partial(_prune_conversations, older_than_ms=past_ms)),
             }

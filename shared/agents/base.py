@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from shared.agents.programs.containment import LeashPolicy
+from shared.agents.programs.limits import DEFAULT_LIMITS, Limits
+from shared.core.failures import FailureCode
+
 
 @dataclass(frozen=True, slots=True)
 class TurnMessage:
@@ -32,6 +36,9 @@ class Turn:
         messages: the same batch, structured.
         attempt: of the oldest message, from 1.
         token: names the turn; see ``leftover_processes``.
+        limits: of a program that the provider starts.
+        leash: the operator's policy; see ``programs.containment``.
+        private: what no program may see, whatever the config says.
     """
 
     agent: str
@@ -45,6 +52,9 @@ class Turn:
     messages: tuple[TurnMessage, ...]
     attempt: int
     token: str = ""
+    limits: Limits = DEFAULT_LIMITS
+    leash: LeashPolicy = "auto"
+    private: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +94,13 @@ class Failed:
         reason: for the operator; no secrets.
         retryable: whether another attempt may help.
         wait_ms: the wait that the model asked for; it costs no attempt.
+        code: the kind of failure, as the message's row keeps it.
     """
 
     reason: str
     retryable: bool = True
     wait_ms: int | None = None
+    code: FailureCode = "error"
 
 
 ProviderEvent = Init | Progress | Text | Result | Failed

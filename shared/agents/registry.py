@@ -12,6 +12,7 @@ _MODULES = {
     "echo": "shared.agents.providers.echo",
 }
 NAMES = tuple(_MODULES)
+PROGRAMS = ("command",)  # start a program on this machine
 STAND_INS = ("anthropic", "openai", "opencode")  # TinyAGI's office offers these; echo plays them until they are here
 
 

@@ -88,6 +88,11 @@ class Settings(FromEnvironment):
     max_concurrent_sends: int = Field(default=16, ge=1, le=1000)
     lease_ms: int = Field(default=600_000, ge=1000)  # after this time without renewal, a turn or a send counts as dead
     turn_timeout_ms: int = Field(default=600_000, ge=100)
+    idle_timeout_ms: int = Field(default=300_000, ge=100)  # of an agent's program, without a line of output
+    tool_timeout_ms: int = Field(default=300_000, ge=100)  # of one tool call of an agent's program
+    output_limit_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)  # of an agent's program, in one turn
+    memory_limit_mb: int = Field(default=4096, ge=16)  # of an agent's program and all that it starts
+    leash: Literal["auto", "off"] = "auto"  # bubblewrap around agents' programs, where this host allows it
     max_attempts: int = Field(default=5, ge=1)
     retry_base_ms: int = Field(default=5000, ge=1)
     retry_cap_ms: int = Field(default=300_000, ge=1)

@@ -10,11 +10,12 @@ import apsw
 
 from shared.core import backoff, logs, redaction
 from shared.core.errors import OF_ONE_ROW, describe, unexpected
+from shared.core.failures import FailureCode
 from shared.core.settings import Settings
 from shared.db.engine.connection import savepoint
 from shared.db.queue import agent_messages, claims, events, responses, sessions
 from shared.db.queue.agent_messages import AgentMessage
-from shared.db.queue.claims import Claim, FailureCode, MessageVerdict
+from shared.db.queue.claims import Claim, MessageVerdict
 from shared.db.queue.message_row import Message
 from shared.queue import endings, mailbox, replies, series
 

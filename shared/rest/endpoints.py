@@ -27,6 +27,7 @@ from shared.rest.resources import (
     stream,
     teams,
     unsupported,
+    usage,
     users,
     why,
 )
@@ -59,6 +60,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *pairings.ENDPOINTS,
     *sessions.ENDPOINTS,
     *mailbox.ENDPOINTS,
+    *usage.ENDPOINTS,
     *dropped_and_events.ENDPOINTS,
     *search.ENDPOINTS,
     *why.ENDPOINTS,

@@ -8,6 +8,7 @@ import apsw
 
 from shared.agents import leftover_processes, prompt, registry
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
+from shared.agents.programs.limits import Limits
 from shared.core import logs
 from shared.core.errors import PostroomError
 from shared.core.settings import Settings
@@ -60,7 +61,7 @@ async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim, s
                 return await _listen(_turn(claim, agent, session, settings), agent.provider, claim, save)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
-            return Failure(f"the agent gave no result within {limit_s:g} s")
+            return Failure(f"the agent gave no result within {limit_s:g} s", code="turn_timeout")
     except PostroomError as error:
         return Failure(str(error), retryable=False)
     except Exception as error:  # the batch boundary: the row has the reason, the other turns continue
@@ -84,6 +85,18 @@ def _turn(claim: Claim, agent: Agent, session: Session, settings: Settings) -> T
         messages=batch,
         attempt=claim.asked[0].retry_count + 1,
         token=claim.token,
+        limits=_limits(settings),
+        leash=settings.leash,
+        private=(settings.db, settings.sockets, settings.agents_dir),
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        idle_ms=settings.idle_timeout_ms,
+        tool_ms=settings.tool_timeout_ms,
+        output_bytes=settings.output_limit_bytes,
+        memory_bytes=settings.memory_limit_mb * 1024**2,
     )
 
 
@@ -117,7 +130,7 @@ async def _listen(turn: Turn, provider: str, claim: Claim, save: Save) -> Outcom
                     said.add(event.text or "")
                     break
                 case Failed():
-                    return Failure(event.reason, event.retryable, event.wait_ms)
+                    return Failure(event.reason, event.retryable, event.wait_ms, event.code)
         if not said.replies:
             return Failure("the agent said nothing")
         continuation.leave_to_settlement()

@@ -16,7 +16,7 @@ from shared.db.roster import agents
 from shared.queue import mailbox, turns
 from shared.runtime.kick import Kicker
 from shared.turn.turn_runner import RunningTurn
-from tests.liveness import is_alive
+from tests.liveness import processes_naming
 from tests.support import TICK, column, make_agent, put, row, take
 
 STATUS = "SELECT status FROM messages ORDER BY id"
@@ -427,10 +427,8 @@ def test_a_turn_fails_with_a_reason_when_its_agents_row_is_gone(conn):
 LEAVER = """
 import json, os, subprocess, sys
 json.load(sys.stdin)
-left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-with open("left", "w") as note:
-    note.write(f"{left.pid}")
-os.rename("left", "ready")
+left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[0]], start_new_session=True)
+open("ready", "w").close()
 import time; time.sleep(600)
 """
 
@@ -454,14 +452,13 @@ def test_a_cancelled_turn_leaves_no_process_not_even_in_another_session(conn, tm
         await service.claim_and_start()
         note = service.settings.agents_dir / "leaver" / "ready"
         await until(note.exists)
-        left = int(note.read_text())
-        assert is_alive(left)
+        assert len(processes_naming(str(program))) >= 2
         with transaction(conn):
             messages.cancel(conn, waiting, reason="by hand", now_ms=clock.now_ms())
         await service.claim_and_start()
         await until(lambda: not service.worker.running)
         await service.close()
-        await until(lambda: not is_alive(left))
 
     asyncio.run(asyncio.wait_for(go(), 120))
+    assert processes_naming(str(program)) == []
     assert row(conn, "messages")["status"] == "cancelled"

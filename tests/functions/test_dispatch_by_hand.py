@@ -15,20 +15,22 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import messages
 from shared.queue import series
-from tests.liveness import is_alive
+from tests.liveness import processes_naming
 from tests.support import column, make_agent, put, row
 
 STATUS = "SELECT status FROM messages ORDER BY id"
 SAID = "SELECT message FROM responses ORDER BY id"
 
-# Records each run with its process and a grandchild. A message "stay" keeps it running, unless another says "go".
+# Records each run with the mark of a child. A message "stay" keeps it running, unless another says "go".
 PROGRAM = """
 import json, os, subprocess, sys, time
 texts = [message["text"] for message in json.load(sys.stdin)["messages"]]
 stays = "stay" in texts and "go" not in texts
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"]) if stays else None
+mark = "child-" + os.urandom(6).hex()
+if stays:
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)", mark])
 with open("runs", "a") as runs:
-    runs.write(json.dumps({"texts": texts, "pids": [os.getpid(), child.pid] if child else []}) + "\\n")
+    runs.write(json.dumps({"texts": texts, "mark": mark}) + "\\n")
 if stays:
     time.sleep(300)
 print(json.dumps({"type": "result", "text": " and ".join(texts)}))
@@ -71,9 +73,9 @@ def working(deed):
     asyncio.run(go())
 
 
-def is_gone(pid):
-    """The process has ended, though its exit code may be unread."""
-    return not is_alive(pid)
+def is_gone(run):
+    """The child of the run has ended."""
+    return processes_naming(run["mark"]) == []
 
 
 # -- cancel
@@ -96,10 +98,10 @@ def test_a_cancelled_turn_ends_with_all_its_processes_and_the_rest_of_its_batch_
     async def deed(service):
         (run,) = await until(coder)
         assert run["texts"] == ["stay", "context", "other"]
-        assert not any(map(is_gone, run["pids"]))
+        assert not is_gone(run)
         cancel(conn, unwanted)
         service.worker.wake()
-        await until(lambda: all(map(is_gone, run["pids"])))
+        await until(lambda: is_gone(run))
         await until(lambda: column(conn, STATUS) == ["cancelled", "completed", "completed"])
 
     working(deed)
@@ -213,11 +215,11 @@ def test_an_urgent_message_interrupts_the_turn_and_runs_with_its_batch(conn, cod
         put(conn, "normal", agent="coder")
         service.worker.wake()
         await asyncio.sleep(0.05)
-        assert not any(map(is_gone, run["pids"]))  # a normal message waits
+        assert not is_gone(run)  # a normal message waits
         put(conn, "go", agent="coder", urgency="urgent")
         service.worker.wake()
         await until(lambda: set(column(conn, STATUS)) == {"completed"})
-        await until(lambda: all(map(is_gone, run["pids"])))
+        await until(lambda: is_gone(run))
 
     working(deed)
     assert coder()[-1]["texts"] == ["stay", "context", "normal", "go"]

@@ -12,7 +12,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.queue import mailbox
 from shared.runtime.kick import Kicker
-from tests.liveness import is_alive
+from tests.liveness import processes_naming
 from tests.support import column, make_agent, put
 
 STATES = "SELECT message, status, retry_count FROM messages ORDER BY id"
@@ -78,8 +78,8 @@ def test_an_urgent_message_restarts_the_turn_and_costs_no_attempt(conn, crew, un
 
 
 AGENT = """
-sleep 300 &
-echo "$$ $!" >> pids
+sleep 300.0421 &
+echo up >> started
 cat > asked.$$
 if grep -q urgent asked.$$; then echo 'I stop'; exit; fi
 wait
@@ -95,19 +95,19 @@ def test_an_urgent_message_ends_the_turn_and_its_processes_within_a_tenth_of_a_s
     async def go():
         async with working() as it:
             for _ in range(5):
-                (folder / "pids").unlink(missing_ok=True)
+                (folder / "started").unlink(missing_ok=True)
                 send(conn, "work")
                 it.kick()
-                await until(lambda: (folder / "pids").exists() and (folder / "pids").read_text().endswith("\n"))
-                pids = [int(pid) for pid in (folder / "pids").read_text().split()]
+                await until((folder / "started").exists)
+                assert processes_naming("300.0421")
                 before = len(batches(conn))
                 send(conn, "urgent", urgency="urgent")
                 it.kick()
                 began = time.monotonic()
                 await until(lambda count=before: len(batches(conn)) > count)
                 took_ms.append((time.monotonic() - began) * 1000)
-                await until(lambda pids=pids: not any(map(is_alive, pids)))  # a killed process may need a moment to end
                 await until(lambda: column(conn, "SELECT DISTINCT status FROM messages") == ["completed"])
+                assert processes_naming("300.0421") == []
 
     asyncio.run(go())
     assert min(took_ms) < 2000, took_ms  # waiting for the next tick would take five seconds

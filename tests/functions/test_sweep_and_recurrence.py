@@ -17,6 +17,8 @@ from shared.db.access import approvals, dropped, questions, rates
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, conversations, events, responses, schedule_runs
+from shared.db.spending import usage
+from shared.db.spending.usage import Tokens, TurnName
 from shared.inbound import pairing
 from shared.queue import turns
 from shared.queue.turns import TurnReply
@@ -172,6 +174,13 @@ def test_a_sweep_prunes_rows_older_than_a_day(conn):
     assert done(sweep_at(NOW - 1202 + DAY)) == {}
     assert done(sweep_at(NOW + DAY + 1)) == {"pruned_messages": 1202}
     assert column(conn, "SELECT count(*) FROM messages") == [1]
+
+
+def test_usage_is_kept_as_long_as_a_budget_counts_it(conn):
+    with transaction(conn):
+        usage.add(conn, TurnName("turn_1", "coder", "session_1"), "m", "key", Tokens(1), 1, now_ms=NOW)
+    assert done(sweep_at(NOW + 32 * DAY)) == {}
+    assert done(sweep_at(NOW + 32 * DAY + 1)) == {"pruned_usage": 1}
 
 
 def test_a_sweep_prunes_each_history_after_a_month_until_nothing_old_is_left(conn):

@@ -22,6 +22,7 @@ from emulator.cli.commands import (
     sessions,
     status,
     teams,
+    usage,
     users,
     validate,
     verify,
@@ -43,6 +44,7 @@ _GROUPS = {
     "messages": messages.app,
     "responses": responses.app,
     "schedules": schedules.app,
+    "budgets": usage.budgets_app,
     "data": data.app,
 }
 
@@ -55,6 +57,7 @@ def add_to(app: typer.Typer) -> None:
     command(app, "queue")(messages.show_queue)
     command(app, "dropped")(dropped.list_dropped)
     command(app, "search")(search.search)
+    command(app, "usage")(usage.show_usage)
     command(app, "why")(why.explain)
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)

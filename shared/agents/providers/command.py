@@ -11,10 +11,12 @@ Out, one object a line. Lines that are no JSON objects are text; all of them tog
     {"type": "init", "continuation": "…"}      {"type": "text", "text": "…"}       {"type": "result", "text": "…"}
     {"type": "progress", "note": "…"}          {"type": "error", "message": "…", "retryable": true, "wait_ms": 1000}
 
-Text from people goes over standard input only, never into an option. The program runs in its own process group, which
-is killed when the turn ends, however it ends. When a turn or its dispatch is ended by force, processes in sessions of
-their own are killed too (see ``leftover_processes``). The program's environment holds none of our settings. ``env`` is
-stored in the agent's row, and so in the replica and the API: do not put a secret there.
+Text from people goes over standard input only, never into an option. Where this host allows it, the program is on a
+leash (see ``shared/agents/programs/containment.py``): it sees its own folder, read-only parts of the system, files
+that its command names by their whole path, the virtual environment of its interpreter, and the paths of ``"readable":
+["/a/folder"]``; it has no network. Everything that it started is killed when the turn ends, however it ends. The
+program's environment holds none of our settings, and its HOME is its folder. ``env`` is stored in the agent's row, and
+so in the replica and the API: do not put a secret there.
 """
 
 import asyncio
@@ -29,16 +31,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.agents import leftover_processes
 from shared.agents.base import Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
-from shared.agents.program import Program
+from shared.agents.programs import containment
+from shared.agents.programs.containment import ProgramCommand
+from shared.agents.programs.limits import Ending
+from shared.agents.programs.run import ProgramRun
 from shared.core import half_characters
 from shared.core.errors import ConfigInvalid
 from shared.core.validation import reason, where
 
-_LINE_LIMIT = 1024 * 1024  # bytes of one line
-_OUTPUT_LIMIT = 8 * 1024 * 1024  # bytes of a whole run
-_LAST_WORDS_S = 1.0  # after its end, to read the rest of its output from the pipe
-_STDERR_TAIL = 500  # characters kept for the operator
-_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
+_PASSED_ON = ("PATH", "LANG", "TZ")
 
 
 class CommandConfig(BaseModel):
@@ -48,6 +49,7 @@ class CommandConfig(BaseModel):
 
     command: list[str] = Field(min_length=1)
     env: dict[str, str] = {}
+    readable: list[str] = []
 
 
 class Command:
@@ -61,23 +63,20 @@ class Command:
         """See the module's docstring for the input and the output."""
         try:
             config = _read(turn.config)
+            command = _command(config, turn)
         except ConfigInvalid as error:
             yield Failed(f"agent {turn.agent!r}: {error}", retryable=False)
             return
         try:
-            program = await _start(config, turn)
+            async with (
+                ProgramRun(command, turn.limits, containment.available(turn.leash)) as running,
+                contextlib.aclosing(_converse(running, turn)) as events,
+            ):
+                async for event in events:
+                    yield event
         except OSError as error:
-            yield Failed(f"can't start {config.command[0]!r}: {error.strerror}", retryable=False)
-            return
-        tidying = asyncio.create_task(_tidy(program))
-        try:
-            async for event in _converse(program, turn):
-                yield event
-        finally:
-            tidying.cancel()
-            program.kill()
-            program.close()
-            await program.wait()
+            sentence = f"can't start {config.command[0]!r}: {error.strerror}"
+            yield Failed(sentence, retryable=False, code="not_started")
 
 
 def _read(config: Mapping[str, Any]) -> CommandConfig:
@@ -88,74 +87,42 @@ def _read(config: Mapping[str, Any]) -> CommandConfig:
         raise ConfigInvalid(f"config for provider 'command' is wrong: {problems}") from None
 
 
-async def _start(config: CommandConfig, turn: Turn) -> Program:
+def _command(config: CommandConfig, turn: Turn) -> ProgramCommand:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return await Program.start(
-        config.command,
-        folder=turn.folder,
-        environment={**environment, "POSTROOM_AGENT_ID": turn.agent, **config.env, leftover_processes.MARK: turn.token},
-        line_limit=_LINE_LIMIT,
-    )
+    environment |= {"HOME": str(turn.folder), "POSTROOM_AGENT_ID": turn.agent, **config.env}
+    environment[leftover_processes.MARK] = turn.token
+    readable = containment.readable_paths(config.command, config.readable, environment, turn.private)
+    return ProgramCommand(config.command, turn.folder, environment, readable)
 
 
-async def _tidy(program: Program) -> None:
-    """Close the pipes soon after the program ended, even if another process still holds them open."""
-    await program.wait()
-    await asyncio.sleep(_LAST_WORDS_S)
-    program.close()
-
-
-async def _converse(program: Program, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
-    stderr = asyncio.create_task(_tail(program.stderr))
-    feeding = asyncio.create_task(_feed(program.stdin, _question(turn)))
+async def _converse(running: ProgramRun, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
+    feeding = asyncio.create_task(running.write(_question(turn), close=True))
+    plain: list[str] = []
     try:
-        plain: list[str] = []
-        size = 0
-        try:
-            async for line in program.stdout:
-                size += len(line)
-                if size > _OUTPUT_LIMIT:
-                    yield Failed(f"the program wrote more than {_OUTPUT_LIMIT} bytes", retryable=False)
-                    return
-                event = _event(line)
-                if isinstance(event, str):
-                    plain.append(event)
-                    continue
-                if isinstance(event, Result) and (text := "\n".join(plain).strip()):
+        async for line in running.lines():
+            event = _event(line)
+            if isinstance(event, str):
+                plain.append(event)
+                continue
+            if isinstance(event, Result):
+                await running.finish()
+                if text := "\n".join(plain).strip():
                     yield Text(text)
-                if event is not None:
-                    yield event
-                if isinstance(event, Result | Failed):
-                    return
-        except ValueError:  # asyncio's word for a line beyond the limit
-            yield Failed(f"the program wrote a line of more than {_LINE_LIMIT} bytes", retryable=False)
-            return
-        code = await program.wait()
-        if code != 0:
-            how = f"ended with code {code}" if code > 0 else f"was ended by signal {-code}"
-            yield Failed(f"the program {how}: {(await stderr).strip() or 'nothing on standard error'}")
-            return
-        yield Result("\n".join(plain).strip() or None)
+            if event is not None:
+                yield event
+            if isinstance(event, Result | Failed):
+                return
     finally:
         feeding.cancel()
-        stderr.cancel()
-        await asyncio.gather(feeding, stderr, return_exceptions=True)
+    if running.ending is not None and running.ending.word != "ended":
+        yield _failed(running.ending)
+    else:
+        yield Result("\n".join(plain).strip() or None)
 
 
-async def _feed(stdin: asyncio.StreamWriter, question: bytes) -> None:
-    """Write the question. A program that does not read its input does not fail the turn."""
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        stdin.write(question)
-        await stdin.drain()
-    stdin.close()
-
-
-async def _tail(stderr: asyncio.StreamReader) -> str:
-    """Read standard error to its end; the last ``_STDERR_TAIL`` characters."""
-    kept = b""
-    while chunk := await stderr.read(4096):
-        kept = (kept + chunk)[-4 * _STDERR_TAIL :]
-    return kept.decode("utf-8", "replace")[-_STDERR_TAIL:]
+def _failed(ending: Ending) -> Failed:
+    is_retryable = ending.word not in ("output_limit", "not_started")  # which another attempt would meet too
+    return Failed(ending.reason, is_retryable, code=ending.failure)
 
 
 def _question(turn: Turn) -> bytes:

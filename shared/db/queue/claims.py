@@ -7,13 +7,14 @@ the token. Writers are serialised (``connection.transaction``), so what a claim 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
 from shared.core.backoff import has_slept
 from shared.core.content import private_to
 from shared.core.errors import ClaimLost, RowInvalid
+from shared.core.failures import FailureCode
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events, schedule_runs
 from shared.db.queue.events import EventData
@@ -75,8 +76,6 @@ RUNNING = f"""
      WHERE session_id = :session AND trigger = 0 AND status = 'processing'
      ORDER BY id
 """
-
-FailureCode = Literal["error", "rate_limited", "process_gone", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import apsw
 from typing_extensions import TypedDict
 
 from shared.core import content
+from shared.core.failures import ENDED_BY, EndedBy, FailureCode
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import named
 
@@ -172,6 +173,7 @@ class MessageView(TypedDict):
     status: Literal["pending", "processing", "completed", "dead", "paused", "cancelled"]
     retryCount: int
     lastError: str | None
+    failure: FailureCode | None
     processAfter: int | None
     recurrence: str | None
     timezone: str | None
@@ -181,15 +183,16 @@ class MessageView(TypedDict):
 
 
 class MessageStory(MessageView):
-    """A message with its responses, and the events of both, oldest first."""
+    """A message with its responses, and the events of both, oldest first. *endedBy*: who ended the failed attempt."""
 
+    endedBy: EndedBy | None
     responses: list[MessageAnswer]
     events: list[MessageEvent]
 
 
 MESSAGE = """
     SELECT id, message_id, channel, sender, sender_id, message, agent, from_agent, kind, status, retry_count,
-           last_error, process_after, recurrence, timezone, series_id, created_at, updated_at
+           last_error, failure, process_after, recurrence, timezone, series_id, created_at, updated_at
       FROM messages
      WHERE id = :row
 """
@@ -243,7 +246,8 @@ def story(conn: apsw.Connection, row_id: int) -> MessageStory | None:
         if answer["ackedAt"] is not None:
             events.append(_event("response_acked", answer["ackedAt"], answer["id"]))
     events.sort(key=lambda event: event["timestamp"])
-    return {**message, "responses": answers, "events": events}
+    ended_by = ENDED_BY[message["failure"]] if message["failure"] else None
+    return {**message, "endedBy": ended_by, "responses": answers, "events": events}
 
 
 def _event(type_: str, at_ms: int, response_id: int | None = None, data: dict[str, Any] | None = None) -> MessageEvent:

@@ -1,5 +1,7 @@
 """Authorization: with ``POSTROOM_API_TOKEN`` set, a caller must send the token. Without, only this machine may call.
 
+Where an agent's program runs without a leash, nobody may call without a token: see ``free_programs``.
+
 Without a token, the Host header must be a loopback name as well. That keeps the pages of other sites, opened in a
 browser on this machine, from reading or writing here. And no header may come from a proxy: a proxy or a tunnel on this
 machine passes on the requests of strangers. Neither can know the token, so with a token only the token counts.
@@ -33,9 +35,12 @@ _PREFLIGHT = {
 class Authorization:
     """The middleware that checks every request under ``/api/``."""
 
-    def __init__(self, app: ASGIApp, token: Callable[[], SecretStr | None]) -> None:
+    def __init__(
+        self, app: ASGIApp, token: Callable[[], SecretStr | None], why_token: Callable[[], str | None]
+    ) -> None:
         self._app = app
         self._token = token
+        self._why_token = why_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith(_PROTECTED):
@@ -55,6 +60,7 @@ class Authorization:
         try:
             if token is None:
                 _check_local(request)
+                _check_alone(self._why_token())
             elif not is_preflight:  # to which a browser adds no token
                 _check_token(request.headers, token)
             if is_preflight and not is_local_origin:
@@ -94,6 +100,12 @@ def _check_local(request: Request) -> None:
     origin = request.headers.get("origin")
     if origin and request.method != "GET" and not _ORIGIN.fullmatch(origin):
         raise _refused(f"the origin {origin!r}")
+
+
+def _check_alone(why_token: str | None) -> None:
+    """A program of an agent calls from this machine too, and without a token it can't be told from the operator."""
+    if why_token is not None:
+        raise HTTPException(401, why_token)
 
 
 def _is_loopback_address(address: str) -> bool:

@@ -1,5 +1,6 @@
 """Agents: their settings, their instructions, and the history of what they were asked and answered."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal, NotRequired
 
@@ -15,6 +16,7 @@ from shared.core.settings import Settings
 from shared.db.roster import agents
 from shared.db.views import history
 from shared.db.views.history import HistoryLine
+from shared.rest.http import free_programs
 from shared.rest.http.common import OK, LimitQuery, Ok, Removed
 from shared.rest.http.endpoint import Body, RequestRefused, endpoint
 from shared.rest.http.service import Service
@@ -139,11 +141,15 @@ async def get_agent(service: Service, *, id: str) -> AgentView:
 @endpoint(
     "PUT",
     "/api/agents/{id}",
-    {400: "a value is not allowed; the error says why", 409: "it is the default agent: choose another default first"},
+    {
+        400: "a value is not allowed; the error says why",
+        409: "refused in the present state; the error says why",
+    },
 )
 async def put_agent(service: Service, *, id: str, body: AgentBody) -> SavedAgent:
     """Create an agent, or change the given fields of one."""
     change = _translated(id, body.model_dump(exclude_unset=True), service.settings)
+    refuse_free_programs(service.settings, [change.get("provider", "")])
     zone = service.settings.timezone
     saved = await service.change(
         lambda conn: agents_and_teams.save_agent(conn, id, change, timezone=zone, now_ms=clock.now_ms())
@@ -152,6 +158,16 @@ async def put_agent(service: Service, *, id: str, body: AgentBody) -> SavedAgent
     if saved.agent.provider in registry.STAND_INS:
         answer["note"] = stand_in.notice(saved.agent.provider)
     return answer
+
+
+def refuse_free_programs(settings: Settings, providers: Collection[str]) -> None:
+    """Refuse agents whose programs could call this API.
+
+    Raises:
+        RequestRefused: no token is set, and this host has no leash.
+    """
+    if why := free_programs.why_refused(settings, providers):
+        raise RequestRefused(409, why)
 
 
 def _translated(agent_id: str, change: dict[str, Any], settings: Settings) -> dict[str, Any]:

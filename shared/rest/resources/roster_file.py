@@ -9,6 +9,7 @@ from shared.admin import apply_file
 from shared.core import clock
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
+from shared.rest.resources.agents import refuse_free_programs
 from shared.roster import agents_and_teams
 from shared.roster.roster_file import Roster, as_stored
 
@@ -60,6 +61,7 @@ async def put_roster(service: Service, *, body: RosterBody, query: RosterQuery) 
         )
     if body.default is not None and body.default not in agents:
         raise RequestRefused(400, f"default: {body.default!r} is not among agents")
+    refuse_free_programs(service.settings, [str(agent.get("provider", "")) for agent in agents.values()])
     file = Roster({id_: as_stored(id_, agent) for id_, agent in agents.items()}, teams, body.default)
     zone = service.settings.timezone
     done, kept = await service.change(

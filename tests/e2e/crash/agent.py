@@ -28,10 +28,11 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     turn = json.load(sys.stdin)
     asked = [message for message in turn["messages"] if not message["is_context"]]
+    run = os.urandom(6).hex()  # not the process id, which another namespace has too
     journal = os.open(f"{folder}/turns", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def note(what: str, **facts: object) -> None:
-        line = {"what": what, "pid": os.getpid(), "session": turn["session"], "agent": turn["agent"]}
+        line = {"what": what, "run": run, "session": turn["session"], "agent": turn["agent"]}
         line |= {"ids": [message["id"] for message in turn["messages"]], "at_ns": time.monotonic_ns(), **facts}
         os.write(journal, json.dumps(line).encode() + b"\n")
 
@@ -48,9 +49,10 @@ def main() -> None:
     if act == "hang":
         time.sleep(600)
     note("end", act=act)
-    if act in ("kill", "poison"):
-        os.kill(os.getpid() if act == "kill" else os.getppid(), signal.SIGKILL)
-        time.sleep(600)
+    if act == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if act == "poison":
+        time.sleep(600)  # the test sees the journal, and kills dispatch
     if act == "ok":
         for message in asked:
             _say(type="text", text=f"re {_key(message['text'])}", answers=message["id"])

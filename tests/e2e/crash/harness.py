@@ -56,6 +56,7 @@ QUICK = {
     "POSTROOM_SENDER_LIMIT": "0",  # one person writes as fast as the machine allows
     "POSTROOM_SENDER_BYTES": "0",
     "POSTROOM_CHAT_LIMIT": "0",
+    "POSTROOM_LEASH": "off",  # the agents write a journal outside their folders
     "TELEGRAM_BOT_TOKEN": TOKEN,
     "TELEGRAM_WEBHOOK_SECRET": SECRET,
 }

@@ -118,12 +118,12 @@ def _turns(post: Post) -> list[str]:
     starts: Counter[str] = Counter()
     last: dict[str, int] = defaultdict(int)
     for line in journal(post):
-        session, pid = line["session"], line["pid"]
+        session, run = line["session"], line["run"]
         if line["what"] == "overlap":
             problems.append(f"two turns at once of one {line['of']}: {line}")
         elif line["what"] == "end":
-            if current.get(session) != pid:
-                problems.append(f"turn {pid} of {session} continued after {current.get(session)} had begun")
+            if current.get(session) != run:
+                problems.append(f"turn {run} of {session} continued after {current.get(session)} had begun")
         else:
             starts.update(line["ids"])
             places = [rank[id_] for id_ in line["ids"] if id_ in rank]
@@ -133,7 +133,7 @@ def _turns(post: Post) -> list[str]:
             if places != sorted(places) or places[0] < last[session]:
                 problems.append(f"out of order in {session}: {places} after {last[session]}")
             last[session] = max(last[session], places[0])
-            current[session] = pid
+            current[session] = run
     problems += [
         f"{id_} had {count} turns and {claims[id_]} claims" for id_, count in starts.items() if count > claims[id_]
     ]
@@ -147,9 +147,9 @@ def _crowded(post: Post, allowed: dict[str, int]) -> list[str]:
     spans = []
     for line in journal(post):
         if line["what"] == "start":
-            open_[line["pid"]] = line["at_ns"]
-        elif line["what"] == "end" and line["pid"] in open_:
-            spans.append((line["agent"], open_.pop(line["pid"]), line["at_ns"]))
+            open_[line["run"]] = line["at_ns"]
+        elif line["what"] == "end" and line["run"] in open_:
+            spans.append((line["agent"], open_.pop(line["run"]), line["at_ns"]))
     problems = []
     for agent in {agent for agent, _, _ in spans}:
         steps = sorted(step for name, begun, ended in spans if name == agent for step in ((begun, 1), (ended, -1)))

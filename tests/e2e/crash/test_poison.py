@@ -1,18 +1,44 @@
 """A message that kills its agent, or the dispatch that runs it."""
 
+import contextlib
 import random
+import threading
+from collections.abc import Iterator
 
 import pytest
 
 from shared.queue.turns import APOLOGY
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import lines, until
+from tests.e2e.crash.harness import Post, lines, until
 from tests.e2e.crash.people import Platform
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
 ATTEMPTS = 5
+
+
+@contextlib.contextmanager
+def killed_by_poison(post: Post) -> Iterator[None]:
+    """Kill dispatch whenever an agent has met the poison: its program can't see dispatch itself."""
+    over = threading.Event()
+
+    def watch() -> None:
+        known = 0
+        while not over.wait(0.01):
+            journal = post.record / "turns"
+            met = journal.read_bytes().count(b'"act": "poison"') if journal.exists() else 0
+            if met > known:
+                known = met
+                post["dispatch"].kill()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 @pytest.mark.parametrize("word", ["kill", "poison"])
@@ -27,9 +53,10 @@ def test_a_message_that_kills_its_agent_or_dispatch_ends_dead_and_harms_no_neigh
     texts = lines(chats[1:], 6, lambda dice: f"ok:{dice.uniform(0.1, 0.9):.2f}", dice)
     texts["100"] = [f"c100 0000 | {word}", "c100 0001 | ok", "c100 0002 | ok"]
 
-    with platform.people(port, texts, pace_s=0.02) as crowd:
-        until("every message to be accepted", lambda: crowd.is_done, 60)
-    post.settle(60)
+    with killed_by_poison(post):
+        with platform.people(port, texts, pace_s=0.02) as crowd:
+            until("every message to be accepted", lambda: crowd.is_done, 60)
+        post.settle(60)
 
     invariants.check(post)
     ended = post.query("SELECT message, status, retry_count, last_error FROM messages WHERE status <> 'completed'")

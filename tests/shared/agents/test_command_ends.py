@@ -19,10 +19,10 @@ sys.exit("oops" if {fails} else 0)
 """
 
 
-def run(source, runner, times=1):
+def run(source, runner, folder, times=1):
     """The events of a turn, and the number of file descriptors that it leaves open."""
     config = {"command": [sys.executable, "-I", "-c", source]}
-    turn = Turn("a", None, "", config, Path(), "s", None, "the prompt", (), 1)
+    turn = Turn("a", None, "", config, folder, "s", None, "the prompt", (), 1)
 
     def descriptors():
         return len(list(Path("/proc/self/fd").iterdir()))
@@ -46,23 +46,23 @@ def runner(request):
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_the_answer_counts_when_the_program_ends(runner, apart):
-    (result,), _ = run(LEAVES.format(apart=apart, fails=False), runner)
+def test_the_answer_counts_when_the_program_ends(runner, apart, tmp_path):
+    (result,), _ = run(LEAVES.format(apart=apart, fails=False), runner, tmp_path)
     assert isinstance(result, Result)
     assert result.text
 
 
-def test_the_failure_counts_when_the_program_ends(runner):
-    (failed,), _ = run(LEAVES.format(apart=True, fails=True), runner)
+def test_the_failure_counts_when_the_program_ends(runner, tmp_path):
+    (failed,), _ = run(LEAVES.format(apart=True, fails=True), runner, tmp_path)
     assert isinstance(failed, Failed)
     assert failed.reason == "the program ended with code 1: oops"
 
 
-def test_no_descriptor_stays_open(runner):
-    _, more = run(LEAVES.format(apart=True, fails=False), runner, times=2)
+def test_no_descriptor_stays_open(runner, tmp_path):
+    _, more = run(LEAVES.format(apart=True, fails=False), runner, tmp_path, times=2)
     assert more <= 1  # uvloop and asyncio keep one for child processes
 
 
-def test_all_of_a_long_last_output_is_read(runner):
-    (result,), _ = run("print('x' * 900_000)\n" * 3, runner)
+def test_all_of_a_long_last_output_is_read(runner, tmp_path):
+    (result,), _ = run("print('x' * 900_000)\n" * 3, runner, tmp_path)
     assert len(result.text) == 2_700_002

@@ -9,7 +9,7 @@ import pytest
 from shared.agents import registry
 from shared.agents.base import Failed, Init, Progress, Result, Text, Turn, TurnMessage
 from shared.core.errors import UnknownName
-from tests.liveness import is_alive
+from tests.liveness import processes_naming
 
 AT = 1_800_000_000_000
 
@@ -226,7 +226,7 @@ def test_a_failing_program_is_reported_with_its_code_and_last_errors(script):
 
 def test_a_killed_program_is_reported_with_its_signal(script):
     (failed,) = run("command", script("import os; os.kill(os.getpid(), 9)"))
-    assert failed == Failed("the program was ended by signal 9: nothing on standard error")
+    assert failed == Failed("the program was ended by signal 9: nothing on standard error", code="killed")
 
 
 def test_a_program_that_does_not_read_its_input_is_no_failure(script):
@@ -274,7 +274,7 @@ def test_the_programs_environment_holds_none_of_our_settings(script, monkeypatch
         "PATH",
         "HOME",
         "LANG",
-        "TMPDIR",
+        "PWD",
         "TZ",
         "OWN",
         "POSTROOM_AGENT_ID",
@@ -286,21 +286,15 @@ def test_the_programs_environment_holds_none_of_our_settings(script, monkeypatch
 
 
 FAMILY = """
-import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
-print('{"type": "init", "continuation": "%d,%d"}' % (os.getpid(), child.pid), flush=True)
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)", sys.argv[0]])
+print('{"type": "init", "continuation": "c"}', flush=True)
 time.sleep(300)
 """
 
 
-async def gone(pids):
-    async with asyncio.timeout(60):
-        while any(map(is_alive, pids)):  # noqa: ASYNC110 - processes tell nobody that they are gone
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize("how", ["cancelled", "closed"])
-def test_a_turn_that_ends_early_leaves_no_process_or_grandchild(script, how):
+def test_a_turn_that_ends_early_leaves_no_process_or_grandchild(script, how, tmp_path):
     what = script(FAMILY)
 
     async def begin():
@@ -309,29 +303,25 @@ def test_a_turn_that_ends_early_leaves_no_process_or_grandchild(script, how):
         async def listen():
             async with contextlib.aclosing(registry.get("command").run(what)) as events:
                 async for event in events:
-                    begun.set_result([int(pid) for pid in event.continuation.split(",")])
+                    begun.set_result(event.continuation)
                     if how == "closed":
                         return
 
         task = asyncio.create_task(listen())
-        pids = await asyncio.wait_for(begun, 60)
+        await asyncio.wait_for(begun, 60)
         if how == "cancelled":
-            assert all(map(is_alive, pids))
+            assert processes_naming(str(tmp_path))
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await gone(pids)
-        return pids
 
-    pids = asyncio.run(begin())
-    assert len(pids) == 2
-    assert not any(map(is_alive, pids))
+    asyncio.run(begin())
+    assert processes_naming(str(tmp_path)) == []
 
 
-def test_a_grandchild_that_holds_the_output_open_does_not_delay_the_turn(script):
+def test_a_grandchild_that_holds_the_output_open_does_not_delay_the_turn(script, tmp_path):
     source = FAMILY.replace("time.sleep(300)\n", "") + """print('{"type": "result", "text": "done"}', flush=True)\n"""
-    init, result = run("command", script(source), timeout_s=60)
-    assert result == Result("done")
-    asyncio.run(gone([int(pid) for pid in init.continuation.split(",")]))
+    assert run("command", script(source), timeout_s=60)[-1] == Result("done")
+    assert processes_naming(str(tmp_path)) == []
 
 
 def test_no_descriptor_stays_open(script):

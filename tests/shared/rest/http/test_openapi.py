@@ -10,6 +10,8 @@ from functions import api
 from shared.db.access import dropped, pairings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
+from shared.db.spending import usage
+from shared.db.spending.usage import Tokens, TurnName
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from shared.rest.endpoints import ENDPOINTS
@@ -69,6 +71,7 @@ def lived_in(conn):
     wire(conn, chat)
     with transaction(conn):
         dropped.record(conn, channel="telegram", reason="not_wired", now_ms=NOW)
+        usage.add(conn, TurnName("turn_1", "coder", "session_1"), "m", "key", Tokens(1), None, now_ms=NOW)
         pairings.add(conn, code_hash="x", grants="owner", agent=None, expires_at=NOW, now_ms=1)
     chats_person, stranger = person(conn, "6"), event(chat="100")
     assert (chats_person.id, ask_sender(conn, stranger).outcome) == (1, "held")
@@ -123,6 +126,21 @@ SAMPLES = {
     ("POST", "/api/responses/{id}/retry"): [("2", 200), ("2", 409), ("4000", 404)],
     ("DELETE", "/api/responses/{id}"): [("3", 200), ("3", 404), ("2", 409)],
     ("POST", "/api/responses/dead/retry"): [200, ("?after=-1", 400)],
+    ("GET", "/api/usage"): [200, ("?before=0", 400)],
+    ("GET", "/api/usage/totals"): [("?since=0", 200), ("?since=-1", 400)],
+    ("PUT", "/api/budgets/{period}/{unit}"): [
+        (("day money", {"amount": 5}), 200),
+        (("week money", {"amount": 5}), 404),
+    ],
+    ("PUT", "/api/agents/{id}/budgets/{period}/{unit}"): [
+        *((("coder month tokens", {"amount": 5}), 200), (("nobody day money", {"amount": 5}), 404)),
+        (("coder day money", {}), 400),
+    ],
+    ("GET", "/api/budgets"): [200, ("?agent=coder", 200)],
+    ("DELETE", "/api/budgets/{period}/{unit}"): [("day money", 200), ("day money", 404)],
+    ("DELETE", "/api/agents/{id}/budgets/{period}/{unit}"): [
+        *(("coder month tokens", 200), ("coder month tokens", 404)),
+    ],
     ("GET", "/api/agents"): [200],
     ("GET", "/api/agents/{id}"): [("assistant", 200), ("nobody", 404)],
     ("PUT", "/api/agents/{id}"): [

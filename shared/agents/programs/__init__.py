@@ -1,0 +1,1 @@
+"""Programs as agents: how one is started, held in, limited and ended."""

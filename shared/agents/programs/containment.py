@@ -1,0 +1,265 @@
+"""How a program is held in, and what it may see: by bubblewrap, by a PID namespace alone, or by a supervisor.
+
+In all three, one process watches a socket whose other end only dispatch holds. When that end closes, whatever closed
+it, everything that the program started is killed: also what left its session and its parent, and also when dispatch is
+killed while the program starts. The kernel's parent-death signal alone is set too late for that.
+
+Only bubblewrap is a leash: the program sees its own folder, read-only parts of the system and what its agent's config
+names, has no network, and shares no process, socket or ``/tmp`` with anything else.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from shared.core import logs
+from shared.core.errors import ConfigInvalid
+
+log = logs.get()
+
+Kind = Literal["bubblewrap", "namespace", "supervisor"]
+LeashPolicy = Literal["auto", "off"]
+
+_LAUNCHER = Path(__file__).with_name("launcher.py")
+_PROBE_LIMIT_S = 10.0
+
+# The first process of the namespace. It waits for the end of file descriptor 3 and touches nothing else; the program's
+# parent reports the exit code there. The shell says nothing of its own on standard error.
+_SHELL = """\
+exec 5>&2 6<&0 2>/dev/null
+( ( exec "$@" ) <&6 2>&5 3<&- 5>&- 6<&-
+  echo "$?" >&3 ) &
+exec <&- >&- 5>&- 6<&-
+read -r _ <&3
+"""
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store")
+_ETC = (
+    *("alternatives", "ca-certificates", "fonts", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
+    *("localtime", "mime.types", "nsswitch.conf", "passwd", "pki", "protocols", "services", "ssl", "timezone"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySocket:
+    """The one way out: connections to 127.0.0.1:*port* inside arrive at the Unix socket *path*."""
+
+    path: Path
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCommand:
+    """What is started.
+
+    Attributes:
+        words: the program and its arguments.
+        folder: absolute; the working directory, and the only part of the disk that a leash leaves writable.
+        environment: all of it; nothing is inherited.
+        readable: absolute paths that a leash shows read-only.
+    """
+
+    words: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+    readable: Sequence[Path] = ()
+    gateway: GatewaySocket | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """What this host allows.
+
+    Attributes:
+        why_no_leash: for people; None with bubblewrap.
+    """
+
+    kind: Kind
+    why_no_leash: str | None = None
+    unshare: tuple[str, ...] = ()
+
+    @property
+    def is_leash(self) -> bool:
+        """Whether programs see nothing of the disk and the network but what they may."""
+        return self.kind == "bubblewrap"
+
+    def wrapped(self, command: ProgramCommand) -> list[str]:
+        """The words that start *command* held in."""
+        match self.kind:
+            case "bubblewrap":
+                return [*_bubblewrap(command), *_first_process(command)]
+            case "namespace":
+                return [*self.unshare, f"--wd={command.folder}", "--", "/bin/sh", "-c", _SHELL, "sh", *command.words]
+            case "supervisor":
+                return [*_python(), str(_LAUNCHER), "supervise", str(command.folder), *command.words]
+
+
+@functools.cache
+def available(policy: LeashPolicy = "auto") -> Containment:
+    """The best that works on this host, tried once for each process.
+
+    Args:
+        policy: "off" leaves bubblewrap out.
+    """
+    why = "POSTROOM_LEASH is off" if policy == "off" else _why_no_bubblewrap()
+    if why is None:
+        return Containment("bubblewrap")
+    log.warning("agent.not_leashed", reason=why, unprotected="see docs/agents.md")
+    return _without_leash(why)
+
+
+def _without_leash(why: str) -> Containment:
+    for words in _unshare_variants():
+        if _works([*words, "--wd=/", "--", "/bin/sh", "-c", ":"]) is None:
+            return Containment("namespace", why, words)
+    return Containment("supervisor", why)
+
+
+def _why_no_bubblewrap() -> str | None:
+    if shutil.which("bwrap") is None:
+        return "bubblewrap is not installed (its program is bwrap)"
+    probe = ProgramCommand(("/bin/sh",), Path("/usr"), {})
+    failed = _works([*_bubblewrap(probe), "/bin/sh", "-c", ":"])
+    return None if failed is None else f"bubblewrap does not work here ({failed})"
+
+
+def _works(words: Sequence[str]) -> str | None:
+    """None, or the reason why these words can't be run."""
+    nothing = subprocess.DEVNULL
+    try:
+        tried = subprocess.run(words, check=False, capture_output=True, timeout=_PROBE_LIMIT_S, stdin=nothing)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    said = tried.stderr.decode("utf-8", "replace").strip()[-200:]
+    return None if tried.returncode == 0 else said or "no reason given"
+
+
+def _unshare_variants() -> Iterator[tuple[str, ...]]:
+    unshare = shutil.which("unshare")
+    if unshare is not None:
+        base = (unshare, "--pid", "--fork", "--kill-child", "--mount-proc")
+        yield base
+        yield (*base, "--user", "--map-current-user")
+
+
+def _first_process(command: ProgramCommand) -> list[str]:
+    if command.gateway is None:
+        return ["/bin/sh", "-c", _SHELL, "sh", *command.words]
+    port, path = str(command.gateway.port), str(command.gateway.path)
+    return [*_python(), str(_LAUNCHER), "forward", port, path, *command.words]
+
+
+def _python() -> list[str]:
+    return [os.path.realpath(sys.executable), "-I", "-S"]
+
+
+# -- bubblewrap -------------------------------------------------------------------------------------------------------
+
+
+def _bubblewrap(command: ProgramCommand) -> list[str]:
+    """The options of bubblewrap, up to the first process. Source: its manual, bwrap(1), of 0.8."""
+    words = [*_isolated(), *_system()]
+    for path in _shown(command):
+        words += ["--ro-bind", str(path), str(path)]
+    folder = str(command.folder)
+    words += ["--bind", folder, folder]
+    if command.gateway is not None:
+        words += ["--bind", str(command.gateway.path), str(command.gateway.path)]
+    return [*words, "--remount-ro", "/", "--chdir", folder, "--"]
+
+
+def _isolated() -> list[str]:
+    return [
+        *(shutil.which("bwrap") or "bwrap", "--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--as-pid-1", "--die-with-parent"),
+        *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),  # noqa: S108 - a new and empty one
+    ]
+
+
+@functools.cache
+def _system() -> tuple[str, ...]:
+    """Read-only parts of the system that any program needs."""
+    words: list[str] = []
+    for path in _SYSTEM:
+        if os.path.islink(path):  # noqa: PTH114
+            words += ["--symlink", str(Path(path).readlink()), path]
+        elif os.path.isdir(path):  # noqa: PTH112
+            words += ["--ro-bind", path, path]
+    for name in _ETC:
+        words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return tuple(words)
+
+
+def _shown(command: ProgramCommand) -> list[Path]:
+    """What is shown read-only: outer folders first, because a bind hides what was bound below it."""
+    paths = {*command.readable}
+    if command.gateway is not None:
+        paths |= {_LAUNCHER, Path(sys.base_prefix)}
+    return sorted(path for path in paths if not _is_below(path, [Path(each) for each in _SYSTEM]))
+
+
+def _is_below(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+# -- what a command may read ------------------------------------------------------------------------------------------
+
+
+def readable_paths(
+    words: Sequence[str], named: Sequence[str], environment: Mapping[str, str], private: Sequence[Path]
+) -> tuple[Path, ...]:
+    """What a leash shows: the paths of the agent's config, and the program, with its virtual environment.
+
+    Args:
+        named: as the config says.
+        private: what no program may see: the database, the sockets, the folders of agents.
+
+    Raises:
+        ConfigInvalid: a path is missing, or shows what is private.
+    """
+    chosen = [_named(text) for text in named]
+    found = [*chosen, *_of_command(words, environment)]
+    for path in found:
+        for secret in private:
+            if _is_shown_by(path, secret) or (path in chosen and _is_shown_by(secret, path)):
+                raise ConfigInvalid(
+                    f"the program can't be shown {str(path)!r}, because of {str(secret)!r}, which no program may see: "
+                    "name another folder in 'readable' of its config, or move the program"
+                )
+    return tuple(found)
+
+
+def _is_shown_by(path: Path, other: Path) -> bool:
+    return other.resolve().is_relative_to(path.resolve())
+
+
+def _named(text: str) -> Path:
+    path = Path(text)
+    if not path.is_absolute():
+        raise ConfigInvalid(f"'readable' in the agent's config: {text!r} is not an absolute path")
+    if not path.exists():
+        raise ConfigInvalid(f"'readable' in the agent's config: {text!r} does not exist on this machine")
+    return path
+
+
+def _of_command(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
+    """Files that the command names by their whole path; of an interpreter in a virtual environment, all of that."""
+    for word in words[1:]:
+        if word.startswith("/") and os.path.isfile(word):  # noqa: PTH113
+            yield Path(word)
+    program = shutil.which(words[0], path=environment.get("PATH", os.defpath))
+    if program is None or not program.startswith("/"):
+        return
+    prefix = Path(program).parent.parent
+    if (prefix / "pyvenv.cfg").is_file():
+        yield prefix
+        yield Path(os.path.realpath(program)).parent.parent
+    elif words[0].startswith("/"):
+        yield Path(program)
+        yield Path(os.path.realpath(program))

@@ -1,0 +1,49 @@
+"""The limits of a program's run, and the words for its end."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from shared.core.failures import ENDED_BY, EndedBy, FailureCode
+
+EndingWord = Literal[
+    "ended", "crashed", "killed", "not_started", "stopped",
+    "idle_timeout", "tool_timeout", "output_limit", "memory_limit",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one run. The time of a whole turn is limited for every provider alike: see ``shared/turn/agent_run.py``.
+
+    Attributes:
+        idle_ms: without a line of output, while no tool call is open.
+        tool_ms: of one tool call.
+        output_bytes: of standard output, in all.
+        memory_bytes: of the program and all that it started, as the kernel counts resident pages.
+    """
+
+    idle_ms: int = 300_000
+    tool_ms: int = 300_000
+    output_bytes: int = 8 * 1024 * 1024
+    memory_bytes: int = 4 * 1024**3
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended. *reason*: for the operator."""
+
+    word: EndingWord
+    reason: str
+
+    @property
+    def failure(self) -> FailureCode:
+        """The word of a failed turn for the message's row."""
+        return "error" if self.word == "ended" or self.word == "stopped" else self.word
+
+    @property
+    def by(self) -> EndedBy:
+        """Who ended the run."""
+        return "postroom" if self.word == "stopped" else ENDED_BY[self.failure]

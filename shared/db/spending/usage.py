@@ -1,0 +1,95 @@
+"""What each turn took from models: one row a turn, or one for each model where a turn uses several.
+
+Tokens are of four kinds, and none is counted twice: ``input`` has no token of the cache.
+"""
+
+from typing import Literal, NamedTuple
+
+import apsw
+
+from shared.db.engine.connection import rows
+
+KEPT_MS = 32 * 24 * 60 * 60 * 1000  # at least: the budget of a month counts it
+PaidBy = Literal["plan", "key"]
+
+
+class Tokens(NamedTuple):
+    """The tokens of one request or of many; *input* without those that the cache gave or took."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    @property
+    def total(self) -> int:
+        """All four kinds."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+
+class TurnName(NamedTuple):
+    """The turn that used a model: the token of its claim, its agent, and its session's public id."""
+
+    turn: str
+    agent: str
+    session: str
+
+
+class Spent(NamedTuple):
+    """A sum. *money* in micro-dollars; *unpriced*: the tokens, paid by a key, whose price is not known."""
+
+    money: int = 0
+    tokens: int = 0
+    unpriced: int = 0
+
+
+# A cost that is not known stays so: a sum with an unknown part would look like a price.
+ADD = """
+    INSERT INTO usage (turn, agent, session, model, paid_by, requests, input, output, cache_read, cache_write, cost,
+                       created_at, updated_at)
+    VALUES (:turn, :agent, :session, :model, :paid_by, 1, :input, :output, :cache_read, :cache_write, :cost,
+            :now, :now)
+    ON CONFLICT (turn, model, paid_by) DO UPDATE
+       SET requests = requests + 1,
+           input = input + :input,
+           output = output + :output,
+           cache_read = cache_read + :cache_read,
+           cache_write = cache_write + :cache_write,
+           cost = cost + :cost,
+           updated_at = :now
+"""
+
+_SUMS = """
+    SELECT ifnull(sum(cost), 0),
+           ifnull(sum(input + output + cache_read + cache_write), 0),
+           ifnull(sum(iif(cost IS NULL AND paid_by = 'key', input + output + cache_read + cache_write, 0)), 0)
+      FROM usage
+"""
+SPENT_IN_ALL = _SUMS + " WHERE created_at >= :since"
+SPENT_BY_AGENT = _SUMS + " WHERE agent = :agent AND created_at >= :since"
+
+
+def add(
+    conn: apsw.Connection, name: TurnName, model: str, paid_by: PaidBy, tokens: Tokens, cost: int | None, *, now_ms: int
+) -> None:
+    """Add the tokens of one request to its turn's row. *cost*: in micro-dollars, or None where no price is known."""
+    known = {"model": model, "paid_by": paid_by, "cost": cost, "now": now_ms}
+    conn.execute(ADD, {**name._asdict(), **tokens._asdict(), **known})
+
+
+def spent(conn: apsw.Connection, agent: str | None, *, since_ms: int) -> Spent:
+    """What the agent has spent since then; None: all agents together."""
+    statement = SPENT_IN_ALL if agent is None else SPENT_BY_AGENT
+    return Spent(*rows(conn, statement, {"agent": agent, "since": since_ms})[0])
+
+
+def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
+    """Delete up to *limit* rows of turns whose first request was before then; how many."""
+    conn.execute(
+        """
+        DELETE FROM usage
+         WHERE id IN (SELECT id FROM usage WHERE created_at < :cutoff ORDER BY created_at LIMIT :limit)
+        """,
+        {"cutoff": older_than_ms, "limit": limit},
+    )
+    return conn.changes()

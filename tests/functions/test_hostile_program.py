@@ -1,0 +1,178 @@
+"""A hostile program as an agent: it tries each way out, beside a running Postroom with everything to reach."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from functions.dispatch import Dispatch
+from shared.agents.programs import containment
+from shared.core.settings import Settings
+from tests.support import column, make_agent, put
+
+SECRET = "a neighbour's secret"
+
+# Each attempt says what it reached; what raises is refused.
+HOSTILE = r"""
+import http.client, json, os, socket, sqlite3, sys
+where = json.load(open(sys.argv[1]))
+
+def owner():
+    there = http.client.HTTPConnection("127.0.0.1", where["port"], timeout=5)
+    there.request("PUT", "/api/users/telegram:666/roles/owner", b"{}", {"Content-Type": "application/json"})
+    return there.getresponse().status
+
+def datagram(path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.sendto(b"k", path)
+
+def stream(path):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(path)
+
+def database():
+    with sqlite3.connect(f"file:{where['db']}?mode=rw", uri=True) as conn:
+        return conn.execute("SELECT count(*) FROM agents").fetchone()[0]
+
+def write(path):
+    with open(path, "w") as file:
+        file.write("x")
+
+def processes():
+    found = [open(f"/proc/{pid}/cmdline").read() for pid in os.listdir("/proc") if pid.isdigit()]
+    if not any("infra.runner" in line for line in found):
+        raise OSError("sees no process of Postroom")
+
+def environment():
+    for pid in os.listdir("/proc"):
+        if pid.isdigit() and "POSTROOM_DB" in open(f"/proc/{pid}/environ").read():
+            return pid
+    raise OSError("sees no environment of Postroom")
+
+attempts = {
+    "make itself an owner over REST": owner,
+    "call REST by its name": lambda: stream("\0" + where["abstract"]),
+    "open the database": database,
+    "copy the database": lambda: open(where["db"], "rb").read(10),
+    "list the sockets": lambda: os.listdir(where["sockets"]),
+    "kick a function": lambda: datagram(where["kick"]),
+    "talk to Litestream": lambda: stream(where["litestream"]),
+    "read the replica": lambda: os.listdir(where["replica"]),
+    "read another session's folder": lambda: open(where["neighbour"]).read(),
+    "list the folders of agents": lambda: os.listdir(os.path.dirname(os.getcwd())).remove("neighbour"),
+    "write into another session's folder": lambda: write(where["neighbour"]),
+    "write to the system": lambda: os.access("/usr", os.W_OK) or os.listdir("/no/such/folder"),
+    "leave something in the shared /tmp": lambda: open(where["in_tmp"]).read(),
+    "see our processes": processes,
+    "read our environment": environment,
+}
+reached = {}
+for name, attempt in attempts.items():
+    try:
+        reached[name] = repr(attempt())
+    except Exception as error:
+        pass
+write("mine")
+for beside in (os.path.dirname(os.getcwd()) + "/mine", "/tmp/" + where["abstract"]):
+    try:
+        write(beside)  # where its folder is below /tmp, this is its own one
+    except OSError:
+        pass
+print(json.dumps(reached))
+"""
+
+
+@pytest.fixture
+def api(conn):
+    """The function ``api`` on a loopback port, in a process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        words = [sys.executable, "-m", "infra.runner", "api", "--fd", str(sock.fileno())]
+        with subprocess.Popen(words, pass_fds=[sock.fileno()], stdout=subprocess.DEVNULL) as process:
+            port = sock.getsockname()[1]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60):
+                yield port
+            process.terminate()
+
+
+@pytest.fixture
+def surroundings(api, db, tmp_path, environment):
+    """What there is to reach, as the program's file names it."""
+    neighbour = tmp_path / "agents" / "neighbour"
+    replica = tmp_path / "replica"
+    for folder in (neighbour, replica):
+        folder.mkdir(parents=True)
+    (neighbour / "note").write_text(SECRET)
+    in_tmp = environment / "in_tmp"
+    in_tmp.write_text(SECRET)
+    listening = {"litestream": str(environment / "litestream.sock"), "abstract": f"postroom-test-{os.getpid()}"}
+    servers = [socket.socket(socket.AF_UNIX) for _ in listening]
+    servers[0].bind(listening["litestream"])
+    servers[1].bind("\0" + listening["abstract"])
+    for server in servers:
+        server.listen()
+    kick = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    kick.bind(str(environment / "target.sock"))
+    yield {
+        **{"port": api, "db": str(db), "sockets": str(environment), "kick": str(environment / "target.sock")},
+        **{"replica": str(replica), "neighbour": str(neighbour / "note"), "in_tmp": str(in_tmp), **listening},
+    }
+    for sock in (*servers, kick):
+        sock.close()
+
+
+def reached(conn, tmp_path, surroundings):
+    """What the program reached in its turn."""
+    program, facts = tmp_path / "hostile.py", tmp_path / "where.json"
+    program.write_text(HOSTILE)
+    facts.write_text(json.dumps(surroundings))
+    config = {"command": [sys.executable, "-I", str(program), str(facts)]}
+    make_agent(conn, "hostile", provider="command", config=config)
+    put(conn, "attack", agent="hostile")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        while service.worker.running:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await service.close()
+
+    asyncio.run(asyncio.wait_for(go(), 120))
+    assert column(conn, "SELECT last_error FROM messages") == [None]
+    return json.loads(column(conn, "SELECT message FROM responses")[0])
+
+
+OWNERS = "SELECT count(*) FROM user_roles"
+
+
+def test_a_hostile_program_reaches_nothing_on_its_leash_and_never_makes_itself_an_owner(conn, tmp_path, surroundings):
+    """On a host without bubblewrap the disk is not protected, as docs/agents.md says; REST refuses it all the same."""
+    found = reached(conn, tmp_path, surroundings)
+    beside = [tmp_path / "agents" / "mine", Path(tempfile.gettempdir(), surroundings["abstract"])]
+    if containment.available().is_leash:
+        assert found == {}
+        assert not any(path.exists() for path in beside)
+    else:
+        assert found["make itself an owner over REST"] == "401"
+    assert column(conn, OWNERS) == [0]
+    assert (tmp_path / "agents" / "hostile" / "mine").exists()
+
+
+@pytest.fixture
+def without_leash(monkeypatch):
+    monkeypatch.setenv("POSTROOM_LEASH", "off")
+
+
+def test_without_a_leash_rest_refuses_the_program_that_would_make_itself_an_owner(
+    without_leash, conn, tmp_path, surroundings
+):
+    found = reached(conn, tmp_path, surroundings)
+    assert found["make itself an owner over REST"] == "401"
+    assert column(conn, OWNERS) == [0]
+    Path(tempfile.gettempdir(), surroundings["abstract"]).unlink()

@@ -1,0 +1,150 @@
+"""A run of a program: its limits, and the word for each end."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+
+from shared.agents.programs import containment
+from shared.agents.programs.containment import ProgramCommand
+from shared.agents.programs.limits import Ending, Limits
+from shared.agents.programs.run import ProgramRun
+from tests.containments import CONTAINMENTS, SUPERVISOR
+
+HOLDS = "import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {!r}])"
+GREEDY = "x = bytearray(200_000_000); import time; time.sleep(600)"
+
+ENDINGS = {
+    "a program that ends": ("print('x')", {}, Ending("ended", "the program ended"), "agent"),
+    "an exit code": (
+        "import sys; sys.exit('why')",
+        {},
+        Ending("crashed", "the program ended with code 1: why"),
+        "agent",
+    ),
+    "a fault of its own": (
+        "import os; os.kill(os.getpid(), 11)",
+        {},
+        Ending("crashed", "the program was ended by signal 11: nothing on standard error"),
+        "agent",
+    ),
+    "a signal from elsewhere": (
+        "import os; os.kill(os.getpid(), 9)",
+        {},
+        Ending("killed", "the program was ended by signal 9: nothing on standard error"),
+        "system",
+    ),
+    "silence": (
+        "import time; print('x', flush=True); time.sleep(600)",
+        {"idle_ms": 200},
+        Ending("idle_timeout", "the program said nothing for 0.2 s"),
+        "postroom",
+    ),
+    "a tool that never answers": (
+        "import time; print('tool', flush=True); time.sleep(600)",
+        {"tool_ms": 300},
+        Ending("tool_timeout", "a tool call took more than 0.3 s"),
+        "postroom",
+    ),
+    "too much output": (
+        "print('x' * 5000)",
+        {"output_bytes": 4096},
+        Ending("output_limit", "the program wrote more than 4096 bytes"),
+        "postroom",
+    ),
+    "an endless line": (
+        "print('x' * 20_000)",
+        {},
+        Ending("output_limit", "the program wrote a line of more than 10000 bytes"),
+        "postroom",
+    ),
+    "too much memory": (
+        GREEDY,
+        {"memory_bytes": 100 * 1024**2},
+        Ending("memory_limit", "the program and what it started held more than 100 MB of memory"),
+        "postroom",
+    ),
+    "too much memory of a child": (
+        HOLDS.format(GREEDY),
+        {"memory_bytes": 100 * 1024**2},
+        Ending("memory_limit", "the program and what it started held more than 100 MB of memory"),
+        "postroom",
+    ),
+}
+
+
+def run(held, source, folder, act=None, **limits):
+    """The run, and what it said."""
+    words = [sys.executable, "-I", "-S", "-c", source]
+    shown = containment.readable_paths(words, [], {}, [])
+    command = ProgramCommand(words, folder, {"PATH": os.environ["PATH"]}, shown)
+
+    async def go():
+        said = []
+        async with ProgramRun(command, Limits(**limits), held, line_limit=10_000) as running:
+            async for line in running.lines():
+                said.append(line)
+                if line == b"tool\n":
+                    running.tool_began()
+                if act is not None:
+                    await act(running)
+                    break
+        return running.ending, said
+
+    return asyncio.run(asyncio.wait_for(go(), 60))
+
+
+@pytest.mark.parametrize(("source", "limits", "expected", "by"), ENDINGS.values(), ids=ENDINGS)
+def test_each_end_has_a_word_and_says_who(source, limits, expected, by, tmp_path):
+    for held in CONTAINMENTS.values():
+        ending, _ = run(held, source, tmp_path, **limits)
+        assert ending == expected
+        assert ending.by == by
+
+
+def test_a_line_of_output_keeps_an_idle_program_alive_and_a_tool_has_a_limit_of_its_own(tmp_path):
+    """The output comes every 100 ms for longer than the limit; the tool is silent for longer than that."""
+    source = (
+        "import time\n"
+        "for _ in range(8): print('x', flush=True); time.sleep(0.1)\n"
+        "print('tool', flush=True); time.sleep(0.8); print('over')"
+    )
+    ending, said = run(SUPERVISOR, source, tmp_path, idle_ms=600, tool_ms=30_000)
+    assert (ending.word, said[-2:]) == ("ended", [b"tool\n", b"over\n"])
+
+
+def test_after_a_result_a_program_may_end_by_itself(tmp_path):
+    source = "print('result', flush=True); import sys; sys.stdin.read(); open('saved', 'w').close()"
+    ending, _ = run(SUPERVISOR, source, tmp_path, act=lambda running: running.finish())
+    assert ending.word == "ended"
+    assert (tmp_path / "saved").exists()
+
+
+def test_a_run_that_is_left_early_was_stopped(tmp_path):
+    async def leave(_):
+        pass
+
+    ending, _ = run(SUPERVISOR, "import time; print('x', flush=True); time.sleep(600)", tmp_path, act=leave)
+    assert ending == Ending("stopped", "the program was stopped")
+    assert ending.by == "postroom"
+
+
+def test_a_program_that_the_leash_hides_is_explained(tmp_path):
+    held = next(iter(CONTAINMENTS.values()))
+    (tmp_path / "there").mkdir()
+    hidden = tmp_path / "hidden"
+    hidden.write_text("#!/bin/sh\necho shown\n")
+    hidden.chmod(0o700)
+    command = ProgramCommand([str(hidden)], tmp_path / "there", {"PATH": os.environ["PATH"]})
+
+    async def go():
+        async with ProgramRun(command, Limits(), held) as running:
+            said = [line async for line in running.lines()]
+        return running.ending, said
+
+    ending, said = asyncio.run(go())
+    if held.is_leash:
+        assert "what 'readable' in its config names" in ending.reason
+    else:
+        assert (ending.word, said) == ("ended", [b"shown\n"])
