@@ -53,6 +53,18 @@ class AgentChange(BaseModel):
     turn_timeout_ms: int | None = Field(
         default=None, ge=100, le=_LONGEST_TIMEOUT_MS, description="none: as POSTROOM_TURN_TIMEOUT_MS says"
     )
+    idle_timeout_ms: int | None = Field(
+        default=None, ge=100, le=_LONGEST_TIMEOUT_MS, description="none: as POSTROOM_IDLE_TIMEOUT_MS says"
+    )
+    tool_timeout_ms: int | None = Field(
+        default=None, ge=100, le=_LONGEST_TIMEOUT_MS, description="none: as POSTROOM_TOOL_TIMEOUT_MS says"
+    )
+    output_limit_bytes: int | None = Field(
+        default=None, ge=1024, le=2**40, description="none: as POSTROOM_OUTPUT_LIMIT_BYTES says"
+    )
+    memory_limit_mb: int | None = Field(
+        default=None, ge=16, le=2**30, description="none: as POSTROOM_MEMORY_LIMIT_MB says"
+    )
     batch_size: int | None = Field(default=None, ge=1, le=1000, description="none: as POSTROOM_BATCH_SIZE says")
     default: bool = Field(default=False, description="it answers where nobody is named; exactly one agent does")
 

@@ -85,18 +85,18 @@ def _turn(claim: Claim, agent: Agent, session: Session, settings: Settings) -> T
         messages=batch,
         attempt=claim.asked[0].retry_count + 1,
         token=claim.token,
-        limits=_limits(settings),
+        limits=_limits(agent, settings),
         leash=settings.leash,
         private=(settings.db, settings.sockets, settings.agents_dir),
     )
 
 
-def _limits(settings: Settings) -> Limits:
+def _limits(agent: Agent, settings: Settings) -> Limits:
     return Limits(
-        idle_ms=settings.idle_timeout_ms,
-        tool_ms=settings.tool_timeout_ms,
-        output_bytes=settings.output_limit_bytes,
-        memory_bytes=settings.memory_limit_mb * 1024**2,
+        idle_ms=agent.idle_timeout_ms or settings.idle_timeout_ms,
+        tool_ms=agent.tool_timeout_ms or settings.tool_timeout_ms,
+        output_bytes=agent.output_limit_bytes or settings.output_limit_bytes,
+        memory_bytes=(agent.memory_limit_mb or settings.memory_limit_mb) * 1024**2,
     )
 
 

@@ -416,6 +416,10 @@ def test_an_agent_is_created_and_changed_under_its_id(serving, conn, tmp_path):
         "timezone": "UTC",
         "folder": None,
         "turn_timeout_ms": None,
+        "idle_timeout_ms": None,
+        "tool_timeout_ms": None,
+        "output_limit_bytes": None,
+        "memory_limit_mb": None,
         "batch_size": None,
         "default": False,
     }

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,6 +67,18 @@ def set_agent(
     turn_timeout: Annotated[
         str | None, typer.Option(help='The time limit of a turn, such as 15m; "" means the default of the settings.')
     ] = None,
+    idle_timeout: Annotated[
+        str | None, typer.Option(help='How long its program may say nothing, such as 5m; "" means the default.')
+    ] = None,
+    tool_timeout: Annotated[
+        str | None, typer.Option(help='The time limit of one tool call of its program; "" means the default.')
+    ] = None,
+    output_limit: Annotated[
+        str | None, typer.Option(help='The bytes that its program may write in a turn; "" means the default.')
+    ] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(help='The megabytes that its program may hold; "" means the default.')
+    ] = None,
     batch_size: Annotated[
         str | None, typer.Option(help='How many messages one turn takes; "" means the default of the settings.')
     ] = None,
@@ -86,10 +99,14 @@ def set_agent(
     for key, text in (("model", model), ("folder", folder)):
         if text is not None:
             change[key] = text or None
-    if turn_timeout is not None:
-        change["turn_timeout_ms"] = _duration(turn_timeout)
-    if batch_size is not None:
-        change["batch_size"] = _number(batch_size)
+    change |= _limits(
+        ("turn_timeout_ms", "--turn-timeout", turn_timeout, _duration),
+        ("idle_timeout_ms", "--idle-timeout", idle_timeout, _duration),
+        ("tool_timeout_ms", "--tool-timeout", tool_timeout, _duration),
+        ("output_limit_bytes", "--output-limit", output_limit, _number),
+        ("memory_limit_mb", "--memory-limit", memory_limit, _number),
+        ("batch_size", "--batch-size", batch_size, _number),
+    )
     change |= {key: True for key, is_so in (("share_folder", share_folder), ("default", default)) if is_so}
     is_there = agent in api.get("agents")  # a retired agent is not listed
     saved = api.put("agents", agent, body=change)
@@ -124,6 +141,10 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
         "time zone": of["timezone"],
         "turns at once": of["concurrency"],
         "time limit of a turn": f"{of['turn_timeout_ms'] / 1000:g} s" if of["turn_timeout_ms"] else "(default)",
+        "time limit of silence": f"{of['idle_timeout_ms'] / 1000:g} s" if of["idle_timeout_ms"] else "(default)",
+        "time limit of a tool call": f"{of['tool_timeout_ms'] / 1000:g} s" if of["tool_timeout_ms"] else "(default)",
+        "output limit": f"{of['output_limit_bytes']} bytes" if of["output_limit_bytes"] else "(default)",
+        "memory limit": f"{of['memory_limit_mb']} MB" if of["memory_limit_mb"] else "(default)",
         "messages a turn": of["batch_size"] or "(default)",
         "config": of["config"],
         "instructions": of["instructions"] or "(none)",
@@ -153,14 +174,19 @@ def _config(text: str) -> dict[str, Any]:
     return found
 
 
-def _duration(text: str) -> int | None:
+def _limits(*given: tuple[str, str, str | None, Callable[[str, str], int | None]]) -> dict[str, int | None]:
+    """The limits that an option sets: the field, the option, its text, and the reader of its text."""
+    return {name: read(option, text) for name, option, text, read in given if text is not None}
+
+
+def _duration(option: str, text: str) -> int | None:
     try:
         return parse_ms(text) if text else None
     except ValueError as error:
-        raise errors.UsageError(f"--turn-timeout: {error}") from None
+        raise errors.UsageError(f"{option}: {error}") from None
 
 
-def _number(text: str) -> int | None:
+def _number(option: str, text: str) -> int | None:
     if text and not text.isdecimal():
-        raise errors.UsageError(f"--batch-size must be a whole number, not {text!r}")
+        raise errors.UsageError(f"{option} must be a whole number, not {text!r}")
     return int(text) if text else None

@@ -40,10 +40,7 @@ read -r _ <&3
 """
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store")
-_ETC = (
-    *("alternatives", "ca-certificates", "fonts", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
-    *("localtime", "mime.types", "nsswitch.conf", "passwd", "pki", "protocols", "services", "ssl", "timezone"),
-)
+_ETC = (*("alternatives", "group", "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "passwd", "pki", "ssl"),)
 
 
 @dataclass(frozen=True, slots=True)

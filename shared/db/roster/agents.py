@@ -18,7 +18,8 @@ DEFAULT_AGENT = "assistant"
 
 _SELECT = """
     SELECT id, name, provider, model, folder, instructions, config, concurrency, timezone, is_default,
-           turn_timeout_ms, batch_size, retired_at
+           turn_timeout_ms, batch_size, retired_at, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
+           memory_limit_mb
       FROM agents
 """
 
@@ -28,7 +29,7 @@ RESERVED = ("operator", "user")  # the names of a person in the mailbox and in a
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A row of ``agents``. *turn_timeout_ms* and *batch_size* are None where the settings decide."""
+    """A row of ``agents``. A limit, or *batch_size*, is None where the settings decide."""
 
     id: str
     name: str
@@ -43,6 +44,10 @@ class Agent:
     turn_timeout_ms: int | None = None
     batch_size: int | None = None
     retired_at: int | None = None
+    idle_timeout_ms: int | None = None
+    tool_timeout_ms: int | None = None
+    output_limit_bytes: int | None = None
+    memory_limit_mb: int | None = None
 
 
 _FIELDS = tuple(field.name for field in fields(Agent))
@@ -106,14 +111,18 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
     conn.execute(
         """
         INSERT INTO agents (id, name, provider, model, folder, instructions, config, concurrency, timezone,
-                            turn_timeout_ms, batch_size, created_at, updated_at)
+                            turn_timeout_ms, batch_size, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
+                            memory_limit_mb, created_at, updated_at)
         VALUES (:id, :name, :provider, :model, :folder, :instructions, :config, :concurrency, :timezone,
-                :turn_timeout_ms, :batch_size, :now, :now)
+                :turn_timeout_ms, :batch_size, :idle_timeout_ms, :tool_timeout_ms, :output_limit_bytes,
+                :memory_limit_mb, :now, :now)
         ON CONFLICT (id) DO UPDATE
            SET name = excluded.name, provider = excluded.provider, model = excluded.model, folder = excluded.folder,
                instructions = excluded.instructions, config = excluded.config, concurrency = excluded.concurrency,
                timezone = excluded.timezone, turn_timeout_ms = excluded.turn_timeout_ms,
-               batch_size = excluded.batch_size, retired_at = NULL, updated_at = excluded.updated_at
+               batch_size = excluded.batch_size, idle_timeout_ms = excluded.idle_timeout_ms,
+               tool_timeout_ms = excluded.tool_timeout_ms, output_limit_bytes = excluded.output_limit_bytes,
+               memory_limit_mb = excluded.memory_limit_mb, retired_at = NULL, updated_at = excluded.updated_at
         """,
         {
             "id": agent.id,
@@ -127,6 +136,10 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
             "timezone": agent.timezone,
             "turn_timeout_ms": agent.turn_timeout_ms,
             "batch_size": agent.batch_size,
+            "idle_timeout_ms": agent.idle_timeout_ms,
+            "tool_timeout_ms": agent.tool_timeout_ms,
+            "output_limit_bytes": agent.output_limit_bytes,
+            "memory_limit_mb": agent.memory_limit_mb,
             "now": now_ms,
         },
     )

@@ -41,6 +41,10 @@ class AgentView(TypedDict):
     timezone: str
     folder: str | None
     turn_timeout_ms: int | None
+    idle_timeout_ms: int | None
+    tool_timeout_ms: int | None
+    output_limit_bytes: int | None
+    memory_limit_mb: int | None
     batch_size: int | None
     default: bool
 
@@ -116,6 +120,10 @@ def agent_view(agent: agents.Agent, settings: Settings) -> AgentView:
         "timezone": agent.timezone,
         "folder": agent.folder,
         "turn_timeout_ms": agent.turn_timeout_ms,
+        "idle_timeout_ms": agent.idle_timeout_ms,
+        "tool_timeout_ms": agent.tool_timeout_ms,
+        "output_limit_bytes": agent.output_limit_bytes,
+        "memory_limit_mb": agent.memory_limit_mb,
         "batch_size": agent.batch_size,
         "default": agent.is_default,
     }

@@ -55,6 +55,10 @@ SETTINGS = {
     "concurrency": 4,
     "timezone": "Europe/Rome",
     "turn_timeout_ms": 60_000,
+    "idle_timeout_ms": 50_000,
+    "tool_timeout_ms": 40_000,
+    "output_limit_bytes": 2048,
+    "memory_limit_mb": 64,
     "batch_size": 7,
 }
 OTHERS = {
@@ -67,6 +71,10 @@ OTHERS = {
     "concurrency": 1,
     "timezone": "UTC",
     "turn_timeout_ms": None,
+    "idle_timeout_ms": None,
+    "tool_timeout_ms": None,
+    "output_limit_bytes": None,
+    "memory_limit_mb": None,
     "batch_size": None,
 }
 
@@ -94,6 +102,7 @@ WRONG = {
     "a number in a text": ({"concurrency": "3"}, "concurrency: Input should be a valid integer"),
     "a zone of no place": ({"timezone": "Mars/Olympus"}, "Mars/Olympus"),
     "no time at all": ({"turn_timeout_ms": 99}, "turn_timeout_ms: Input should be greater than or equal to 100"),
+    "hardly any memory": ({"memory_limit_mb": 15}, "memory_limit_mb: Input should be greater than or equal to 16"),
     "an empty batch": ({"batch_size": 0}, "batch_size: Input should be greater than or equal to 1"),
     "an absolute folder": ({"folder": "/etc"}, "folder: '/etc' is not below the agents' folder"),
     "a folder above": ({"folder": "a/../../b"}, "is not below the agents' folder"),

@@ -76,6 +76,7 @@ REFUSED = {
     "a folder outside": (["agents", "set", "x", "--folder", "../y"], 65, "folder"),
     "no JSON": (["agents", "set", "x", "--config", "{"], 64, "--config is not JSON"),
     "JSON that is no object": (["agents", "set", "x", "--config", "[]"], 64, "a JSON object, such as"),
+    "no amount of memory": (["agents", "set", "x", "--memory-limit", "much"], 64, "--memory-limit must be a whole"),
     "no duration": (["agents", "set", "x", "--turn-timeout", "soon"], 64, "500ms or 10s"),
     "no number": (["agents", "set", "x", "--batch-size", "-1"], 64, "must be a whole number, not '-1'"),
     "two instructions": (

@@ -1,0 +1,68 @@
+"""The limits of an agent's program, from its row to the row of the message."""
+
+import asyncio
+import sys
+
+import pytest
+
+from functions.dispatch import Dispatch
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows
+from tests.support import make_agent, put
+
+WAITS = "import time; time.sleep(600)"
+LIMITS = {
+    "idle_timeout": ({"idle_timeout_ms": 100}, WAITS, "pending", "the program said nothing for 0.1 s"),
+    "turn_timeout": ({"turn_timeout_ms": 100}, WAITS, "pending", "the agent gave no result within 0.1 s"),
+    "output_limit": (
+        {"output_limit_bytes": 1024},
+        "print('x' * 2000)",
+        "dead",
+        "the program wrote more than 1024 bytes",
+    ),
+    "memory_limit": (
+        {"memory_limit_mb": 50},
+        f"x = bytearray(100_000_000); {WAITS}",
+        "pending",
+        "the program and what it started held more than 50 MB of memory",
+    ),
+    "crashed": ({}, "import sys; sys.exit(3)", "pending", "the program ended with code 3: nothing on standard error"),
+    "killed": (
+        {},
+        "import os; os.kill(os.getpid(), 9)",
+        "pending",
+        "the program was ended by signal 9: nothing on standard error",
+    ),
+}
+
+
+def step():
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        while service.worker.running:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        await service.close()
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+
+
+FAILED = "SELECT failure, status, last_error FROM messages"
+
+
+@pytest.mark.parametrize("word", LIMITS)
+def test_each_limit_of_an_agent_is_a_word_on_the_message(conn, word):
+    limits, source, status, reason = LIMITS[word]
+    command = [sys.executable, "-I", "-S", "-c", source]
+    make_agent(conn, "coder", provider="command", config={"command": command}, **limits)
+    put(conn, agent="coder")
+    step()
+    assert rows(conn, FAILED) == [(word, status, reason)]
+
+
+def test_an_agent_without_limits_has_those_of_the_settings(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_IDLE_TIMEOUT_MS", "150")
+    make_agent(conn, "coder", provider="command", config={"command": [sys.executable, "-I", "-S", "-c", WAITS]})
+    put(conn, agent="coder")
+    step()
+    assert rows(conn, FAILED) == [("idle_timeout", "pending", "the program said nothing for 0.15 s")]
