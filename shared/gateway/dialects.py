@@ -40,8 +40,8 @@ class Dialect(Protocol):
 class MessagesDialect:
     """Anthropic's messages: counts at the start (input) and with each delta (output); the later ones win."""
 
-    endings = (b'"message_stop"', b'"error"')
-    refusal_status = _TOO_MANY
+    endings: ClassVar[tuple[bytes, ...]] = (b'"message_stop"', b'"error"')
+    refusal_status: ClassVar[int] = _TOO_MANY
 
     def usage(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         return _part(event, "usage") or _part(_part(event, "message"), "usage")
@@ -72,8 +72,8 @@ class _OpenAI:
 class ChatDialect(_OpenAI):
     """OpenAI's chat completions: counts in the last chunk, if the request asks for them; then ``[DONE]``."""
 
-    endings = (b"[DONE]",)
-    refusal_status = _TOO_MANY
+    endings: ClassVar[tuple[bytes, ...]] = (b"[DONE]",)
+    refusal_status: ClassVar[int] = _TOO_MANY
 
     def usage(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         return _part(event, "usage")
@@ -89,8 +89,13 @@ class ChatDialect(_OpenAI):
 class ResponsesDialect(_OpenAI):
     """OpenAI's responses: counts in the last event."""
 
-    endings = (b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"error"')
-    refusal_status = 429  # with insufficient_quota, and without retry-after: codex stops at once
+    endings: ClassVar[tuple[bytes, ...]] = (
+        b'"response.completed"',
+        b'"response.incomplete"',
+        b'"response.failed"',
+        b'"error"',
+    )
+    refusal_status: ClassVar[int] = 429  # with insufficient_quota, and without retry-after: codex stops at once
 
     def usage(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         return _part(_part(event, "response"), "usage") or _part(event, "usage")

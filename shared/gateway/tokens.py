@@ -47,7 +47,7 @@ class ModelTurn:
     name: TurnName
     upstream: str
     on_refusal: Callable[[Refusal], None]
-    requests: set[asyncio.Task[None]] = field(default_factory=set)
+    requests: set[asyncio.Task[bool]] = field(default_factory=set)
 
 
 class TokenBook:

@@ -52,6 +52,7 @@ class EventData(_RoomAuthor, total=False):
         messages: how many messages the new session was given: ``session_replayed``.
         series_id: the schedule: ``series_updated``, ``series_paused``, ``series_resumed``, ``series_ended``.
         changed: names of what was changed: ``series_updated``.
+        period, unit, amount: the budget: ``budget_nearly`` (80 %), ``budget_used_up``.
         due: the next instant, in ms UTC: ``series_updated``, ``series_resumed``.
         conversation: the id: ``conversation_closed``.
         last_active: when it was written in last, in ms UTC: ``conversation_closed``.
@@ -88,6 +89,9 @@ class EventData(_RoomAuthor, total=False):
     question: str
     agents: list[str]
     teams: list[str]
+    period: str
+    unit: str
+    amount: int
 
 
 class NewEvent(NamedTuple):
