@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from shared.agents.access import Doors, Toolbox
 from shared.agents.programs.containment import LeashPolicy
 from shared.agents.programs.limits import DEFAULT_LIMITS, Limits
 from shared.core.failures import FailureCode
@@ -39,6 +40,8 @@ class Turn:
         limits: of a program that the provider starts.
         leash: the operator's policy; see ``programs.containment``.
         private: what no program may see, whatever the config says.
+        doors: the way of the turn's program to models and tools; None in a test.
+        tools: the same tools, for a provider that runs in this process; None in a test.
     """
 
     agent: str
@@ -55,6 +58,8 @@ class Turn:
     limits: Limits = DEFAULT_LIMITS
     leash: LeashPolicy = "auto"
     private: tuple[Path, ...] = ()
+    doors: Doors | None = None
+    tools: Toolbox | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.engine.migrate import migrate
 from tests.support import column, make_agent, put
 
-BEFORE = "0020"
+BEFORE = "0014"
 MIGRATIONS = files("shared.db") / "migrations"
 
 

@@ -8,7 +8,7 @@ from shared.db.engine.migrate import migrate
 from shared.db.spending import budgets
 from tests.support import NOW, column
 
-BEFORE = "0022"
+BEFORE = "0016"
 MIGRATIONS = files("shared.db") / "migrations"
 
 

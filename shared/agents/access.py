@@ -1,0 +1,73 @@
+"""What a turn gives its provider beyond the prompt: the way to models, and tools.
+
+Dispatch implements both protocols (``shared/turn``); a provider only uses them.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+
+class ProgramAccess(NamedTuple):
+    """What one program needs to reach models and tools.
+
+    Attributes:
+        socket: the Unix socket of dispatch's server for programs, for a sandbox.
+        url: ``http://127.0.0.1:PORT`` for a program without one; None where it was not asked for.
+        models: what the base URL of models has after the host: ``/anthropic``, ``/openai/v1`` or ``/local/v1``; empty
+            where the program was given no models.
+        tools: what the URL of the MCP server has after the host.
+        token: names the program, to models and to tools alike; in place of a key, and good only during a turn.
+        is_plan: the token stands for the login of a plan, and not for a key.
+    """
+
+    socket: Path
+    url: str | None
+    models: str
+    tools: str
+    token: str
+    is_plan: bool
+
+
+class ToolSpec(NamedTuple):
+    """One tool: *schema* is the JSON schema of its arguments, an object."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+class ToolAnswer(NamedTuple):
+    """What the model reads of a call. An error says what to do instead."""
+
+    text: str
+    is_error: bool = False
+
+
+class Toolbox(Protocol):
+    """The tools of one turn, in this process. The MCP server shows the same ones to programs."""
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools that this session may use."""
+
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None) -> ToolAnswer:
+        """Call a tool; never raises for what the model did wrong.
+
+        Args:
+            call_id: the caller's own id of this call, where it has one: a second call with it does nothing twice.
+        """
+
+
+class Doors(Protocol):
+    """The ways out of a turn for its program."""
+
+    async def open(self, upstream: str | None, *, has_sandbox: bool) -> ProgramAccess:
+        """Access for a program that is to be started: closed at the end of the turn.
+
+        Args:
+            upstream: the models that it may use: ``anthropic``, ``openai``, ``local``; None: tools only.
+
+        Raises:
+            ConfigInvalid: there is no key for these models, or a setting is wrong.
+            OSError: the socket can't be made.
+        """
