@@ -95,7 +95,7 @@ make_venv
 case $mode in
     run) [ -e .venv/.ready-dev ] || install emulator ;;
     dev)
-        install emulator,spark,dev,bench
+        install emulator,api,spark,dev,bench
         check_java
         ;;
     *) fail "say run or dev" ;;
