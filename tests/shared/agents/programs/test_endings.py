@@ -128,6 +128,7 @@ def test_nothing_is_left_when_a_turn_is_stopped(mark, tmp_path, leash):
 
 DISPATCH = """
 import asyncio, os, sys
+sys.stdout = sys.stderr  # for the log; what this says to the test goes to descriptor 1
 from pathlib import Path
 from shared.agents.programs import containment
 from shared.agents.programs.containment import ProgramCommand
