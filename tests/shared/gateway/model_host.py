@@ -43,14 +43,14 @@ class ModelHost:
 
 
 @contextlib.asynccontextmanager
-async def hosting(serve):
-    """A running host."""
+async def hosting(serve, port=0):
+    """A running host. *port*: 0 for a free one."""
     host = ModelHost(serve)
     app = web.Application(client_max_size=10**9)
     app.router.add_route("*", "/{rest:.*}", host.answer)
     runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
     host.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
     try:
