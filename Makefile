@@ -1,6 +1,9 @@
 # Each target sets up what it needs, given Python 3.11 or newer.
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+# The tests of a file share what they start, so a file stays in one process; the long files come first (tests/conftest.py).
+WORKERS ?= 2
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 OUT ?= out/message_volume
 
 .PHONY: help run test check long crash bench analyse format clean
@@ -13,7 +16,7 @@ run:  ## start everything on this machine, to chat with it
 	@$(BIN)/emulator run
 
 test: check  ## run all checks and the everyday tests
-	$(PYTEST) -q -m "not long and not crash"
+	$(PYTEST) -q $(SIDE_BY_SIDE) -m "not long and not crash"
 
 check:  ## check style, types and import rules
 	@infra/setup.sh dev

@@ -11,6 +11,8 @@ from shared.roster.new_database import prepare_database
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder for its user there
 ROOM = 4 << 30  # bytes that all tests together may need
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a short life: Java compiles half as much
+LONG = ("spark", "e2e")  # the marks of tests that start Spark or the whole system
 
 
 def pytest_configure():
@@ -20,6 +22,13 @@ def pytest_configure():
     """
     if has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JAVA)
+
+
+def pytest_collection_modifyitems(items):
+    """Run the long files first: begun last, one would keep one process busy when the others have no more work."""
+    long = {item.path for item in items if any(map(item.get_closest_marker, LONG))}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def has_room(folder):

@@ -95,6 +95,7 @@ class LitestreamSupervisor:
         report: Callable[..., None],
         on_line: Callable[[str], None] = lambda line: print(line, flush=True),  # noqa: T201 - it is Litestream's log
         stop_limit_s: float = _STOP_LIMIT_S,
+        checkpoint_limit_s: float = _CHECKPOINT_LIMIT_S,
         retention_ms: int = 0,
         verify_ms: int = 0,
         pace: LookPace = _PACE,
@@ -109,6 +110,7 @@ class LitestreamSupervisor:
         self._report = report
         self._on_line = on_line
         self._stop_limit_s = stop_limit_s
+        self._checkpoint_limit_s = checkpoint_limit_s
         self._retention_ms = retention_ms
         self._pace = pace
         self._watch = StandstillWatch(pace.still_s)
@@ -422,7 +424,7 @@ class LitestreamSupervisor:
         """Wait until no other process checkpoints."""
         lock = checkpoints.lock(self._database)
         try:
-            await asyncio.wait_for(lock.acquire(), _CHECKPOINT_LIMIT_S)
+            await asyncio.wait_for(lock.acquire(), self._checkpoint_limit_s)
         except TimeoutError:
             raise InUse(f"another Litestream runs on {self._database}: end it first") from None
         return lock

@@ -1,9 +1,6 @@
 """A database that the real migrations made, its replica that the real Litestream wrote, and one Spark session."""
 
-import socket
 import subprocess
-import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +9,7 @@ from typing import Any
 
 import apsw
 import pytest
+from moto.server import ThreadedMotoServer
 
 from shared.replica.litestream_program import program
 from spark_jobs.replicas import litestream
@@ -97,36 +95,21 @@ def cache(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
     """The endpoint of a moto server with a bucket named ``bucket``."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
     try:
-        endpoint = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 180
-        while True:
-            try:
-                direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-                direct.open(urllib.request.Request(f"{endpoint}/bucket", method="PUT"), timeout=30).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline, "moto does not start"
-                assert server.poll() is None, "moto has ended"
-                time.sleep(0.1)
+        endpoint = "http://{}:{}".format(*server.get_host_and_port())
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        direct.open(urllib.request.Request(f"{endpoint}/bucket", method="PUT"), timeout=30).close()
         yield endpoint
     finally:
-        server.terminate()
-        server.wait(timeout=60)
+        server.stop()
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     from spark_jobs.session import session
 
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a short life: Java compiles half as much
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", quick)
-        spark = session("tests")
-        yield spark
-        spark.stop()
+    spark = session("tests")
+    yield spark
+    spark.stop()

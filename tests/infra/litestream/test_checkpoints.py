@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -12,14 +11,16 @@ from pathlib import Path
 import apsw
 import pytest
 
+from infra.litestream.supervisor import LitestreamSupervisor
 from infra.litestream.wal import begin_log
-from shared.core.errors import NotReplicated
+from shared.core.errors import InUse, NotReplicated
 from shared.core.settings import Settings
 from shared.db.engine import checkpoints, meta
 from shared.db.engine.connection import open_connection, rows, scalar, transaction
 from shared.replica.sync import Replication, sync
 from tests.emulator.harness import descendants
 from tests.infra.litestream.test_litestream import PATIENCE_S, command, until
+from tests.infra.litestream.test_replicate import lease_of
 from tests.infra.processes import ROOT, Process
 from tests.liveness import is_alive
 from tests.shared.db.engine.test_write_gate import in_a_commit
@@ -189,13 +190,19 @@ def test_only_litestream_checkpoints_while_it_runs_and_writers_do_afterwards(run
 def test_no_second_litestream_starts_beside_a_running_one(conn, db, tmp_path):
     right = checkpoints.lock(db)
     assert right.try_acquire()
-    supervisor = Running(tmp_path, db).supervisor
-    try:
-        assert supervisor.end() == 73
-        refused = json.loads(supervisor.out[-1])
-    finally:
-        supervisor.close()
-    assert (refused["event"], "another Litestream runs on" in refused["reason"]) == ("replicate.refused", True)
+    touched = tmp_path / "touched"
+
+    async def start():
+        supervisor = LitestreamSupervisor(
+            ["touch", str(touched)], replica=f"file://{tmp_path}/replica", environment={"PATH": os.environ["PATH"]},
+            database=db, control=tmp_path / "l.sock", lease=lease_of(db), report=lambda *_, **__: None,
+            checkpoint_limit_s=0.05,
+        )  # fmt: skip
+        await supervisor.start()
+
+    with pytest.raises(InUse, match="another Litestream runs on"):
+        asyncio.run(start())
+    assert not touched.exists()
 
 
 def test_the_log_holds_a_page_of_its_own_before_litestream_reads_it(conn, db):
