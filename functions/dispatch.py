@@ -23,6 +23,8 @@ from shared.db.queue.events import EventData
 from shared.db.queue.message_row import UnreadableMessage
 from shared.db.queue.ready_sessions import ReadySession
 from shared.db.roster import agents, teams
+from shared.gateway.model_gateway import ModelGateway
+from shared.mcp.app import McpApp
 from shared.queue import turns
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
@@ -42,7 +44,15 @@ class Dispatch(WorkerService):
     def __init__(self, settings: Settings) -> None:
         super().__init__("dispatch", settings)
         self.settlement = Settlement(self)
-        self.runner = TurnRunner(self, self.settlement)
+        self.gateway = ModelGateway(
+            settings.sockets,
+            self.reader,
+            self.writer,
+            timezone=settings.timezone,
+            on_notice=lambda: self.kick("deliver", "api"),
+            tools=McpApp,
+        )
+        self.runner = TurnRunner(self, self.settlement, self.gateway)
         self.running_turns: dict[int, RunningTurn] = {}  # by session
         self._backlog = Backlog(self._look)
         self._made_room: set[int] = set()  # urgent sessions for which a turn was interrupted, and which still wait
@@ -65,6 +75,9 @@ class Dispatch(WorkerService):
         if lost := await self.writer.run(work):
             log.warning("dispatch.rescued", turns=len(lost))
             self.kick("deliver")
+
+    async def work_is_over(self) -> None:
+        await self.gateway.close()
 
     async def claim_and_start(self) -> float | None:
         """Claim the turns that are ready, as far as there is room, and start them; the seconds until more is due."""

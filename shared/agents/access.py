@@ -59,15 +59,27 @@ class Toolbox(Protocol):
 
 
 class Doors(Protocol):
-    """The ways out of a turn for its program."""
+    """The ways out of a turn for its program. They close with the turn, whatever ends it."""
 
-    async def open(self, upstream: str | None, *, has_sandbox: bool) -> ProgramAccess:
-        """Access for a program that is to be started: closed at the end of the turn.
+    async def open(self, upstream: str | None, *, has_sandbox: bool, lives_on: bool = False) -> ProgramAccess:
+        """Access for a program that is to be started.
 
         Args:
             upstream: the models that it may use: ``anthropic``, ``openai``, ``local``; None: tools only.
+            lives_on: the program is to run later turns of this session too: between turns its token is refused, and
+                :meth:`enter` lets it into the next one. Otherwise the token is gone with the turn.
 
         Raises:
             ConfigInvalid: there is no key for these models, or a setting is wrong.
             OSError: the socket can't be made.
         """
+
+    def enter(self, access: ProgramAccess) -> None:
+        """Let a program that lives on into this turn: its token now means this turn.
+
+        Raises:
+            KeyError: its token is closed, or belongs to another session; start the program anew.
+        """
+
+    def close(self, access: ProgramAccess) -> None:
+        """The program is gone: its token is refused for ever. Also after the turn, and more than once."""

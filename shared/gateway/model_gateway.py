@@ -1,55 +1,55 @@
-"""The model gateway of dispatch: it starts with the first program that needs it, and imports its HTTP client then.
+"""The gateway of dispatch for agents' programs: models, and the tools of their turns, behind one server.
 
-::
+It starts with the first program that needs it, and imports its HTTP server and client then::
 
-    open ──> GatewayAccess, for the environment of one program
+    open ──> ProgramAccess, for the environment of one program
     begin, end ──> the turn that the program is in
     close_program ──> the program is gone
 """
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
 import apsw
+from starlette.types import Receive, Scope, Send
 
+from shared.agents.access import ProgramAccess, Toolbox
 from shared.core.errors import ConfigInvalid
 from shared.db.spending.usage import TurnName
 from shared.gateway.ledger import Ledger, RunsWork
-from shared.gateway.tokens import ModelTurn, Refusal, TokenBook
-from shared.gateway.upstreams import GatewaySettings, routes, upstreams
+from shared.gateway.tokens import ProgramTurn, TokenBook
+from shared.gateway.upstreams import GatewaySettings, ModelUpstream, routes, upstreams
 
 if TYPE_CHECKING:
     from shared.gateway.proxy import ModelProxy
     from shared.gateway.server import ProgramServer
 
+TOOLS = "mcp"  # the first part of the path of tools
 _LOGIN_PREFIX = "sk-ant-oat01-"  # claude takes a login of a plan only in this form
 
 
-class ProgramAccess(NamedTuple):
-    """What one program needs to reach models.
+class ToolsApp(Protocol):
+    """The ASGI application that serves tools. It answers a token without tools with a 401."""
 
-    Attributes:
-        socket: the Unix socket of the gateway, for a sandbox.
-        url: ``http://127.0.0.1:PORT`` for a program without one; None where it was not asked for.
-        path: what a program's base URL has after the host: ``/anthropic``, ``/openai/v1`` or ``/local/v1``.
-        token: in place of a key.
-        is_plan: the token stands for the login of a plan, and not for a key.
-    """
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
 
-    socket: Path
-    url: str | None
-    path: str
-    token: str
-    is_plan: bool
+    def begin(self) -> None:
+        """A program is about to start."""
+
+    async def close(self) -> None:
+        """Every program is gone."""
 
 
 class ModelGateway:
     """Lets programs use models without our keys, counts what they use, and holds the budgets.
 
     Args:
-        folder: of the sockets.
+        folder: of the socket.
         on_notice: called when an owner has been told something, so that it is sent.
+        tools: makes the application for ``/mcp``, when the first program comes; it is given a function from a program's
+            token to the tools of its turn (None: no turn runs, or the token is unknown). None: no tools are served.
         models: None: from the environment, at the first use.
     """
 
@@ -61,6 +61,7 @@ class ModelGateway:
         *,
         timezone: str,
         on_notice: Callable[[], object],
+        tools: Callable[[Callable[[str], Toolbox | None]], ToolsApp] | None = None,
         models: GatewaySettings | None = None,
     ) -> None:
         self._path = folder / "gateway.sock"
@@ -68,33 +69,41 @@ class ModelGateway:
         self._writer = writer
         self._timezone = timezone
         self._on_notice = on_notice
+        self._make_tools = tools
+        self._tools: ToolsApp | None = None
         self._models = models
         self._book = TokenBook()
         self._proxy: ModelProxy | None = None
         self._server: ProgramServer | None = None
 
-    async def open(self, upstream: str, *, has_sandbox: bool) -> ProgramAccess:
-        """Access for a new program, which uses *upstream* (``anthropic``, ``openai`` or ``local``).
+    async def open(self, name: TurnName, upstream: str | None, *, has_sandbox: bool) -> ProgramAccess:
+        """Access for a new program of this agent and session, between turns.
+
+        Args:
+            upstream: the models that it may use: ``anthropic``, ``openai`` or ``local``; None: tools only.
 
         Raises:
-            ConfigInvalid: there is no key for it, or a setting is wrong.
+            ConfigInvalid: there is no key for these models, or a setting is wrong.
             OSError: the socket can't be made.
         """
         models = self._models = self._models or GatewaySettings.load()
-        known = upstreams(models).get(upstream)
-        if known is None:
+        known = upstreams(models)
+        if upstream is not None and upstream not in known:
             raise ConfigInvalid(f"no key for {upstream!r} is set: docs/agents.md names the variables")
         server = self._made(models)
         await server.start()
         url = None if has_sandbox else f"http://127.0.0.1:{await server.start_loopback()}"
-        is_plan = known.paid_by == "plan"
-        token = self._book.issue(_LOGIN_PREFIX if is_plan else "postroom-")
-        path = "/anthropic" if upstream == "anthropic" else f"/{upstream}/v1"
-        return ProgramAccess(self._path, url, path, token, is_plan)
+        is_plan = upstream is not None and known[upstream].paid_by == "plan"
+        token = self._book.issue(name, upstream, _LOGIN_PREFIX if is_plan else "postroom-")
+        return ProgramAccess(self._path, url, _models_path(upstream), f"/{TOOLS}", token, is_plan)
 
-    def begin(self, token: str, turn: TurnName, upstream: str, on_refusal: Callable[[Refusal], None]) -> None:
-        """The program runs this turn from now on; *on_refusal* hears why a request of it got no whole answer."""
-        self._book.begin(token, ModelTurn(turn, upstream, on_refusal))
+    def begin(self, token: str, turn: ProgramTurn) -> None:
+        """The program runs this turn from now on.
+
+        Raises:
+            KeyError: the program is closed, or belongs to another session.
+        """
+        self._book.begin(token, turn)
 
     def end(self, token: str) -> None:
         """The turn is over: its requests are cut off, and the token is refused until the next one begins."""
@@ -110,16 +119,34 @@ class ModelGateway:
             await self._server.close()
         if self._proxy is not None:
             await self._proxy.close()
+        if self._tools is not None:
+            await self._tools.close()
 
     def _made(self, models: GatewaySettings) -> "ProgramServer":
         if self._server is None:
-            from shared.gateway.proxy import ModelProxy  # 15 MB that a dispatch without programs does not need
-            from shared.gateway.server import ProgramServer
+            from shared.gateway.server import ProgramServer  # with the proxy 15 MB that most dispatches do not need
 
-            known = upstreams(models)
-            ledger = Ledger(self._reader, self._writer, models, self._timezone, self._on_notice)
-            self._proxy = ModelProxy(self._book, routes(known), ledger)
             self._server = ProgramServer(self._path)
-            for name in known:
-                self._server.mount(name, self._proxy)
+            self._mount_models(self._server, models, upstreams(models))
+            self._mount_tools(self._server)
         return self._server
+
+    def _mount_models(self, server: "ProgramServer", models: GatewaySettings, known: dict[str, ModelUpstream]) -> None:
+        from shared.gateway.proxy import ModelProxy
+
+        ledger = Ledger(self._reader, self._writer, models, self._timezone, self._on_notice)
+        self._proxy = ModelProxy(self._book, routes(known), ledger)
+        for name in known:
+            server.mount(name, self._proxy)
+
+    def _mount_tools(self, server: "ProgramServer") -> None:
+        if self._make_tools is not None:
+            self._tools = self._make_tools(self._book.tools)
+            self._tools.begin()
+            server.mount(TOOLS, self._tools)
+
+
+def _models_path(upstream: str | None) -> str:
+    if upstream is None:
+        return ""
+    return "/anthropic" if upstream == "anthropic" else f"/{upstream}/v1"

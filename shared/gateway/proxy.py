@@ -18,7 +18,7 @@ from shared.gateway import dialects
 from shared.gateway.ledger import Ledger
 from shared.gateway.meter import BodyMeter, Meter, StreamMeter
 from shared.gateway.server import CLOSE
-from shared.gateway.tokens import ModelTurn, Refusal, TokenBook
+from shared.gateway.tokens import ProgramTurn, Refusal, TokenBook
 from shared.gateway.upstreams import Route
 
 log = logs.get()
@@ -106,7 +106,7 @@ class ModelProxy:
         """What agents have spent."""
         return self._ledger
 
-    def _admitted(self, scope: Scope) -> tuple[Route, ModelTurn]:
+    def _admitted(self, scope: Scope) -> tuple[Route, ProgramTurn]:
         """Where the request goes, and the turn that makes it.
 
         Raises:
@@ -121,15 +121,15 @@ class ModelProxy:
             raise _between_turns(route)
         if route is None:
             raise _Answered(404, _error("the gateway passes on requests to models only, and only where a key is set"))
-        if route.upstream.name != turn.upstream:
-            raise _Answered(404, _error(f"the agent of this turn uses {turn.upstream}, not {route.upstream.name}"))
+        if route.upstream.name != (used := self._book.upstream(token)):
+            raise _Answered(404, _error(f"this program uses {used or 'no models'}, not {route.upstream.name}"))
         return route, turn
 
 
 class _Exchange:
     """One request and its answer."""
 
-    def __init__(self, proxy: ModelProxy, route: Route, turn: ModelTurn, scope: Scope, send: Send) -> None:
+    def __init__(self, proxy: ModelProxy, route: Route, turn: ProgramTurn, scope: Scope, send: Send) -> None:
         self._proxy = proxy
         self._route = route
         self._turn = turn
@@ -187,6 +187,7 @@ class _Exchange:
                 await asyncio.shield(self._record(model, meter))
         if is_whole:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            self._turn.on_refusal(None)
         else:
             self._tell(Refusal("cut", f"the answer of {self._route.upstream.name} ended before its last event"))
         return is_whole

@@ -50,6 +50,7 @@ class ProgramServer:
         self.path = path
         self._apps: dict[str, ASGIApp] = {}
         self._state = ServerState()
+        self._starting = asyncio.Lock()
         self._unix: asyncio.Server | None = None
         self._loopback: asyncio.Server | None = None
 
@@ -63,8 +64,11 @@ class ProgramServer:
         Raises:
             OSError: the folder can't be written, or the path is too long.
         """
-        if self._unix is not None:
-            return
+        async with self._starting:  # two turns may come at once
+            if self._unix is None:
+                self._unix = await self._listen()
+
+    async def _listen(self) -> asyncio.Server:
         owner_only.make_folder(self.path.parent)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with contextlib.suppress(FileNotFoundError):
@@ -78,13 +82,14 @@ class ProgramServer:
         finally:
             os.umask(before)
         loop = asyncio.get_running_loop()
-        self._unix = await loop.create_unix_server(self._protocol, sock=listening, backlog=_BACKLOG)
+        return await loop.create_unix_server(self._protocol, sock=listening, backlog=_BACKLOG)
 
     async def start_loopback(self) -> int:
         """Listen on a free port of 127.0.0.1 too, for programs without a sandbox; the port."""
-        if self._loopback is None:
-            loop = asyncio.get_running_loop()
-            self._loopback = await loop.create_server(self._protocol, "127.0.0.1", 0, backlog=_BACKLOG)
+        async with self._starting:
+            if self._loopback is None:
+                loop = asyncio.get_running_loop()
+                self._loopback = await loop.create_server(self._protocol, "127.0.0.1", 0, backlog=_BACKLOG)
         port: int = self._loopback.sockets[0].getsockname()[1]
         return port
 

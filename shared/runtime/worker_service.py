@@ -49,8 +49,12 @@ class WorkerService(FunctionService, ABC):
     def begin(self) -> None:
         self.worker.begin()
 
+    async def work_is_over(self) -> None:
+        """Called at the stop, when no job runs any more and rows can still be written."""
+
     async def close(self) -> None:
         await self.worker.stop()
+        await self.work_is_over()
         await super().close()
         self.reader.close()
 

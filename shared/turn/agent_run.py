@@ -9,7 +9,7 @@ import apsw
 from shared.agents import leftover_processes, prompt, registry
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
 from shared.agents.programs.limits import Limits
-from shared.core import logs
+from shared.core import clock, logs
 from shared.core.errors import PostroomError
 from shared.core.settings import Settings
 from shared.db.engine import owner_only
@@ -19,8 +19,12 @@ from shared.db.queue.message_row import Message
 from shared.db.queue.sessions import Session
 from shared.db.roster import agents
 from shared.db.roster.agents import Agent
+from shared.db.spending.usage import TurnName
+from shared.gateway.model_gateway import ModelGateway
 from shared.queue.turns import Failure, TurnReply
+from shared.turn import refusals
 from shared.turn.continuation import RunningContinuation, Save
+from shared.turn.doors import TurnDoors
 
 log = logs.get()
 
@@ -41,24 +45,38 @@ Outcome = AgentAnswer | Failure
 """The result of a turn."""
 
 
-async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim, save: Save) -> Outcome:
+async def run_agent(
+    reader: apsw.Connection, settings: Settings, claim: Claim, save: Save, gateway: ModelGateway
+) -> Outcome:
     """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
 
     Args:
         save: stores the continuation that the provider gives while the turn runs.
+        gateway: the way of the turn's program to models and tools.
     """
+    agent = agents.get(reader, claim.agent)
+    session = sessions.get(reader, claim.session_id)
+    if agent is None or session is None:
+        return Failure(
+            f"agent {claim.agent!r} does not exist any more: create it again, then retry the message", retryable=False
+        )
+    doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id))
+    outcome = await _run(claim, agent, session, settings, save, doors)
+    if isinstance(outcome, Failure) and doors.refusal is not None:
+        return refusals.decide(outcome, doors.refusal, now_ms=clock.now_ms())
+    return outcome
+
+
+async def _run(
+    claim: Claim, agent: Agent, session: Session, settings: Settings, save: Save, doors: TurnDoors
+) -> Outcome:
+    limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
-        agent = agents.get(reader, claim.agent)
-        session = sessions.get(reader, claim.session_id)
-        if agent is None or session is None:
-            return Failure(
-                f"agent {claim.agent!r} does not exist any more: create it again, then retry the message",
-                retryable=False,
-            )
-        limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
         try:
-            async with asyncio.timeout(limit_s):
-                return await _listen(_turn(claim, agent, session, settings), agent.provider, claim, save)
+            turn = _turn(claim, agent, session, settings, doors)
+            async with asyncio.timeout(limit_s) as limit:
+                doors.ends_with(limit)
+                return await _listen(turn, agent.provider, claim, save, doors)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
             return Failure(f"the agent gave no result within {limit_s:g} s", code="turn_timeout")
@@ -69,7 +87,7 @@ async def run_agent(reader: apsw.Connection, settings: Settings, claim: Claim, s
         return Failure(f"the provider failed ({type(error).__name__}); the log of dispatch says where")
 
 
-def _turn(claim: Claim, agent: Agent, session: Session, settings: Settings) -> Turn:
+def _turn(claim: Claim, agent: Agent, session: Session, settings: Settings, doors: TurnDoors) -> Turn:
     folder = settings.agents_dir / (agent.folder or agent.id)
     owner_only.make_folder(folder)
     batch = tuple(_turn_message(message) for message in claim.batch)
@@ -88,6 +106,7 @@ def _turn(claim: Claim, agent: Agent, session: Session, settings: Settings) -> T
         limits=_limits(agent, settings),
         leash=settings.leash,
         private=(settings.db, settings.sockets, settings.agents_dir),
+        doors=doors,
     )
 
 
@@ -114,11 +133,12 @@ def _turn_message(message: Message) -> TurnMessage:
     )
 
 
-async def _listen(turn: Turn, provider: str, claim: Claim, save: Save) -> Outcome:
+async def _listen(turn: Turn, provider: str, claim: Claim, save: Save, doors: TurnDoors) -> Outcome:
     said = _Said(claim)
     async with (
         RunningContinuation(turn.continuation, save) as continuation,
         contextlib.aclosing(registry.get(provider).run(turn)) as provider_events,
+        doors,  # they close before the program is ended: nothing that it still asks for is let through
     ):
         async for event in provider_events:
             match event:

@@ -12,6 +12,7 @@ from shared.core import clock, logs
 from shared.core.errors import ClaimLost
 from shared.db.queue import claims, sessions
 from shared.db.queue.claims import Claim
+from shared.gateway.model_gateway import ModelGateway
 from shared.queue.turns import Failure
 from shared.runtime.worker_service import WorkerService
 from shared.turn.agent_run import run_agent
@@ -40,9 +41,10 @@ class RunningTurn:
 class TurnRunner:
     """Runs turns for *service*, outside any transaction."""
 
-    def __init__(self, service: WorkerService, settlement: Settlement) -> None:
+    def __init__(self, service: WorkerService, settlement: Settlement, gateway: ModelGateway) -> None:
         self._service = service
         self._settlement = settlement
+        self._gateway = gateway
 
     async def run(self, turn: RunningTurn) -> None:
         """One turn. Cancelling it ends the agent and gives the messages back."""
@@ -54,7 +56,8 @@ class TurnRunner:
         try:
             turn.is_interruptible = True
             save = partial(self._save_continuation, claim)
-            outcome = await run_agent(self._service.reader, self._service.settings, claim, save)
+            service = self._service
+            outcome = await run_agent(service.reader, service.settings, claim, save, self._gateway)
             turn.is_interruptible = False
             await self._settlement.end(claim, outcome)
         except asyncio.CancelledError:

@@ -29,7 +29,7 @@ def _say(line: str) -> None:
 
 async def _serve() -> None:
     service = Dispatch(Settings.load())
-    service.runner = Announcer(service, service.settlement)
+    service.runner = Announcer(service, service.settlement, service.gateway)
     service.worker.begin()
     await asyncio.sleep(0.2)  # by then it holds the lock and has repaired the rows
     _say("listening")

@@ -13,6 +13,7 @@ from shared.db.engine.connection import open_connection
 from shared.db.engine.group_commit import Writer
 from shared.db.spending.usage import TurnName
 from shared.gateway.model_gateway import ModelGateway
+from shared.gateway.tokens import ProgramTurn
 from shared.gateway.upstreams import GatewaySettings
 
 EVENTS = Path(__file__).parents[2] / "events/models"
@@ -75,8 +76,13 @@ class Program:
         headers = {"x-api-key": self.token, "content-type": "application/json", **more.pop("headers", {})}
         return self.client.post(URL(f"http://gateway{self.path}{path}", encoded=True), headers=headers, **more)
 
-    def begin(self, upstream="anthropic", turn=TURN):
-        self.gateway.begin(self.token, turn, upstream, self.refusals.append)
+    def begin(self, turn=TURN):
+        self.gateway.begin(self.token, ProgramTurn(turn, self.hear))
+
+    def hear(self, refusal):
+        """Keep refusals; a whole answer is none."""
+        if refusal is not None:
+            self.refusals.append(refusal)
 
 
 def settings(host, **more):
@@ -98,11 +104,11 @@ async def running(db, folder, host, upstream="anthropic", **more):
     gateway = ModelGateway(
         folder, reader, writer, timezone="UTC", on_notice=lambda: notices.append(1), models=settings(host, **more)
     )
-    access = await gateway.open(upstream, has_sandbox=True)
+    access = await gateway.open(TURN, upstream, has_sandbox=True)
     try:
         async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(access.socket))) as client:
-            program = Program(gateway, client, access.path, access.token, [], notices)
-            program.begin(upstream)
+            program = Program(gateway, client, access.models, access.token, [], notices)
+            program.begin()
             yield program
     finally:
         await gateway.close()

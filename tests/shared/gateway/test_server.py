@@ -25,7 +25,7 @@ def test_applications_are_found_by_the_first_part_of_the_path(tmp_path):
     async def go():
         server = ProgramServer(tmp_path / "run" / "s.sock")
         server.mount("mcp", greet)
-        await server.start()
+        await asyncio.gather(server.start(), server.start())
         await server.start()
         mode = [stat.S_IMODE(path.stat().st_mode) for path in (server.path, server.path.parent)]
         found = await ask(server, "/mcp/x"), (await ask(server, "/"))[0], (await ask(server, "/mcpx"))[0], mode
