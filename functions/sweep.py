@@ -37,6 +37,7 @@ from shared.db.queue import (
     replays,
     responses,
     schedule_runs,
+    spoken,
 )
 from shared.db.spending import usage
 from shared.inbound import decisions
@@ -150,6 +151,7 @@ class Sweep(FunctionService):
                 )
             ),
             "pruned_event_keys": _repeat(partial(event_keys.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
+            "pruned_spoken": _repeat(partial(spoken.prune, older_than_ms=old_ms)),
             "pruned_rates": _repeat(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
             "pruned_chains": _repeat(partial(chains.prune, older_than_ms=now_ms - chains.KEPT_MS)),
         }

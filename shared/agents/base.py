@@ -99,13 +99,15 @@ class Failed:
         reason: for the operator; no secrets.
         retryable: whether another attempt may help.
         wait_ms: the wait that the model asked for; it costs no attempt.
-        code: the kind of failure, as the message's row keeps it.
+        code: the kind of failure, as the message's row keeps it; ``core.failures`` says what follows each.
+        until_ms: the instant (ms UTC) before which another attempt is of no use; it costs no attempt.
     """
 
     reason: str
     retryable: bool = True
     wait_ms: int | None = None
     code: FailureCode = "error"
+    until_ms: int | None = None
 
 
 ProviderEvent = Init | Progress | Text | Result | Failed

@@ -1,4 +1,4 @@
-"""The words for a failed attempt, as the row of a message keeps them, and who ended it."""
+"""The words for a failed attempt, as the row of a message keeps them, who ended it, and what follows it."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -6,6 +6,8 @@ from typing import Literal
 FailureCode = Literal[
     "error", "rate_limited", "process_gone", "unreadable", "crashed", "killed", "not_started",
     "idle_timeout", "tool_timeout", "turn_timeout", "output_limit", "memory_limit",
+    "interrupted", "overloaded", "network", "malformed", "session_lost", "session_busy", "tools_unavailable",
+    "runaway", "context_too_long", "auth", "quota", "budget", "bad_config", "not_installed", "model_not_found",
 ]  # fmt: skip
 
 EndedBy = Literal["agent", "postroom", "system"]
@@ -24,4 +26,56 @@ ENDED_BY: Mapping[FailureCode, EndedBy] = {
     "turn_timeout": "postroom",
     "output_limit": "postroom",
     "memory_limit": "postroom",
+    "interrupted": "postroom",
+    "overloaded": "agent",
+    "network": "system",
+    "malformed": "agent",
+    "session_lost": "agent",
+    "session_busy": "agent",
+    "tools_unavailable": "postroom",
+    "runaway": "postroom",
+    "context_too_long": "agent",
+    "auth": "agent",
+    "quota": "agent",
+    "budget": "postroom",
+    "bad_config": "postroom",
+    "not_installed": "postroom",
+    "model_not_found": "agent",
 }
+
+PAUSING: frozenset[FailureCode] = frozenset(
+    {"auth", "quota", "budget", "bad_config", "not_installed", "model_not_found"}
+)
+"""The agent can't work at all until an instant, or until somebody mends it. It is paused, and its messages wait."""
+
+_FINAL: frozenset[FailureCode] = frozenset({"not_started", "output_limit", "runaway", "context_too_long"})
+"""The same message would fail in the same way again."""
+
+Next = Literal["retry", "wait", "keep", "end", "go_on"]
+"""What becomes of a message: another attempt after a backoff; one after the wait that was asked for; one when its agent
+is no longer paused; its end; or one more run that goes on with what was said."""
+
+
+def follows(
+    code: FailureCode,
+    *,
+    retryable: bool = True,
+    has_wait: bool = False,
+    has_spoken: bool = False,
+    may_go_on: bool = False,
+) -> Next:
+    """What follows a failed attempt. The number of attempts, and how long a wait is, are the caller's.
+
+    Args:
+        retryable: whether the provider thinks that another attempt may help.
+        has_wait: a wait was asked for, or an instant was named. Neither costs an attempt.
+        has_spoken: the turn said something for good, so a second run would say it twice.
+        may_go_on: the agent's row lets such a turn go on, and it did not do so before.
+    """
+    if has_spoken:
+        return "go_on" if may_go_on else "end"
+    if code in PAUSING:
+        return "keep"
+    if has_wait:
+        return "wait"
+    return "retry" if retryable and code not in _FINAL else "end"

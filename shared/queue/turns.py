@@ -8,21 +8,24 @@ from typing import Self
 
 import apsw
 
-from shared.core import backoff, logs, redaction
+from shared.core import backoff, failures, logs, redaction
 from shared.core.errors import OF_ONE_ROW, describe, unexpected
 from shared.core.failures import FailureCode
 from shared.core.settings import Settings
 from shared.db.engine.connection import savepoint
-from shared.db.queue import agent_messages, claims, events, responses, sessions
+from shared.db.queue import agent_messages, claims, events, responses, sessions, spoken
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, MessageVerdict
 from shared.db.queue.message_row import Message
+from shared.db.roster import agents
 from shared.queue import endings, mailbox, replies, series
 
 log = logs.get()
 
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
+CUT_OFF = "Sorry, I was cut off before I could finish this. It has been noted for the operator."
 NO_REASON = "the agent failed and gave no reason"
+STOPPED = "dispatch stopped"
 PROCESS_GONE = "the process that ran the turn went away"
 
 _SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: a wait of 0 ms would repeat the turn for ever, at full speed
@@ -39,12 +42,31 @@ class TurnReply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a turn failed. *wait_ms*: a wait that the provider asked for (1 s to a day); it costs no attempt."""
+    """Why a turn failed. *wait_ms*: a wait that the provider asked for (1 s to a day); it costs no attempt.
+
+    *until_ms*: as a wait, until this instant (ms UTC).
+    """
 
     reason: str
     retryable: bool = True
     wait_ms: int | None = None
     code: FailureCode = "error"
+    until_ms: int | None = None
+
+    def wait_from(self, now_ms: int) -> int | None:
+        """The wait from this instant on; None: none was asked for."""
+        return self.wait_ms if self.until_ms is None else max(0, self.until_ms - now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Whether the turn that ended had spoken, and whether its agent's row lets it go on: once."""
+
+    has_spoken: bool = False
+    may_go_on: bool = False
+
+
+NOTHING = Said()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +85,9 @@ class RetryPolicy:
         return cls(settings.max_attempts, settings.retry_base_ms, settings.retry_cap_ms, jitter)
 
 
+_ONCE = RetryPolicy(max_attempts=1, base_ms=0, cap_ms=0, jitter=0.0)
+
+
 def settle(
     conn: apsw.Connection, claim: Claim, turn_replies: Sequence[TurnReply], continuation: str | None, *, now_ms: int
 ) -> None:
@@ -77,7 +102,7 @@ def settle(
     news = _outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
     responses.enqueue_many(conn, news, now_ms=now_ms)
     ended_ms = now_ms + max(0, len(turn_replies) - 1)  # not before the last response
-    answered_ids = {each.asked.id for each in turn_replies}
+    answered_ids = {each.asked.id for each in turn_replies} or spoken.answered(conn, claim.token)
     endings.enqueue(conn, [each for each in claim.asked if each.id not in answered_ids], now_ms=ended_ms + 1)
     sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
     first = claim.asked[0]
@@ -95,7 +120,10 @@ def settle(
 
 
 def _asked(claim: Claim) -> list[AgentMessage]:
-    """The history lines of the batch, with the instants of the messages and not of the answer."""
+    """The history lines of the batch, with the instants of the messages and not of the answer.
+
+    A message whose turn goes on with what was said is in the history since that turn ended.
+    """
     return [
         AgentMessage(
             claim.agent,
@@ -107,6 +135,7 @@ def _asked(claim: Claim) -> list[AgentMessage]:
             max(each.created_at, each.scheduled_at or 0),
         )
         for each in claim.batch
+        if not (each.trigger and claim.goes_on)
     ]
 
 
@@ -136,23 +165,43 @@ def _outward(
     ]
 
 
-def judge(message: Message, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> MessageVerdict:
+def judge(
+    message: Message, failure: Failure, policy: RetryPolicy, said: Said = NOTHING, *, now_ms: int
+) -> MessageVerdict:
     """Decide, without a side effect: a retry, and from when, or the end."""
     reason = redaction.redact(failure.reason.strip()) or NO_REASON
-    if failure.wait_ms is not None:
-        return _wait(message, failure.wait_ms, reason, now_ms=now_ms)
+    wait_ms = failure.wait_from(now_ms)
     attempts = message.retry_count + 1
-    if not failure.retryable or attempts >= policy.max_attempts:
-        return MessageVerdict(True, attempts, None, reason, failure.code)
-    delay = backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
-    return MessageVerdict(False, attempts, now_ms + delay, reason, failure.code)
+    match failures.follows(
+        failure.code,
+        retryable=failure.retryable,
+        has_wait=wait_ms is not None,
+        has_spoken=said.has_spoken,
+        may_go_on=said.may_go_on,
+    ):
+        case "keep":
+            return MessageVerdict(False, message.retry_count, None, reason, failure.code)
+        case "wait":
+            return _wait(message, wait_ms or 0, reason, failure.code, now_ms=now_ms)
+        case "go_on":
+            delay = 0 if failure.code == "interrupted" else max(wait_ms or 0, _delay(attempts, policy))
+            return MessageVerdict(False, attempts, now_ms + delay, reason, failure.code)
+        case "retry" if attempts < policy.max_attempts:
+            return MessageVerdict(False, attempts, now_ms + _delay(attempts, policy), reason, failure.code)
+        case _:
+            return MessageVerdict(True, attempts, None, reason, failure.code)
 
 
-def _wait(message: Message, wait_ms: int, reason: str, *, now_ms: int) -> MessageVerdict:
+def _delay(attempts: int, policy: RetryPolicy) -> int:
+    return backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
+
+
+def _wait(message: Message, wait_ms: int, reason: str, code: FailureCode, *, now_ms: int) -> MessageVerdict:
     """A wait costs no attempt. So that it is never for ever, all waits in a row end after a day."""
     since = min(now_ms if message.waits_since is None else message.waits_since, now_ms)
     left_ms = since + LONGEST_WAITS_MS - now_ms
-    decided = partial(MessageVerdict, retry_count=message.retry_count, failure="rate_limited", waits_since=since)
+    failure: FailureCode = "rate_limited" if code == "error" else code
+    decided = partial(MessageVerdict, retry_count=message.retry_count, failure=failure, waits_since=since)
     if left_ms <= 0:
         given_up = f"{reason}; given up after {LONGEST_WAITS_MS // 3_600_000} hours of waits that the agent asked for"
         return decided(dead=True, process_after=None, reason=given_up)
@@ -169,20 +218,40 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
     Raises:
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
-    verdicts = {message.id: judge(message, failure, policy, now_ms=now_ms) for message in claim.asked}
+    said = _said(conn, claim)
+    verdicts = {message.id: judge(message, failure, policy, said, now_ms=now_ms) for message in claim.asked}
     claims.fail(conn, claim, verdicts, now_ms=now_ms)
     dead = [message for message in claim.asked if verdicts[message.id].dead]
-    for place, message in enumerate(dead):  # a millisecond apart, like the answers of a turn
-        _apologise(conn, message, now_ms=now_ms + place)
+    if said.has_spoken:
+        agent_messages.append(conn, _one_after_the_other(_asked(claim)))
+        tell_cut_off(conn, dead, now_ms=now_ms)
+    else:
+        for place, message in enumerate(dead):  # a millisecond apart, like the answers of a turn
+            _apologise(conn, message, APOLOGY, now_ms=now_ms + place)
     series.advance_messages(conn, now_ms=now_ms)
     return dead
 
 
-def _apologise(conn: apsw.Connection, message: Message, *, now_ms: int) -> None:
+def _said(conn: apsw.Connection, claim: Claim) -> Said:
+    if not spoken.has_spoken(conn, claim.token):
+        return NOTHING
+    agent = agents.get(conn, claim.agent)
+    return Said(True, agent is not None and agent.resume_spoken and not claim.goes_on)
+
+
+def tell_cut_off(conn: apsw.Connection, dead: Sequence[Message], *, now_ms: int) -> None:
+    """One sentence to the people of a turn that had spoken; every other agent that asked gets its answer."""
+    told = [each for place, each in enumerate(dead) if place == 0 or each.from_agent is not None]
+    for place, message in enumerate(told):
+        _apologise(conn, message, CUT_OFF, now_ms=now_ms + place)
+    endings.enqueue(conn, [each for each in dead if each not in told], now_ms=now_ms + len(told))
+
+
+def _apologise(conn: apsw.Connection, message: Message, text: str, *, now_ms: int) -> None:
     """Tell the sender of a dead message. Where its row does not say how, it is dead all the same."""
     try:
         with savepoint(conn):
-            apology = [TurnReply(APOLOGY, message)]
+            apology = [TurnReply(text, message)]
             news = _outward(conn, message.agent, message.session_id, apology, now_ms)
             responses.enqueue_many(conn, news, now_ms=now_ms)
     except OF_ONE_ROW:
@@ -210,17 +279,24 @@ def set_aside(conn: apsw.Connection, row_id: int, error: Exception, policy: Retr
         exc_info=unexpected(error),
     )
     if verdict.dead and message.trigger:
-        _apologise(conn, message, now_ms=now_ms)
+        _apologise(conn, message, APOLOGY, now_ms=now_ms)
         series.advance_messages(conn, now_ms=now_ms)
 
 
-def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
-    """The turn was interrupted: give its messages back, as if no turn had taken them.
+def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: int) -> None:
+    """The turn was interrupted: give its messages back, as if no turn had taken them. One that has spoken has failed.
+
+    Args:
+        why: what interrupted it, for the row of a turn that has spoken.
 
     Raises:
         ClaimLost: the turn no longer holds its messages; the caller's transaction must roll back.
     """
-    claims.release(conn, claim, now_ms=now_ms)
+    if spoken.has_spoken(conn, claim.token):
+        failure = Failure(f"{why}, after the turn had spoken", code="interrupted")
+        fail(conn, claim, failure, _ONCE, now_ms=now_ms)
+    else:
+        claims.release(conn, claim, now_ms=now_ms)
 
 
 def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everything: bool = False) -> list[Claim]:

@@ -66,6 +66,9 @@ class AgentChange(BaseModel):
         default=None, ge=16, le=2**30, description="none: as POSTROOM_MEMORY_LIMIT_MB says"
     )
     batch_size: int | None = Field(default=None, ge=1, le=1000, description="none: as POSTROOM_BATCH_SIZE says")
+    resume_spoken: bool = Field(
+        default=False, description="a turn that has said something and then fails goes on once by itself"
+    )
     default: bool = Field(default=False, description="it answers where nobody is named; exactly one agent does")
 
 

@@ -13,7 +13,7 @@ from shared.core import clock, logs
 from shared.core.errors import PostroomError
 from shared.core.settings import Settings
 from shared.db.engine import owner_only
-from shared.db.queue import sessions
+from shared.db.queue import sessions, spoken
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.db.queue.sessions import Session
@@ -62,6 +62,8 @@ async def run_agent(
         )
     doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id))
     outcome = await _run(claim, agent, session, settings, save, doors)
+    if isinstance(outcome, AgentAnswer) and not outcome.said and not spoken.has_spoken(reader, claim.token):
+        outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
         return refusals.decide(outcome, doors.refusal, now_ms=clock.now_ms())
     return outcome
@@ -150,10 +152,9 @@ async def _listen(turn: Turn, provider: str, claim: Claim, save: Save, doors: Tu
                     said.add(event.text or "")
                     break
                 case Failed():
-                    return Failure(event.reason, event.retryable, event.wait_ms, event.code)
-        if not said.replies:
-            return Failure("the agent said nothing")
-        continuation.leave_to_settlement()
+                    return Failure(event.reason, event.retryable, event.wait_ms, event.code, event.until_ms)
+        if said.replies:
+            continuation.leave_to_settlement()
         return AgentAnswer(said.replies, continuation.value)
 
 

@@ -421,6 +421,7 @@ def test_an_agent_is_created_and_changed_under_its_id(serving, conn, tmp_path):
         "output_limit_bytes": None,
         "memory_limit_mb": None,
         "batch_size": None,
+        "resume_spoken": False,
         "default": False,
     }
     assert replies[2].json()["assistant"]["default"]

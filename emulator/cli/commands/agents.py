@@ -82,6 +82,12 @@ def set_agent(
     batch_size: Annotated[
         str | None, typer.Option(help='How many messages one turn takes; "" means the default of the settings.')
     ] = None,
+    resume_spoken: Annotated[
+        bool | None,
+        typer.Option(
+            "--resume-spoken/--no-resume-spoken", help="Let a turn go on once that said something and then failed."
+        ),
+    ] = None,
     default: Annotated[
         bool, typer.Option("--default", help="Make it the default agent, which answers where no agent is named.")
     ] = False,
@@ -94,6 +100,7 @@ def set_agent(
         "config": None if config is None else _config(config),
         "concurrency": concurrency,
         "timezone": timezone,
+        "resume_spoken": resume_spoken,
     }
     change = {key: value for key, value in change.items() if value is not None}
     for key, text in (("model", model), ("folder", folder)):
@@ -146,6 +153,7 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
         "output limit": f"{of['output_limit_bytes']} bytes" if of["output_limit_bytes"] else "(default)",
         "memory limit": f"{of['memory_limit_mb']} MB" if of["memory_limit_mb"] else "(default)",
         "messages a turn": of["batch_size"] or "(default)",
+        "goes on after it spoke and failed": "once" if of["resume_spoken"] else "(no)",
         "config": of["config"],
         "instructions": of["instructions"] or "(none)",
     }

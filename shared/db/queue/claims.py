@@ -93,6 +93,11 @@ class Claim:
         return json.dumps([message.id for message in self.batch])
 
     @property
+    def goes_on(self) -> bool:
+        """Whether the turn goes on with what an earlier one said. ``_batch`` lets such messages be alone."""
+        return self.asked[0].spoken not in (None, self.token)
+
+    @property
     def asked(self) -> tuple[Message, ...]:
         """The messages that ask for the turn; the others are context."""
         return tuple(message for message in self.batch if message.trigger)
@@ -155,9 +160,10 @@ def _due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, lim
     return _batch(due, now_ms)
 
 
-def _audience(message: Message) -> tuple[int | None, str | None, str | None]:
-    """Who sees the answer. Since migration 7 a person's private messages have a session of their own."""
-    return message.chat_id, message.thread_id, private_to(message.content)
+def _audience(message: Message) -> tuple[int | None, str | None, str | None, str | None]:
+    """Who sees the answer, and what was said before. Since migration 7 a person's private messages have a session of
+    their own."""
+    return message.chat_id, message.thread_id, private_to(message.content), message.spoken
 
 
 def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
@@ -177,7 +183,8 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
             if batch:
                 break  # those before it go first
             raise
-        goes_alone = message.retry_count or message.content.get("own_answer")  # or its content requires it
+        has_failed = message.retry_count and message.spoken is None  # what was said was about all of its batch
+        goes_alone = has_failed or message.content.get("own_answer")  # or its content requires it
         audience = _audience(message)
         if batch and (goes_alone or audience != shared):
             break  # one answer can't serve both

@@ -33,6 +33,7 @@ class Message(NamedTuple):
     series_id: str | None
     scheduled_at: int | None
     created_at: int
+    spoken: str | None = None
 
 
 COLUMNS = ", ".join(Message._fields)

@@ -19,7 +19,7 @@ DEFAULT_AGENT = "assistant"
 _SELECT = """
     SELECT id, name, provider, model, folder, instructions, config, concurrency, timezone, is_default,
            turn_timeout_ms, batch_size, retired_at, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
-           memory_limit_mb
+           memory_limit_mb, resume_spoken
       FROM agents
 """
 
@@ -29,7 +29,10 @@ RESERVED = ("operator", "user")  # the names of a person in the mailbox and in a
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A row of ``agents``. A limit, or *batch_size*, is None where the settings decide."""
+    """A row of ``agents``. A limit, or *batch_size*, is None where the settings decide.
+
+    *resume_spoken*: a turn that has spoken and fails goes on once, see ``core.failures``.
+    """
 
     id: str
     name: str
@@ -48,6 +51,7 @@ class Agent:
     tool_timeout_ms: int | None = None
     output_limit_bytes: int | None = None
     memory_limit_mb: int | None = None
+    resume_spoken: bool = False
 
 
 _FIELDS = tuple(field.name for field in fields(Agent))
@@ -57,6 +61,7 @@ def _agent(row: Sequence[Any]) -> Agent:
     values = dict(zip(_FIELDS, row, strict=True))
     values["config"] = json.loads(values["config"])
     values["is_default"] = bool(values["is_default"])
+    values["resume_spoken"] = bool(values["resume_spoken"])
     return Agent(**values)
 
 
@@ -112,17 +117,18 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
         """
         INSERT INTO agents (id, name, provider, model, folder, instructions, config, concurrency, timezone,
                             turn_timeout_ms, batch_size, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
-                            memory_limit_mb, created_at, updated_at)
+                            memory_limit_mb, resume_spoken, created_at, updated_at)
         VALUES (:id, :name, :provider, :model, :folder, :instructions, :config, :concurrency, :timezone,
                 :turn_timeout_ms, :batch_size, :idle_timeout_ms, :tool_timeout_ms, :output_limit_bytes,
-                :memory_limit_mb, :now, :now)
+                :memory_limit_mb, :resume_spoken, :now, :now)
         ON CONFLICT (id) DO UPDATE
            SET name = excluded.name, provider = excluded.provider, model = excluded.model, folder = excluded.folder,
                instructions = excluded.instructions, config = excluded.config, concurrency = excluded.concurrency,
                timezone = excluded.timezone, turn_timeout_ms = excluded.turn_timeout_ms,
                batch_size = excluded.batch_size, idle_timeout_ms = excluded.idle_timeout_ms,
                tool_timeout_ms = excluded.tool_timeout_ms, output_limit_bytes = excluded.output_limit_bytes,
-               memory_limit_mb = excluded.memory_limit_mb, retired_at = NULL, updated_at = excluded.updated_at
+               memory_limit_mb = excluded.memory_limit_mb, resume_spoken = excluded.resume_spoken,
+               retired_at = NULL, updated_at = excluded.updated_at
         """,
         {
             "id": agent.id,
@@ -140,6 +146,7 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
             "tool_timeout_ms": agent.tool_timeout_ms,
             "output_limit_bytes": agent.output_limit_bytes,
             "memory_limit_mb": agent.memory_limit_mb,
+            "resume_spoken": int(agent.resume_spoken),
             "now": now_ms,
         },
     )

@@ -46,6 +46,7 @@ class AgentView(TypedDict):
     output_limit_bytes: int | None
     memory_limit_mb: int | None
     batch_size: int | None
+    resume_spoken: bool
     default: bool
 
 
@@ -125,6 +126,7 @@ def agent_view(agent: agents.Agent, settings: Settings) -> AgentView:
         "output_limit_bytes": agent.output_limit_bytes,
         "memory_limit_mb": agent.memory_limit_mb,
         "batch_size": agent.batch_size,
+        "resume_spoken": agent.resume_spoken,
         "default": agent.is_default,
     }
 

@@ -60,6 +60,7 @@ SETTINGS = {
     "output_limit_bytes": 2048,
     "memory_limit_mb": 64,
     "batch_size": 7,
+    "resume_spoken": True,
 }
 OTHERS = {
     "name": "C",
@@ -76,6 +77,7 @@ OTHERS = {
     "output_limit_bytes": None,
     "memory_limit_mb": None,
     "batch_size": None,
+    "resume_spoken": False,
 }
 
 

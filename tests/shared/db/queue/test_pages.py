@@ -143,11 +143,11 @@ def test_claim_and_complete_one_by_one(conn, wal):
                 claims.complete(conn, claimed, now_ms=NOW)
 
     enqueue(conn)
-    check(wal.pages(work), 5.05, "messages", "messages_open", "events")
+    check(wal.pages(work), 5.1, "messages", "messages_open", "events")
 
 
 def test_claim_and_settle_one_by_one(conn, wal):
-    """12.5: beyond claim and complete, the response with its two indexes, two lines of history with their index, the
+    """12.6: beyond claim and complete, the response with its two indexes, two lines of history with their index, the
     session, and three events in the two transactions.
     """
 
@@ -159,7 +159,7 @@ def test_claim_and_settle_one_by_one(conn, wal):
     names = ("messages", "messages_open", "events", "responses", "responses_open")
     check(
         wal.pages(work),
-        12.5,
+        12.6,
         *names,
         *("responses_of_message", "agent_messages", "agent_messages_of_agent", "sessions"),
     )
