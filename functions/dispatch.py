@@ -17,7 +17,7 @@ from shared.core import clock, logs
 from shared.core.errors import OF_ONE_ROW
 from shared.core.settings import Settings
 from shared.db.engine.connection import savepoint
-from shared.db.queue import claims, events, messages, ready_sessions
+from shared.db.queue import claims, events, messages, ready_sessions, spoken
 from shared.db.queue.claims import Claim
 from shared.db.queue.events import EventData
 from shared.db.queue.message_row import UnreadableMessage
@@ -171,28 +171,35 @@ class Dispatch(WorkerService):
             if not claims.is_held(self.reader, turn.claim):
                 self._end_early(turn, "cancelled")
             elif session in urgent and claims.would_gain(self.reader, turn.claim, now_ms=now_ms, limit=turn.batch_size):
-                self._end_early(turn, "urgent")
+                self._end_early(turn, "an urgent message came")
         self._made_room &= urgent.keys() - self.running_turns.keys()
         for session, agent in urgent.items():
             if session not in self.running_turns and session not in self._made_room:
                 self._make_room(session, agent, now_ms)
 
     def _make_room(self, session: int, agent: str, now_ms: int) -> None:
-        """Interrupt the youngest turn of a busy agent for the urgent *session*; at most once for each wait."""
+        """Interrupt the youngest turn of a busy agent for the urgent *session*; at most once for each wait.
+
+        A turn that has spoken would not be run again, so it goes on.
+        """
         turns_of_agent = [turn for turn in self.running_turns.values() if turn.claim.agent == agent]
         known = agents.get(self.reader, agent)
         if known is None or len(turns_of_agent) < known.concurrency:
             return
         if not all(turn.is_interruptible for turn in turns_of_agent):
             return  # one of them is just ending, or just beginning
-        lesser = [turn for turn in turns_of_agent if not claims.has_urgent_message(self.reader, turn.claim)]
+        lesser = [turn for turn in turns_of_agent if self._may_be_repeated(turn.claim)]
         if lesser and claims.is_due(self.reader, agent, session, now_ms=now_ms):
             self._made_room.add(session)
-            self._end_early(lesser[-1], "urgent elsewhere")
+            self._end_early(lesser[-1], "an urgent message came elsewhere")
+
+    def _may_be_repeated(self, claim: Claim) -> bool:
+        return not (claims.has_urgent_message(self.reader, claim) or spoken.has_spoken(self.reader, claim.token))
 
     def _end_early(self, turn: RunningTurn, reason: str) -> None:
         if turn.task is not None:
             log.info("turn.interrupted", turn=turn.claim.token, reason=reason)
+            turn.interrupted_by = f"interrupted ({reason})"
             turn.is_interruptible = False
             turn.task.cancel()
             self._backlog.forget()  # the session waits again, in the order of its age

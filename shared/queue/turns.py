@@ -224,7 +224,7 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
     dead = [message for message in claim.asked if verdicts[message.id].dead]
     if said.has_spoken:
         agent_messages.append(conn, _one_after_the_other(_asked(claim)))
-        tell_cut_off(conn, dead, now_ms=now_ms)
+        _tell_cut_off(conn, dead, now_ms=now_ms)
     else:
         for place, message in enumerate(dead):  # a millisecond apart, like the answers of a turn
             _apologise(conn, message, APOLOGY, now_ms=now_ms + place)
@@ -239,7 +239,7 @@ def _said(conn: apsw.Connection, claim: Claim) -> Said:
     return Said(True, agent is not None and agent.resume_spoken and not claim.goes_on)
 
 
-def tell_cut_off(conn: apsw.Connection, dead: Sequence[Message], *, now_ms: int) -> None:
+def _tell_cut_off(conn: apsw.Connection, dead: Sequence[Message], *, now_ms: int) -> None:
     """One sentence to the people of a turn that had spoken; every other agent that asked gets its answer."""
     told = [each for place, each in enumerate(dead) if place == 0 or each.from_agent is not None]
     for place, message in enumerate(told):
@@ -297,6 +297,20 @@ def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: 
         fail(conn, claim, failure, _ONCE, now_ms=now_ms)
     else:
         claims.release(conn, claim, now_ms=now_ms)
+
+
+def end_others(conn: apsw.Connection, claim: Claim, cancelled: int, *, reason: str, now_ms: int) -> None:
+    """The turn had spoken, and one of its messages was cancelled: the others, released since, end with it."""
+    agent_messages.append(conn, _one_after_the_other(_asked(claim)))
+    others = [message for message in claim.asked if message.id != cancelled]
+    if _said(conn, claim).may_go_on:
+        return
+    why = f"another message of the same turn was {reason}, after the turn had spoken"
+    for message in others:
+        verdict = MessageVerdict(True, message.retry_count + 1, None, why, "interrupted")
+        claims.set_aside(conn, message, verdict, now_ms=now_ms)
+    _tell_cut_off(conn, others, now_ms=now_ms)
+    series.advance_messages(conn, now_ms=now_ms)
 
 
 def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everything: bool = False) -> list[Claim]:

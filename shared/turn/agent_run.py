@@ -22,7 +22,7 @@ from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
 from shared.gateway.model_gateway import ModelGateway
 from shared.queue.turns import Failure, TurnReply
-from shared.turn import refusals
+from shared.turn import already_said, refusals
 from shared.turn.continuation import RunningContinuation, Save
 from shared.turn.doors import TurnDoors
 
@@ -61,7 +61,8 @@ async def run_agent(
             f"agent {claim.agent!r} does not exist any more: create it again, then retry the message", retryable=False
         )
     doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id))
-    outcome = await _run(claim, agent, session, settings, save, doors)
+    note = already_said.note(reader, claim, now_ms=clock.now_ms())
+    outcome = await _run(claim, agent, session, settings, save, doors, note)
     if isinstance(outcome, AgentAnswer) and not outcome.said and not spoken.has_spoken(reader, claim.token):
         outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
@@ -70,12 +71,18 @@ async def run_agent(
 
 
 async def _run(
-    claim: Claim, agent: Agent, session: Session, settings: Settings, save: Save, doors: TurnDoors
+    claim: Claim,
+    agent: Agent,
+    session: Session,
+    settings: Settings,
+    save: Save,
+    doors: TurnDoors,
+    note: TurnMessage | None,
 ) -> Outcome:
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
         try:
-            turn = _turn(claim, agent, session, settings, doors)
+            turn = _turn(claim, agent, session, settings, doors, note)
             async with asyncio.timeout(limit_s) as limit:
                 doors.ends_with(limit)
                 return await _listen(turn, agent.provider, claim, save, doors)
@@ -89,10 +96,13 @@ async def _run(
         return Failure(f"the provider failed ({type(error).__name__}); the log of dispatch says where")
 
 
-def _turn(claim: Claim, agent: Agent, session: Session, settings: Settings, doors: TurnDoors) -> Turn:
+def _turn(
+    claim: Claim, agent: Agent, session: Session, settings: Settings, doors: TurnDoors, note: TurnMessage | None
+) -> Turn:
     folder = settings.agents_dir / (agent.folder or agent.id)
     owner_only.make_folder(folder)
     batch = tuple(_turn_message(message) for message in claim.batch)
+    batch = batch if note is None else (note, *batch)
     return Turn(
         agent=agent.id,
         model=agent.model,

@@ -32,6 +32,7 @@ class Unwritten:
     claim: Claim
     failure: Failure | None
     attempts: int = 0
+    why: str = turns.STOPPED
 
 
 class Settlement:
@@ -59,16 +60,19 @@ class Settlement:
             self.unwritten.append(Unwritten(claim, failure))
             raise
 
-    async def give_back(self, claim: Claim) -> None:
-        """Make the messages of an interrupted turn pending again; costs no attempt.
+    async def give_back(self, claim: Claim, why: str) -> None:
+        """Make the messages of an interrupted turn pending again; costs no attempt. One that has spoken has failed.
+
+        Args:
+            why: what interrupted it.
 
         Raises:
             apsw.Error: it could not be written; ``write_unwritten`` tries again.
         """
         try:
-            await self._release(claim)
+            await self._release(claim, why)
         except Exception:
-            self.unwritten.append(Unwritten(claim, None))
+            self.unwritten.append(Unwritten(claim, None, why=why))
             raise
 
     async def write_unwritten(self) -> bool:
@@ -82,7 +86,7 @@ class Settlement:
         for each in unwritten:
             try:
                 if each.failure is None:
-                    await self._release(each.claim)
+                    await self._release(each.claim, each.why)
                 else:
                     await self._write(each.claim, each.failure, ())
                 is_any_free = True
@@ -111,8 +115,9 @@ class Settlement:
             while claims.has_older_context(self._service.reader, claim):
                 await writer.run(partial(claims.pass_over, claim=claim, now_ms=clock.now_ms()), durable=False)
 
-    async def _release(self, claim: Claim) -> None:
+    async def _release(self, claim: Claim, why: str) -> None:
         with contextlib.suppress(ClaimLost):
             await self._service.writer.run(
-                lambda conn: turns.release(conn, claim, now_ms=clock.now_ms()), durable=False
+                lambda conn: turns.release(conn, claim, why=why, now_ms=clock.now_ms()), durable=False
             )
+        self._service.kick("deliver", "api")

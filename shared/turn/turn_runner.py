@@ -13,6 +13,7 @@ from shared.core.errors import ClaimLost
 from shared.db.queue import claims, sessions
 from shared.db.queue.claims import Claim
 from shared.gateway.model_gateway import ModelGateway
+from shared.queue import turns
 from shared.queue.turns import Failure
 from shared.runtime.worker_service import WorkerService
 from shared.turn.agent_run import run_agent
@@ -29,6 +30,7 @@ class RunningTurn:
         is_suspect: it may be what killed an earlier process, so no other suspect runs beside it.
         is_interruptible: the agent runs. A task that is cancelled before never gives its messages back; one that is
             cancelled after loses an outcome that is there.
+        interrupted_by: what interrupted it, for the row of a turn that has spoken.
     """
 
     claim: Claim
@@ -36,6 +38,7 @@ class RunningTurn:
     is_suspect: bool = False
     task: asyncio.Task[None] | None = None
     is_interruptible: bool = False
+    interrupted_by: str = turns.STOPPED
 
 
 class TurnRunner:
@@ -64,7 +67,7 @@ class TurnRunner:
             try:
                 await asyncio.to_thread(leftover_processes.kill, [claim.token])
             finally:  # also when a stop cancels it a second time: nothing else would give the messages back
-                await self._settlement.give_back(claim)
+                await self._settlement.give_back(claim, turn.interrupted_by)
             raise
         except ClaimLost as error:
             log.warning("turn.lost", reason=str(error), **context)

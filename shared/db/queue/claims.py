@@ -408,6 +408,18 @@ def _check(claim: Claim, changed: int) -> None:
         )
 
 
+_HOLDER = "SELECT agent, session_id FROM messages WHERE id = :id AND status = 'processing'"
+
+
+def holding(conn: apsw.Connection, row_id: int) -> Claim | None:
+    """The turn that holds the message in this row, or None."""
+    for agent, session_id in rows(conn, _HOLDER, {"id": row_id}):
+        found = rows(conn, RUNNING, {"agent": agent, "session": session_id})
+        batch = tuple(readable_message_of(row) for _, _, *row in found)
+        return Claim(found[0][0], session_id, agent, batch)
+    return None
+
+
 def is_held(conn: apsw.Connection, claim: Claim) -> bool:
     """Whether the turn still holds its messages. A batch is always taken away whole, so its first row tells."""
     return bool(

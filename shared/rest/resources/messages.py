@@ -14,7 +14,7 @@ from shared.db.queue import messages, sessions
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import messages as message_views
 from shared.db.views.messages import MessageStory
-from shared.queue import endings, series, session_reset
+from shared.queue import cancellations, series, session_reset
 from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
@@ -206,10 +206,9 @@ async def cancel_message(service: Service, *, id: str) -> Ok:
         if row is None:
             raise RequestRefused(404, f"no message {id!r}")
         now_ms = clock.now_ms()
-        messages.cancel(conn, row, reason="cancelled over the API", now_ms=now_ms)
-        endings.enqueue_for(conn, row, now_ms=now_ms)
+        cancellations.cancel(conn, row, reason="cancelled over the API", now_ms=now_ms)
 
-    await service.change(work, "dispatch")
+    await service.change(work, "dispatch", "deliver")
     return OK
 
 

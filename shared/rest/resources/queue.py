@@ -13,7 +13,7 @@ from shared.db.queue import conversations, messages, responses
 from shared.db.queue.messages import MessageRef
 from shared.db.views import messages as message_views
 from shared.db.views.messages import AgentQueue, DeadMessage, PendingMessage, ProcessingMessage
-from shared.queue import endings
+from shared.queue import cancellations
 from shared.rest.http.common import OK, BatchQuery, Ok
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
@@ -109,10 +109,7 @@ async def kill(service: Service, *, id: int) -> KilledTurn:
     """Cancel a message that a turn is processing, and stop that turn. The message is not retried by itself."""
 
     def work(conn: apsw.Connection) -> MessageRef:
-        now_ms = clock.now_ms()
-        killed = messages.cancel_running(conn, id, reason="killed over the API", now_ms=now_ms)
-        endings.enqueue_for(conn, id, now_ms=now_ms)
-        return killed
+        return cancellations.cancel(conn, id, reason="killed over the API", is_running=True, now_ms=clock.now_ms())
 
     killed = await _change(service, work, otherwise="processing message not found")
     return {"ok": True, "agent": killed.agent, "processKilled": True}
