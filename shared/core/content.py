@@ -156,8 +156,9 @@ class ApprovalPayload(TypedDict, total=False):
         action: a name from ``access.actions`` (kind ``action``).
         tool: the name of the tool (kind ``tool``).
         arguments: of the action or the tool. ``access.cards`` shows them.
-        is_global: the action concerns more than one agent, so an admin of one agent may not decide (kind ``action``).
+        is_global: an admin of one agent may not decide (kinds ``action`` and ``budget``).
         why: the agent's reason. ``access.cards`` shows it.
+        budget, amount, start: the row of a budget, its amount, and the start of the period (kind ``budget``).
         click: channel and key of the press that decided, by which its redelivery is known. ``db.access.approvals``.
         withdrawn: why nobody can decide any more. ``db.access.approvals`` writes it.
     """
@@ -169,6 +170,9 @@ class ApprovalPayload(TypedDict, total=False):
     arguments: dict[str, Any]
     is_global: bool
     why: str
+    budget: int
+    amount: int
+    start: int
     click: str
     withdrawn: str
 

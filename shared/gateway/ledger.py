@@ -5,14 +5,13 @@ summed up from the rows once, and kept up to date in memory: dispatch is the onl
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
-from zoneinfo import ZoneInfo
 
 import apsw
 
-from shared.access import people
+from shared.access import budget_requests, people
+from shared.access.budget_requests import terms, used_up, whose
 from shared.core import periods
 from shared.core.periods import Period
 from shared.db.access import user_roles, users
@@ -25,8 +24,7 @@ from shared.gateway.tokens import Refusal
 from shared.gateway.upstreams import GatewaySettings
 from shared.queue import notices
 
-_NEARLY_PERCENT = 80
-_MICRO = 1_000_000
+NEARLY_PERCENT = 80
 
 
 class RunsWork(Protocol):
@@ -66,9 +64,9 @@ class Ledger:
             if budget.unit == "money" and self._models.price(model) is None:
                 return Refusal("unpriced", _unpriced(budget, model))
             period = periods.containing(budget.period, now_ms, self._timezone)
-            if self._spent(budget, period) >= budget.amount:
+            if self._spent(budget, period) >= budget.limit(period.start_ms):
                 await self._tell([(budget, "used_up", period)], now_ms)
-                return Refusal("budget", _used_up(budget, period, self._timezone), period.end_ms)
+                return Refusal("budget", used_up(budget, period, self._timezone), period.end_ms)
         return None
 
     async def record(self, name: TurnName, model: str, paid_by: PaidBy, tokens: Tokens, *, now_ms: int) -> None:
@@ -116,9 +114,10 @@ class Ledger:
 
 
 def _due(budget: Budget, spent: int, period: Period) -> Notice | None:
-    if spent >= budget.amount:
+    limit = budget.limit(period.start_ms)
+    if spent >= limit:
         return "used_up"
-    return "nearly" if 100 * spent >= _NEARLY_PERCENT * budget.amount else None
+    return "nearly" if 100 * spent >= NEARLY_PERCENT * limit else None
 
 
 def _is_told(budget: Budget, notice: Notice, period: Period) -> bool:
@@ -126,10 +125,13 @@ def _is_told(budget: Budget, notice: Notice, period: Period) -> bool:
 
 
 def _give(conn: apsw.Connection, budget: Budget, notice: Notice, period: Period, timezone: str, *, now_ms: int) -> None:
-    """Write the event, and tell the first approver whom we can reach."""
+    """Write the event; tell the first approver whom we can reach, or ask an owner."""
     facts: events.EventData = {"period": budget.period, "unit": budget.unit, "amount": budget.amount}
     events.append(conn, f"budget_{notice}", now_ms=now_ms, agent=budget.agent, data=facts)
-    text = _nearly(budget) if notice == "nearly" else f"{_used_up(budget, period, timezone)} {_to_go_on(budget)}"
+    if notice == "used_up" and budget.amount:  # a budget of nothing stops an agent on purpose
+        budget_requests.ask(conn, budget, period, timezone, now_ms=now_ms)
+        return
+    text = _nearly(budget) if notice == "nearly" else f"{used_up(budget, period, timezone)} {_to_go_on(budget)}"
     for user in people.approvers(conn, budget.agent, channel=_main_channel(conn)):
         chat_id = people.direct_chat(conn, user, now_ms=now_ms)
         chat = chats.get(conn, chat_id) if chat_id is not None else None
@@ -145,23 +147,8 @@ def _main_channel(conn: apsw.Connection) -> str:
     return owner.channel if owner is not None else ""
 
 
-def _whose(budget: Budget) -> str:
-    return "of all agents" if budget.agent is None else f"of agent {budget.agent}"
-
-
-def _limit(budget: Budget) -> str:
-    if budget.unit == "tokens":
-        return f"{budget.amount} tokens a {budget.period}"
-    return f"${budget.amount / _MICRO:.2f} a {budget.period}"
-
-
 def _nearly(budget: Budget) -> str:
-    return f"{_NEARLY_PERCENT} % of the budget {_whose(budget)} ({_limit(budget)}) is used."
-
-
-def _used_up(budget: Budget, period: Period, timezone: str) -> str:
-    until = datetime.fromtimestamp(period.end_ms / 1000, ZoneInfo(timezone)).strftime("%Y-%m-%d %H:%M")
-    return f"The budget {_whose(budget)} ({_limit(budget)}) is used up until {until} ({timezone})."
+    return f"{NEARLY_PERCENT} % of the budget {whose(budget)} ({terms(budget)}) is used."
 
 
 def _to_go_on(budget: Budget) -> str:
@@ -175,6 +162,6 @@ def _to_go_on(budget: Budget) -> str:
 
 def _unpriced(budget: Budget, model: str) -> str:
     return (
-        f"No price is known for the model {model!r}, so the budget {_whose(budget)} ({_limit(budget)}) can't hold: set "
+        f"No price is known for the model {model!r}, so the budget {whose(budget)} ({terms(budget)}) can't hold: set "
         f"POSTROOM_MODEL_PRICES, or a budget in tokens instead"
     )

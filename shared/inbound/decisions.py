@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import apsw
 
-from shared.access import actions, people, requests, rules
+from shared.access import actions, budget_requests, people, requests, rules
 from shared.access.rules import Standing
 from shared.channels.base import Event
 from shared.core import content, logs
@@ -249,7 +249,19 @@ def _settle_tool(conn: apsw.Connection, decided: Approval, policy: AccessPolicy,
     return _Consequence()
 
 
-_CONSEQUENCES = {"sender": _settle_sender, "chat": _settle_chat, "action": _settle_action, "tool": _settle_tool}
+def _settle_budget(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+    if decided.status != "approved":
+        return _Consequence()
+    return _Consequence(budget_requests.give(conn, decided, now_ms=now_ms))
+
+
+_CONSEQUENCES = {
+    "sender": _settle_sender,
+    "chat": _settle_chat,
+    "action": _settle_action,
+    "tool": _settle_tool,
+    "budget": _settle_budget,
+}
 
 
 def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_ms: int) -> int:
@@ -357,6 +369,12 @@ def withdraw_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
     why = f"chat {chat_id} was deleted"
     ended = approvals.withdraw(conn, chat_id=chat_id, why=why, now_ms=now_ms)
     _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
+
+
+def withdraw_budget(conn: apsw.Connection, budget_id: int, why: str, *, now_ms: int) -> None:
+    """Withdraw the question about a budget that was changed or deleted; its card says *why*."""
+    ended = approvals.withdraw(conn, budget=budget_id, why=why, now_ms=now_ms)
+    _end(conn, ended, "approval_expired", f"Withdrawn: {why}.", now_ms=now_ms)
 
 
 def _end(conn: apsw.Connection, ended: Sequence[Approval], reason: str, sentence: str, *, now_ms: int) -> None:

@@ -45,8 +45,7 @@ def list_budgets(
     """List the budgets and what is spent of each."""
     found = api.get("budgets", agent=agent)
     rows = [
-        (_whose(each["agent"]), each["period"], _amount(each, "amount"), _amount(each, "spent"), _percent(each))
-        for each in found
+        (_whose(each["agent"]), each["period"], _limit(each), _amount(each, "spent"), _percent(each)) for each in found
     ]
     empty = f"There is no budget. To set one: {api.command_line('budgets set day --dollars 5')}"
     return result(found, TextTable(("whose", "a", "limit", "spent", ""), rows, empty))
@@ -94,12 +93,18 @@ def _usage(each: dict[str, Any]) -> tuple[Any, ...]:
     return (each["agent"], each["model"], each["paidBy"], *(each[kind] for kind in _TOKENS), _dollars(each["cost"]))
 
 
+def _limit(budget: dict[str, Any]) -> str:
+    extra = f" + {_amount(budget, 'extra')}" if budget["extra"] else ""
+    return f"{_amount(budget, 'amount')}{extra}"
+
+
 def _amount(budget: dict[str, Any], field: str) -> str:
     return _dollars(budget[field]) if budget["unit"] == "money" else f"{budget[field]} tokens"
 
 
 def _percent(budget: dict[str, Any]) -> str:
-    return f"{100 * budget['spent'] // budget['amount']} %" if budget["amount"] else "100 %"
+    limit = budget["amount"] + budget["extra"]
+    return f"{100 * budget['spent'] // limit} %" if limit else "100 %"
 
 
 def _dollars(micro: int | None) -> str:

@@ -32,7 +32,7 @@ class NewApproval(NamedTuple):
     """A request for an approval.
 
     Attributes:
-        kind: ``sender``, ``chat``, ``action`` or ``tool``.
+        kind: ``sender``, ``chat``, ``action``, ``tool`` or ``budget``.
         payload: what is done once it is approved.
         subject: what it is about; one pending approval of a kind and subject exists. None: always a new one.
         agent: its admins may decide too, beside the admins of everything.
@@ -222,20 +222,27 @@ WITHDRAW = """
        SET status = 'expired', payload = json_set(payload, '$.withdrawn', :why), updated_at = :now
      WHERE id IN (SELECT id
                     FROM approvals INDEXED BY approvals_pending
-                   WHERE status = 'pending' AND (agent = :agent OR chat_id = :chat))
+                   WHERE status = 'pending'
+                     AND (agent = :agent OR chat_id = :chat OR (kind = 'budget' AND payload ->> 'budget' = :budget)))
     RETURNING approval_id
 """
 
 
 def withdraw(
-    conn: apsw.Connection, *, agent: str | None = None, chat_id: int | None = None, why: str, now_ms: int
+    conn: apsw.Connection,
+    *,
+    agent: str | None = None,
+    chat_id: int | None = None,
+    budget: int | None = None,
+    why: str,
+    now_ms: int,
 ) -> list[Approval]:
-    """Expire the pending approvals of this agent, or about this chat; returns them, oldest first.
+    """Expire the pending approvals of this agent, or about this chat or budget; returns them, oldest first.
 
     Args:
         why: kept in the payload, as ``withdrawn``.
     """
-    given = {"agent": agent, "chat": chat_id, "why": why, "now": now_ms}
+    given = {"agent": agent, "chat": chat_id, "budget": budget, "why": why, "now": now_ms}
     ended = [approval_id for (approval_id,) in rows(conn, WITHDRAW, given)]
     found = sorted((_must_get(conn, each) for each in ended), key=lambda each: each.id)
     for each in found:

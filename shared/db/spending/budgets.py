@@ -23,6 +23,7 @@ class Budget(NamedTuple):
         agent: None: all agents together.
         amount: micro-dollars, or tokens of all kinds.
         notice: the last one that was given, in the period that began at *notice_of* (ms UTC).
+        extra: what was given beyond the amount, for the period that began at *extra_of*.
     """
 
     id: int
@@ -32,9 +33,15 @@ class Budget(NamedTuple):
     amount: int
     notice: Notice | None
     notice_of: int | None
+    extra: int = 0
+    extra_of: int | None = None
+
+    def limit(self, start_ms: int) -> int:
+        """What may be used in the period that begins then."""
+        return self.amount + (self.extra if self.extra_of == start_ms else 0)
 
 
-_COLUMNS = "SELECT id, agent, period, unit, amount, notice, notice_of FROM budgets"
+_COLUMNS = "SELECT id, agent, period, unit, amount, notice, notice_of, extra, extra_of FROM budgets"
 OF_AGENT = _COLUMNS + " WHERE agent = :agent OR agent IS NULL ORDER BY id"
 
 
@@ -55,18 +62,51 @@ def that_bind(conn: apsw.Connection, agent: str) -> list[Budget]:
 
 def put(
     conn: apsw.Connection, agent: str | None, period: PeriodName, unit: UnitName, amount: int, *, now_ms: int
-) -> None:
-    """Set the budget. Another amount than before begins without a notice, so that each new limit is told again."""
+) -> bool:
+    """Set the budget; whether that changes anything.
+
+    Another amount than before begins without a notice, so that each new limit is told again; what was given beyond the
+    old amount is void.
+    """
     conn.execute(
         """
         INSERT INTO budgets (agent, period, unit, amount, created_at, updated_at)
         VALUES (:agent, :period, :unit, :amount, :now, :now)
         ON CONFLICT (ifnull(agent, ''), period, unit) DO UPDATE
-           SET amount = :amount, notice = NULL, notice_of = NULL, updated_at = :now
+           SET amount = :amount, notice = NULL, notice_of = NULL, extra = 0, extra_of = NULL, updated_at = :now
          WHERE amount <> :amount
         """,
         {"agent": agent, "period": period, "unit": unit, "amount": amount, "now": now_ms},
     )
+    return conn.changes() > 0
+
+
+def find(conn: apsw.Connection, agent: str | None, period: PeriodName, unit: UnitName) -> Budget | None:
+    """The budget, or None."""
+    found = rows(
+        conn,
+        _COLUMNS + " WHERE agent IS :agent AND period = :period AND unit = :unit",
+        {"agent": agent, "period": period, "unit": unit},
+    )
+    return Budget(*found[0]) if found else None
+
+
+def give(conn: apsw.Connection, budget_id: int, *, amount: int, start_ms: int, now_ms: int) -> bool:
+    """Give the budget its amount once more, in the period that begins at *start_ms*. False: it is gone, or changed.
+
+    Args:
+        amount: of the budget, as the approver saw it.
+    """
+    conn.execute(
+        """
+        UPDATE budgets
+           SET extra = amount + iif(extra_of = :start, extra, 0), extra_of = :start, notice = NULL, notice_of = NULL,
+               updated_at = :now
+         WHERE id = :id AND amount = :amount
+        """,
+        {"id": budget_id, "amount": amount, "start": start_ms, "now": now_ms},
+    )
+    return conn.changes() > 0
 
 
 def remove(conn: apsw.Connection, agent: str | None, period: PeriodName, unit: UnitName) -> bool:

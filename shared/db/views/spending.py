@@ -56,14 +56,16 @@ class UsageTotalView(TypedDict):
 class BudgetView(TypedDict):
     """A budget, and what is spent of it now.
 
-    *agent*: null: all agents together. *amount* and *spent*: micro-dollars, or tokens. *since* and *until*: the present
-    day or month. *unpriced*: tokens of it that an API key paid and whose price is not known.
+    *agent*: null: all agents together. *amount*, *extra* and *spent*: micro-dollars, or tokens. *extra*: what an owner
+    gave beyond the amount, for the present day or month (*since* until *until*). *unpriced*: tokens of it that an API
+    key paid and whose price is not known.
     """
 
     agent: str | None
     period: PeriodName
     unit: UnitName
     amount: int
+    extra: int
     spent: int
     unpriced: int
     since: int
@@ -123,6 +125,7 @@ def _shown(conn: apsw.Connection, budget: Budget, timezone: str, now_ms: int) ->
         "period": budget.period,
         "unit": budget.unit,
         "amount": budget.amount,
+        "extra": budget.limit(period.start_ms) - budget.amount,
         "spent": spent.money if budget.unit == "money" else spent.tokens,
         "unpriced": spent.unpriced,
         "since": period.start_ms,

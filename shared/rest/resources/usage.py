@@ -14,6 +14,7 @@ from shared.db.spending import budgets
 from shared.db.spending.budgets import UnitName
 from shared.db.views import spending
 from shared.db.views.spending import BudgetView, UsageTotalView, UsageView
+from shared.inbound import decisions
 from shared.rest.http.common import OK, Ok, PageQuery
 from shared.rest.http.endpoint import Body, Query, endpoint
 from shared.rest.http.service import Service
@@ -115,7 +116,10 @@ async def _put(service: Service, agent: str | None, period: str, unit: str, amou
         now_ms = clock.now_ms()
         if agent is not None:
             known_agent(conn, agent)
-        budgets.put(conn, agent, known_period, known_unit, amount, now_ms=now_ms)
+        is_changed = budgets.put(conn, agent, known_period, known_unit, amount, now_ms=now_ms)
+        saved = budgets.find(conn, agent, known_period, known_unit)
+        if is_changed and saved is not None:
+            decisions.withdraw_budget(conn, saved.id, "the budget was changed", now_ms=now_ms)
         found = spending.all_budgets(conn, service.settings.timezone, agent=agent, now_ms=now_ms)
         return next(b for b in found if (b["agent"], b["period"], b["unit"]) == (agent, known_period, known_unit))
 
@@ -128,6 +132,9 @@ async def _delete(service: Service, agent: str | None, period: str, unit: str) -
     def work(conn: apsw.Connection) -> None:
         if agent is not None:
             known_agent(conn, agent)
+        gone = budgets.find(conn, agent, known_period, known_unit)
+        if gone is not None:
+            decisions.withdraw_budget(conn, gone.id, "the budget was deleted", now_ms=clock.now_ms())
         if not budgets.remove(conn, agent, known_period, known_unit):
             whose = "all agents together have" if agent is None else f"agent {agent!r} has"
             raise NotFound(f"{whose} no budget of {unit} a {period}; GET /api/budgets lists them")

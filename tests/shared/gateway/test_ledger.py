@@ -5,13 +5,16 @@ import asyncio
 import pytest
 
 from shared.access import people
-from shared.db.access import users
+from shared.db.access import approvals, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.spending import budgets
 from shared.db.spending.usage import Tokens, TurnName
 from shared.gateway.ledger import Ledger
 from shared.gateway.upstreams import GatewaySettings
+from shared.inbound import decisions
+from shared.inbound.decisions import OPERATOR
+from tests.approval_requests import POLICY
 from tests.support import NOW, column, make_agent
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -123,10 +126,36 @@ def test_an_owner_is_told_once_at_80_percent_and_once_at_100(ledger, conn):
     use(ledger, 50)
     admit(ledger)
     assert len(said(conn)) == 2
-    assert said(conn)[1].endswith("To go on, raise it: emulator budgets set day --tokens N --agent coder")
+    assert said(conn)[1].startswith("**The budget of agent coder \\(100 tokens a day\\) is used up until 2027")
     assert rows(conn, "SELECT platform_id FROM responses") == [("7",), ("7",)]
     assert column(conn, "SELECT type FROM events WHERE type GLOB 'budget_*'") == ["budget_nearly", "budget_used_up"]
     assert len(ledger.told) == 2
+
+
+def test_a_budget_of_nothing_stops_an_agent_without_a_question(ledger, conn):
+    put(conn, amount=0)
+    admit(ledger)
+    (text,) = said(conn)
+    assert text.endswith("To go on, raise it: emulator budgets set day --tokens N --agent coder")
+    assert column(conn, "SELECT kind FROM approvals") == []
+
+
+def test_what_an_owner_gives_admits_at_once_and_is_told_of_again(ledger, conn):
+    put(conn)
+    use(ledger, 100)
+    asked = approvals.get(conn, *column(conn, "SELECT approval_id FROM approvals"))
+    with transaction(conn):
+        decisions.decide(conn, asked.approval_id, 0, OPERATOR, policy=POLICY, now_ms=NOW + 1)
+    assert admit(ledger) is None
+    use(ledger, 60)
+    assert "80 % of the budget" in said(conn)[-1]
+    use(ledger, 40)
+    assert "(100 tokens a day and 100 tokens more this day) is used up until" in admit(ledger).sentence
+    assert column(conn, "SELECT status FROM approvals ORDER BY id") == ["approved", "pending"]
+    use(ledger, 99, now_ms=TOMORROW)
+    assert admit(ledger, now_ms=TOMORROW) is None
+    use(ledger, 1, now_ms=TOMORROW)
+    assert admit(ledger, now_ms=TOMORROW).reason == "budget"
 
 
 def test_the_next_day_is_told_again(ledger, conn):
