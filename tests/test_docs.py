@@ -53,7 +53,7 @@ def test_the_map_names_every_room_of_the_code():
     assert [each for each in named if not (ROOT / each).is_dir()] == []
 
 
-PAGES = [*sorted(ROOT.glob("docs/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "infra/README.md"]
+PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "infra/README.md"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
