@@ -8,7 +8,7 @@ overrides an earlier one:
 2. the template's ``Metadata.Emulator.Environment``
 3. ``.env``
 4. ``.env.local``
-5. the variables of the shell in ``FROM_SHELL``, which choose how to run
+5. the variables of the shell in ``FROM_SHELL``, which choose how to run, and those of the model gateway
 6. the emulator's own variables, which keep a local run local
 """
 
@@ -19,9 +19,13 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from emulator.base.errors import Misconfigured, Unsafe
+from shared.gateway.upstreams import GatewaySettings
 
 ALWAYS = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
-FROM_SHELL = ("POSTROOM_DURABILITY", "POSTROOM_CONFIG")
+FROM_SHELL = (
+    *("POSTROOM_DURABILITY", "POSTROOM_CONFIG", "POSTROOM_LEASH"),
+    *(f"POSTROOM_{name.upper()}" for name in GatewaySettings.model_fields),
+)
 FILES = (".env", ".env.local")
 DUMMY_AWS = {
     "AWS_ACCESS_KEY_ID": "emulator",

@@ -77,6 +77,13 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Acted:
+    """The agent called a tool of this name: from now on no other model begins the turn anew."""
+
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """An answer. *answers* is the ``message_id`` of the message it answers; None: the first one that asked."""
 
@@ -110,7 +117,7 @@ class Failed:
     until_ms: int | None = None
 
 
-ProviderEvent = Init | Progress | Text | Result | Failed
+ProviderEvent = Init | Progress | Acted | Text | Result | Failed
 
 
 class Provider(Protocol):

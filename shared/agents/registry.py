@@ -8,11 +8,12 @@ from shared.agents.providers.stand_in import StandIn
 from shared.core.errors import UnknownName
 
 _MODULES = {
+    "claude": "shared.agents.providers.claude.provider",
     "command": "shared.agents.providers.command",
     "echo": "shared.agents.providers.echo",
 }
 NAMES = tuple(_MODULES)
-PROGRAMS = ("command",)  # start a program on this machine
+PROGRAMS = ("claude", "command")  # start a program on this machine
 STAND_INS = ("anthropic", "openai", "opencode")  # TinyAGI's office offers these; echo plays them until they are here
 
 

@@ -14,7 +14,7 @@ Leaving the block ends everything that the program started.
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Self
 
 from shared.agents.programs import memory
@@ -75,12 +75,16 @@ class ProgramRun:
         if close:
             stdin.close()
 
-    async def lines(self) -> AsyncGenerator[bytes, None]:
-        """Each line of standard output, with its end, until the program ends or a limit ends it: see ``ending``."""
+    async def lines(self, is_free: Callable[[bytes], bool] = lambda _: False) -> AsyncGenerator[bytes, None]:
+        """Each line of standard output, with its end, until the program ends or a limit ends it: see ``ending``.
+
+        Args:
+            is_free: whether a line does not count as output, because it comes again in another one.
+        """
         size = 0
         try:
             async for line in self._program.stdout:
-                size += len(line)
+                size += 0 if is_free(line) else len(line)
                 self._heard()
                 if self.ending is not None:
                     return

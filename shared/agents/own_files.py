@@ -1,0 +1,60 @@
+"""Files that Postroom itself puts into an agent's folder. The agent may write there too, so no link of its making is
+followed: a file lands below the folder, or not at all.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared.core.errors import ConfigInvalid
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def make_folder(agent_folder: Path, name: str) -> Path:
+    """The folder *name*, such as ``.postroom/claude``, which exists from now on.
+
+    Raises:
+        ConfigInvalid: a link, or something that is no folder, stands in the way.
+    """
+    with _open(agent_folder, name):
+        return agent_folder / name
+
+
+def write(agent_folder: Path, name: str, text: str) -> Path:
+    """Write the file *name*, such as ``.postroom/codex/config.toml``, in place of what is there.
+
+    Raises:
+        ConfigInvalid: a link, or something that is no folder, stands in the way.
+    """
+    parent, _, last = name.rpartition("/")
+    with _open(agent_folder, parent) as folder:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(last, dir_fd=folder)
+        with os.fdopen(os.open(last, _FILE, 0o600, dir_fd=folder), "w", encoding="utf-8") as file:
+            file.write(text)
+    return agent_folder / name
+
+
+@contextlib.contextmanager
+def _open(agent_folder: Path, name: str) -> Iterator[int]:
+    """A descriptor of the folder, made where it is missing."""
+    fd = os.open(agent_folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in filter(None, name.split("/")):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, 0o700, dir_fd=fd)
+            try:
+                below = os.open(part, _FOLDER, dir_fd=fd)
+            except OSError:
+                place = agent_folder / name
+                raise ConfigInvalid(
+                    f"{str(part)!r} in {str(place)!r} is a link or no folder, and Postroom keeps files there: remove it"
+                ) from None
+            os.close(fd)
+            fd = below
+        yield fd
+    finally:
+        os.close(fd)

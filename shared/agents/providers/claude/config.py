@@ -1,0 +1,44 @@
+"""What an agent of the provider ``claude`` may say in its ``config``."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.core.errors import ConfigInvalid
+from shared.core.validation import reason, where
+
+ToolLevel = Literal["none", "files", "all"]
+
+
+class ClaudeConfig(BaseModel):
+    """The agent's ``config``, checked.
+
+    Attributes:
+        program: the path of the program; None: as it is installed.
+        tools: of its own: none; files in its folder; or all, with a shell. On a leash only.
+        max_turns: requests to the model in one turn.
+        readable: absolute paths that a leash shows read-only.
+        steering: its standard input stays open, so that a running turn can be told more.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    program: str | None = None
+    tools: ToolLevel = "none"
+    max_turns: int = Field(default=50, ge=1, le=1000)
+    readable: list[str] = []
+    steering: bool = False
+
+
+def read(config: Mapping[str, Any]) -> ClaudeConfig:
+    """The checked config.
+
+    Raises:
+        ConfigInvalid: says which entry is wrong, and why.
+    """
+    try:
+        return ClaudeConfig.model_validate(dict(config))
+    except ValidationError as error:
+        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
+        raise ConfigInvalid(f"config for provider 'claude' is wrong: {problems}") from None

@@ -1,0 +1,124 @@
+"""How the program ``claude`` is started for a turn: its words, its environment, and what is written to it.
+
+Nothing from outside is in its words: the prompt goes over standard input. Nothing of our environment is in its own but
+what is named here. It has no key: the token of its turn stands for one at the gateway.
+
+Source: code.claude.com/docs/en/cli-reference; what the words do was tried with 2.1.330.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from shared.agents import briefing, leftover_processes, own_files
+from shared.agents.access import ProgramAccess
+from shared.agents.base import Turn
+from shared.agents.programs import containment
+from shared.agents.programs.containment import GatewaySocket, ProgramCommand
+from shared.agents.providers.claude.config import ClaudeConfig, ToolLevel
+
+SERVER = "postroom"  # the name of our MCP server
+
+_PORT = 8787  # of the gateway, inside a sandbox
+_PASSED_ON = ("PATH", "LANG", "TZ")
+_SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_FILES = ("Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep")
+# Its other tools (messages, schedules, questions) do what ours do, out of sight of the rows.
+_TOOLS: Mapping[ToolLevel, tuple[str, ...]] = {"none": (), "files": _FILES, "all": (*_FILES, "Bash", "TodoWrite")}
+_QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "ENABLE_TOOL_SEARCH": "false",  # else our tools are hidden behind a search
+    "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",  # else "@/etc/hostname" in a message is read into the prompt
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "2",
+    "MCP_TIMEOUT": "20000",
+}
+_SETTINGS = json.dumps({"cleanupPeriodDays": 3650})  # else it deletes its sessions after 30 days
+
+
+def command(program: Path, config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> ProgramCommand:
+    """How *program* is started for *turn*.
+
+    Raises:
+        ConfigInvalid: a path of the config is missing, or shows what is private.
+        OSError: its files can't be written.
+    """
+    words = [str(program), *_words(config, turn, access)]
+    environment = _environment(turn, access)
+    shown = containment.readable_paths(words[:1], config.readable, environment, turn.private)
+    gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
+    return ProgramCommand(words, turn.folder, environment, shown, gateway)
+
+
+def continues(continuation: str | None) -> str | None:
+    """The session to go on with; None where *continuation* is of another provider."""
+    return continuation if continuation is not None and _SESSION.fullmatch(continuation) else None
+
+
+def question(content: Sequence[Mapping[str, Any]]) -> bytes:
+    """A line for its standard input. ``client_composed``: it looks for no command or file name in the text."""
+    message = {"role": "user", "content": list(content)}
+    return json.dumps({"type": "user", "client_composed": True, "message": message}).encode() + b"\n"
+
+
+def content(turn: Turn) -> list[dict[str, Any]]:
+    """The blocks of the turn's question. The element around the prompt keeps it from being read as a command."""
+    return [{"type": "text", "text": f"<messages>\n{turn.prompt}\n</messages>"}]
+
+
+def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]:
+    tools = _TOOLS[config.tools]
+    allowed = [*([f"mcp__{SERVER}"] if turn.tools is not None else []), *tools]
+    words = [
+        *("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),
+        *("--include-partial-messages", "--setting-sources", "", "--settings", _SETTINGS, "--strict-mcp-config"),
+        *("--permission-mode", "dontAsk", "--tools", ",".join(tools), "--max-turns", str(config.max_turns)),
+        # The longer prompt of its own tells it how to work with files; an agent that only talks needs none of it.
+        *("--append-system-prompt-file" if tools else "--system-prompt-file", str(_instructions(turn))),
+    ]
+    if turn.tools is not None:
+        words += ["--mcp-config", json.dumps(_servers(access))]
+    if allowed:
+        words += ["--allowedTools", ",".join(allowed)]
+    if turn.model:
+        words.append(f"--model={turn.model}")
+    if session := continues(turn.continuation):
+        words.append(f"--resume={session}")
+    return words
+
+
+def _servers(access: ProgramAccess) -> dict[str, Any]:
+    """Its MCP servers. It puts the token in from its environment, so that no list of processes shows it."""
+    headers = {"Authorization": "Bearer ${POSTROOM_TOKEN}"}
+    return {"mcpServers": {SERVER: {"type": "http", "url": _base(access) + access.tools, "headers": headers}}}
+
+
+def _environment(turn: Turn, access: ProgramAccess) -> dict[str, str]:
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    environment |= _QUIET | {
+        "HOME": str(turn.folder),
+        "TMPDIR": "/tmp" if access.url is None else str(own_files.make_folder(turn.folder, ".postroom/tmp")),  # noqa: S108 - its own
+        "CLAUDE_CONFIG_DIR": str(own_files.make_folder(turn.folder, ".postroom/claude")),
+        "MCP_TOOL_TIMEOUT": str(turn.limits.tool_ms),
+        "ANTHROPIC_BASE_URL": _base(access) + access.models,
+        "POSTROOM_TOKEN": access.token,
+        "POSTROOM_AGENT_ID": turn.agent,
+        leftover_processes.MARK: turn.token,
+    }
+    environment["CLAUDE_CODE_OAUTH_TOKEN" if access.is_plan else "ANTHROPIC_API_KEY"] = access.token
+    return environment
+
+
+def _instructions(turn: Turn) -> Path:
+    """The file of its instructions, which may be longer than a word of a command."""
+    return own_files.write(turn.folder, f".postroom/instructions/{turn.session}.md", briefing.text(turn.instructions))
+
+
+def _base(access: ProgramAccess) -> str:
+    return access.url or f"http://127.0.0.1:{_PORT}"

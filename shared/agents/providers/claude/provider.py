@@ -1,0 +1,167 @@
+"""Claude Code as an agent: its program ``claude``, one run for each turn, on a leash.
+
+The turn's question goes over standard input, and its session is continued from the last turn (``--resume``). It reaches
+models and tools only through the gateway of dispatch. What it has of tools besides ours its config says
+(``claude/config.py``); by default none.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from typing import Any
+
+from shared.agents.base import Acted, Failed, Init, Progress, Provider, ProviderEvent, Result, Turn
+from shared.agents.programs import containment, installed
+from shared.agents.programs.containment import Containment, ProgramCommand
+from shared.agents.programs.installed import Installed
+from shared.agents.programs.limits import Ending
+from shared.agents.programs.run import ProgramRun
+from shared.agents.providers.claude import config as configs
+from shared.agents.providers.claude import failures, invocation, stream
+from shared.agents.providers.claude.config import ClaudeConfig
+from shared.agents.providers.claude.stream import (
+    ClaudeBegan,
+    ClaudeCalled,
+    ClaudeCalls,
+    ClaudeLimit,
+    ClaudeLine,
+    ClaudeResult,
+    ClaudeRetries,
+)  # fmt: skip
+from shared.core.errors import ConfigInvalid
+
+TESTED = "2.1.330"
+INSTALL = f"npm install -g @anthropic-ai/claude-code@{TESTED}"
+
+_LINE_LIMIT = 16 * 1024 * 1024  # bytes: a whole answer is one line
+_OURS = f"mcp__{invocation.SERVER}__"
+
+
+class Claude:
+    """Runs the program once a turn."""
+
+    upstream = "anthropic"
+
+    def check(self, config: Mapping[str, Any]) -> None:
+        """See ``ClaudeConfig`` for what a config may have."""
+        configs.read(config)
+
+    def installed(self, config: Mapping[str, Any]) -> Installed:
+        """Whether the program is here. It starts the program, the first time."""
+        return installed.look("claude", TESTED, INSTALL, configs.read(config).program)
+
+    async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
+        """One run of the program. A session that the program has lost fails as ``session_lost``."""
+        held = containment.available(turn.leash)
+        try:
+            config = configs.read(turn.config)
+            _check_leash(config, held)
+            found = await asyncio.to_thread(self.installed, turn.config)
+            if found.path is None or found.why_not is not None:
+                yield Failed(found.why_not or "claude is not installed", retryable=False, code="not_installed")
+                return
+            if turn.doors is None:
+                raise ConfigInvalid("no gateway is there for its program")
+            access = await turn.doors.open(self.upstream, has_sandbox=held.is_leash)
+            command = invocation.command(found.path, config, turn, access)
+        except ConfigInvalid as error:
+            yield Failed(f"agent {turn.agent!r}: {error}", retryable=False, code="bad_config")
+            return
+        async with contextlib.aclosing(_run(command, held, turn, config)) as events:
+            async for event in events:
+                yield event
+
+
+async def _run(
+    command: ProgramCommand, held: Containment, turn: Turn, config: ClaudeConfig
+) -> AsyncGenerator[ProviderEvent, None]:
+    try:
+        async with (
+            ProgramRun(command, turn.limits, held, line_limit=_LINE_LIMIT) as running,
+            contextlib.aclosing(_converse(running, turn)) as events,
+        ):
+            async for event in events:
+                yield event
+    except OSError as error:
+        yield Failed(f"can't start {command.words[0]!r}: {error.strerror}", retryable=False, code="not_started")
+
+
+async def _converse(running: ProgramRun, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
+    """Ask, and listen until the result."""
+    asking = invocation.question(invocation.content(turn))
+    feeding = asyncio.create_task(running.write(asking, close=True))
+    hearing = _Hearing(running, has_tools=turn.tools is not None)
+    try:
+        async for line in running.lines(stream.is_partial):
+            for seen in stream.read(line):
+                for event in hearing.hear(seen):
+                    if isinstance(event, Result):
+                        await running.finish()
+                    yield event
+                    if isinstance(event, Result | Failed):
+                        return
+    finally:
+        feeding.cancel()
+    yield _ended(running.ending)
+
+
+class _Hearing:
+    """What a line means for the turn and for the limits of its program."""
+
+    def __init__(self, running: ProgramRun, *, has_tools: bool) -> None:
+        self._running = running
+        self._has_tools = has_tools
+        self._open: set[str] = set()
+        self._limit: ClaudeLimit | None = None
+
+    def hear(self, seen: ClaudeLine) -> Iterator[ProviderEvent]:
+        match seen:
+            case ClaudeBegan():
+                yield Init(seen.session)
+                if failed := self._without_tools(seen):
+                    yield failed
+            case ClaudeCalls():
+                if seen.call not in self._open:
+                    self._open.add(seen.call)
+                    self._running.tool_began()
+                yield Acted(seen.tool)
+                yield Progress(f"uses {seen.tool.removeprefix(_OURS)}")
+            case ClaudeCalled():
+                if seen.call in self._open:
+                    self._open.discard(seen.call)
+                    self._running.tool_ended()
+            case ClaudeRetries():
+                yield Progress(f"the model answered {seen.status or 'nothing'}; claude asks again")
+            case ClaudeLimit():
+                self._limit = seen
+            case ClaudeResult():
+                yield failures.failed(seen, self._limit) if seen.is_error else Result(seen.text or None)
+
+    def _without_tools(self, began: ClaudeBegan) -> Failed | None:
+        """Without our tools the program would go on, and only promise what it can't do."""
+        state = began.servers.get(invocation.SERVER, "missing")
+        if not self._has_tools or state == "connected":
+            return None
+        return Failed(f"claude could not reach the tools of its turn (state: {state})", code="tools_unavailable")
+
+
+def _check_leash(config: ClaudeConfig, held: Containment) -> None:
+    if config.tools != "none" and not held.is_leash:
+        raise ConfigInvalid(
+            f"tools {config.tools!r} need a leash, and this host has none ({held.why_no_leash}): install bubblewrap, "
+            'or set "tools": "none" in the config of the agent'
+        )
+
+
+def _ended(ending: Ending | None) -> Failed:
+    """The failure of a program that gave no result."""
+    if ending is None or ending.word == "ended":
+        return Failed("claude ended without a result", code="malformed")
+    if code := failures.of_last_words(ending.reason):
+        return Failed(ending.reason, code=code)
+    return Failed(ending.reason, retryable=ending.word not in ("output_limit", "not_started"), code=ending.failure)
+
+
+def provider() -> Provider:
+    """For the registry."""
+    return Claude()

@@ -1,0 +1,34 @@
+"""Files of Postroom in an agent's folder, where the agent may have put anything."""
+
+import pytest
+
+from shared.agents import own_files
+from shared.core.errors import ConfigInvalid
+
+
+def test_a_file_is_written_and_replaced(tmp_path):
+    own_files.write(tmp_path, ".postroom/a/b.md", "one")
+    path = own_files.write(tmp_path, ".postroom/a/b.md", "two")
+    assert (path, path.read_text()) == (tmp_path / ".postroom/a/b.md", "two")
+
+
+@pytest.mark.parametrize("link", [".postroom", ".postroom/a"])
+def test_a_link_in_place_of_a_folder_is_refused(tmp_path, link):
+    agent, other = tmp_path / "agent", tmp_path / "other"
+    (agent / link).parent.mkdir(parents=True)
+    other.mkdir()
+    (agent / link).symlink_to(other)
+    with pytest.raises(ConfigInvalid, match="is a link or no folder"):
+        own_files.write(agent, ".postroom/a/b.md", "text")
+    with pytest.raises(ConfigInvalid):
+        own_files.make_folder(agent, ".postroom/a")
+    assert list(other.iterdir()) == []
+
+
+def test_a_link_in_place_of_a_file_is_replaced_and_not_followed(tmp_path):
+    (tmp_path / "secret").write_text("kept")
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent/b.md").symlink_to(tmp_path / "secret")
+    own_files.write(tmp_path / "agent", "b.md", "new")
+    assert (tmp_path / "secret").read_text() == "kept"
+    assert (tmp_path / "agent/b.md").read_text() == "new"
