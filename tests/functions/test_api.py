@@ -428,7 +428,7 @@ def test_an_agent_is_created_and_changed_under_its_id(serving, conn, tmp_path):
 
 
 AGENTS = {
-    "an unknown provider": ("a", {"provider": "claudius"}, "unknown provider 'claudius'; known: command, echo"),
+    "an unknown provider": ("a", {"provider": "claudius"}, "unknown provider 'claudius'; known: "),
     "an unknown zone": ("a", {"timezone": "Mars"}, "time zone 'Mars'"),
     "an unknown setting": ("a", {"colour": "red"}, "colour: Extra inputs are not permitted"),
     "no name": ("a", {"name": ""}, "name: "),

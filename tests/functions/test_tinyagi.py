@@ -341,7 +341,7 @@ REFUSED_AGENTS = {
     "a file to read": ({"prompt_file": "/etc/passwd"}, "prompt_file: "),
     "a heartbeat": ({"heartbeat": {"enabled": True, "interval": 60}}, "heartbeat.enabled: "),
     "two prompts": ({"system_prompt": "a", "instructions": "b"}, "system_prompt and instructions are the same"),
-    "an unknown provider": ({"provider": "claudius"}, "unknown provider 'claudius'; known: command, echo"),
+    "an unknown provider": ({"provider": "claudius"}, "unknown provider 'claudius'; known: "),
 }
 
 

@@ -72,7 +72,7 @@ REFUSED = {
     "nobody to delete": (["agents", "delete", "zoe"], 66, "zoe"),
     "an id that can be none": (["agents", "set", "Zoë"], 65, "1 to 64 of a-z"),
     "a way up in the id": (["agents", "set", "../teams/x"], 65, "'../teams/x' is not an id"),
-    "a provider nobody knows": (["agents", "set", "x", "--provider", "y"], 65, "known: command, echo"),
+    "a provider nobody knows": (["agents", "set", "x", "--provider", "y"], 65, "known: "),
     "a folder outside": (["agents", "set", "x", "--folder", "../y"], 65, "folder"),
     "no JSON": (["agents", "set", "x", "--config", "{"], 64, "--config is not JSON"),
     "JSON that is no object": (["agents", "set", "x", "--config", "[]"], 64, "a JSON object, such as"),
