@@ -33,6 +33,9 @@ class Dialect(Protocol):
     def is_end(self, event: Mapping[str, Any]) -> bool:
         """Whether nothing follows this event."""
 
+    def error(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The error in an event of a stream; empty if it has none."""
+
     def refusal(self, sentence: str) -> dict[str, Any]:
         """The body of a refusal."""
 
@@ -44,7 +47,7 @@ class MessagesDialect:
     refusal_status: ClassVar[int] = _TOO_MANY
 
     def usage(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _part(event, "usage") or _part(_part(event, "message"), "usage")
+        return part(event, "usage") or part(part(event, "message"), "usage")
 
     def tokens(self, counts: Mapping[str, Any]) -> Tokens:
         return Tokens(
@@ -57,12 +60,18 @@ class MessagesDialect:
     def is_end(self, event: Mapping[str, Any]) -> bool:
         return event.get("type") in ("message_stop", "error")
 
+    def error(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        return part(event, "error")
+
     def refusal(self, sentence: str) -> dict[str, Any]:
         return {"type": "error", "error": {"type": "billing_error", "message": sentence}}
 
 
 class _OpenAI:
     """What OpenAI's two dialects share."""
+
+    def error(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        return part(event, "error") or part(part(event, "response"), "error") or _flat(event)
 
     def refusal(self, sentence: str) -> dict[str, Any]:
         error = {"message": sentence, "type": "insufficient_quota", "code": "insufficient_quota", "param": None}
@@ -76,10 +85,10 @@ class ChatDialect(_OpenAI):
     refusal_status: ClassVar[int] = _TOO_MANY
 
     def usage(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _part(event, "usage")
+        return part(event, "usage")
 
     def tokens(self, counts: Mapping[str, Any]) -> Tokens:
-        cached = _count(_part(counts, "prompt_tokens_details"), "cached_tokens")
+        cached = _count(part(counts, "prompt_tokens_details"), "cached_tokens")
         return Tokens(max(0, _count(counts, "prompt_tokens") - cached), _count(counts, "completion_tokens"), cached)
 
     def is_end(self, event: Mapping[str, Any]) -> bool:
@@ -98,10 +107,10 @@ class ResponsesDialect(_OpenAI):
     refusal_status: ClassVar[int] = 429  # with insufficient_quota, and without retry-after: codex stops at once
 
     def usage(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _part(_part(event, "response"), "usage") or _part(event, "usage")
+        return part(part(event, "response"), "usage") or part(event, "usage")
 
     def tokens(self, counts: Mapping[str, Any]) -> Tokens:
-        cached = _count(_part(counts, "input_tokens_details"), "cached_tokens")
+        cached = _count(part(counts, "input_tokens_details"), "cached_tokens")
         return Tokens(max(0, _count(counts, "input_tokens") - cached), _count(counts, "output_tokens"), cached)
 
     def is_end(self, event: Mapping[str, Any]) -> bool:
@@ -126,9 +135,14 @@ def parsed(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _part(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def part(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The object under this name; empty where there is none."""
     found = of.get(name)
     return found if isinstance(found, dict) else {}
+
+
+def _flat(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    return event if event.get("type") == "error" else {}
 
 
 def _count(counts: Mapping[str, Any], name: str) -> int:

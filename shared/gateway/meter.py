@@ -1,7 +1,8 @@
 """Counts the tokens of one answer while it is passed on, and sees whether a stream came to its end."""
 
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from shared.db.spending.usage import Tokens
 from shared.gateway.dialects import Dialect, parsed
@@ -15,6 +16,10 @@ class StreamMeter:
 
     Args:
         request_bytes: the size of the request, for an estimate where the stream says nothing.
+
+    Attributes:
+        is_complete: whether the last event came.
+        error: the first error in an event; empty if there was none.
     """
 
     def __init__(self, dialect: Dialect, request_bytes: int) -> None:
@@ -24,6 +29,7 @@ class StreamMeter:
         self._counts: dict[str, Any] = {}
         self._events = 0
         self.is_complete = False
+        self.error: Mapping[str, Any] = {}
 
     def feed(self, chunk: bytes) -> None:
         """Look at the next bytes."""
@@ -54,7 +60,7 @@ class StreamMeter:
         self._events += 1
         may_count = b'"usage"' in line
         may_end = any(word in line for word in self._dialect.endings)
-        if not (may_count or may_end):
+        if not (may_count or may_end or b'"error"' in line):
             return
         data = line[5:].strip()
         if data == b"[DONE]":
@@ -62,6 +68,7 @@ class StreamMeter:
             return
         event = parsed(data)
         self._counts |= _known(self._dialect.usage(event))
+        self.error = self.error or self._dialect.error(event)
         self.is_complete = self.is_complete or self._dialect.is_end(event)
 
 
@@ -69,6 +76,7 @@ class BodyMeter:
     """Reads an answer that is not streamed."""
 
     is_complete = True
+    error: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __init__(self, dialect: Dialect, request_bytes: int) -> None:
         self._dialect = dialect

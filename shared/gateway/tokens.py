@@ -16,7 +16,17 @@ from shared.agents.access import Toolbox
 from shared.core import redaction
 from shared.db.spending.usage import TurnName
 
-Reason = Literal["budget", "unpriced", "rate_limited", "overloaded", "login_refused", "unreachable", "cut"]
+Reason = Literal[
+    "budget",
+    "unpriced",
+    "quota",
+    "login_refused",
+    "model_not_found",
+    "rate_limited",
+    "overloaded",
+    "unreachable",
+    "cut",
+]
 
 
 class Refusal(NamedTuple):
@@ -24,8 +34,9 @@ class Refusal(NamedTuple):
 
     Attributes:
         reason: ``budget``: it is used up, until *until_ms*; ``unpriced``: no price is known, so no budget can hold;
-            ``rate_limited``, ``overloaded``, ``login_refused``: the model's host said so; ``unreachable``: it could
-            not be reached; ``cut``: its answer ended before the end.
+            ``quota`` (a plan is used up, or an account has no credit), ``login_refused``, ``model_not_found``,
+            ``rate_limited``, ``overloaded``: the model's host said so; ``unreachable``: it could not be reached, or was
+            silent; ``cut``: its answer ended before the end.
         sentence: for the operator; no secret, and nothing of a body.
         until_ms: when another request may succeed (ms UTC); None: not known.
     """
@@ -37,7 +48,7 @@ class Refusal(NamedTuple):
     @property
     def is_final(self) -> bool:
         """Whether every further request of the turn would be refused too."""
-        return self.reason in ("budget", "unpriced", "login_refused")
+        return self.reason in ("budget", "unpriced", "quota", "login_refused")
 
 
 @dataclass(slots=True, eq=False)

@@ -19,9 +19,9 @@ def decide(failure: Failure, refusal: Refusal, *, now_ms: int) -> Failure:
         return failure
     wait_ms = None if refusal.until_ms is None else max(0, refusal.until_ms - now_ms)
     match refusal.reason:
-        case "budget" | "rate_limited":
+        case "budget" | "quota" | "rate_limited":
             return Failure(refusal.sentence, wait_ms=wait_ms, code="rate_limited")
-        case "unpriced" | "login_refused":
+        case "unpriced" | "login_refused" | "model_not_found":
             return Failure(refusal.sentence, retryable=False)
         case "overloaded" | "unreachable" | "cut":
             return Failure(refusal.sentence, wait_ms=wait_ms)

@@ -55,7 +55,9 @@ def test_a_program_without_a_sandbox_gets_a_port(db, tmp_path):
             access = await program.gateway.open(TURN, "openai", has_sandbox=False)
             program.gateway.begin(access.token, ProgramTurn(TURN, print))
             login = {"authorization": f"Bearer {access.token}"}
-            async with program.client.post(f"http://gateway{access.models}/chat/completions", headers=login) as answer:
+            async with program.client.post(
+                f"http://gateway{access.models}/chat/completions", headers=login, json={"model": "m"}
+            ) as answer:
                 return access.url, answer.status, access.is_plan
 
     url, status, is_plan = asyncio.run(go())

@@ -124,7 +124,7 @@ def test_a_refusal_decides_over_what_the_program_says_of_it(conn, monkeypatch):
     assert outcome == (
         "pending",
         "rate_limited",
-        "anthropic answered 429: too many requests, or the plan is used up",
+        "anthropic answered 429: too many requests",
     )
 
 
