@@ -75,19 +75,26 @@ class Chore:
 
 @dataclass(slots=True)
 class Swept:
-    """The counts of one sweep, the chores that failed, and the chores left for the next sweep for lack of time."""
+    """The counts of one sweep, the chores that failed, and the chores left for the next sweep for lack of time.
+
+    ``longest_s``: of one batch, from the moment at which it had the write lock to the end of its commit.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    longest_s: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """For the answer to the tick."""
-        return {**self.counts, "failed": self.failed, "left": self.left}
+        return {**self._done(), "longest_batch_ms": round(self.longest_s * 1000, 1)}
 
     def news(self) -> dict[str, Any]:
         """The same for the log, without what is zero or empty."""
-        return {name: found for name, found in self.as_dict().items() if found}
+        return {name: found for name, found in self._done().items() if found}
+
+    def _done(self) -> dict[str, Any]:
+        return {**self.counts, "failed": self.failed, "left": self.left}
 
 
 class Sweep(FunctionService):
@@ -194,7 +201,9 @@ class Sweep(FunctionService):
         size = self.sizes.setdefault(name, BatchSize(chore.most))
         timed = Timed(lambda conn: chore.batch(conn, place, size.rows))
         count, after = await self._try(swept, name, timed) or (0, None)
-        size.learn(timed.took_s(), is_full=after is not None)
+        took_s = timed.took_s()
+        size.learn(took_s, is_full=after is not None)
+        swept.longest_s = max(swept.longest_s, took_s)
         swept.counts[name] += count
         return after
 
@@ -230,6 +239,8 @@ class WriteAheadLog:
                 self._conn = open_connection(self._path)
             checkpoints.checkpoint_if_long(self._conn)
             return checkpoints.is_strained(self._conn)
+        except apsw.BusyError:  # a commit was being published at that moment; the next look finds the log's length
+            return False
         except (apsw.Error, OSError):
             log.exception("sweep.checkpoint_failed")
             return False

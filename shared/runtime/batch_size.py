@@ -12,7 +12,7 @@ import apsw
 
 T = TypeVar("T")
 
-_LONGEST_S = 0.005  # of one transaction, with its commit
+_LONGEST_S = 0.0025  # of one transaction, with its commit: a quarter of what a writer may wait for a chore
 _FIRST = 25
 
 

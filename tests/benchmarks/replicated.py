@@ -65,7 +65,7 @@ class Paced:
         self._wal = Path(f"{store.path}-wal")
         self.rounds: list[list[float]] = []
         self.longest_ms = 0.0  # of a whole write, the disk included
-        self.waited_ms = 0.0  # for the lock alone
+        self.waits_ms: list[float] = []  # of each enqueue, for the lock alone
         self.wal_mb = 0.0
 
     def round(self, seconds: float) -> None:
@@ -88,7 +88,7 @@ class Paced:
     def _insert(self) -> None:
         start = time.perf_counter()
         with transaction(self.store.conn):
-            self.waited_ms = max(self.waited_ms, (time.perf_counter() - start) * 1000)
+            self.waits_ms.append((time.perf_counter() - start) * 1000)
             self.store.insert()
 
     def _timed(self, work: Callable[[], object]) -> float:

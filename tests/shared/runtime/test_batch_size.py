@@ -26,11 +26,11 @@ def test_the_first_batch_is_small_and_the_next_grow_up_to_the_most():
 
 def test_a_batch_that_took_too_long_is_followed_by_one_that_does_not():
     size = BatchSize(250)
-    assert sizes(size, *[1e-6] * 4, 1e-4, 1e-4) == [50, 100, 200, 250, 50, 50]
+    assert sizes(size, *[1e-6] * 4, 1e-4, 1e-4) == [50, 100, 200, 250, 25, 25]
     assert sizes(size, 1.0, 1.0) == [1, 1]
 
 
-@pytest.mark.parametrize(("took_s", "rows"), [(0.001, 25), (0.01, 12)])
+@pytest.mark.parametrize(("took_s", "rows"), [(0.001, 25), (0.005, 12)])
 def test_a_batch_with_little_to_do_proves_no_larger_one(took_s, rows):
     size = BatchSize(250)
     size.learn(took_s, is_full=False)
