@@ -26,6 +26,23 @@ class TurnMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message, in the inbox of the session.
+
+    Attributes:
+        path: of the file; it is in the agent's folder.
+        media_type: as the file's first bytes say, such as ``image/png``; ``application/octet-stream`` where they don't.
+        name: its name, safe to show and to use as a file's name.
+        message_id: of its message.
+    """
+
+    path: Path
+    media_type: str
+    name: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One run of an agent.
 
@@ -42,6 +59,8 @@ class Turn:
         private: what no program may see, whatever the config says.
         doors: the way of the turn's program to models and tools; None in a test.
         tools: the same tools, for a provider that runs in this process; None in a test.
+        timezone: of the agent.
+        attachments: the files of the messages, in their order; the prompt names them.
     """
 
     agent: str
@@ -60,6 +79,8 @@ class Turn:
     private: tuple[Path, ...] = ()
     doors: Doors | None = None
     tools: Toolbox | None = None
+    timezone: str = "UTC"
+    attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

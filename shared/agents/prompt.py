@@ -5,8 +5,9 @@ we wrapped around the bodies, and nobody is to see that: ``unwrapped`` takes it 
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr, unescape
 from zoneinfo import ZoneInfo
 
@@ -40,6 +41,48 @@ def _element(message: TurnMessage, zone: ZoneInfo) -> str:
     return f"<{name}{attributes}>{escape(message.text)}</{name}>"
 
 
+class EarlierMessage(NamedTuple):
+    """What was said in the session before. *sender*: None where the agent said it."""
+
+    message_id: str
+    sender: str | None
+    text: str
+    at_ms: int
+
+
+_EARLIER = "earlier_messages"
+_YOU = "you"
+_CUT = "… "
+
+
+def with_history(prompt_text: str, earlier: Sequence[EarlierMessage], *, timezone: str, most: int) -> str:
+    """The prompt of a fresh session behind what was said in the lost one: the newest whole messages. Pure.
+
+    Args:
+        earlier: oldest first.
+        most: characters of their texts; of a newest message that is longer alone, its end.
+    """
+    zone = ZoneInfo(timezone)
+    kept: list[EarlierMessage] = []
+    room = most
+    for each in reversed(earlier):
+        if len(each.text) > room and kept:
+            break
+        text = each.text if len(each.text) <= room else _CUT + each.text[-room:]
+        kept.append(each._replace(text=text))
+        room = max(0, room - len(each.text))
+    left_out = len(earlier) - len(kept)
+    lines = [_earlier(each, zone) for each in reversed(kept)]
+    note = "Your own session was lost. This was said in it before; do not answer it again."
+    note += f" {left_out} earlier messages are left out." if left_out else ""
+    return "\n".join([f"<{_EARLIER} note={quoteattr(note)}>", *lines, f"</{_EARLIER}>", prompt_text])
+
+
+def _earlier(said: EarlierMessage, zone: ZoneInfo) -> str:
+    message = TurnMessage(said.message_id, "chat", said.sender or _YOU, said.text, said.at_ms, None, is_context=True)
+    return _element(message, zone)
+
+
 # -- the way back -----------------------------------------------------------------------------------------------------
 
 _NAMES = "message|task|webhook|system_response"
@@ -52,6 +95,7 @@ _TAG = (
 # A body ends at its closing tag; at another element, or the end of the text, where the closing tag is cut off.
 _WRAPPED = re.compile(rf"{_TAG}(?P<body>(?:(?!</?(?P=name)\b).)*)(?P<closing></(?P=name)>)?", re.DOTALL)
 _CONTEXT = re.compile(r'<context timezone="[A-Za-z0-9_+/-]+"/>\n?')
+_AROUND_EARLIER = re.compile(rf'</?{_EARLIER}(?: note="Your own session was lost\.[^"<>\n]*")?>\n?')
 _BEFORE_OURS = re.compile(rf"[\s>|]*{_TAG}")  # also in a quotation
 _CUT_OFF = re.compile(rf'(?:<(?:{_NAMES}) id=|<context timezone=)"[^"<>\n]*(?:"[^<>\n]*)?\Z')
 
@@ -66,9 +110,20 @@ def unwrapped(text: str, known: Collection[str] = ()) -> str:
     """
     if "<" not in text:
         return text
-    whole = _CUT_OFF.sub("", text)
+    whole = _CUT_OFF.sub("", _AROUND_EARLIER.sub("", text))
     without_context = _CONTEXT.sub(lambda tag: "" if _is_our_context(tag, known) else tag[0], whole)
     return _WRAPPED.sub(lambda element: _body(element) if _is_ours(element, known) else element[0], without_context)
+
+
+def repeated_elements(text: str, known: Collection[str] = ()) -> list[tuple[int, int]]:
+    """The beginnings and ends of our own elements in what an agent said: it repeats messages there.
+
+    Args:
+        known: as in ``unwrapped``.
+    """
+    if "<" not in text:
+        return []
+    return [element.span() for element in _WRAPPED.finditer(text) if _is_ours(element, known)]
 
 
 def _is_ours(tag: re.Match[str], known: Collection[str]) -> bool:

@@ -132,6 +132,11 @@ class Settings(FromEnvironment):
         return self.config or (here if here.is_file() else None)
 
     @property
+    def files(self) -> Path:
+        """The folder of files that agents send, for the clients that fetch their answers."""
+        return self.db.with_name(self.db.name + ".files")
+
+    @property
     def sockets(self) -> Path:
         """The folder of the kick sockets, one for each database."""
         return self.run_dir or self.db.with_name(self.db.name + ".run")

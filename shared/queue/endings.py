@@ -17,7 +17,7 @@ from shared.queue import replies
 
 def enqueue(conn: apsw.Connection, unanswered: Iterable[Message], *, now_ms: int) -> None:
     """Store an empty response for each of the messages that a polling client waits for."""
-    ended = [message for message in unanswered if _is_waited_for(conn, message)]
+    ended = [message for message in unanswered if is_waited_for(conn, message)]
     endings = [replies.response(each, "", agent=each.agent, session_id=each.session_id) for each in ended]
     responses.enqueue_many(conn, endings, now_ms=now_ms)
 
@@ -29,8 +29,8 @@ def enqueue_for(conn: apsw.Connection, row_id: int, *, now_ms: int) -> None:
         enqueue(conn, [found.message], now_ms=now_ms)
 
 
-def _is_waited_for(conn: apsw.Connection, message: Message) -> bool:
-    """Whether a person sent it, and the answer would be a response that a client fetches."""
+def is_waited_for(conn: apsw.Connection, message: Message) -> bool:
+    """Whether a person sent *message*, and the answer is a response that a client fetches."""
     is_delivered_here = message.chat_id is not None and message.channel in registry.NAMES
     if message.from_agent is not None or "team" in message.content or is_delivered_here:
         return False

@@ -1,13 +1,20 @@
 """Answers to people: a response to the place of the message."""
 
+import json
+from collections.abc import Sequence
+
 from shared.core import content
 from shared.core.content import ResponseContent
 from shared.db.queue.message_row import Message
 from shared.db.queue.responses import NewResponse
 
 
-def response(asked: Message, text: str, *, agent: str, session_id: int) -> NewResponse:
-    """The response of *agent* to *asked*."""
+def response(asked: Message, text: str, *, agent: str, session_id: int, files: Sequence[str] = ()) -> NewResponse:
+    """The response of *agent* to *asked*.
+
+    Args:
+        files: paths on this host, for a client that fetches the response.
+    """
     carried = ResponseContent()
     if asked.content.get("is_group"):
         carried["reply_to"] = asked.platform_message_id
@@ -29,4 +36,5 @@ def response(asked: Message, text: str, *, agent: str, session_id: int) -> NewRe
         original_message=asked.message,
         agent=agent,
         content=content.encode(carried),
+        files=json.dumps(files) if files else "[]",
     )

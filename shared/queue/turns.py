@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
 import apsw
 
+from shared.agents.answer_tags import HandOff
 from shared.core import backoff, failures, logs, redaction
 from shared.core.errors import OF_ONE_ROW, describe, unexpected
 from shared.core.failures import FailureCode
@@ -18,7 +19,8 @@ from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, MessageVerdict
 from shared.db.queue.message_row import Message
 from shared.db.roster import agents
-from shared.queue import endings, mailbox, replies, series
+from shared.queue import chains, endings, handoffs, mailbox, replies, series
+from shared.queue.chains import MailLimits
 
 log = logs.get()
 
@@ -34,10 +36,20 @@ LONGEST_WAITS_MS = 24 * 60 * 60 * 1000  # of one wait, and of all waits in a row
 
 @dataclass(frozen=True, slots=True)
 class TurnReply:
-    """One reply of a turn, to one of its messages."""
+    """One reply of a turn, to one of its messages.
+
+    Attributes:
+        text: for the place that the message came from; blank where all of the reply goes elsewhere.
+        tags: what the agent sends elsewhere.
+        said: what its history keeps; None: the text.
+        files: paths on this host, for the client that fetches the reply.
+    """
 
     text: str
     asked: Message
+    tags: tuple[HandOff, ...] = ()
+    said: str | None = None
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +101,22 @@ _ONCE = RetryPolicy(max_attempts=1, base_ms=0, cap_ms=0, jitter=0.0)
 
 
 def settle(
-    conn: apsw.Connection, claim: Claim, turn_replies: Sequence[TurnReply], continuation: str | None, *, now_ms: int
+    conn: apsw.Connection,
+    claim: Claim,
+    turn_replies: Sequence[TurnReply],
+    continuation: str | None,
+    *,
+    provider: str | None = None,
+    begun_anew: bool = False,
+    limits: MailLimits = chains.LIMITS,
+    now_ms: int,
 ) -> None:
-    """The turn succeeded: completion, answers, history, events and next occurrences, all in the caller's transaction.
+    """The turn succeeded: completion, answers, hand-offs, history, events and next occurrences, in one transaction.
+
+    Args:
+        provider: whose continuation it is.
+        begun_anew: the provider had lost the session, so this turn began a fresh one.
+        limits: of what agents write to each other.
 
     Raises:
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
@@ -99,13 +124,17 @@ def settle(
     claims.complete(conn, claim, now_ms=now_ms)
     lines = [*_asked(claim), *(_answered(claim, each, now_ms) for each in turn_replies)]
     agent_messages.append(conn, _one_after_the_other(lines))
+    turn_replies = [_passed_on(conn, each, limits, now_ms) if each.tags else each for each in turn_replies]
+    turn_replies = [each for each in turn_replies if each.text.strip()]
     news = _outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
     responses.enqueue_many(conn, news, now_ms=now_ms)
     ended_ms = now_ms + max(0, len(turn_replies) - 1)  # not before the last response
     answered_ids = {each.asked.id for each in turn_replies} or spoken.answered(conn, claim.token)
     endings.enqueue(conn, [each for each in claim.asked if each.id not in answered_ids], now_ms=ended_ms + 1)
-    sessions.touch(conn, claim.session_id, continuation=continuation, now_ms=now_ms)
+    sessions.touch(conn, claim.session_id, continuation=continuation, provider=provider, now_ms=now_ms)
     first = claim.asked[0]
+    if begun_anew:
+        _note_new_session(conn, claim, now_ms=now_ms)
     events.append(
         conn,
         "chain_step_done",
@@ -117,6 +146,29 @@ def settle(
         data={"batch": [message.message_id for message in claim.batch], "answers": len(turn_replies)},
     )
     series.advance_messages(conn, now_ms=now_ms)
+
+
+def _note_new_session(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    first = claim.asked[0]
+    events.append(
+        conn,
+        "session_begun_anew",
+        now_ms=now_ms,
+        message_id=first.message_id,
+        agent=claim.agent,
+        channel=first.channel,
+        session_id=claim.session_id,
+    )
+
+
+def _passed_on(conn: apsw.Connection, reply: TurnReply, limits: MailLimits, now_ms: int) -> TurnReply:
+    """Send what the reply's tags say; the reply as it then stands for the place that the message came from."""
+    done = handoffs.pass_on(conn, reply.asked, reply.text, reply.tags, limits=limits, now_ms=now_ms)
+    texts = [reply.text, *done.here, *done.problems]
+    is_of_person = reply.asked.kind == "chat" and reply.asked.from_agent is None
+    if done.sent_to and is_of_person and not any(map(str.strip, texts)):
+        texts.append(f"(Passed on to {', '.join(done.sent_to)}.)")
+    return replace(reply, text="\n\n".join(filter(str.strip, texts)))
 
 
 def _asked(claim: Claim) -> list[AgentMessage]:
@@ -133,6 +185,7 @@ def _asked(claim: Claim) -> list[AgentMessage]:
             each.message_id,
             each.message,
             max(each.created_at, each.scheduled_at or 0),
+            claim.session_id,
         )
         for each in claim.batch
         if not (each.trigger and claim.goes_on)
@@ -149,7 +202,10 @@ def _one_after_the_other(lines: Sequence[AgentMessage]) -> Iterator[AgentMessage
 
 def _answered(claim: Claim, reply: TurnReply, now_ms: int) -> AgentMessage:
     asked = reply.asked
-    return AgentMessage(claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, reply.text, now_ms)
+    said = reply.text if reply.said is None else reply.said
+    return AgentMessage(
+        claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, said, now_ms, claim.session_id
+    )
 
 
 def _outward(
@@ -157,11 +213,13 @@ def _outward(
 ) -> list[responses.NewResponse]:
     """The responses to people; replies to agents and rooms are stored here, a millisecond apart, and return none."""
     places = [
-        (mailbox.answer(conn, each.asked, each.text, now_ms=at_ms), each.text)
+        (mailbox.answer(conn, each.asked, each.text, now_ms=at_ms), each)
         for at_ms, each in enumerate(turn_replies, now_ms)
     ]
     return [
-        replies.response(place, text, agent=agent, session_id=session_id) for place, text in places if place is not None
+        replies.response(place, each.text, agent=agent, session_id=session_id, files=each.files)
+        for place, each in places
+        if place is not None
     ]
 
 

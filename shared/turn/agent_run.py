@@ -2,13 +2,17 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Self
 
 import apsw
 
 from shared.agents import leftover_processes, prompt, registry
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
 from shared.agents.programs.limits import Limits
+from shared.agents.prompt import EarlierMessage
 from shared.core import clock, logs
 from shared.core.errors import PostroomError
 from shared.core.settings import Settings
@@ -21,12 +25,18 @@ from shared.db.roster import agents
 from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
 from shared.gateway.model_gateway import ModelGateway
+from shared.queue import endings
 from shared.queue.turns import Failure, TurnReply
-from shared.turn import already_said, refusals
-from shared.turn.continuation import RunningContinuation, Save
+from shared.turn import already_said, lost_session, refusals
+from shared.turn.answer_files import FilePlace
+from shared.turn.answers import TurnAnswers
+from shared.turn.continuation import RunningContinuation, SaveOfProvider
 from shared.turn.doors import TurnDoors
+from shared.turn.lost_session import SessionStory
 
 log = logs.get()
+
+BEGUN_ANEW = "(My memory of our conversation was lost; I went on from the last messages that are kept here.)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +45,16 @@ class AgentAnswer:
 
     Attributes:
         continuation: the provider's own id of the conversation, for the next turn of the session, or None.
+        provider: whose continuation it is.
+        begun_anew: the provider had lost the session, so the turn began a fresh one from our history.
+        chose_silence: the agent marked what it said as internal, so no answer is no failure.
     """
 
-    said: list[TurnReply]
+    said: Sequence[TurnReply]
     continuation: str | None
+    provider: str | None = None
+    begun_anew: bool = False
+    chose_silence: bool = False
 
 
 Outcome = AgentAnswer | Failure
@@ -46,7 +62,7 @@ Outcome = AgentAnswer | Failure
 
 
 async def run_agent(
-    reader: apsw.Connection, settings: Settings, claim: Claim, save: Save, gateway: ModelGateway
+    reader: apsw.Connection, settings: Settings, claim: Claim, save: SaveOfProvider, gateway: ModelGateway
 ) -> Outcome:
     """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
 
@@ -62,20 +78,48 @@ async def run_agent(
         )
     doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id))
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
-    outcome = await _run(claim, agent, session, settings, save, doors, note)
-    if isinstance(outcome, AgentAnswer) and not outcome.said and not spoken.has_spoken(reader, claim.token):
+    outcome = await _run(reader, claim, agent, session, settings, save, doors, note)
+    if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
         outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
         return refusals.decide(outcome, doors.refusal, now_ms=clock.now_ms())
     return outcome
 
 
+def _says_nothing(reader: apsw.Connection, claim: Claim, answer: AgentAnswer) -> bool:
+    return not answer.said and not answer.chose_silence and not spoken.has_spoken(reader, claim.token)
+
+
+class TurnFacts(NamedTuple):
+    """What the end of a turn needs of the rows, read only where it does.
+
+    Attributes:
+        earlier: what was said in the session before.
+        place: of the session's files.
+        is_fetched: whether a client fetches the answers to a message.
+    """
+
+    earlier: Callable[[], list[EarlierMessage]]
+    place: FilePlace
+    is_fetched: Callable[[Message], bool]
+
+    @classmethod
+    def of(cls, reader: apsw.Connection, claim: Claim, turn: Turn, settings: Settings) -> Self:
+        """The facts of the turn of *claim*."""
+        return cls(
+            earlier=partial(lost_session.history, reader, claim),
+            place=FilePlace(turn.folder, turn.session, settings.files / claim.token),
+            is_fetched=partial(endings.is_waited_for, reader),
+        )
+
+
 async def _run(
+    reader: apsw.Connection,
     claim: Claim,
     agent: Agent,
     session: Session,
     settings: Settings,
-    save: Save,
+    save: SaveOfProvider,
     doors: TurnDoors,
     note: TurnMessage | None,
 ) -> Outcome:
@@ -83,9 +127,13 @@ async def _run(
     try:
         try:
             turn = _turn(claim, agent, session, settings, doors, note)
+            facts = TurnFacts.of(reader, claim, turn, settings)
+            if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
+                log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
+                turn = lost_session.fresh(turn, facts.earlier())
             async with asyncio.timeout(limit_s) as limit:
                 doors.ends_with(limit)
-                return await _listen(turn, agent.provider, claim, save, doors)
+                return await _listen(turn, agent, claim, save, doors, facts)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
             return Failure(f"the agent gave no result within {limit_s:g} s", code="turn_timeout")
@@ -117,8 +165,9 @@ def _turn(
         token=claim.token,
         limits=_limits(agent, settings),
         leash=settings.leash,
-        private=(settings.db, settings.sockets, settings.agents_dir),
+        private=(settings.db, settings.sockets, settings.files, settings.agents_dir),
         doors=doors,
+        timezone=agent.timezone,
     )
 
 
@@ -145,11 +194,15 @@ def _turn_message(message: Message) -> TurnMessage:
     )
 
 
-async def _listen(turn: Turn, provider: str, claim: Claim, save: Save, doors: TurnDoors) -> Outcome:
-    said = _Said(claim)
+async def _listen(
+    turn: Turn, agent: Agent, claim: Claim, save: SaveOfProvider, doors: TurnDoors, facts: TurnFacts
+) -> Outcome:
+    said = TurnAnswers(claim)
+    story = SessionStory()
+    running = lost_session.run(registry.get(agent.provider), turn, facts.earlier, story)
     async with (
-        RunningContinuation(turn.continuation, save) as continuation,
-        contextlib.aclosing(registry.get(provider).run(turn)) as provider_events,
+        RunningContinuation(turn.continuation, lambda given: save(given, agent.provider)) as continuation,
+        contextlib.aclosing(running) as provider_events,
         doors,  # they close before the program is ended: nothing that it still asks for is let through
     ):
         async for event in provider_events:
@@ -163,22 +216,9 @@ async def _listen(turn: Turn, provider: str, claim: Claim, save: Save, doors: Tu
                     break
                 case Failed():
                     return Failure(event.reason, event.retryable, event.wait_ms, event.code, event.until_ms)
-        if said.replies:
+        if story.begun_anew:
+            said.append_note(BEGUN_ANEW)
+        replies = await said.replies(facts.place, facts.is_fetched)
+        if replies:
             continuation.leave_to_settlement()
-        return AgentAnswer(said.replies, continuation.value)
-
-
-class _Said:
-    """What the agent has said so far, without what the prompt wraps around messages."""
-
-    def __init__(self, claim: Claim) -> None:
-        self.replies: list[TurnReply] = []
-        self._first = claim.asked[0]
-        self._asked = {message.message_id: message for message in claim.asked}
-        self._ids = {message.message_id for message in claim.batch}
-
-    def add(self, text: str, answers: str | None = None) -> None:
-        """Add a text about the message with the id *answers*, or about the first one; a blank one is left out."""
-        unwrapped = prompt.unwrapped(text, self._ids)
-        if unwrapped.strip():
-            self.replies.append(TurnReply(unwrapped, self._asked.get(answers or "", self._first)))
+        return AgentAnswer(replies, continuation.value, agent.provider, story.begun_anew, said.chose_silence)

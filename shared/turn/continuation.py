@@ -7,6 +7,9 @@ from typing import Self
 Save = Callable[[str], Awaitable[None]]
 """Writes a continuation under the turn's claim. It raises nothing: a turn goes on without it."""
 
+SaveOfProvider = Callable[[str, str], Awaitable[None]]
+"""The same, with the name of the provider that gave it."""
+
 
 class RunningContinuation:
     """The continuation that the provider gave last.

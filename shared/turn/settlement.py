@@ -12,6 +12,7 @@ from shared.core.errors import ClaimLost
 from shared.db.queue import claims
 from shared.db.queue.claims import Claim
 from shared.queue import turns
+from shared.queue.chains import MailLimits
 from shared.queue.turns import Failure, RetryPolicy
 from shared.runtime import retries
 from shared.runtime.worker_service import WorkerService
@@ -105,12 +106,23 @@ class Settlement:
         def work(conn: apsw.Connection) -> None:
             now_ms = clock.now_ms()
             if isinstance(outcome, AgentAnswer):
-                turns.settle(conn, claim, outcome.said, outcome.continuation, now_ms=now_ms)
+                turns.settle(
+                    conn,
+                    claim,
+                    outcome.said,
+                    outcome.continuation,
+                    provider=outcome.provider,
+                    begun_anew=outcome.begun_anew,
+                    limits=MailLimits.of(self._service.settings),
+                    now_ms=now_ms,
+                )
             else:
                 turns.fail(conn, claim, outcome, RetryPolicy.of(self._service.settings), now_ms=now_ms)
 
         await retries.write(writer, work, pauses_s=pauses_s, event="turn.not_settled", turn=claim.token)
         self._service.kick("deliver", "api")
+        if isinstance(outcome, AgentAnswer) and any(reply.tags for reply in outcome.said):
+            self._service.kick("dispatch")
         if isinstance(outcome, AgentAnswer):
             while claims.has_older_context(self._service.reader, claim):
                 await writer.run(partial(claims.pass_over, claim=claim, now_ms=clock.now_ms()), durable=False)

@@ -80,9 +80,9 @@ class TurnRunner:
         else:
             log.info("turn.done", **facts)
 
-    async def _save_continuation(self, claim: Claim, continuation: str) -> None:
+    async def _save_continuation(self, claim: Claim, continuation: str, provider: str | None = None) -> None:
         """Store it in the session's row, durably. If that fails, the turn goes on, and its settlement writes it."""
-        work = partial(sessions.save_continuation, claim=claim, continuation=continuation)
+        work = partial(sessions.save_continuation, claim=claim, continuation=continuation, provider=provider)
         try:
             await self._service.writer.run(work)
         except apsw.Error:

@@ -11,6 +11,9 @@ Out, one object a line. Lines that are no JSON objects are text; all of them tog
     {"type": "init", "continuation": "…"}      {"type": "text", "text": "…"}       {"type": "result", "text": "…"}
     {"type": "progress", "note": "…"}          {"type": "error", "message": "…", "retryable": true, "wait_ms": 1000}
 
+An error with ``"code": "session_lost"`` says that the program does not know the continuation: the turn runs once more
+without one, and its prompt has what was said before.
+
 Text from people goes over standard input only, never into an option. Where this host allows it, the program is on a
 leash (see ``shared/agents/programs/containment.py``): it sees its own folder, read-only parts of the system, files
 that its command names by their whole path, the virtual environment of its interpreter, and the paths of ``"readable":
@@ -176,6 +179,7 @@ def _event(line: bytes) -> ProviderEvent | str | None:
                 _words(found.get("message")) or "the program reported an error",
                 bool(found.get("retryable", True)),
                 int(wait) if isinstance(wait, int | float) and math.isfinite(wait) else None,
+                "session_lost" if found.get("code") == "session_lost" else "error",
             )
     return None
 

@@ -5,11 +5,14 @@ from typing import NamedTuple
 
 import apsw
 
-from shared.db.engine.connection import insert_into
+from shared.db.engine.connection import insert_into, rows
 
 
 class AgentMessage(NamedTuple):
-    """One line of an agent's history; *role* is ``user`` or ``assistant``."""
+    """One line of an agent's history; *role* is ``user`` or ``assistant``.
+
+    *session_id*: the row of the session in which it was said; None: an earlier release stored the line.
+    """
 
     agent_id: str
     role: str
@@ -18,6 +21,7 @@ class AgentMessage(NamedTuple):
     message_id: str
     content: str
     created_at: int
+    session_id: int | None = None
 
 
 _INSERT = insert_into("agent_messages", AgentMessage._fields)
@@ -26,3 +30,24 @@ _INSERT = insert_into("agent_messages", AgentMessage._fields)
 def append(conn: apsw.Connection, lines: Iterable[AgentMessage]) -> None:
     """Add the lines, in order."""
     conn.executemany(_INSERT, lines)
+
+
+_LOOKED_AT = 5000  # of the agent's newest lines: no index is kept for what is needed so rarely
+
+OF_SESSION = """
+    SELECT agent_id, role, channel, sender, message_id, content, created_at, session_id
+      FROM (SELECT *
+              FROM agent_messages
+             WHERE agent_id = :agent
+             ORDER BY id DESC
+             LIMIT :looked_at) newest
+     WHERE ifnull(session_id, (SELECT m.session_id FROM messages m WHERE m.message_id = newest.message_id)) = :session
+     ORDER BY newest.id DESC
+     LIMIT :limit
+"""
+
+
+def of_session(conn: apsw.Connection, agent: str, session_id: int, *, limit: int) -> list[AgentMessage]:
+    """The newest lines of the session, oldest first; one of an earlier release is found while its message is here."""
+    key = {"agent": agent, "session": session_id, "looked_at": _LOOKED_AT, "limit": limit}
+    return [AgentMessage(*found) for found in reversed(rows(conn, OF_SESSION, key))]

@@ -42,7 +42,9 @@ class EventData(_RoomAuthor, total=False):
         batch: the ids of the turn's messages: ``chain_step_start``, ``chain_step_done``.
         attempt: which attempt it is, from 1 on: ``chain_step_start``.
         answers: how many responses the turn gave: ``chain_step_done``.
-        from_agent: the agent that wrote: ``chain_handoff``, ``chain_ended``.
+        from_agent: the agent that wrote: ``chain_handoff``, ``chain_ended``,
+            ``handoff_refused``.
+        texts: how many texts of the agent were not sent: ``handoff_refused``.
         hops: how many messages between agents led to it: ``chain_handoff``.
         team: the team's id: ``room_line``.
         line: the row in ``chat_messages``: ``room_line``.
@@ -73,6 +75,7 @@ class EventData(_RoomAuthor, total=False):
     attempt: int
     answers: int
     from_agent: str
+    texts: int
     hops: int
     team: str
     line: int

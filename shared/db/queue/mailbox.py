@@ -108,7 +108,9 @@ def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOS
 
 
 def _history_line(read: Message, now_ms: int) -> AgentMessage:
-    return AgentMessage(read.agent, "user", read.channel, read.sender, read.message_id, read.message, now_ms)
+    return AgentMessage(
+        read.agent, "user", read.channel, read.sender, read.message_id, read.message, now_ms, read.session_id
+    )
 
 
 class UrgentMessage(NamedTuple):

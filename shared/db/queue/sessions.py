@@ -21,7 +21,7 @@ from shared.db.queue.claims import Claim
 
 _SELECT = """
     SELECT id, session_id, agent, chat_id, thread_id, private_to, status, continuation, replays, created_at,
-           last_active, closed_at
+           last_active, closed_at, continued_by
       FROM sessions
 """
 
@@ -36,6 +36,7 @@ class Session:
         private_to: the one person whose private messages it has, by the platform's id; None: not private.
         continuation: the provider's own token for going on; None: the next turn begins a new context.
         replays: the row of the session whose messages this one got again.
+        continued_by: the provider that gave the continuation; None: an earlier release stored it, or there is none.
         last_active: the instant in ms at which its last turn ended, or at which it was made.
     """
 
@@ -51,6 +52,7 @@ class Session:
     created_at: int
     last_active: int
     closed_at: int | None
+    continued_by: str | None = None
 
 
 class _Key(NamedTuple):
@@ -186,18 +188,27 @@ def going_on(conn: apsw.Connection, id_: int, agent: str) -> int | None:
     return active(conn, agent, asked.chat_id, asked.thread_id, private_to=asked.private_to)
 
 
-def touch(conn: apsw.Connection, session_id: int, *, continuation: str | None, now_ms: int) -> None:
-    """A turn ended: record the instant, and the provider's continuation if it gave one."""
-    conn.execute(
-        "UPDATE sessions SET last_active = :now, continuation = ifnull(:continuation, continuation) WHERE id = :id",
-        {"now": now_ms, "continuation": continuation, "id": session_id},
-    )
+_TOUCH = "UPDATE sessions SET last_active = :now WHERE id = :id"
+_TOUCH_AND_GO_ON = """
+    UPDATE sessions SET last_active = :now, continuation = :continuation, continued_by = :provider WHERE id = :id
+"""
+
+
+def touch(
+    conn: apsw.Connection, session_id: int, *, continuation: str | None, provider: str | None = None, now_ms: int
+) -> None:
+    """A turn ended: record the instant, and the continuation if the provider gave one."""
+    values = {"now": now_ms, "id": session_id}
+    if continuation is None:
+        conn.execute(_TOUCH, values)
+    else:
+        conn.execute(_TOUCH_AND_GO_ON, {**values, "continuation": continuation, "provider": provider})
 
 
 # Fenced: a turn that lost its claim changes nothing. A batch is always taken away whole, so its first row tells.
 _SAVE_CONTINUATION = """
     UPDATE sessions
-       SET continuation = :continuation
+       SET continuation = :continuation, continued_by = :provider
      WHERE id = :session
        AND EXISTS (SELECT 1
                      FROM messages
@@ -205,10 +216,10 @@ _SAVE_CONTINUATION = """
 """
 
 
-def save_continuation(conn: apsw.Connection, claim: Claim, continuation: str) -> bool:
+def save_continuation(conn: apsw.Connection, claim: Claim, continuation: str, provider: str | None = None) -> bool:
     """Record what the provider gave while the turn still runs; False: the turn lost its claim, and nothing changed."""
     key = {"session": claim.session_id, "message": claim.batch[0].id, "token": claim.token}
-    conn.execute(_SAVE_CONTINUATION, {"continuation": continuation, **key})
+    conn.execute(_SAVE_CONTINUATION, {"continuation": continuation, "provider": provider, **key})
     return conn.changes() == 1
 
 

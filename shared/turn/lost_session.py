@@ -1,0 +1,76 @@
+"""A session that its provider does not know any more begins anew, from our own history.
+
+The provider's session is a cache; ``agent_messages`` are the truth. Where the provider says ``session_lost``, or the
+continuation is of another provider than the agent has now, the same turn runs in a fresh session, whose prompt has the
+newest messages of this session before the batch. It costs no attempt.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+
+import apsw
+
+from shared.agents import prompt
+from shared.agents.base import Failed, Provider, ProviderEvent, Text, Turn
+from shared.agents.prompt import EarlierMessage
+from shared.core import logs
+from shared.db.queue import agent_messages
+from shared.db.queue.claims import Claim
+
+log = logs.get()
+
+HISTORY_CHARACTERS = 20_000
+MOST_LINES = 200
+
+Earlier = Callable[[], list[EarlierMessage]]
+"""Reads the history of the session, oldest first, and is called only where it is needed."""
+
+
+class SessionStory:
+    """How the provider's session began. *begun_anew*: the provider had lost the one that it was to go on with."""
+
+    def __init__(self) -> None:
+        self.begun_anew = False
+
+
+async def run(
+    provider: Provider, turn: Turn, earlier: Earlier, story: SessionStory
+) -> AsyncGenerator[ProviderEvent, None]:
+    """What *provider* does in *turn*; once more in a fresh session where it has lost the session, and said nothing."""
+    has_said = False
+    async with contextlib.aclosing(provider.run(turn)) as provider_events:
+        async for event in provider_events:
+            if isinstance(event, Failed) and event.code == "session_lost" and turn.continuation and not has_said:
+                log.warning("session.lost", agent=turn.agent, session=turn.session, reason=event.reason)
+                break
+            has_said = has_said or isinstance(event, Text)
+            yield event
+        else:
+            return
+    story.begun_anew = True
+    async with contextlib.aclosing(provider.run(fresh(turn, earlier()))) as provider_events:
+        async for event in provider_events:
+            yield event
+
+
+def fresh(turn: Turn, earlier: list[EarlierMessage]) -> Turn:
+    """The same turn in a session without a past, whose prompt has what was said before. Pure."""
+    return replace(
+        turn,
+        continuation=None,
+        prompt=prompt.with_history(turn.prompt, earlier, timezone=turn.timezone, most=HISTORY_CHARACTERS),
+    )
+
+
+def history(conn: apsw.Connection, claim: Claim) -> list[EarlierMessage]:
+    """What was said in the session of *claim* before its batch, oldest first; as far as it is bounded."""
+    batch = {message.message_id for message in claim.batch}
+    found = agent_messages.of_session(conn, claim.agent, claim.session_id, limit=MOST_LINES)
+    return [
+        EarlierMessage(
+            line.message_id, None if line.role == "assistant" else line.sender, line.content, line.created_at
+        )
+        for line in found
+        if line.message_id not in batch
+    ]
