@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import httptools
 
@@ -75,6 +76,16 @@ async def connections(port: int, count: int) -> AsyncIterator[list[Connection]]:
 def get(path: str) -> bytes:
     """A GET."""
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+def post(path: str, fields: Mapping[str, Any], token: str = "") -> bytes:
+    """A POST of JSON, with the API's token."""
+    body = json.dumps(fields).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def webhook(number: int, chat: int, text: str) -> bytes:

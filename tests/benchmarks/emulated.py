@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.growth import build
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, must_be, percentile
+from tests.benchmarks.measure import Line, Scale, Spread, at_most, family, must_be, percentile, shared_mb
 from tests.benchmarks.store import NOW
 from tests.emulator.harness import copy_project, launch
 from tests.liveness import is_alive
@@ -32,7 +31,7 @@ def run(scale: Scale) -> Iterator[Line]:
     for number in range(scale.rounds + 1):
         with _running(scale.place(f"emulator-{number}")) as (pid, ready_s):
             time.sleep(_SETTLED_S)
-            found = {each: _shared_mb(each) for each in _family(pid)}
+            found = {each: shared_mb(each) for each in family(pid)}
             if number:
                 ready.append(ready_s)
                 memory.append(sum(found.values()))
@@ -101,7 +100,7 @@ def stop(scale: Scale) -> Iterator[Line]:
     yield at_most("stop with an open event stream", Spread.of(times), 3, "s")
     running = launch(project, "--log", "json")
     running.wait_ready()
-    pids = _family(running.process.pid)
+    pids = family(running.process.pid)
     running.stop(signal.SIGKILL)
     time.sleep(_SETTLED_S)
     left = sum(map(is_alive, pids))
@@ -125,25 +124,10 @@ def _running(state: Path) -> Iterator[tuple[int, float]]:
             process.terminate()
 
 
-def _family(pid: int) -> list[int]:
-    """The process and all its descendants."""
-    found = [pid]
-    for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
-        children = Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
-        found += [each for child in children for each in _family(int(child))]
-    return found
-
-
 def _name(pid: int) -> str:
     arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     name = Path(f"/proc/{pid}/comm").read_text().strip()
     return arguments[2] if name.startswith("python") else name
-
-
-def _shared_mb(pid: int) -> float:
-    """Its proportional set size: a page that it shares counts in part."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
 LINES = (run, restored, edit, stop)

@@ -1,5 +1,6 @@
 """Slices that take turns: every candidate meets the same noise, so the ratios inside a round count."""
 
+import contextlib
 import gc
 import os
 import statistics
@@ -146,3 +147,19 @@ def memory_mb(pid: int, field: str = "VmRSS") -> float:
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
     raise ValueError(field)
+
+
+def family(pid: int) -> list[int]:
+    """The process and all its descendants, zombies too."""
+    found = [pid]
+    with contextlib.suppress(OSError):  # it has just ended
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            children = Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
+            found += [each for child in children for each in family(int(child))]
+    return found
+
+
+def shared_mb(pid: int) -> float:
+    """Its proportional set size: a page that it shares counts in part."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024

@@ -92,9 +92,10 @@ TinyAGI could not run here. Its figures come from a like machine (2 cores of an 
 Its POST commits with NORMAL, ours with FULL.
 
 In a line about processes, the client runs on the same cores. Where a bar asks for slow agents, a turn takes half a
-second and not five, so that the run ends in time; the line says so.
+second and not five, so that the run ends in time; the line says so. Agents' programs are small ones of the system, held
+in as this machine allows; "the program alone" is its start and end without anything of ours.
 
-Not measured here: the time of `make test` on a fresh clone and of `make analyse`, and the sections on Spark and agents.
+Not measured here: the time of `make test` on a fresh clone and of `make analyse`, and the section on Spark.
 
 `make bench` runs everything, in about 25 minutes on a quiet machine with two cores. The first run also makes a
 database of ten million finished rows of each kind under `out/`, some 10 GB. `python -m tests.benchmarks queue.enqueue
