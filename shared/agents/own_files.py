@@ -58,3 +58,10 @@ def _open(agent_folder: Path, name: str) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def remove(agent_folder: Path, name: str) -> None:
+    """Remove the file *name*, where it is."""
+    parent, _, last = name.rpartition("/")
+    with contextlib.suppress(OSError, ConfigInvalid), _open(agent_folder, parent) as folder:
+        os.unlink(last, dir_fd=folder)

@@ -9,11 +9,12 @@ from shared.core.errors import UnknownName
 
 _MODULES = {
     "claude": "shared.agents.providers.claude.provider",
+    "codex": "shared.agents.providers.codex.provider",
     "command": "shared.agents.providers.command",
     "echo": "shared.agents.providers.echo",
 }
 NAMES = tuple(_MODULES)
-PROGRAMS = ("claude", "command")  # start a program on this machine
+PROGRAMS = ("claude", "codex", "command")  # start a program on this machine
 STAND_INS = ("anthropic", "openai", "opencode")  # TinyAGI's office offers these; echo plays them until they are here
 
 

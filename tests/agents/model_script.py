@@ -132,7 +132,7 @@ def parse(text: str) -> list[Directive]:
 
 def tool_named(name: str, known: list[str]) -> str:
     """The tool of the program whose name ends so; the name itself if there is none, as a model may invent one."""
-    return next((each for each in known if each == name or each.endswith(f"_{name}")), name)
+    return next((each for each in known if each == name or each.endswith((f"_{name}", f"/{name}"))), name)
 
 
 def _asked(entries: list[Entry]) -> tuple[str, int]:

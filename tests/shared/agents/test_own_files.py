@@ -32,3 +32,10 @@ def test_a_link_in_place_of_a_file_is_replaced_and_not_followed(tmp_path):
     own_files.write(tmp_path / "agent", "b.md", "new")
     assert (tmp_path / "secret").read_text() == "kept"
     assert (tmp_path / "agent/b.md").read_text() == "new"
+
+
+def test_a_file_is_removed_and_one_that_is_not_there_is_no_error(tmp_path):
+    path = own_files.write(tmp_path, ".postroom/codex/a.toml", "x")
+    own_files.remove(tmp_path, ".postroom/codex/a.toml")
+    own_files.remove(tmp_path, ".postroom/codex/a.toml")
+    assert not path.exists()

@@ -1,0 +1,56 @@
+"""What an agent of the provider ``codex`` may say in its ``config``."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from shared.core.errors import ConfigInvalid
+from shared.core.validation import reason, where
+
+
+class CodexConfig(BaseModel):
+    """The agent's ``config``, checked.
+
+    Attributes:
+        program: the path of the program; None: as it is installed.
+        tools: of its own: none; files in its folder, with a shell that codex holds in; or all. On a leash only.
+        models: whose: OpenAI's, or those of ``POSTROOM_LOCAL_MODELS_URL``.
+        wire_api: the dialect of the models; codex speaks one only.
+        effort: how long the model thinks; None: as the model does by itself.
+        mode: ``app-server``; ``exec``, which can't be steered; ``auto``: ``exec`` where there is no other way.
+        readable: absolute paths that a leash shows read-only.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    program: str | None = None
+    tools: Literal["none", "files", "all"] = "none"
+    models: Literal["openai", "local"] = "openai"
+    wire_api: str = "responses"
+    effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
+    mode: Literal["auto", "app-server", "exec"] = "auto"
+    readable: list[str] = Field(default=[])
+
+    @field_validator("wire_api")
+    @classmethod
+    def _responses(cls, dialect: str) -> str:
+        if dialect != "responses":
+            raise ValueError(
+                f"codex speaks the responses dialect only, not {dialect!r}: for a server of chat completions, take the "
+                "provider 'api' or 'opencode'"
+            )
+        return dialect
+
+
+def read(config: Mapping[str, Any]) -> CodexConfig:
+    """The checked config.
+
+    Raises:
+        ConfigInvalid: says which entry is wrong, and why.
+    """
+    try:
+        return CodexConfig.model_validate(dict(config))
+    except ValidationError as error:
+        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
+        raise ConfigInvalid(f"config for provider 'codex' is wrong: {problems}") from None
