@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shared.agents import leftover_processes
+from shared.agents.programs.sandboxes import Sandboxes
 from shared.core import clock, logs
 from shared.core.errors import OF_ONE_ROW
 from shared.core.settings import Settings
@@ -52,7 +53,8 @@ class Dispatch(WorkerService):
             on_notice=lambda: self.kick("deliver", "api"),
             tools=McpApp,
         )
-        self.runner = TurnRunner(self, self.settlement, self.gateway)
+        self.sandboxes = Sandboxes(settings.sockets / "sandboxes")
+        self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes)
         self.running_turns: dict[int, RunningTurn] = {}  # by session
         self._backlog = Backlog(self._look)
         self._made_room: set[int] = set()  # urgent sessions for which a turn was interrupted, and which still wait
@@ -78,6 +80,7 @@ class Dispatch(WorkerService):
 
     async def work_is_over(self) -> None:
         await self.gateway.close()
+        await self.sandboxes.close()
 
     async def claim_and_start(self) -> float | None:
         """Claim the turns that are ready, as far as there is room, and start them; the seconds until more is due."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from shared.agents.access import Doors, Toolbox
 from shared.agents.programs.containment import LeashPolicy
 from shared.agents.programs.limits import DEFAULT_LIMITS, Limits
+from shared.agents.programs.sandboxes import Sandboxes
 from shared.core.failures import FailureCode
 
 
@@ -57,6 +58,7 @@ class Turn:
         limits: of a program that the provider starts.
         leash: the operator's policy; see ``programs.containment``.
         private: what no program may see, whatever the config says.
+        sandboxes: of dispatch, for programs that end with the turn; None in a test.
         doors: the way of the turn's program to models and tools; None in a test.
         tools: the same tools, for a provider that runs in this process; None in a test.
         timezone: of the agent.
@@ -77,6 +79,7 @@ class Turn:
     limits: Limits = DEFAULT_LIMITS
     leash: LeashPolicy = "auto"
     private: tuple[Path, ...] = ()
+    sandboxes: Sandboxes | None = None
     doors: Doors | None = None
     tools: Toolbox | None = None
     timezone: str = "UTC"

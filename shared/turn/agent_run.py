@@ -12,6 +12,7 @@ import apsw
 from shared.agents import leftover_processes, prompt, registry
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
 from shared.agents.programs.limits import Limits
+from shared.agents.programs.sandboxes import Sandboxes
 from shared.agents.prompt import EarlierMessage
 from shared.core import clock, logs
 from shared.core.errors import PostroomError
@@ -62,13 +63,19 @@ Outcome = AgentAnswer | Failure
 
 
 async def run_agent(
-    reader: apsw.Connection, settings: Settings, claim: Claim, save: SaveOfProvider, gateway: ModelGateway
+    reader: apsw.Connection,
+    settings: Settings,
+    claim: Claim,
+    save: SaveOfProvider,
+    gateway: ModelGateway,
+    sandboxes: Sandboxes | None = None,
 ) -> Outcome:
     """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
 
     Args:
         save: stores the continuation that the provider gives while the turn runs.
         gateway: the way of the turn's program to models and tools.
+        sandboxes: of dispatch; see ``shared/agents/programs``.
     """
     agent = agents.get(reader, claim.agent)
     session = sessions.get(reader, claim.session_id)
@@ -78,7 +85,7 @@ async def run_agent(
         )
     doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id))
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
-    outcome = await _run(reader, claim, agent, session, settings, save, doors, note)
+    outcome = await _run(reader, claim, agent, session, settings, save, doors, note, sandboxes)
     if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
         outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
@@ -122,11 +129,12 @@ async def _run(
     save: SaveOfProvider,
     doors: TurnDoors,
     note: TurnMessage | None,
+    sandboxes: Sandboxes | None,
 ) -> Outcome:
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
         try:
-            turn = _turn(claim, agent, session, settings, doors, note)
+            turn = _turn(claim, agent, session, settings, doors, note, sandboxes)
             facts = TurnFacts.of(reader, claim, turn, settings)
             if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
                 log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
@@ -145,7 +153,13 @@ async def _run(
 
 
 def _turn(
-    claim: Claim, agent: Agent, session: Session, settings: Settings, doors: TurnDoors, note: TurnMessage | None
+    claim: Claim,
+    agent: Agent,
+    session: Session,
+    settings: Settings,
+    doors: TurnDoors,
+    note: TurnMessage | None,
+    sandboxes: Sandboxes | None,
 ) -> Turn:
     folder = settings.agents_dir / (agent.folder or agent.id)
     owner_only.make_folder(folder)
@@ -166,6 +180,7 @@ def _turn(
         limits=_limits(agent, settings),
         leash=settings.leash,
         private=(settings.db, settings.sockets, settings.files, settings.agents_dir),
+        sandboxes=sandboxes,
         doors=doors,
         timezone=agent.timezone,
     )

@@ -8,6 +8,7 @@ from functools import partial
 import apsw
 
 from shared.agents import leftover_processes
+from shared.agents.programs.sandboxes import Sandboxes
 from shared.core import clock, logs
 from shared.core.errors import ClaimLost
 from shared.db.queue import claims, sessions
@@ -44,10 +45,13 @@ class RunningTurn:
 class TurnRunner:
     """Runs turns for *service*, outside any transaction."""
 
-    def __init__(self, service: WorkerService, settlement: Settlement, gateway: ModelGateway) -> None:
+    def __init__(
+        self, service: WorkerService, settlement: Settlement, gateway: ModelGateway, sandboxes: Sandboxes | None = None
+    ) -> None:
         self._service = service
         self._settlement = settlement
         self._gateway = gateway
+        self._sandboxes = sandboxes
 
     async def run(self, turn: RunningTurn) -> None:
         """One turn. Cancelling it ends the agent and gives the messages back."""
@@ -60,7 +64,7 @@ class TurnRunner:
             turn.is_interruptible = True
             save = partial(self._save_continuation, claim)
             service = self._service
-            outcome = await run_agent(service.reader, service.settings, claim, save, self._gateway)
+            outcome = await run_agent(service.reader, service.settings, claim, save, self._gateway, self._sandboxes)
             turn.is_interruptible = False
             await self._settlement.end(claim, outcome)
         except asyncio.CancelledError:

@@ -28,6 +28,7 @@ LeashPolicy = Literal["auto", "off"]
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _PROBE_LIMIT_S = 10.0
+_IN_MEMORY_BYTES = 1024**3  # of /tmp and of /dev/shm, each
 
 # The first process of the namespace. It waits for the end of file descriptor 3 and touches nothing else; the program's
 # parent reports the exit code there. The shell says nothing of its own on standard error.
@@ -60,6 +61,7 @@ class ProgramCommand:
         folder: absolute; the working directory, and the only part of the disk that a leash leaves writable.
         environment: all of it; nothing is inherited.
         readable: absolute paths that a leash shows read-only.
+        session: turns of one session may use one sandbox, one after another; None: this run has its own.
     """
 
     words: Sequence[str]
@@ -67,6 +69,7 @@ class ProgramCommand:
     environment: Mapping[str, str]
     readable: Sequence[Path] = ()
     gateway: GatewaySocket | None = None
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Containment:
         """The words that start *command* held in."""
         match self.kind:
             case "bubblewrap":
-                return [*_bubblewrap(command), *_first_process(command)]
+                return [*bubblewrap(command), *_first_process(command)]
             case "namespace":
                 return [*self.unshare, f"--wd={command.folder}", "--", "/bin/sh", "-c", _SHELL, "sh", *command.words]
             case "supervisor":
@@ -122,7 +125,7 @@ def _why_no_bubblewrap() -> str | None:
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed (its program is bwrap)"
     probe = ProgramCommand(("/bin/sh",), Path("/usr"), {})
-    failed = _works([*_bubblewrap(probe), "/bin/sh", "-c", ":"])
+    failed = _works([*bubblewrap(probe), "/bin/sh", "-c", ":"])
     return None if failed is None else f"bubblewrap does not work here ({failed})"
 
 
@@ -159,24 +162,44 @@ def _python() -> list[str]:
 # -- bubblewrap -------------------------------------------------------------------------------------------------------
 
 
-def _bubblewrap(command: ProgramCommand) -> list[str]:
-    """The options of bubblewrap, up to the first process. Source: its manual, bwrap(1), of 0.8."""
+def bubblewrap(command: ProgramCommand, further: Sequence[str] = ()) -> list[str]:
+    """The options of bubblewrap, up to the first process. Source: its manual, bwrap(1), of 0.8.
+
+    Args:
+        further: options of the caller.
+    """
     words = [*_isolated(), *_system()]
-    for path in _shown(command):
+    for path in _read_only(command):
         words += ["--ro-bind", str(path), str(path)]
     folder = str(command.folder)
     words += ["--bind", folder, folder]
     if command.gateway is not None:
         words += ["--bind", str(command.gateway.path), str(command.gateway.path)]
-    return [*words, "--remount-ro", "/", "--chdir", folder, "--"]
+    return [*words, *further, "--remount-ro", "/", "--chdir", folder, "--"]
 
 
 def _isolated() -> list[str]:
     return [
         *(shutil.which("bwrap") or "bwrap", "--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"),
         *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--as-pid-1", "--die-with-parent"),
-        *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),  # noqa: S108 - a new and empty one
+        *("--proc", "/proc", "--dev", "/dev", *_in_memory("/dev/shm"), "--remount-ro", "/dev"),  # noqa: S108
+        *_in_memory("/tmp"),  # noqa: S108 - a new and empty one
     ]
+
+
+def _in_memory(path: str) -> list[str]:
+    """A new and empty folder in memory, with a limit where this bubblewrap has such limits (0.7 and newer)."""
+    size = ["--size", str(_IN_MEMORY_BYTES)] if "--size" in bubblewrap_help() else []
+    return [*size, "--tmpfs", path]
+
+
+@functools.cache
+def bubblewrap_help() -> str:
+    """What bubblewrap says about its options; empty where it is not installed."""
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        return ""
+    return subprocess.run([bwrap, "--help"], check=False, capture_output=True, text=True).stdout
 
 
 @functools.cache
@@ -193,7 +216,12 @@ def _system() -> tuple[str, ...]:
     return tuple(words)
 
 
-def _shown(command: ProgramCommand) -> list[Path]:
+def shown(command: ProgramCommand) -> list[Path]:
+    """What is bound into a sandbox beside the system."""
+    return [*_read_only(command), command.folder, *([command.gateway.path] if command.gateway is not None else [])]
+
+
+def _read_only(command: ProgramCommand) -> list[Path]:
     """What is shown read-only: outer folders first, because a bind hides what was bound below it."""
     paths = {*command.readable}
     if command.gateway is not None:

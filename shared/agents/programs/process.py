@@ -1,67 +1,53 @@
-"""A running program, held in: its pipes as streams, its end as an awaitable.
-
-``asyncio.create_subprocess_exec`` under uvloop copies the page tables of this process for each program: 4 ms of the
-event loop, and 4 ms of another core. Here the child borrows our memory until it becomes the program (posix_spawn),
-which takes a quarter of a millisecond.
-"""
+"""A running program, held in: its pipes as streams, its end as an awaitable."""
 
 import asyncio
-import contextlib
 import errno
 import os
 import shutil
 import signal
-import socket
-from asyncio.streams import FlowControlMixin
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from shared.agents.programs import pipes
 from shared.agents.programs.containment import Containment, ProgramCommand
+from shared.agents.programs.holder import Holder
+from shared.agents.programs.pipes import OurEnds, Streams
+from shared.agents.programs.sandbox import Sandbox
+from shared.agents.programs.sandboxes import Sandboxes
 
-_KILL_AFTER_S = 1.0  # the first process ends within milliseconds; one that was stopped does not
 _LAST_WORDS_S = 1.0  # after the end, to read the rest of the output from the pipes
 
 
 class Program:
     """One program, in a session of its own. ``end`` leaves no process of it."""
 
-    stdin: asyncio.StreamWriter
-    stdout: asyncio.StreamReader
-    stderr: asyncio.StreamReader
-
-    def __init__(self, pid: int, line: socket.socket) -> None:
-        self.pid = pid
-        self._line = line  # as long as it is open, the program may live
-        self._said = b""
-        self._transports: list[asyncio.BaseTransport] = []
+    def __init__(self, command: ProgramCommand, sandboxes: Sandboxes | None) -> None:
+        self.streams = Streams()
+        self._command = command
+        self._sandboxes = sandboxes
+        self._sandbox: Sandbox | None = None
+        self._holder: Holder
         self._code: int | None = None
-        self._outermost: int | None = None
+        self._is_killed = False
         self._over = asyncio.Event()
         self._closing: asyncio.TimerHandle | None = None
-        self._is_reaped = False
-        self._reaped = asyncio.Event()
 
     @classmethod
-    async def start(cls, command: ProgramCommand, containment: Containment, *, line_limit: int) -> Self:
+    async def start(
+        cls, command: ProgramCommand, held: Containment, *, line_limit: int, sandboxes: Sandboxes | None = None
+    ) -> Self:
         """Start the program.
+
+        Args:
+            sandboxes: where a turn of the same session may have left one.
 
         Raises:
             OSError: the program can't be started; ``strerror`` says why.
         """
         _check(command.words[0], command.folder, command.environment)
-        ours, theirs = _pipes()
-        try:
-            line, far = socket.socketpair()
-            with far:
-                pid = _spawn(containment.wrapped(command), command.environment, [*theirs, far.fileno()])
-        except BaseException:
-            _close(*ours, *theirs)
-            raise
-        _close(*theirs)
-        self = cls(pid, line)
-        self._watch()
-        connecting = asyncio.create_task(self._connect(ours, line_limit))
+        self = cls(command, sandboxes)
+        connecting = asyncio.create_task(self.streams.connect(self._begin(held), line_limit))
         try:
             await asyncio.shield(connecting)
         except BaseException:
@@ -70,6 +56,26 @@ class Program:
             raise
         return self
 
+    @property
+    def pid(self) -> int:
+        """Of the outermost process of what holds the program in."""
+        return self._holder.pid
+
+    @property
+    def stdin(self) -> asyncio.StreamWriter:
+        """The program's standard input."""
+        return self.streams.stdin
+
+    @property
+    def stdout(self) -> asyncio.StreamReader:
+        """The program's standard output."""
+        return self.streams.stdout
+
+    @property
+    def stderr(self) -> asyncio.StreamReader:
+        """The program's standard error."""
+        return self.streams.stderr
+
     async def wait(self) -> int | None:
         """The exit code, or the negative number of the signal; None if it was killed, or never started."""
         await self._over.wait()
@@ -77,127 +83,81 @@ class Program:
 
     def kill(self) -> None:
         """Begin to end everything that the program started."""
-        with contextlib.suppress(OSError):
-            self._line.shutdown(socket.SHUT_RDWR)
+        self._is_killed = True
+        self._holder.kill()
 
     async def end(self) -> None:
         """End everything that the program started; return when it is gone."""
-        self.kill()
         self.close()
-        loop = asyncio.get_running_loop()
-        last = loop.call_later(_KILL_AFTER_S, self._kill_outermost)
+        if self._sandbox is not None and self._sandboxes is not None:
+            await self._end_turn(self._sandbox, self._sandboxes)
+        else:
+            self._holder.kill()
+            await self._holder.gone()
+
+    async def _end_turn(self, sandbox: Sandbox, sandboxes: Sandboxes) -> None:
+        is_clean = False
         try:
-            await self._reaped.wait()
-        finally:
-            if self._is_reaped:
-                last.cancel()
+            is_clean = self._over.is_set() and not self._is_killed and await sandbox.clean()
+        finally:  # also when it is cancelled
+            if is_clean:
+                sandboxes.keep(self._command, sandbox)
+            else:
+                sandbox.holder.kill()
+                ending = sandboxes.discard(sandbox)
+        if not is_clean:
+            await asyncio.shield(ending)
 
     def close(self) -> None:
         """Close our ends of the pipes."""
         if self._closing is not None:
             self._closing.cancel()
-        for transport in self._transports:
-            transport.close()
+        self.streams.close()
 
-    def _kill_outermost(self) -> None:
-        if not self._is_reaped:  # another process may have its number by now
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-
-    def _watch(self) -> None:
-        """Hear the exit code, and the end of the outermost process."""
-        loop = asyncio.get_running_loop()
-        self._line.setblocking(False)
-        loop.add_reader(self._line, self._hear)
-        fd = os.pidfd_open(self.pid)
-
-        def ended() -> None:
-            loop.remove_reader(fd)
-            os.close(fd)
-            self._outermost = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-            self._is_reaped = True
-            self._hang_up()
-            self._reaped.set()
-
-        loop.add_reader(fd, ended)
-
-    def _hear(self) -> None:
+    def _begin(self, held: Containment) -> OurEnds:
+        if self._sandboxes is not None and (sandbox := self._sandboxes.take(self._command, held)) is not None:
+            return self._begin_turn(sandbox, self._sandboxes)
+        ours, theirs = pipes.pipes()
         try:
-            said = self._line.recv(64)
-        except BlockingIOError:
-            return
-        except OSError:
-            said = b""
-        self._said += said
-        if not said or b"\n" in self._said:
-            self._hang_up()
+            words = held.wrapped(self._command)
+            self._holder = Holder.start(words, self._command.environment, theirs, self._hear)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            pipes.close(*theirs)
+        return ours
 
-    def _hang_up(self) -> None:
-        """The program is over, and everything else of it ends."""
-        if self._line.fileno() < 0:
+    def _begin_turn(self, sandbox: Sandbox, sandboxes: Sandboxes) -> OurEnds:
+        self._sandbox, self._holder = sandbox, sandbox.holder
+        try:
+            return sandbox.run(self._command, self._hear)
+        except BaseException:
+            sandboxes.discard(sandbox)
+            raise
+
+    def _hear(self, said: bytes | None) -> None:
+        """The exit code, or None: the end came without one."""
+        if self._over.is_set():
             return
-        with contextlib.suppress(OSError):
-            while said := self._line.recv(64):  # the end may be known before the code is read
-                self._said += said
-        asyncio.get_running_loop().remove_reader(self._line)
-        self._line.close()
-        self._code = self._exit_code(self._said.partition(b"\n")[0])
+        self._code = _exit_code(said, self._holder.code)
         self._over.set()
+        if self._sandbox is None:
+            self._holder.hang_up()  # and everything else of the program ends
         # A supervisor that the program killed leaves processes that hold the pipes open.
         self._closing = asyncio.get_running_loop().call_later(_LAST_WORDS_S, self.close)
 
-    def _exit_code(self, said: bytes) -> int | None:
-        """As it was reported; else the signal that killed the outermost process, and so the program."""
-        if said.isdigit():
-            code = int(said)
-            return code if code <= 128 else 128 - code
-        outermost = self._outermost or 0
-        if outermost < 0:
-            return outermost
-        return 128 - outermost if outermost > 128 else None
 
-    async def _connect(self, ours: "tuple[int, int, int]", line_limit: int) -> None:
-        self.stdin = await self._writer(ours[0])
-        self.stdout = await self._reader(ours[1], line_limit)
-        self.stderr = await self._reader(ours[2], line_limit)
-
-    async def _reader(self, fd: int, limit: int) -> asyncio.StreamReader:
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=limit, loop=loop)
-        pipe = os.fdopen(fd, "rb", 0)
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
-        self._transports.append(transport)
-        return reader
-
-    async def _writer(self, fd: int) -> asyncio.StreamWriter:
-        loop = asyncio.get_running_loop()
-        pipe = os.fdopen(fd, "wb", 0)
-        transport, protocol = await loop.connect_write_pipe(FlowControlMixin, pipe)
-        self._transports.append(transport)
-        return asyncio.StreamWriter(transport, protocol, None, loop)
-
-
-def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Our ends and the program's, in the order of its descriptors."""
-    (read_in, write_in), (read_out, write_out), (read_error, write_error) = os.pipe(), os.pipe(), os.pipe()
-    return (write_in, read_out, read_error), (read_in, write_out, write_error)
-
-
-def _close(*fds: int) -> None:
-    for fd in fds:
-        os.close(fd)
-
-
-def _spawn(words: list[str], environment: Mapping[str, str], fds: list[int]) -> int:
-    """Start *words* with *fds* as the descriptors 0, 1, 2 and 3, and no others."""
-    return os.posix_spawn(
-        words[0],
-        words,
-        environment,
-        file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)],
-        setsid=True,
-        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
-    )
+def _exit_code(said: bytes | None, outermost: int) -> int | None:
+    """As it was reported; else the signal that killed the outermost process, and so the program."""
+    if said == b"lost":  # what waited for it was killed
+        return -signal.SIGKILL
+    if said is not None and said.isdigit():
+        code = int(said)
+        return code if code <= 128 else 128 - code
+    if outermost < 0:
+        return outermost
+    return 128 - outermost if outermost > 128 else None
 
 
 def _check(name: str, folder: Path, environment: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from shared.agents.programs import memory
 from shared.agents.programs.containment import Containment, ProgramCommand
 from shared.agents.programs.limits import Ending, EndingWord, Limits
 from shared.agents.programs.process import Program
+from shared.agents.programs.sandboxes import Sandboxes
 
 LINE_LIMIT = 1024 * 1024  # bytes
 
@@ -31,16 +32,28 @@ _STDERR_TAIL = 500  # characters kept for the operator
 
 
 class ProgramRun:
-    """See the module's docstring. *line_limit*: bytes of one line of output."""
+    """See the module's docstring.
+
+    Args:
+        line_limit: bytes of one line of output.
+        sandboxes: where a turn of the same session may have left its sandbox for this one.
+    """
 
     def __init__(
-        self, command: ProgramCommand, limits: Limits, containment: Containment, *, line_limit: int = LINE_LIMIT
+        self,
+        command: ProgramCommand,
+        limits: Limits,
+        containment: Containment,
+        *,
+        line_limit: int = LINE_LIMIT,
+        sandboxes: Sandboxes | None = None,
     ) -> None:
         self.ending: Ending | None = None
         self._command = command
         self._limits = limits
         self._containment = containment
         self._line_limit = line_limit
+        self._sandboxes = sandboxes
         self._tools = 0
         self._errors = b""
 
@@ -50,7 +63,9 @@ class ProgramRun:
         Raises:
             OSError: it can't be started; ``strerror`` says why.
         """
-        self._program = await Program.start(self._command, self._containment, line_limit=self._line_limit)
+        self._program = await Program.start(
+            self._command, self._containment, line_limit=self._line_limit, sandboxes=self._sandboxes
+        )
         self._loop = asyncio.get_running_loop()
         self._since = self._loop.time()
         self._alarm = self._loop.call_later(self._patience_s, self._look_at_clock)

@@ -72,7 +72,9 @@ class Command:
             return
         try:
             async with (
-                ProgramRun(command, turn.limits, containment.available(turn.leash)) as running,
+                ProgramRun(
+                    command, turn.limits, containment.available(turn.leash), sandboxes=turn.sandboxes
+                ) as running,
                 contextlib.aclosing(_converse(running, turn)) as events,
             ):
                 async for event in events:
@@ -95,7 +97,7 @@ def _command(config: CommandConfig, turn: Turn) -> ProgramCommand:
     environment |= {"HOME": str(turn.folder), "POSTROOM_AGENT_ID": turn.agent, **config.env}
     environment[leftover_processes.MARK] = turn.token
     readable = containment.readable_paths(config.command, config.readable, environment, turn.private)
-    return ProgramCommand(config.command, turn.folder, environment, readable)
+    return ProgramCommand(config.command, turn.folder, environment, readable, session=f"{turn.agent} {turn.session}")
 
 
 async def _converse(running: ProgramRun, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import random
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from shared.agents.base import Failed, Result, Turn
 from shared.agents.programs.limits import Limits
+from shared.agents.programs.sandboxes import Sandboxes
 from shared.agents.providers.command import Command
 from tests.containments import CONTAINMENTS
 from tests.liveness import processes_naming
@@ -81,8 +83,19 @@ def turn(mark, what, folder, leash="auto", **limits):
 
 
 async def events_of(what):
+    """The events of a turn; its sandbox, if it has one, is left waiting for the next turn."""
     async with contextlib.aclosing(Command().run(what)) as events:
         return [event async for event in events]
+
+
+async def events_and_remains(what, mark):
+    """The events, and what is alive of the turn while its sandbox waits."""
+    sandboxes = Sandboxes(what.folder / "sandboxes")
+    try:
+        events = await events_of(dataclasses.replace(what, sandboxes=sandboxes))
+        return events, left(mark)
+    finally:
+        await sandboxes.close()
 
 
 ENDINGS = {
@@ -106,8 +119,8 @@ def leash(request):
 @pytest.mark.parametrize("what", ENDINGS)
 def test_nothing_is_left_when_a_turn_ends_by(what, mark, tmp_path, leash):
     limits, expected = ENDINGS[what]
-    events = asyncio.run(events_of(turn(mark, what, tmp_path, leash, **limits)))
-    assert left(mark) == []
+    events, remains = asyncio.run(events_and_remains(turn(mark, what, tmp_path, leash, **limits), mark))
+    assert remains == []
     assert events[-1] == expected
 
 
@@ -127,21 +140,29 @@ def test_nothing_is_left_when_a_turn_is_stopped(mark, tmp_path, leash):
 # -- kill -9 of dispatch
 
 DISPATCH = """
-import asyncio, os, sys
+import asyncio, dataclasses, os, sys
 sys.stdout = sys.stderr  # for the log; what this says to the test goes to descriptor 1
 from pathlib import Path
 from shared.agents.programs import containment
 from shared.agents.programs.containment import ProgramCommand
 from shared.agents.programs.process import Program
+from shared.agents.programs.sandboxes import Sandboxes
 from tests.containments import CONTAINMENTS
 kind, folder, mark = sys.argv[1:]
-held = CONTAINMENTS[kind]
+held = CONTAINMENTS.get(kind) or next(iter(CONTAINMENTS.values()))
 words = [sys.executable, "-I", "-S", folder + "/agent.py", mark, "wait"]
 shown = containment.readable_paths(words, [], {}, [])
 
 async def go():
-    command = ProgramCommand(words, Path(folder), {"PATH": os.environ["PATH"]}, shown)
-    starting = asyncio.create_task(Program.start(command, held, line_limit=1000))
+    command = ProgramCommand(words, Path(folder), {"PATH": os.environ["PATH"]}, shown, session="s")
+    sandboxes = None
+    if kind == "sandbox":  # which has served a turn before
+        sandboxes = Sandboxes(Path(folder) / "sandboxes")
+        short = dataclasses.replace(command, words=["true"])
+        first = await Program.start(short, held, line_limit=1000, sandboxes=sandboxes)
+        await first.wait()
+        await first.end()
+    starting = asyncio.create_task(Program.start(command, held, line_limit=1000, sandboxes=sandboxes))
     await asyncio.sleep(0)
     os.write(1, b"up\\n")
     program = await starting
@@ -164,7 +185,7 @@ def dispatch(kind, folder, mark):
         process.kill()
 
 
-@pytest.fixture(params=CONTAINMENTS)
+@pytest.fixture(params=[*CONTAINMENTS, "sandbox"])
 def kind(request):
     return request.param
 

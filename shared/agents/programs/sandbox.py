@@ -1,0 +1,229 @@
+"""A place on the leash that serves one turn of a session after another, so that a turn costs a fork and no sandbox.
+
+The first process inside is a shell that no program can stop, kill, trace or read: it is process 1 of its namespace, and
+its own file can be executed and not read. For each turn it opens three named pipes and becomes the program; after the
+turn it kills every other process of the namespace, empties ``/tmp`` and ``/dev/shm``, and says that the place is clean.
+"""
+
+import asyncio
+import fcntl
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from shared.agents.programs import containment
+from shared.agents.programs.containment import ProgramCommand
+from shared.agents.programs.holder import Holder
+from shared.agents.programs.pipes import OurEnds, close
+
+INSIDE = "/.postroom/turn"
+"""Where the pipes and the words of a turn are inside."""
+
+_IN_MEMORY = ("/tmp", "/dev/shm")  # noqa: S108 - the sandbox's own
+
+# The end of a child may interrupt `read`, which looks like the end of dispatch: a line to dispatch tells which it was.
+# "lost": the process that waits for the program is gone. `jobs` collects processes that ended.
+_FIRST_PROCESS = """\
+trap : CHLD
+while :; do
+  word=; read -r word number <&3
+  case $word in
+  run)
+    turn=$number
+    (
+      ulimit -u 4096 || ulimit -p 4096
+      ( exec 3<&-; . {inside}/words )
+      echo "$turn $?" >&3
+    ) </dev/null & ;;
+  end)
+    while kill -s KILL -- -1; do jobs; done
+    said=clean
+    for path in {looked_at}; do
+      case $path in {kept}) continue ;; esac
+      if [ -e "$path" ] || [ -L "$path" ]; then
+        find {in_memory} -xdev -mindepth 1 {excepted} -delete || said=spent
+        break
+      fi
+    done
+    echo "$turn $said" >&3 ;;
+  *)
+    jobs
+    kill -0 "$!" || echo "$turn lost" >&3 || exit
+    echo >&3 || exit ;;
+  esac
+done >/dev/null 2>&1
+"""
+
+_SHELL = "/.postroom/sh"
+_PIPES = ("in", "out", "error")
+_SPECIAL = re.compile(r"[][*?\\]")  # in a pattern of find
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OF_SHELLS = frozenset(
+    {"BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "LINENO", "OPTIND", "PPID", "SHELLOPTS", "UID", "_"}
+)
+_CLEAN_WITHIN_S = 1.0
+
+
+def is_supported() -> bool:
+    """Whether this host's bubblewrap can hide the shell's own file (0.5 and newer)."""
+    return "--perms" in containment.bubblewrap_help()
+
+
+class Sandbox:
+    """One such place: at most one program at a time, all of one session.
+
+    Args:
+        folder: of its pipes, outside; it is removed with the sandbox.
+    """
+
+    def __init__(self, folder: Path, command: ProgramCommand) -> None:
+        self._folder = folder
+        self._turn = 0
+        self._on_code: Callable[[bytes | None], None] = lambda _: None
+        self._on_clean: Callable[[bool], None] = lambda _: None
+        self.on_end: Callable[[], None] = lambda: None
+        self._reader_of_input: int | None = None
+        folder.mkdir(mode=0o700)
+        for name in _PIPES:
+            os.mkfifo(folder / name, 0o600)
+        self.holder = self._start(command)
+
+    def run(self, command: ProgramCommand, on_code: Callable[[bytes | None], None]) -> OurEnds:
+        """Start a program.
+
+        Args:
+            on_code: gets the exit code as text, or None when nothing can be known of it.
+        """
+        self._on_code = on_code
+        self._turn += 1
+        words = self._folder / "words"
+        words.unlink(missing_ok=True)
+        with open(words, "x", opener=_for_owner) as file:
+            file.write(_words(command))
+        ours = self._open()
+        self.holder.say(b"run %d\n" % self._turn)
+        return ours
+
+    async def clean(self) -> bool:
+        """End all processes inside but the first; whether the sandbox can serve another turn."""
+        answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._on_clean = lambda is_clean: None if answered.done() else answered.set_result(is_clean)
+        self._close_input()
+        if not self.holder.is_open:
+            return False
+        self.holder.say(b"end %d\n" % self._turn)
+        try:
+            async with asyncio.timeout(_CLEAN_WITHIN_S):
+                return await answered
+        except TimeoutError:
+            return False
+        finally:
+            self._on_clean = lambda _: None
+
+    async def end(self) -> None:
+        """End everything inside; return when it is gone."""
+        self.holder.kill()
+        try:
+            await self.holder.gone()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, command: ProgramCommand) -> Holder:
+        shell, nothing = _shell_file(), os.open(os.devnull, os.O_RDWR)
+        inside = ["--perms", "0111", "--file", "4", _SHELL, "--ro-bind", str(self._folder), INSIDE]
+        words = [*containment.bubblewrap(command, inside), _SHELL, "-c", _first_process(command)]
+        try:
+            return Holder.start(words, {}, (nothing, nothing, nothing), self._hear, further=[shell])
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        finally:
+            close(shell, nothing)
+
+    def _open(self) -> OurEnds:
+        """Our ends of the pipes. Until the sandbox opens its ends, a reader of ours keeps the input."""
+        path = str(self._folder)
+        opened: list[int] = []
+        try:
+            for name, mode in (("in", os.O_RDONLY), ("in", os.O_WRONLY), ("out", os.O_RDONLY), ("error", os.O_RDONLY)):
+                opened.append(os.open(f"{path}/{name}", mode | os.O_NONBLOCK | os.O_CLOEXEC))
+        except BaseException:
+            close(*opened)
+            raise
+        self._reader_of_input = opened[0]
+        return OurEnds(*opened[1:])
+
+    def _close_input(self) -> None:
+        if self._reader_of_input is not None:
+            os.close(self._reader_of_input)
+            self._reader_of_input = None
+
+    def _hear(self, said: bytes | None) -> None:
+        if said is None:
+            self._close_input()
+            self._on_clean(False)
+            self._on_code(None)
+            self.on_end()
+            return
+        turn, _, word = said.partition(b" ")
+        if turn != b"%d" % self._turn:
+            return  # an empty line, or about an earlier turn
+        if word in (b"clean", b"spent"):
+            self._on_clean(word == b"clean")
+        else:
+            self._on_code(word)
+
+
+def _first_process(command: ProgramCommand) -> str:
+    """The script of the first process. Where the program's folder is below /tmp, it must stay when /tmp is emptied."""
+    binds = [str(path) for path in containment.shown(command)]
+    kept = sorted({part for path in binds for part in _below_memory(path)})
+    folders = [*_IN_MEMORY, *(path for path in kept if path not in binds)]
+    return _FIRST_PROCESS.format(
+        inside=INSIDE,
+        in_memory=" ".join(_IN_MEMORY),
+        looked_at=" ".join(shlex.quote(path) + rest for path in folders for rest in ("/*", "/.[!.]*", "/..?*")),
+        kept="|".join(map(shlex.quote, kept)) or "''",
+        excepted=" ".join(f"! -path {shlex.quote(_SPECIAL.sub(_escaped, path))}" for path in kept),
+    )
+
+
+def _below_memory(path: str) -> list[str]:
+    """The path and the folders above it, as far as they are in memory."""
+    parts = [Path(path), *Path(path).parents]
+    return [str(each) for each in parts if any(Path(top) in each.parents for top in _IN_MEMORY)]
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\{found.group()}"
+
+
+def _words(command: ProgramCommand) -> str:
+    """The shell's words that become the program, each quoted."""
+    plain = {name: value for name, value in command.environment.items() if _is_plain(name)}
+    odd = [f"{name}={value}" for name, value in command.environment.items() if not _is_plain(name)]
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in plain.items()]
+    words = [*(["env", *odd] if odd else []), *command.words]
+    # Opened for both ways first: a reader alone would wait for a writer, and ours may have closed its end already.
+    pipes = f"exec 4<>{INSIDE}/in <{INSIDE}/in 4<&- >{INSIDE}/out 2>{INSIDE}/error"
+    return "\n".join([*lines, pipes, f"exec {shlex.join(words)}", ""])
+
+
+def _is_plain(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and name not in _OF_SHELLS
+
+
+def _shell_file() -> int:
+    """The shell's file, under a number that no other descriptor of the child takes."""
+    fd = os.open(os.path.realpath("/bin/sh"), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    finally:
+        os.close(fd)
+
+
+def _for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
