@@ -5,8 +5,9 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 OUT ?= out/message_volume
+AGENTS ?= .venv/agents
 
-.PHONY: help run test check long crash bench analyse format clean
+.PHONY: help run test check long crash agents bench analyse format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -16,7 +17,7 @@ run:  ## start everything on this machine, to chat with it
 	@$(BIN)/emulator run
 
 test: check  ## run all checks and the everyday tests
-	$(PYTEST) -q $(SIDE_BY_SIDE) -m "not long and not crash"
+	$(PYTEST) -q $(SIDE_BY_SIDE) -m "not long and not crash and not agents"
 
 check:  ## check style, types and import rules
 	@infra/setup.sh dev
@@ -32,6 +33,11 @@ long:  ## run the bounded fuzz and soak tests
 crash:  ## break everything, then check every promise; CRASH_SEED replays, CRASH_SCALE=20 takes a night
 	@infra/setup.sh dev
 	$(PYTEST) -q -rfEs -m crash
+
+agents:  ## install the real agents' programs, and run them against a scripted model
+	@infra/setup.sh dev
+	@infra/agents.sh $(AGENTS)
+	POSTROOM_TEST_AGENTS=$(AGENTS)/node_modules/.bin $(PYTEST) -q -rfE -m agents
 
 bench:  ## measure speeds, as ratios to the raw limit
 	@infra/setup.sh dev

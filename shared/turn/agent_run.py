@@ -89,7 +89,7 @@ async def run_agent(
     if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
         outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
-        return refusals.decide(outcome, doors.refusal, now_ms=clock.now_ms())
+        return refusals.decide(outcome, doors.refusal)
     return outcome
 
 

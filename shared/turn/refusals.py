@@ -3,8 +3,10 @@
 The gateway knows why it refused. What the program says of it is a guess, in words that change with each version.
 """
 
+from collections.abc import Mapping
+
 from shared.core.failures import FailureCode
-from shared.gateway.tokens import Refusal
+from shared.gateway.tokens import Reason, Refusal
 from shared.queue.turns import Failure
 
 # Failures that a refusal does not explain: the program would have met them with whole answers too.
@@ -13,15 +15,21 @@ _OWN_WORDS: frozenset[FailureCode] = frozenset(
 )
 
 
-def decide(failure: Failure, refusal: Refusal, *, now_ms: int) -> Failure:
+_WORDS: Mapping[Reason, FailureCode] = {
+    "budget": "budget",
+    "unpriced": "bad_config",
+    "quota": "quota",
+    "rate_limited": "rate_limited",
+    "login_refused": "auth",
+    "model_not_found": "model_not_found",
+    "overloaded": "overloaded",
+    "unreachable": "network",
+    "cut": "network",
+}
+
+
+def decide(failure: Failure, refusal: Refusal) -> Failure:
     """The failure of a turn whose latest model request was refused, and which the provider reports as *failure*."""
     if failure.code in _OWN_WORDS and not refusal.is_final:
         return failure
-    wait_ms = None if refusal.until_ms is None else max(0, refusal.until_ms - now_ms)
-    match refusal.reason:
-        case "budget" | "quota" | "rate_limited":
-            return Failure(refusal.sentence, wait_ms=wait_ms, code="rate_limited")
-        case "unpriced" | "login_refused" | "model_not_found":
-            return Failure(refusal.sentence, retryable=False)
-        case "overloaded" | "unreachable" | "cut":
-            return Failure(refusal.sentence, wait_ms=wait_ms)
+    return Failure(refusal.sentence, code=_WORDS[refusal.reason], until_ms=refusal.until_ms)

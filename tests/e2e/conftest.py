@@ -2,13 +2,14 @@
 
 import http.client
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,10 +33,16 @@ def until(what: str, look: Callable[[], T | None], timeout_s: float = 90.0) -> T
 
 
 class System:
-    """One emulator in its own state folder; *project*: the sources that it runs, with their ``.env``."""
+    """One emulator in its own state folder.
 
-    def __init__(self, state: Path, project: Path = ROOT) -> None:
+    Args:
+        project: the sources that it runs, with their ``.env``.
+        environment: more variables of its shell.
+    """
+
+    def __init__(self, state: Path, project: Path = ROOT, environment: Mapping[str, str] | None = None) -> None:
         self.state = state
+        self._environment = environment or {}
         self._project = project
         self._process: subprocess.Popen[bytes] | None = None
         self.log = state.with_suffix(".log")
@@ -46,6 +53,7 @@ class System:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "emulator", "run", "--state", self.state, "--port", "0", "--log", "json"],
                 cwd=self._project,
+                env={**os.environ, **self._environment},
                 stdout=log,
                 stderr=log,
             )
