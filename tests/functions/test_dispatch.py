@@ -441,6 +441,30 @@ async def until(condition):
     pytest.fail("not seen within a minute")
 
 
+ANSWERS_AND_STAYS = """
+import sys, time
+print('{"type": "result", "text": "the answer"}', flush=True)
+sys.stdin.read()
+open("knows", "w").close()
+time.sleep(600)
+"""
+
+
+def test_a_stop_after_the_result_keeps_the_answer_although_the_program_has_not_ended(conn):
+    config = {"command": [sys.executable, "-I", "-c", ANSWERS_AND_STAYS]}
+    make_agent(conn, "stays", provider="command", config=config)
+    put(conn, agent="stays")
+
+    async def go():
+        service = Dispatch(Settings.load())
+        await service.claim_and_start()
+        await until((service.settings.agents_dir / "stays" / "knows").exists)
+        await service.close()
+
+    asyncio.run(asyncio.wait_for(go(), 120))
+    assert (column(conn, STATUS), column(conn, "SELECT message FROM responses")) == (["completed"], ["the answer"])
+
+
 def test_a_cancelled_turn_leaves_no_process_not_even_in_another_session(conn, tmp_path):
     program = tmp_path / "leaver.py"
     program.write_text(LEAVER)

@@ -55,6 +55,7 @@ class ProgramRun:
         self._line_limit = line_limit
         self._sandboxes = sandboxes
         self._tools = 0
+        self._has_result = False
         self._errors = b""
 
     async def __aenter__(self) -> Self:
@@ -79,7 +80,13 @@ class ProgramRun:
         self._stderr.cancel()
         if self.ending is None:
             self.ending = Ending("stopped", "the program was stopped")
-        await self._program.end()
+        ending = asyncio.ensure_future(self._program.end())
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            if not self._has_result:
+                raise
+            await ending  # which takes milliseconds: a result that was given counts, also when it is stopped now
 
     async def write(self, data: bytes, *, close: bool = False) -> None:
         """Write to standard input. A program that does not read it does not fail the turn."""
@@ -113,12 +120,16 @@ class ProgramRun:
         await self._end_by_itself()
 
     async def finish(self) -> None:
-        """The program gave its result: let it end by itself for a while. The run has ended well, whatever it does."""
+        """The program gave its result: let it end by itself for a while. The run has ended well, whatever it does.
+
+        A cancellation cuts that while short, and goes no further: a turn that has its answer must not run again.
+        """
+        self._has_result = True
         self._alarm.cancel()
         self.ending = Ending("ended", "the program gave its result")
         self._program.stdin.close()
         draining = asyncio.create_task(self._drain())
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(_GRACE_S):
                 await self._program.wait()
         draining.cancel()

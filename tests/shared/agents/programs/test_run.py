@@ -121,6 +121,24 @@ def test_after_a_result_a_program_may_end_by_itself(tmp_path):
     assert (tmp_path / "saved").exists()
 
 
+def test_a_result_counts_when_the_program_is_stopped_before_it_has_ended(tmp_path):
+    """The program says with a file that it knows of the end of its input, and stays."""
+    source = (
+        "import sys, time; print('result', flush=True); sys.stdin.read()\n"
+        "open('known', 'w').close(); time.sleep(600)"
+    )
+
+    async def stop(running):
+        finishing = asyncio.create_task(running.finish())
+        while not (tmp_path / "known").exists():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+        finishing.cancel()
+        await finishing
+
+    ending, said = run(SUPERVISOR, source, tmp_path, act=stop)
+    assert (ending.word, said) == ("ended", [b"result\n"])
+
+
 def test_a_run_that_is_left_early_was_stopped(tmp_path):
     async def leave(_):
         pass
