@@ -28,6 +28,17 @@ install_packages() {  # $1: their purpose; the rest: Debian packages
         fail "apt-get could not install $* ($what): its own words are above"
 }
 
+install_leash() {  # bubblewrap, which holds agents' programs in; all else works without it
+    command -v bwrap >/dev/null 2>&1 && return
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        say "setup: installing bubblewrap, the leash of agents' programs"
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends bubblewrap; } \
+            >/dev/null && return
+    fi
+    say "setup: bubblewrap is not installed, so programs of agents (claude, codex, command …) run without a leash: they can read"
+    say "setup: and change what you can, also Postroom's database and tokens. To have one: sudo apt-get install bubblewrap"
+}
+
 java_version() {  # the major version of the Java that Spark would start; 0: none
     java=${JAVA_HOME:+$JAVA_HOME/bin/}java
     version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1) || version=
@@ -81,6 +92,7 @@ install() {  # $1: extras
     stamp=.venv/.ready-$mode
     log=.venv/setup.log
     [ -e "$stamp" ] && [ "$stamp" -nt pyproject.toml ] && [ "$stamp" -nt constraints.txt ] && return
+    install_leash
     say "setup: installing Postroom and its libraries into .venv (once; a minute or two)"
     if ! run_pip -c constraints.txt -e ".[$1]"; then
         grep -i '^ *error' "$log" | tail -n 5 >&2

@@ -106,6 +106,28 @@ def test_without_root_a_missing_java_is_named_with_the_command(machine: Machine)
     assert "sudo apt-get install default-jre-headless" in done.stderr
 
 
+@pytest.mark.parametrize(("user", "can_install"), [("0", True), ("0", False), ("1000", True)])
+def test_a_missing_leash_is_installed_or_told_and_stops_nothing(machine: Machine, user: str, can_install: bool) -> None:
+    """Not even in a container without a network."""
+    outcome = f"touch {machine.programs}/bwrap" if can_install else "exit 100"
+    machine.program("apt-get", f'echo "$@" >> {machine.project}/asked\ncase "$*" in *install*) {outcome};; esac')
+    done = machine.setup("run", USER_ID=user, PATH=f"{machine.programs}:{_without_bubblewrap(machine)}")
+    assert done.returncode == 0, done.stderr
+    is_installed = user == "0" and can_install
+    assert ("run without a leash" not in done.stderr) == is_installed
+    assert (machine.project / "asked").exists() == (user == "0")
+
+
+def _without_bubblewrap(machine: Machine) -> Path:
+    """The programs of this machine but bubblewrap, in one folder."""
+    system = machine.project.parent / "system"
+    system.mkdir()
+    for program in (*Path("/bin").iterdir(), *Path("/usr/bin").iterdir()):
+        if program.name != "bwrap" and not (system / program.name).is_symlink():
+            (system / program.name).symlink_to(program)
+    return system
+
+
 def test_progress_is_told_in_plain_words_and_pips_own_go_to_a_file(machine: Machine) -> None:
     done = machine.setup("run", PIP_TAKES="6")
     assert done.returncode == 0, done.stderr
