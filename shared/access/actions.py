@@ -124,8 +124,36 @@ def _chat_called(conn: apsw.Connection, agent: str, name: str) -> int:
     return found.target_chat
 
 
+# -- another agent in a chat ------------------------------------------------------------------------------------------
+
+
+def _check_register(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -> Arguments:
+    """Both are named by destinations of the requesting agent, so it can name nothing that it does not know."""
+    wanted = _check_types(
+        given, {"agent": str, "chat": str}, dict.fromkeys(("agent_id", "channel", "platform_id"), str)
+    )
+    other = destinations.get(conn, agent, wanted["agent"])
+    if other is None or other.target_agent is None:
+        raise NotFound(f"agent {agent!r} has no agent {wanted['agent']!r} among its destinations")
+    chat = chats.get(conn, _chat_called(conn, agent, wanted["chat"]))
+    if chat is None or chat.status != "active":
+        raise WrongState(f"the chat {wanted['chat']!r} is inactive: the bot was blocked there or removed")
+    agents_and_teams.known_agent(conn, other.target_agent)
+    place = {"agent_id": other.target_agent, "channel": chat.channel, "platform_id": chat.platform_id}
+    if any(given.get(name, found) != found for name, found in place.items()):
+        raise WrongState("one of the names means another agent or chat by now than on the card: ask again")
+    return {"agent": wanted["agent"], "chat": wanted["chat"], **place}
+
+
+def _register(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) -> str:
+    chat_id = _chat_called(conn, agent, wanted["chat"])
+    wirings.connect(conn, chat_id, wanted["agent_id"], now_ms=now_ms)
+    return f"{wanted['agent_id']} answers in {wanted['chat']}{wirings.beside(conn, chat_id, wanted['agent_id'])}."
+
+
 ACTIONS: Mapping[str, Action] = {
     "create_agent": Action("make another agent, like itself", True, _check_create, _create),
+    "register_agent_group": Action("let another agent answer in a chat", True, _check_register, _register),
     "wire_chat": Action("answer in a chat", True, _check_wire, _wire),
     "unwire_chat": Action("stop answering in a chat", False, _check_unwire, _unwire),
 }

@@ -7,7 +7,7 @@ from shared.core.policy import AccessPolicy
 from shared.db.engine import meta
 from shared.db.queue import event_keys
 from shared.db.roster import chats
-from shared.inbound import decisions, pairing
+from shared.inbound import answers, decisions, pairing
 from shared.routing import commands, router
 from shared.routing.apply import Routed, apply
 from shared.routing.effects import Drop, WithinLimits
@@ -49,11 +49,12 @@ def _is_too_old(conn: apsw.Connection, event: Event, *, now_ms: int) -> bool:
 def _handle_press(
     conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int
 ) -> Routed | None:
-    """A press of a button; None if no approval has this button."""
+    """A press of a button; None if no approval and no question has this button."""
     counted = apply(conn, channel, event, [WithinLimits()], policy=policy, now_ms=now_ms)
     if counted.dropped is not None:
         return counted
-    return decisions.click(conn, channel, event, policy=policy, now_ms=now_ms)
+    decided = decisions.click(conn, channel, event, policy=policy, now_ms=now_ms)
+    return decided if decided is not None else answers.click(conn, channel, event, policy=policy, now_ms=now_ms)
 
 
 def _handle_code(

@@ -186,6 +186,18 @@ def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> 
     return None
 
 
+def person_of(asked: Message) -> Message | None:
+    """The message of the person who gets what the agent says about *asked*; None: an agent or a room gets it."""
+    if _is_of_room(asked):
+        return None
+    if asked.channel != CHANNEL:
+        return asked
+    if asked.content.get("is_answer"):
+        asked_for = asked.content.get("behalf")
+        return None if asked_for is None else person_of(_restored(asked, asked_for))
+    return asked if asked.from_agent is None else None
+
+
 def _is_of_room(asked: Message) -> bool:
     return asked.channel == rooms.CHANNEL and "team" in asked.content  # else a channel of the same name over REST
 

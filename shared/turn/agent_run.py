@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Self
@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 import apsw
 
 from shared.agents import leftover_processes, prompt, registry
+from shared.agents.access import Toolbox
 from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
 from shared.agents.programs.limits import Limits
 from shared.agents.programs.sandboxes import Sandboxes
@@ -17,6 +18,7 @@ from shared.agents.prompt import EarlierMessage
 from shared.core import clock, logs
 from shared.core.errors import PostroomError
 from shared.core.settings import Settings
+from shared.db.access.questions import Question
 from shared.db.engine import owner_only
 from shared.db.queue import sessions, spoken
 from shared.db.queue.claims import Claim
@@ -26,7 +28,7 @@ from shared.db.roster import agents
 from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
 from shared.gateway.model_gateway import ModelGateway
-from shared.queue import endings
+from shared.queue import answers, endings
 from shared.queue.turns import Failure, TurnReply
 from shared.turn import already_said, lost_session, refusals
 from shared.turn.answer_files import FilePlace
@@ -68,6 +70,8 @@ async def run_agent(
     claim: Claim,
     save: SaveOfProvider,
     gateway: ModelGateway,
+    tools: Toolbox,
+    answered: Mapping[int, Question],
     sandboxes: Sandboxes | None = None,
 ) -> Outcome:
     """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
@@ -75,6 +79,8 @@ async def run_agent(
     Args:
         save: stores the continuation that the provider gives while the turn runs.
         gateway: the way of the turn's program to models and tools.
+        tools: of the turn.
+        answered: the questions that messages of the turn answer, by the row of the message.
         sandboxes: of dispatch; see ``shared/agents/programs``.
     """
     agent = agents.get(reader, claim.agent)
@@ -83,9 +89,11 @@ async def run_agent(
         return Failure(
             f"agent {claim.agent!r} does not exist any more: create it again, then retry the message", retryable=False
         )
-    doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id))
+    doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id), tools)
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
-    outcome = await _run(reader, claim, agent, session, settings, save, doors, note, sandboxes)
+    batch = tuple(_turn_message(message, answered.get(message.id)) for message in claim.batch)
+    batch = batch if note is None else (note, *batch)
+    outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes)
     if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
         outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
@@ -128,13 +136,13 @@ async def _run(
     settings: Settings,
     save: SaveOfProvider,
     doors: TurnDoors,
-    note: TurnMessage | None,
+    batch: tuple[TurnMessage, ...],
     sandboxes: Sandboxes | None,
 ) -> Outcome:
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
         try:
-            turn = _turn(claim, agent, session, settings, doors, note, sandboxes)
+            turn = _turn(claim, agent, session, settings, doors, batch, sandboxes)
             facts = TurnFacts.of(reader, claim, turn, settings)
             if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
                 log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
@@ -158,13 +166,11 @@ def _turn(
     session: Session,
     settings: Settings,
     doors: TurnDoors,
-    note: TurnMessage | None,
+    batch: tuple[TurnMessage, ...],
     sandboxes: Sandboxes | None,
 ) -> Turn:
     folder = settings.agents_dir / (agent.folder or agent.id)
     owner_only.make_folder(folder)
-    batch = tuple(_turn_message(message) for message in claim.batch)
-    batch = batch if note is None else (note, *batch)
     return Turn(
         agent=agent.id,
         model=agent.model,
@@ -182,6 +188,7 @@ def _turn(
         private=(settings.db, settings.sockets, settings.files, settings.agents_dir),
         sandboxes=sandboxes,
         doors=doors,
+        tools=doors.tools,
         timezone=agent.timezone,
     )
 
@@ -195,15 +202,16 @@ def _limits(agent: Agent, settings: Settings) -> Limits:
     )
 
 
-def _turn_message(message: Message) -> TurnMessage:
+def _turn_message(message: Message, answers_to: Question | None) -> TurnMessage:
     reply = message.content.get("reply_to")
+    quoted = reply.get("text") if reply else None
     return TurnMessage(
         message_id=message.message_id,
         kind=message.kind,
         sender=message.sender,
         text=message.message,
         at_ms=message.created_at,
-        reply_to=reply.get("text") if reply else None,
+        reply_to=answers.named(answers_to) if answers_to is not None else quoted,
         is_context=not message.trigger,
         from_agent=message.from_agent,
     )

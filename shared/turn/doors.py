@@ -22,6 +22,7 @@ class TurnDoors:
 
     def __init__(self, gateway: ModelGateway, name: TurnName, tools: Toolbox | None = None) -> None:
         self.refusal: Refusal | None = None
+        self.tools = tools
         self._gateway = gateway
         self._turn = ProgramTurn(name, self._hear, tools)
         self._is_open = True

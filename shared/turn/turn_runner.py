@@ -1,7 +1,7 @@
 """Runs a turn from claim to settlement: the lease is renewed, the agent runs, and the end is written."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,14 +10,16 @@ import apsw
 from shared.agents import leftover_processes
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.core import clock, logs
-from shared.core.errors import ClaimLost
+from shared.core.errors import ClaimLost, NotFound, WrongState
+from shared.db.access.questions import Question
 from shared.db.queue import claims, sessions
 from shared.db.queue.claims import Claim
 from shared.gateway.model_gateway import ModelGateway
-from shared.queue import turns
+from shared.queue import answers, turns
 from shared.queue.turns import Failure
 from shared.runtime.worker_service import WorkerService
-from shared.turn.agent_run import run_agent
+from shared.tools.toolbox import Caller, SessionToolbox
+from shared.turn.agent_run import Outcome, run_agent
 from shared.turn.settlement import Settlement
 
 log = logs.get()
@@ -62,9 +64,7 @@ class TurnRunner:
         started_ms = clock.now_ms()
         try:
             turn.is_interruptible = True
-            save = partial(self._save_continuation, claim)
-            service = self._service
-            outcome = await run_agent(service.reader, service.settings, claim, save, self._gateway, self._sandboxes)
+            outcome = await self._run_agent(claim)
             turn.is_interruptible = False
             await self._settlement.end(claim, outcome)
         except asyncio.CancelledError:
@@ -83,6 +83,31 @@ class TurnRunner:
             log.warning("turn.failed", reason=outcome.reason, **facts)
         else:
             log.info("turn.done", **facts)
+
+    async def _run_agent(self, claim: Claim) -> Outcome:
+        service = self._service
+        tools = SessionToolbox(service, service.settings, Caller.of(claim))
+        save = partial(self._save_continuation, claim)
+        try:
+            answered = await self._answered(claim)
+            return await run_agent(
+                service.reader, service.settings, claim, save, self._gateway, tools, answered, self._sandboxes
+            )
+        finally:
+            tools.close()
+
+    async def _answered(self, claim: Claim) -> Mapping[int, Question]:
+        """The questions that texts of the turn answer, by the row of the message; their rows say so now."""
+        found = answers.find(self._service.reader, claim.session_id, claim.batch)
+        if any(question.status == "open" for question in found.values()):
+            keep = partial(answers.keep, answered=found, batch=claim.batch, now_ms=clock.now_ms())
+            try:
+                await self._service.writer.run(keep)
+            except (NotFound, WrongState):  # a button was pressed meanwhile
+                return {}
+            except apsw.Error:
+                log.exception("turn.answer_not_kept", turn=claim.token)
+        return found
 
     async def _save_continuation(self, claim: Claim, continuation: str, provider: str | None = None) -> None:
         """Store it in the session's row, durably. If that fails, the turn goes on, and its settlement writes it."""

@@ -68,6 +68,19 @@ CONSUME = f"""
 """
 _MOST = 1000
 
+CONSUME_OF_SESSION = f"""
+    UPDATE messages
+       SET status = 'completed', last_error = NULL, failure = NULL, updated_at = :now
+     WHERE id IN (SELECT id
+                    FROM messages
+                   WHERE session_id = :session AND agent = :agent AND trigger = 1 AND status = 'pending'
+                     AND (channel = 'internal' OR channel = 'chatroom')
+                     AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
+                   ORDER BY id
+                   LIMIT :limit)
+    RETURNING {_COLUMNS}
+"""
+
 PENDING = f"""
     SELECT {_COLUMNS}
       FROM messages
@@ -91,7 +104,20 @@ def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOS
     A message that a turn holds stays with the turn; one that is planned for later is not in the mailbox yet. One
     statement reads and marks, so no two readers get the same message.
     """
-    taken = [_mailbox_message(row) for row in rows(conn, CONSUME, {"agent": agent, "now": now_ms, "limit": limit})]
+    return _read(conn, rows(conn, CONSUME, {"agent": agent, "now": now_ms, "limit": limit}), now_ms)
+
+
+def consume_of_session(
+    conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int = _MOST
+) -> list[MailboxMessage]:
+    """As ``consume``, only of this session: an answer that waits in another conversation is for its person."""
+    values = {"agent": agent, "session": session_id, "now": now_ms, "limit": limit}
+    return _read(conn, rows(conn, CONSUME_OF_SESSION, values), now_ms)
+
+
+def _read(conn: apsw.Connection, consumed: Sequence[Sequence[Any]], now_ms: int) -> list[MailboxMessage]:
+    """The consumed messages, oldest first, with the lines of history and the events that they leave."""
+    taken = [_mailbox_message(row) for row in consumed]
     taken.sort(key=lambda each: each.message.id)
     agent_messages.append(conn, [_history_line(each.message, now_ms) for each in taken])
     for each in taken:
@@ -100,7 +126,7 @@ def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOS
             "message_consumed",
             now_ms=now_ms,
             message_id=each.message.message_id,
-            agent=agent,
+            agent=each.message.agent,
             channel=each.message.channel,
             session_id=each.message.session_id,
         )

@@ -15,13 +15,13 @@ from shared.db.roster import agents, chats, wirings
 from shared.db.views import messages as message_views
 from shared.db.views.messages import MessageStory
 from shared.queue import cancellations, series, session_reset
+from shared.queue.schedules import LATEST_MS
 from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import teams
 from shared.routing import addressing
 
-LATEST_MS = 4_102_444_800_000  # the year 2100
 _LONGEST_WAIT_S = 60.0
 
 

@@ -18,11 +18,11 @@ from shared.db.queue import messages, sessions
 from shared.db.queue.series import Plan
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
-from shared.queue import series
+from shared.queue import schedules, series
 from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources.messages import LATEST_MS, ChannelName, Name, addressed
+from shared.rest.resources.messages import ChannelName, Name, addressed
 
 _CHANNEL = "schedule"
 _SENDER = "Scheduler"
@@ -123,44 +123,27 @@ def schedule_view(plan: Plan) -> ScheduleView:
     return view
 
 
-def _plans(conn: apsw.Connection, label: str | None = None) -> list[Plan]:
-    return [plan for plan in series.every(conn, label=label) if plan.kind == "message"]
-
-
 def _plan_named(conn: apsw.Connection, name: str) -> Plan:
     """The plan with this id or, if there is none, with this label."""
     with contextlib.suppress(NotFound):
         plan = series.get(conn, name)
         if plan.kind == "message":
             return plan
-    found = _plans(conn, label=name)
+    found = schedules.every(conn, label=name)
     if not found:
         raise RequestRefused(404, f"schedule '{name}' not found")
     return found[0]
 
 
 def _check_label(conn: apsw.Connection, label: str | None, series_id: str | None = None) -> None:
-    if label and any(plan.series_id != series_id for plan in _plans(conn, label)):
+    if label and any(plan.series_id != series_id for plan in schedules.every(conn, label=label)):
         raise RequestRefused(400, f"a schedule with the label {label!r} exists already")
-
-
-def _instant_ms(text: str | None, zone: str, *, now_ms: int) -> int | None:
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise RequestRefused(400, f"runAt {text!r} is not an ISO 8601 instant, such as 2027-01-31T09:00:00Z") from None
-    at_ms = int((at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000)
-    if not now_ms < at_ms <= LATEST_MS:
-        raise RequestRefused(400, f"runAt {text!r} is in the past, or after the year 2099")
-    return at_ms
 
 
 @endpoint("GET", "/api/schedules")
 async def get_schedules(service: Service, *, query: SchedulesQuery) -> list[ScheduleView]:
     """List the schedules, soonest first. A schedule that ran once and has ended is not in the list."""
-    return [schedule_view(plan) for plan in _plans(service.reader) if query.agent in (None, "", plan.agent)]
+    return [schedule_view(plan) for plan in schedules.every(service.reader) if query.agent in (None, "", plan.agent)]
 
 
 @endpoint("POST", "/api/schedules", {400: "it could never run; the error says why", 404: "there is no such agent"})
@@ -177,7 +160,7 @@ def _schedule(conn: apsw.Connection, body: NewScheduleBody, service: Service, *,
     cron.validate("* * * * *", zone)
     _check_label(conn, body.label)
     when = series.When(
-        due_ms=_instant_ms(body.runAt or None, zone, now_ms=now_ms),
+        due_ms=schedules.instant_ms(body.runAt or None, zone, name="runAt", now_ms=now_ms),
         recurrence=body.cron or None,
         timezone=zone,
         misfire=body.misfire,
@@ -278,17 +261,12 @@ def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_m
     change = series.Change(
         message=body.message,
         label=body.label,
-        due_ms=_instant_ms(body.runAt or None, zone, now_ms=now_ms),
+        due_ms=schedules.instant_ms(body.runAt or None, zone, name="runAt", now_ms=now_ms),
         recurrence=body.cron or None,
         timezone=body.timezone,
         misfire=body.misfire,
     )
-    if change != series.Change():
-        plan = series.update(conn, plan.series_id, change, now_ms=now_ms)
-    if body.enabled is not None and body.enabled != (plan.status != "paused"):
-        verb = series.resume if body.enabled else series.pause
-        plan = verb(conn, plan.series_id, now_ms=now_ms)
-    return plan
+    return schedules.change(conn, plan, change, is_enabled=body.enabled, now_ms=now_ms)
 
 
 @endpoint("DELETE", "/api/schedules/{id}", {404: "there is no such schedule", 409: "its only run has begun"})

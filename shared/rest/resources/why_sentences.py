@@ -141,6 +141,8 @@ DROPPED: Mapping[str, str] = {
     "approval_failed": "It was approved, and could not be done",
     "not_approver": "The button was pressed by a person who may not decide",
     "decided_already": "The button was pressed when that was decided already",
+    "not_asked": "The button of a question was pressed by a person whom it does not ask",
+    "question_closed": "The button of a question was pressed after its end",
     "pairing_failed": "It was a pairing code that is not valid there",
     "pairing_done": "It was a pairing code, which worked",
     "pairing_used": "It was a pairing code that this person had used before",

@@ -146,3 +146,10 @@ def test_questions_to_expire_are_found_by_an_index(conn):
     lines = plan(conn, questions.EXPIRE, now=NOW, limit=9)
     assert any("questions_open (expires_at<?)" in line for line in lines), lines
     assert not any("SCAN" in line or "TEMP" in line for line in lines), lines
+
+
+def test_what_every_turn_asks_reads_only_the_questions_of_its_session(conn):
+    lines = plan(conn, questions.OF_TURN, session=1, messages="[1]")
+    assert not any(line.startswith("SCAN questions") for line in lines)
+    assert any("questions_of_session" in line for line in lines)
+    assert any("questions_answered_in" in line for line in lines)

@@ -1,0 +1,199 @@
+"""Tools that say something to people: a message, a card, a change of what was said; and what no channel can do yet."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shared.channels import registry
+from shared.core import content
+from shared.core.errors import NotFound, WrongState
+from shared.db.queue.responses import NewResponse
+from shared.db.views import own_responses
+from shared.db.views.own_responses import OwnResponse
+from shared.tools import places
+from shared.tools.base import Arguments, NotPossibleYet, Tool, ToolCall
+
+_ONE_PART = 1900  # characters that every platform takes as one message
+_LARGEST_ROW = 2**63 - 1
+
+Text = Annotated[str, Field(min_length=1, max_length=50_000, description="Markdown; long texts are split for you")]
+Line = Annotated[str, Field(min_length=1, max_length=300)]
+To = Annotated[
+    str | None,
+    Field(default=None, min_length=1, max_length=64, description="a destination's name; left out: this conversation"),
+]
+MessageNumber = Annotated[int, Field(ge=1, le=_LARGEST_ROW, description="the number that send_message gave")]
+
+
+# -- send_message -----------------------------------------------------------------------------------------------------
+
+
+class SendMessage(Arguments):
+    text: Text
+    to: To = None
+
+
+def _send_message(call: ToolCall, given: SendMessage) -> str:
+    there = places.place(call, given.to)
+    row = call.say(places.response(call, there, places.words(call, given.text)))
+    return f"Sent to {there.name} as message {row}."
+
+
+# -- send_card --------------------------------------------------------------------------------------------------------
+
+
+class CardField(Arguments):
+    name: Line
+    value: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class CardLink(Arguments):
+    label: Line
+    url: Annotated[str, Field(pattern=r"^https?://[^\s<>()\[\]]+$", max_length=2000, description="http or https")]
+
+
+class SendCard(Arguments):
+    title: Line
+    text: Annotated[str, Field(max_length=10_000, description="Markdown below the title")] = ""
+    fields: Annotated[tuple[CardField, ...], Field(max_length=25, description="facts, one a line")] = ()
+    links: Annotated[tuple[CardLink, ...], Field(max_length=10, description="links below the card")] = ()
+    to: To = None
+
+
+def _send_card(call: ToolCall, given: SendCard) -> str:
+    there = places.place(call, given.to)
+    row = call.say(places.response(call, there, places.words(call, _card(given))))
+    return f"Sent to {there.name} as message {row}."
+
+
+def _card(given: SendCard) -> str:
+    """The card as Markdown, which every channel shows. Pure."""
+    paragraphs = [f"**{_on_one_line(given.title)}**", given.text.strip()]
+    paragraphs.append("\n".join(f"- **{_on_one_line(each.name)}**: {each.value.strip()}" for each in given.fields))
+    paragraphs.append("\n".join(f"- [{_label(each.label)}]({each.url})" for each in given.links))
+    return "\n\n".join(each for each in paragraphs if each)
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split()).replace("*", r"\*")
+
+
+def _label(text: str) -> str:
+    return " ".join(text.split()).replace("[", r"\[").replace("]", r"\]")
+
+
+# -- edit_message -----------------------------------------------------------------------------------------------------
+
+
+class EditMessage(Arguments):
+    message: MessageNumber
+    text: Text
+
+
+def _edit_message(call: ToolCall, given: EditMessage) -> str:
+    said = _own(call, given.message)
+    new = NewResponse(
+        message_id=said.message_id,
+        in_reply_to=said.in_reply_to,
+        channel=said.channel,
+        chat_id=said.chat_id,
+        platform_id=said.platform_id,
+        thread_id=said.thread_id,
+        sender=said.sender,
+        message=places.words(call, given.text),
+        agent=call.agent.id,
+        session_id=call.session.id,
+        content=content.encode({"edits": said.id}),
+    )
+    row = call.say(new)
+    return f"Message {said.id} will show the new text. To change it again, edit message {row}."
+
+
+def _own(call: ToolCall, row: int) -> OwnResponse:
+    """What the agent said in this conversation.
+
+    Raises:
+        NotFound: it said no such thing here.
+        NotPossibleYet, WrongState: it can't be changed.
+    """
+    said = own_responses.get(call.conn, row)
+    if said is None or (said.agent, said.session_id) != (call.agent.id, call.session.id):
+        raise NotFound(f"you sent no message {row} in this conversation; send_message gives the number")
+    if said.channel not in registry.NAMES or "context" in said.content:
+        raise NotPossibleYet(f"messages of {said.channel} can't be changed here: send a new message instead")
+    if said.status in ("dead", "deleted"):
+        raise WrongState(f"message {row} was never delivered: send a new message instead")
+    if said.parts > 1 or len(said.message) > _ONE_PART:
+        raise WrongState(f"message {row} was too long for one message of the platform: send a new message instead")
+    return said
+
+
+# -- what no channel can do yet ---------------------------------------------------------------------------------------
+
+
+class SendFileArguments(Arguments):
+    path: Annotated[str, Field(min_length=1, max_length=1000, description="the file, in your outbox")]
+    text: Annotated[str, Field(max_length=10_000, description="a caption")] = ""
+    to: To = None
+
+
+def _send_file(call: ToolCall, given: SendFileArguments) -> str:
+    there = places.place(call, given.to)
+    raise NotPossibleYet(
+        f"files can't be sent to {there.name} ({there.channel}) yet, and nothing was sent: put what matters of the "
+        "file into a message"
+    )
+
+
+class AddReaction(Arguments):
+    message: Annotated[str, Field(min_length=1, max_length=200, description="the id of the message to react to")]
+    emoji: Annotated[str, Field(min_length=1, max_length=32)]
+
+
+def _add_reaction(call: ToolCall, given: AddReaction) -> str:
+    there = places.here(call)
+    raise NotPossibleYet(
+        f"reactions can't be added on {there.channel} yet, and nothing was done: say it in words, if it matters"
+    )
+
+
+TOOLS = (
+    Tool(
+        "send_message",
+        "Send a message now, while you go on working: to this conversation (leave out 'to'), or to a chat that "
+        "list_destinations names. Your final answer goes to this conversation by itself, so don't send it here too. "
+        "Answers with the number of the message.",
+        SendMessage,
+        _send_message,
+        kicks=("deliver",),
+    ),
+    Tool(
+        "send_card",
+        "Send a short overview with a title, facts and links. For a question use ask_user_question.",
+        SendCard,
+        _send_card,
+        kicks=("deliver",),
+    ),
+    Tool(
+        "edit_message",
+        "Replace the text of a message that you sent in this conversation with send_message, for example to show "
+        "progress. The message stays where it is.",
+        EditMessage,
+        _edit_message,
+        kicks=("deliver",),
+    ),
+    Tool(
+        "send_file",
+        "Send a file from your outbox. Where the channel can't carry files yet, the answer says so.",
+        SendFileArguments,
+        _send_file,
+        kicks=("deliver",),
+    ),
+    Tool(
+        "add_reaction",
+        "React to a message with an emoji. Where the channel can't do that yet, the answer says so.",
+        AddReaction,
+        _add_reaction,
+        kicks=("deliver",),
+    ),
+)
