@@ -23,7 +23,7 @@ from shared.db.queue.claims import Claim
 from shared.db.queue.events import EventData
 from shared.db.queue.message_row import UnreadableMessage
 from shared.db.queue.ready_sessions import ReadySession
-from shared.db.roster import agents, teams
+from shared.db.roster import agent_pauses, agents, teams
 from shared.gateway.model_gateway import ModelGateway
 from shared.mcp.app import McpApp
 from shared.queue import turns
@@ -33,6 +33,7 @@ from shared.runtime.app import AppResponse, function_app, tick_route
 from shared.runtime.service import LazyService
 from shared.runtime.worker import Backlog
 from shared.runtime.worker_service import WorkerService, wake
+from shared.turn.paused_agents import PausedAgents
 from shared.turn.settlement import UNWRITTEN_PAUSE_S, Settlement
 from shared.turn.turn_runner import RunningTurn, TurnRunner
 
@@ -56,6 +57,7 @@ class Dispatch(WorkerService):
         self.sandboxes = Sandboxes(settings.sockets / "sandboxes")
         self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes)
         self.running_turns: dict[int, RunningTurn] = {}  # by session
+        self.paused_agents = PausedAgents(self)
         self._backlog = Backlog(self._look)
         self._made_room: set[int] = set()  # urgent sessions for which a turn was interrupted, and which still wait
 
@@ -72,6 +74,7 @@ class Dispatch(WorkerService):
                 "teams": [t.id for t in teams.every(conn)],
             }
             events.append(conn, "processor_start", now_ms=now_ms, data=known)
+            agent_pauses.try_at_start(conn, now_ms=now_ms)
             return turns.rescue(conn, RetryPolicy.of(self.settings), now_ms=now_ms, everything=True)
 
         if lost := await self.writer.run(work):
@@ -79,12 +82,15 @@ class Dispatch(WorkerService):
             self.kick("deliver")
 
     async def work_is_over(self) -> None:
+        await self.paused_agents.close()
         await self.gateway.close()
         await self.sandboxes.close()
 
     async def claim_and_start(self) -> float | None:
         """Claim the turns that are ready, as far as there is room, and start them; the seconds until more is due."""
         if self.settlement.unwritten and await self.settlement.write_unwritten():
+            self._backlog.forget()
+        if await self.paused_agents.look(now_ms=clock.now_ms()):
             self._backlog.forget()
         self._interrupt()
         room = self.settings.max_concurrent_turns - self.worker.running

@@ -16,6 +16,7 @@ from shared.core.errors import WrongState
 from shared.core.periods import Period
 from shared.db.access import approvals
 from shared.db.access.approvals import Approval, NewApproval
+from shared.db.roster import agent_pauses
 from shared.db.spending import budgets
 from shared.db.spending.budgets import Budget, UnitName
 
@@ -50,6 +51,7 @@ def give(conn: apsw.Connection, approved: Approval, *, now_ms: int) -> str:
     payload = approved.payload
     if not budgets.give(conn, payload["budget"], amount=payload["amount"], start_ms=payload["start"], now_ms=now_ms):
         raise WrongState("the budget was changed since: `emulator budgets list` shows it")
+    agent_pauses.try_all(conn, "budget", now_ms=now_ms)
     return "What waited for it goes on."
 
 

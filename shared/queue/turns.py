@@ -18,7 +18,7 @@ from shared.db.queue import agent_messages, claims, events, responses, sessions,
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, MessageVerdict
 from shared.db.queue.message_row import Message
-from shared.db.roster import agents
+from shared.db.roster import agent_pauses, agents
 from shared.queue import chains, endings, handoffs, mailbox, replies, series
 from shared.queue.chains import MailLimits
 
@@ -279,6 +279,7 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
     said = _said(conn, claim)
     verdicts = {message.id: judge(message, failure, policy, said, now_ms=now_ms) for message in claim.asked}
     claims.fail(conn, claim, verdicts, now_ms=now_ms)
+    _pause_agent(conn, claim.agent, failure, now_ms=now_ms)
     dead = [message for message in claim.asked if verdicts[message.id].dead]
     if said.has_spoken:
         agent_messages.append(conn, _one_after_the_other(_asked(claim)))
@@ -288,6 +289,18 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
             _apologise(conn, message, APOLOGY, now_ms=now_ms + place)
     series.advance_messages(conn, now_ms=now_ms)
     return dead
+
+
+def _pause_agent(conn: apsw.Connection, agent: str, failure: Failure, *, now_ms: int) -> None:
+    """Where it can't work at all. ``turn.paused_agents`` tells people, and lets it go on."""
+    code = next((each for each in agent_pauses.CODES if each == failure.code), None)
+    if code is None:
+        return
+    wait_ms = failure.wait_from(now_ms)
+    until = None if wait_ms is None else now_ms + max(wait_ms, _SHORTEST_WAIT_MS)
+    reason = redaction.redact(failure.reason.strip()) or NO_REASON
+    if agent_pauses.pause(conn, agent, code, reason, until=until, now_ms=now_ms):
+        log.warning("agent.paused", agent=agent, code=code, reason=reason, until=until)
 
 
 def _said(conn: apsw.Connection, claim: Claim) -> Said:

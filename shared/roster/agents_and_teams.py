@@ -18,7 +18,7 @@ from shared.agents import registry as providers
 from shared.core import cron
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.core.validation import reason, where
-from shared.db.roster import agents, teams
+from shared.db.roster import agent_pauses, agents, teams
 from shared.db.roster.agents import Agent
 from shared.db.roster.destinations import slug
 from shared.db.roster.teams import Team
@@ -125,11 +125,18 @@ def save_agent(
     if is_default is False and after.is_default:
         raise WrongState(f"{what} is the default: make another agent the default in its place")
     agents.save(conn, after, now_ms=now_ms)
+    if before is not None and _mended(before, after):
+        agent_pauses.resume_mended(conn, agent_id, now_ms=now_ms)
     if is_default:
         agents.make_default(conn, agent_id, now_ms=now_ms)
     saved = agents.get(conn, agent_id)
     assert saved is not None  # noqa: S101 - it was saved above
     return AgentSave(saved, is_new=before is None)
+
+
+def _mended(before: Agent, after: Agent) -> bool:
+    """Whether what its turns run with has changed, so that a paused agent may work now."""
+    return (before.provider, before.model, before.config) != (after.provider, after.model, after.config)
 
 
 def known_agent(conn: apsw.Connection, agent_id: str) -> Agent:

@@ -11,7 +11,7 @@ import typer
 from emulator.base import errors
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import command, group
-from emulator.cli.output import CommandResult, FactList, TextTable, result
+from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result
 from shared.core.durations import parse_ms
 
 app = group("Agents and their settings.")
@@ -135,12 +135,40 @@ def delete_agent(api: RestClient, agent: Id) -> CommandResult:
     return result(gone, f"Agent {agent} is deleted.")
 
 
+@command(app, "pause")
+def pause_agent(
+    api: RestClient,
+    agent: Id,
+    reason: Annotated[str | None, typer.Option(help="Why, for other operators.")] = None,
+) -> CommandResult:
+    """Pause an agent: a turn that runs goes on, and messages wait until `agents resume`."""
+    paused = api.post("agents", agent, "pause", body={} if reason is None else {"reason": reason})
+    return result(paused, f"Agent {agent} is paused. To go on: {api.command_line(f'agents resume {agent}')}")
+
+
+@command(app, "resume")
+def resume_agent(api: RestClient, agent: Id) -> CommandResult:
+    """Let a paused agent go on. What waits is answered in order."""
+    resumed = api.post("agents", agent, "resume")
+    return result(resumed, f"Agent {agent} {'goes on' if resumed['resumed'] else 'was not paused'}.")
+
+
 def _default(settings: dict[str, Any]) -> str:
-    return "default" if settings["default"] else ""
+    words = ["default"] if settings["default"] else []
+    return ", ".join([*words, f"paused: {settings['paused']['code']}"] if "paused" in settings else words)
+
+
+def _pause(of: dict[str, Any]) -> dict[str, Any]:
+    if "paused" not in of:
+        return {}
+    pause = of["paused"]
+    until = local_time(pause["until"]) if pause["until"] else "until it is mended or resumed"
+    return {"paused": pause["reason"], "paused since": local_time(pause["since"]), "paused until": until}
 
 
 def _facts(of: dict[str, Any]) -> dict[str, Any]:
     return {
+        **_pause(of),
         "name": of["name"],
         "provider": of["provider"],
         "model": of["model"] or "(default of its provider)",

@@ -75,6 +75,7 @@ def _table(found: list[dict[str, Any]]) -> TextTable:
 def _ways(api: RestClient, of: dict[str, Any]) -> list[str]:
     """The commands that help, for a reason that a command ends."""
     commands = {
+        "agent_paused": f"agents resume {of.get('agent')}",
         "dead": f"messages retry {of['id']}",
         "held": f"approvals approve {of['approval']}",
         "answer_dead": f"responses retry {of['response']}",

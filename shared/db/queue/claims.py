@@ -29,6 +29,7 @@ DUE = f"""
       FROM messages
      WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
        AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL OR status = 'processing')
+       AND NOT EXISTS (SELECT 1 FROM agent_pauses p WHERE p.agent = :agent AND p.state = 'paused')
      ORDER BY status DESC, id
      LIMIT :limit
 """

@@ -34,7 +34,7 @@ class EventData(_RoomAuthor, total=False):
     Attributes:
         running: a turn had the message, and was stopped: ``message_cancelled``.
         reason: why: ``*_retry``, ``*_dead``, ``*_released``, ``*_cancelled``, ``series_ended``,
-            ``channel_paused``, ``chain_ended``.
+            ``channel_paused``, ``chain_ended``, ``agent_paused``.
         retry_count: failed attempts so far: ``*_retry``, ``*_dead``.
         process_after: when the next attempt may begin, in ms UTC: ``message_retry``.
         deliver_after: the same of a response: ``response_retry``, and ``response_ready`` of a planned one.
@@ -95,6 +95,7 @@ class EventData(_RoomAuthor, total=False):
     period: str
     unit: str
     amount: int
+    code: str
 
 
 class NewEvent(NamedTuple):

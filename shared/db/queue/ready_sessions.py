@@ -29,6 +29,12 @@ OPEN_AGENTS = """
       JOIN agents a ON a.id = open.agent
 """
 
+# Those that work: the others' messages wait.
+_WORKS = """
+     WHERE NOT EXISTS (SELECT 1 FROM agent_pauses p WHERE p.agent = a.id AND p.state = 'paused')
+"""
+READY_AGENTS = OPEN_AGENTS + _WORKS
+
 # A session's part of the index begins with the messages that a turn has. Without any, its first message is the oldest
 # that is due or waits for a retry. A message that is planned for later gives its session no place.
 FIRSTS = """
@@ -126,7 +132,7 @@ def find(
         return each.session_id not in urgent, each.head
 
     chosen: list[ReadySession] = []
-    for agent, concurrency, batch_size in rows(conn, OPEN_AGENTS):
+    for agent, concurrency, batch_size in rows(conn, READY_AGENTS):
         room = concurrency - running[agent]
         if room <= 0:
             continue

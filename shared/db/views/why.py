@@ -76,6 +76,8 @@ class MessageFacts(NamedTuple):
         ahead: how many earlier messages of its session wait.
         busy_sessions: how many other sessions of its agent have a turn.
         responses: to the message, oldest first.
+        has_spoken: a turn had said something about it.
+        pause: why its agent is paused, or None; *pause_until*: when that ends by itself, or None.
     """
 
     id: int
@@ -100,15 +102,20 @@ class MessageFacts(NamedTuple):
     ahead: int
     busy_sessions: int
     responses: Sequence[ResponseFacts]
+    has_spoken: bool = False
+    pause: str | None = None
+    pause_until: int | None = None
 
 
 MESSAGE = """
     SELECT m.id, m.message_id, m.agent, m.channel, m.platform_id, c.name, m.sender_id, m.sender, m.status, m.trigger,
            m.retry_count, m.failure, m.last_error, m.process_after, m.lease, m.series_id, m.created_at,
-           ifnull(a.concurrency, 1), a.id IS NULL OR a.retired_at IS NOT NULL, m.session_id
+           ifnull(a.concurrency, 1), a.id IS NULL OR a.retired_at IS NOT NULL, m.session_id,
+           m.spoken IS NOT NULL, p.reason, p.until
       FROM messages m
       LEFT JOIN chats c ON c.channel = m.channel AND c.platform_id = m.platform_id
       LEFT JOIN agents a ON a.id = m.agent
+      LEFT JOIN agent_pauses p ON p.agent = m.agent AND p.state = 'paused'
      WHERE m.id = :row
 """
 
@@ -166,7 +173,7 @@ def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts 
     if not found:
         return None
     id_, message_id, agent, *place, status, trigger = found[0][:10]
-    *fields, concurrency, is_gone, session = found[0][10:]
+    *fields, concurrency, is_gone, session, has_spoken, pause, pause_until = found[0][10:]
     of_session = {"agent": agent, "session": session, "row": row_id}
     at = {**of_session, "now": now_ms}
     running = rows(conn, RUNNING, of_session)
@@ -176,7 +183,7 @@ def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts 
     return MessageFacts._make([
         id_, message_id, agent, Place(*place), status, bool(trigger), *fields, concurrency, bool(is_gone),
         running[0][0] if running else None, *(retrying[0] if retrying else (None, None, None)), ahead, busy,
-        _responses(rows(conn, RESPONSES, {"row": row_id, "now": now_ms})),
+        _responses(rows(conn, RESPONSES, {"row": row_id, "now": now_ms})), bool(has_spoken), pause, pause_until,
     ])  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from shared.agents import registry
 from shared.agents.providers import stand_in
 from shared.core import clock
 from shared.core.settings import Settings
-from shared.db.roster import agents
+from shared.db.roster import agent_pauses, agents
+from shared.db.roster.agent_pauses import AgentPause, PauseCode
 from shared.db.views import history
 from shared.db.views.history import HistoryLine
 from shared.rest.http import free_programs
@@ -22,6 +23,40 @@ from shared.rest.http.endpoint import Body, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import known_agent
+
+
+class AgentPauseView(TypedDict):
+    """Why an agent does not work, since when, and until when; both in ms UTC.
+
+    Without ``until`` it ends by an act, or when its provider can work again, of which that is asked at ``nextCheckAt``.
+    """
+
+    code: PauseCode
+    reason: str
+    by: Literal["postroom", "operator"]
+    since: int
+    until: int | None
+    nextCheckAt: int | None
+
+
+class ResumedAgent(TypedDict):
+    """*resumed*: false if the agent was not paused."""
+
+    ok: Literal[True]
+    resumed: bool
+
+
+class PausedAgent(TypedDict):
+    """The pause as it is now."""
+
+    ok: Literal[True]
+    pause: AgentPauseView
+
+
+class PauseBody(Body):
+    """*reason*: for other operators."""
+
+    reason: str = Field(default="paused by hand", min_length=1, max_length=500)
 
 
 class AgentView(TypedDict):
@@ -48,6 +83,7 @@ class AgentView(TypedDict):
     batch_size: int | None
     resume_spoken: bool
     default: bool
+    paused: NotRequired[AgentPauseView]
 
 
 class SavedAgent(TypedDict):
@@ -107,9 +143,9 @@ class AgentHistoryQuery(HistoryQuery):
     channel: str | None = Field(default=None, max_length=32)
 
 
-def agent_view(agent: agents.Agent, settings: Settings) -> AgentView:
-    """The agent as the API shows it."""
-    return {
+def agent_view(agent: agents.Agent, settings: Settings, pause: AgentPause | None = None) -> AgentView:
+    """The agent as the API shows it; *pause*: why it does not work now."""
+    view: AgentView = {
         "name": agent.name,
         "provider": agent.provider,
         "model": agent.model or "",
@@ -129,6 +165,9 @@ def agent_view(agent: agents.Agent, settings: Settings) -> AgentView:
         "resume_spoken": agent.resume_spoken,
         "default": agent.is_default,
     }
+    if pause is not None:
+        view["paused"] = pause_view(pause)
+    return view
 
 
 def folder_of(agent: agents.Agent, settings: Settings) -> Path:
@@ -139,13 +178,16 @@ def folder_of(agent: agents.Agent, settings: Settings) -> Path:
 @endpoint("GET", "/api/agents")
 async def get_agents(service: Service) -> dict[str, AgentView]:
     """List all agents, by id."""
-    return {agent.id: agent_view(agent, service.settings) for agent in agents.every(service.reader)}
+    pauses = agent_pauses.paused(service.reader)
+    every = agents.every(service.reader)
+    return {agent.id: agent_view(agent, service.settings, pauses.get(agent.id)) for agent in every}
 
 
 @endpoint("GET", "/api/agents/{id}", {404: "there is no such agent"})
 async def get_agent(service: Service, *, id: str) -> AgentView:
     """Read one agent."""
-    return agent_view(known_agent(service.reader, id), service.settings)
+    agent = known_agent(service.reader, id)
+    return agent_view(agent, service.settings, agent_pauses.find(service.reader, id))
 
 
 @endpoint(
@@ -162,7 +204,7 @@ async def put_agent(service: Service, *, id: str, body: AgentBody) -> SavedAgent
     refuse_free_programs(service.settings, [change.get("provider", "")])
     zone = service.settings.timezone
     saved = await service.change(
-        lambda conn: agents_and_teams.save_agent(conn, id, change, timezone=zone, now_ms=clock.now_ms())
+        lambda conn: agents_and_teams.save_agent(conn, id, change, timezone=zone, now_ms=clock.now_ms()), "dispatch"
     )
     answer: SavedAgent = {"ok": True, "agent": agent_view(saved.agent, service.settings), "provisioned": saved.is_new}
     if saved.agent.provider in registry.STAND_INS:
@@ -209,6 +251,46 @@ async def delete_agent(service: Service, *, id: str) -> Removed:
     return {"ok": True, "retired": done == "retired"}
 
 
+def pause_view(pause: AgentPause) -> AgentPauseView:
+    """The pause as the API shows it."""
+    return {
+        "code": pause.code,
+        "reason": pause.reason,
+        "by": pause.paused_by,
+        "since": pause.since,
+        "until": pause.until,
+        "nextCheckAt": pause.check_at,
+    }
+
+
+@endpoint(
+    "POST",
+    "/api/agents/{id}/pause",
+    {404: "there is no such agent", 409: "an operator paused it already"},
+)
+async def pause_agent(service: Service, *, id: str, body: PauseBody) -> PausedAgent:
+    """Pause an agent until it is resumed. A turn that runs goes on; messages wait, and lose no attempt."""
+
+    def work(conn: apsw.Connection) -> AgentPauseView:
+        known_agent(conn, id)
+        if not agent_pauses.pause_by_hand(conn, id, body.reason, now_ms=clock.now_ms()):
+            raise RequestRefused(409, f"agent {id!r} is paused already: resume it first to give another reason")
+        return pause_view(agent_pauses.paused(conn)[id])
+
+    return {"ok": True, "pause": await service.change(work, "dispatch")}
+
+
+@endpoint("POST", "/api/agents/{id}/resume", {404: "there is no such agent"})
+async def resume_agent(service: Service, *, id: str) -> ResumedAgent:
+    """Let a paused agent go on: what waits is answered in order. If it still can't work, it is paused again."""
+
+    def work(conn: apsw.Connection) -> bool:
+        known_agent(conn, id)
+        return agent_pauses.resume(conn, id, now_ms=clock.now_ms())
+
+    return {"ok": True, "resumed": await service.change(work, "dispatch")}
+
+
 @endpoint("GET", "/api/agent-messages")
 async def get_history(service: Service, *, query: HistoryQuery) -> list[HistoryLine]:
     """List what all agents were asked and answered, newest first."""
@@ -243,5 +325,5 @@ async def put_prompt(service: Service, *, id: str, body: SystemPromptBody) -> Ok
 
 ENDPOINTS = (
     *(get_agents, get_agent, put_agent, delete_agent, get_history, get_history_of),
-    *(get_prompt, put_prompt),
+    *(get_prompt, put_prompt, pause_agent, resume_agent),
 )

@@ -8,6 +8,8 @@ from shared.core import clock
 from shared.core.errors import NotReplicated
 from shared.db.engine import meta
 from shared.db.queue import channel_pauses
+from shared.db.roster import agent_pauses
+from shared.db.roster.agent_pauses import AgentPause
 from shared.replica.last_comparison import LastComparison
 from shared.replica.sync import sync
 from shared.rest.http.endpoint import endpoint
@@ -71,6 +73,7 @@ async def get_health(service: Service) -> HealthView:
         f"{name} is paused, and its answers wait: {pause.reason}. Set the right token and restart"
         for name, pause in channel_pauses.every(service.reader).items()
     ]
+    problems += [_pause(each) for each in agent_pauses.paused(service.reader).values() if each.paused_by == "postroom"]
     if replica is not None and replica["problem"] is not None:
         problems.append(f"replication is behind: {replica['problem']}")
     if comparison is not None and not comparison["equal"]:
@@ -84,6 +87,13 @@ async def get_health(service: Service) -> HealthView:
         "replica": replica,
         "comparison": comparison,
     }
+
+
+def _pause(pause: AgentPause) -> str:
+    return (
+        f"agent {pause.agent} is paused ({pause.code}), and its messages wait: {pause.reason}. When it is mended:"
+        f" emulator agents resume {pause.agent}"
+    )
 
 
 def _last_sweep(service: Service) -> int | None:

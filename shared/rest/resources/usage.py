@@ -10,6 +10,7 @@ from shared.core import clock, periods
 from shared.core.errors import NotFound
 from shared.core.periods import PeriodName
 from shared.db.engine import named_rows
+from shared.db.roster import agent_pauses
 from shared.db.spending import budgets
 from shared.db.spending.budgets import UnitName
 from shared.db.views import spending
@@ -120,10 +121,11 @@ async def _put(service: Service, agent: str | None, period: str, unit: str, amou
         saved = budgets.find(conn, agent, known_period, known_unit)
         if is_changed and saved is not None:
             decisions.withdraw_budget(conn, saved.id, "the budget was changed", now_ms=now_ms)
+            agent_pauses.try_all(conn, "budget", now_ms=now_ms)
         found = spending.all_budgets(conn, service.settings.timezone, agent=agent, now_ms=now_ms)
         return next(b for b in found if (b["agent"], b["period"], b["unit"]) == (agent, known_period, known_unit))
 
-    return {"ok": True, "budget": await service.change(work)}
+    return {"ok": True, "budget": await service.change(work, "dispatch")}
 
 
 async def _delete(service: Service, agent: str | None, period: str, unit: str) -> Ok:
@@ -138,8 +140,9 @@ async def _delete(service: Service, agent: str | None, period: str, unit: str) -
         if not budgets.remove(conn, agent, known_period, known_unit):
             whose = "all agents together have" if agent is None else f"agent {agent!r} has"
             raise NotFound(f"{whose} no budget of {unit} a {period}; GET /api/budgets lists them")
+        agent_pauses.try_all(conn, "budget", now_ms=clock.now_ms())
 
-    await service.change(work)
+    await service.change(work, "dispatch")
     return OK
 
 

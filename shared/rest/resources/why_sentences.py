@@ -16,6 +16,8 @@ class Why(NamedTuple):
 
 # -- a message in the queue
 
+_SPOKEN = "The agent had said something already, so it is not run again by itself, and goes on only when you retry it."
+
 
 def of_message(facts: MessageFacts, *, now_ms: int) -> Why:
     """Why the message has no answer yet, or that it has one."""
@@ -26,6 +28,8 @@ def of_message(facts: MessageFacts, *, now_ms: int) -> Why:
             return Why("running", f"Agent {facts.agent} is working on it now.")
         case "processing":
             return Why("process_gone", "The process of its turn has ended. It is tried again within a minute.")
+        case "dead" if facts.has_spoken:
+            return Why("dead", f"{_SPOKEN} Its turn ended early: {facts.last_error}.")
         case "dead":
             return Why("dead", f"It is dead after {_count(facts.retry_count, 'attempt')}: {facts.last_error}.")
         case "paused":
@@ -41,6 +45,8 @@ def _of_pending(facts: MessageFacts, now_ms: int) -> Why:
         return Why("context", "It asked for no answer. The agent reads it with the next message that does.")
     if facts.is_agent_gone:
         return Why("agent_gone", f"Agent {facts.agent} was deleted.")
+    if facts.pause is not None:
+        return Why("agent_paused", f"Agent {facts.agent} is paused: {facts.pause}.", facts.pause_until)
     if until is not None and facts.failure is None:
         return Why("planned", "It is planned for later.", until)
     if until is not None:

@@ -29,6 +29,8 @@ COMMANDS = {
     "agents show": ["coder"],
     "agents set": ["coder", "--model", HOSTILE],
     "agents delete": [HOSTILE],
+    "agents pause": ["coder", "--reason", HOSTILE],
+    "agents resume": ["coder"],
     "teams list": [],
     "teams show": ["crew"],
     "teams set": ["crew", "--agents", "coder", "--leader", "coder"],

@@ -151,6 +151,8 @@ SAMPLES = {
             (("assistant", {"default": False}), 409),
         )
     ],
+    ("POST", "/api/agents/{id}/pause"): [*((("assistant", {}), 200), (("assistant", {}), 409), (("nobody", {}), 404))],
+    ("POST", "/api/agents/{id}/resume"): [("assistant", 200), ("nobody", 404)],
     ("DELETE", "/api/agents/{id}"): [("unused", 200), ("unused", 404), ("assistant", 409)],
     ("GET", "/api/agent-messages"): [200],
     ("GET", "/api/agents/{id}/messages"): [("assistant", 200)],
