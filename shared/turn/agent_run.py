@@ -89,7 +89,8 @@ async def run_agent(
         return Failure(
             f"agent {claim.agent!r} does not exist any more: create it again, then retry the message", retryable=False
         )
-    doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id), tools)
+    asked = tuple(each.message_id for each in claim.asked)
+    doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools)
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
     batch = tuple(_turn_message(message, answered.get(message.id)) for message in claim.batch)
     batch = batch if note is None else (note, *batch)

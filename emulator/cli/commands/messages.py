@@ -7,6 +7,7 @@ import typer
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.cli.client import RestClient
+from emulator.cli.commands.amounts import in_dollars
 from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, readable, result, shorten, time_span
 from shared.core import clock
@@ -79,7 +80,23 @@ def show_message(api: RestClient, message: Id) -> CommandResult:
         ],
         "",
     )
-    return result(found, FactList(_facts(found)), answers, events)
+    used = TextTable(
+        ("model", "paid by", "requests", "input", "output", "cache", "cost"),
+        [
+            (
+                each["model"],
+                each["paidBy"],
+                each["requests"],
+                each["input"],
+                each["output"],
+                each["cacheRead"] + each["cacheWrite"],
+                in_dollars(each["cost"]),
+            )
+            for each in found["usage"]
+        ],
+        "",
+    )
+    return result(found, FactList(_facts(found)), answers, *([used] if found["usage"] else []), events)
 
 
 @command(app, "retry")

@@ -7,6 +7,7 @@ import typer
 
 from emulator.base import errors
 from emulator.cli.client import RestClient
+from emulator.cli.commands.amounts import in_dollars
 from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, TextTable, local_time, result
 
@@ -23,9 +24,16 @@ def show_usage(
     api: RestClient,
     agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="Only of this agent.")] = None,
     turns: Annotated[bool, typer.Option("--turns", help="One line for each turn, newest first.")] = False,
+    days: Annotated[bool, typer.Option("--days", help="The sums of each day of this month, newest first.")] = False,
     limit: Limit = 20,
 ) -> CommandResult:
-    """Show the tokens and the money that agents used: this month's sums, or --turns."""
+    """Show the tokens and the money that agents used: this month's sums, or --days, or --turns."""
+    if days:
+        if turns:
+            raise errors.UsageError("use either --days or --turns")
+        found = api.get("usage", "days", agent=agent)
+        rows = [(each["day"], each["turns"], *_usage(each)) for each in found]
+        return result(found, TextTable(("day", "turns", *_COLUMNS), rows, "No turn has used a model this month."))
     if turns:
         found = api.get("usage", agent=agent, limit=limit)
         rows = [(local_time(each["createdAt"]), each["turn"], *_usage(each)) for each in found]
@@ -90,7 +98,7 @@ def _whose(agent: str | None) -> str:
 
 
 def _usage(each: dict[str, Any]) -> tuple[Any, ...]:
-    return (each["agent"], each["model"], each["paidBy"], *(each[kind] for kind in _TOKENS), _dollars(each["cost"]))
+    return (each["agent"], each["model"], each["paidBy"], *(each[kind] for kind in _TOKENS), in_dollars(each["cost"]))
 
 
 def _limit(budget: dict[str, Any]) -> str:
@@ -99,21 +107,12 @@ def _limit(budget: dict[str, Any]) -> str:
 
 
 def _amount(budget: dict[str, Any], field: str) -> str:
-    return _dollars(budget[field]) if budget["unit"] == "money" else f"{budget[field]} tokens"
+    return in_dollars(budget[field]) if budget["unit"] == "money" else f"{budget[field]} tokens"
 
 
 def _percent(budget: dict[str, Any]) -> str:
     limit = budget["amount"] + budget["extra"]
     return f"{100 * budget['spent'] // limit} %" if limit else "100 %"
-
-
-def _dollars(micro: int | None) -> str:
-    """``$1.25``; fractions of a cent only where there are any; empty where no price is known."""
-    if micro is None:
-        return ""
-    exact = f"{Decimal(micro) / _MICRO:.6f}".rstrip("0")
-    whole, _, fraction = exact.partition(".")
-    return f"${whole}.{fraction:0<2}"
 
 
 def _micro_dollars(text: str) -> int:

@@ -3,6 +3,7 @@
 Tokens are of four kinds, and none is counted twice: ``input`` has no token of the cache.
 """
 
+import json
 from typing import Literal, NamedTuple
 
 import apsw
@@ -28,11 +29,16 @@ class Tokens(NamedTuple):
 
 
 class TurnName(NamedTuple):
-    """The turn that used a model: the token of its claim, its agent, and its session's public id."""
+    """The turn that used a model: the token of its claim, its agent, its session's public id, and what it answers.
+
+    Attributes:
+        messages: the public ids of the messages that asked for the turn.
+    """
 
     turn: str
     agent: str
     session: str
+    messages: tuple[str, ...] = ()
 
 
 class Spent(NamedTuple):
@@ -46,9 +52,9 @@ class Spent(NamedTuple):
 # A cost that is not known stays so: a sum with an unknown part would look like a price.
 ADD = """
     INSERT INTO usage (turn, agent, session, model, paid_by, requests, input, output, cache_read, cache_write, cost,
-                       created_at, updated_at)
+                       messages, created_at, updated_at)
     VALUES (:turn, :agent, :session, :model, :paid_by, 1, :input, :output, :cache_read, :cache_write, :cost,
-            :now, :now)
+            :messages, :now, :now)
     ON CONFLICT (turn, model, paid_by) DO UPDATE
        SET requests = requests + 1,
            input = input + :input,
@@ -74,7 +80,8 @@ def add(
 ) -> None:
     """Add the tokens of one request to its turn's row. *cost*: in micro-dollars, or None where no price is known."""
     known = {"model": model, "paid_by": paid_by, "cost": cost, "now": now_ms}
-    conn.execute(ADD, {**name._asdict(), **tokens._asdict(), **known})
+    named = {**name._asdict(), "messages": json.dumps(name.messages)}
+    conn.execute(ADD, {**named, **tokens._asdict(), **known})
 
 
 def spent(conn: apsw.Connection, agent: str | None, *, since_ms: int) -> Spent:

@@ -9,6 +9,8 @@ from shared.core import content
 from shared.core.failures import ENDED_BY, EndedBy, FailureCode
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import named
+from shared.db.views import spending
+from shared.db.views.spending import MessageUsage
 
 
 class AgentQueue(TypedDict):
@@ -183,9 +185,13 @@ class MessageView(TypedDict):
 
 
 class MessageStory(MessageView):
-    """A message with its responses, and the events of both, oldest first. *endedBy*: who ended the failed attempt."""
+    """A message with its responses, and the events of both, oldest first.
+
+    *endedBy*: who ended the failed attempt. *usage*: what its turns took from models.
+    """
 
     endedBy: EndedBy | None
+    usage: list[MessageUsage]
     responses: list[MessageAnswer]
     events: list[MessageEvent]
 
@@ -247,7 +253,8 @@ def story(conn: apsw.Connection, row_id: int) -> MessageStory | None:
             events.append(_event("response_acked", answer["ackedAt"], answer["id"]))
     events.sort(key=lambda event: event["timestamp"])
     ended_by = ENDED_BY[message["failure"]] if message["failure"] else None
-    return {**message, "endedBy": ended_by, "responses": answers, "events": events}
+    used = spending.of_message(conn, row_id)
+    return {**message, "endedBy": ended_by, "usage": used, "responses": answers, "events": events}
 
 
 def _event(type_: str, at_ms: int, response_id: int | None = None, data: dict[str, Any] | None = None) -> MessageEvent:

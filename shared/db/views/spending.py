@@ -1,5 +1,8 @@
 """What the API shows of usage and budgets. Money is in micro-dollars, and instants are in ms UTC."""
 
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
 import apsw
 from typing_extensions import TypedDict
 
@@ -34,6 +37,24 @@ class UsageView(TypedDict):
     updatedAt: int
 
 
+class MessageUsage(TypedDict):
+    """What one turn over a message took from one model.
+
+    *messages*: how many messages the turn answered together. *cost*: in micro-dollars; null where no price is known.
+    """
+
+    turn: str
+    model: str
+    paidBy: PaidBy
+    requests: int
+    input: int
+    output: int
+    cacheRead: int
+    cacheWrite: int
+    cost: int | None
+    messages: int
+
+
 class UsageTotalView(TypedDict):
     """What the turns of one agent took from one model; *turns* is their number.
 
@@ -51,6 +72,12 @@ class UsageTotalView(TypedDict):
     cacheWrite: int
     cost: int | None
     unpriced: int
+
+
+class UsageDayView(UsageTotalView):
+    """The same of one day, such as ``2026-11-22``, in the time zone of the settings."""
+
+    day: str
 
 
 class BudgetView(TypedDict):
@@ -81,6 +108,18 @@ USAGE = """
      LIMIT :limit
 """
 
+# A session has few turns; of those since the message came, each names its messages.
+OF_MESSAGE = """
+    SELECT u.turn, u.model, u.paid_by, u.requests, u.input, u.output, u.cache_read, u.cache_write, u.cost,
+           json_array_length(u.messages)
+      FROM messages m
+      JOIN sessions s ON s.id = m.session_id
+      JOIN usage u ON u.session = s.session_id AND u.created_at >= m.created_at
+     WHERE m.id = :row AND EXISTS (SELECT 1 FROM json_each(u.messages) WHERE value = m.message_id)
+     ORDER BY u.id
+     LIMIT 1000
+"""
+
 TOTALS = """
     SELECT agent, model, paid_by, count(DISTINCT turn), sum(requests), sum(input), sum(output), sum(cache_read),
            sum(cache_write), sum(cost),
@@ -105,11 +144,57 @@ def turns(
     return named(UsageView, rows(conn, USAGE, given))
 
 
+def of_message(conn: apsw.Connection, row_id: int) -> list[MessageUsage]:
+    """What the turns over a message took, oldest first; empty where they used no model, or it is long ago."""
+    return named(MessageUsage, rows(conn, OF_MESSAGE, {"row": row_id}))
+
+
 def totals(
     conn: apsw.Connection, *, agent: str | None = None, since_ms: int, until_ms: int = NEWEST
 ) -> list[UsageTotalView]:
     """What all turns used whose first request lies between the two instants, by agent and model."""
     return named(UsageTotalView, rows(conn, TOTALS, {"agent": agent, "since": since_ms, "until": until_ms}))
+
+
+# Every time zone's days begin at a quarter of an hour.
+QUARTERS = """
+    SELECT created_at / 900000 * 900000, agent, model, paid_by, count(*), sum(requests), sum(input), sum(output),
+           sum(cache_read), sum(cache_write), sum(cost),
+           sum(iif(cost IS NULL, input + output + cache_read + cache_write, 0))
+      FROM usage
+     WHERE created_at >= :since AND created_at < :until AND (:agent IS NULL OR agent = :agent)
+     GROUP BY created_at / 900000, agent, model, paid_by
+     ORDER BY 1, 2, 3, 4
+"""
+
+
+def days(
+    conn: apsw.Connection, timezone: str, *, agent: str | None = None, since_ms: int, until_ms: int = NEWEST
+) -> list[UsageDayView]:
+    """As ``totals``, for each day on which the first request of a turn was made, newest day first."""
+    zone = ZoneInfo(timezone)
+    found: dict[tuple[str, str, str, str], UsageDayView] = {}
+    for start_ms, *row in rows(conn, QUARTERS, {"agent": agent, "since": since_ms, "until": until_ms}):
+        (part,) = named(UsageTotalView, [tuple(row)])
+        day = datetime.fromtimestamp(start_ms / 1000, zone).date().isoformat()
+        key = (day, part["agent"], part["model"], part["paidBy"])
+        found[key] = _sum(found[key], part) if key in found else {**part, "day": day}
+    return sorted(found.values(), key=lambda each: each["day"], reverse=True)
+
+
+def _sum(one: UsageDayView, other: UsageTotalView) -> UsageDayView:
+    costs = [each["cost"] for each in (one, other) if each["cost"] is not None]
+    return {
+        **one,
+        "turns": one["turns"] + other["turns"],
+        "requests": one["requests"] + other["requests"],
+        "input": one["input"] + other["input"],
+        "output": one["output"] + other["output"],
+        "cacheRead": one["cacheRead"] + other["cacheRead"],
+        "cacheWrite": one["cacheWrite"] + other["cacheWrite"],
+        "cost": sum(costs) if costs else None,
+        "unpriced": one["unpriced"] + other["unpriced"],
+    }
 
 
 def all_budgets(conn: apsw.Connection, timezone: str, *, agent: str | None = None, now_ms: int) -> list[BudgetView]:

@@ -14,7 +14,7 @@ from shared.db.roster import agent_pauses
 from shared.db.spending import budgets
 from shared.db.spending.budgets import UnitName
 from shared.db.views import spending
-from shared.db.views.spending import BudgetView, UsageTotalView, UsageView
+from shared.db.views.spending import BudgetView, UsageDayView, UsageTotalView, UsageView
 from shared.inbound import decisions
 from shared.rest.http.common import OK, Ok, PageQuery
 from shared.rest.http.endpoint import Body, Query, endpoint
@@ -78,6 +78,15 @@ async def get_usage_totals(service: Service, *, query: UsageTotalsQuery) -> list
     if since_ms is None:
         since_ms = periods.containing("month", clock.now_ms(), service.settings.timezone).start_ms
     return spending.totals(service.reader, agent=query.agent, since_ms=since_ms, until_ms=query.until)
+
+
+@endpoint("GET", "/api/usage/days")
+async def get_usage_days(service: Service, *, query: UsageTotalsQuery) -> list[UsageDayView]:
+    """Sum up the usage of a time, by day, agent, model and payment, newest day first."""
+    since_ms, zone = query.since, service.settings.timezone
+    if since_ms is None:
+        since_ms = periods.containing("month", clock.now_ms(), zone).start_ms
+    return spending.days(service.reader, zone, agent=query.agent, since_ms=since_ms, until_ms=query.until)
 
 
 @endpoint("GET", "/api/budgets")
@@ -157,6 +166,7 @@ def _known(period: str, unit: str) -> tuple[PeriodName, UnitName]:
 ENDPOINTS = (
     get_usage,
     get_usage_totals,
+    get_usage_days,
     get_budgets,
     put_budget,
     delete_budget,

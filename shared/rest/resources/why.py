@@ -9,7 +9,8 @@ from typing_extensions import TypedDict
 
 from shared.core import clock
 from shared.db.queue import messages
-from shared.db.views import why
+from shared.db.views import spending, why
+from shared.db.views.spending import MessageUsage
 from shared.db.views.why import DroppedFacts, HeldFacts, MessageFacts, Of, Place
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
@@ -23,7 +24,7 @@ class WhyView(TypedDict):
 
     *id*: of the message; ``held_`` or ``dropped_`` and the row, if it never became one. *state* is a word for programs,
     *reason* a sentence for people; *until*: the instant at which the reason ends, in ms UTC, where that is known.
-    *approval*: that has to be decided. *response*: the answer that is not sent.
+    *approval*: that has to be decided. *response*: the answer that is not sent. *usage*: what its turns took of models.
     """
 
     what: Literal["message", "held", "dropped"]
@@ -41,6 +42,7 @@ class WhyView(TypedDict):
     approval: str | None
     response: int | None
     series: str | None
+    usage: list[MessageUsage]
 
 
 class WhyQuery(Query):
@@ -113,6 +115,9 @@ def _of_message(conn: apsw.Connection, row: int, *, now_ms: int) -> WhyView | No
     found = _view("message", facts.message_id, why_sentences.of_message(facts, now_ms=now_ms), facts)
     unsent = next((each.id for each in facts.responses if each.status != "acked"), None)
     found.update({"agent": facts.agent, "response": unsent, "series": facts.series_id})
+    found["usage"] = spending.of_message(conn, row)
+    if cost := why_sentences.of_usage(found["usage"]):
+        found["reason"] += f" {cost}"
     return found
 
 
@@ -146,6 +151,7 @@ def _view(
         "approval": None,
         "response": None,
         "series": None,
+        "usage": [],
     }
 
 

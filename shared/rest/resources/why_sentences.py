@@ -1,8 +1,9 @@
 """Why a message has no answer, as a word for programs and a sentence for people. Pure functions over facts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from shared.db.views.spending import MessageUsage
 from shared.db.views.why import DroppedFacts, HeldFacts, MessageFacts, ResponseFacts
 
 
@@ -12,6 +13,19 @@ class Why(NamedTuple):
     state: str
     reason: str
     until: int | None = None
+
+
+def of_usage(usage: Sequence[MessageUsage]) -> str:
+    """What the turns over a message took from models, as a sentence; empty where they took nothing."""
+    if not usage:
+        return ""
+    tokens = sum(each["input"] + each["output"] + each["cacheRead"] + each["cacheWrite"] for each in usage)
+    costs = [each["cost"] for each in usage if each["paidBy"] == "key"]
+    known = [cost for cost in costs if cost is not None]
+    price = f", for ${sum(known) / 1_000_000:.4f}" if known and len(known) == len(costs) else ""
+    together = max(each["messages"] for each in usage)
+    others = f" with {_count(together - 1, 'other message')}" if together > 1 else ""
+    return f"Its turns{others} took {tokens:,} tokens{price}."
 
 
 # -- a message in the queue

@@ -128,6 +128,7 @@ SAMPLES = {
     ("POST", "/api/responses/dead/retry"): [200, ("?after=-1", 400)],
     ("GET", "/api/usage"): [200, ("?before=0", 400)],
     ("GET", "/api/usage/totals"): [("?since=0", 200), ("?since=-1", 400)],
+    ("GET", "/api/usage/days"): [("?since=0", 200), ("?since=-1", 400)],
     ("PUT", "/api/budgets/{period}/{unit}"): [
         (("day money", {"amount": 5}), 200),
         (("week money", {"amount": 5}), 404),

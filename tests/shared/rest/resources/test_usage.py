@@ -6,7 +6,7 @@ from shared.db.engine.connection import transaction
 from shared.db.spending import usage
 from shared.db.spending.usage import Tokens, TurnName
 from tests.api_client import ask, get
-from tests.support import NOW, make_agent
+from tests.support import NOW, column, make_agent, put
 
 
 @pytest.fixture
@@ -75,3 +75,42 @@ def test_a_wrong_budget_is_refused_and_changes_nothing(serving, used, method, pa
     assert reply.status_code == status
     assert said in reply.json()["error"]
     assert get(serving, "/api/budgets").json() == []
+
+
+def test_usage_by_day_is_in_the_time_zone_of_the_settings(serving, conn, monkeypatch):
+    midnight = 1_800_025_200_000  # 2027-01-15T15:00:00Z, and the 16th begins in Tokyo
+    monkeypatch.setenv("POSTROOM_TIMEZONE", "Asia/Tokyo")
+    make_agent(conn, "coder")
+    with transaction(conn):
+        for number, (at_ms, cost) in enumerate(((midnight - 1, 4), (midnight, 5), (midnight + 3_600_000, None))):
+            name = TurnName(f"turn_{number}", "coder", "session_1")
+            usage.add(conn, name, "m", "key", Tokens(1, 2, 3, 4), cost, now_ms=at_ms)
+    found = get(serving, "/api/usage/days?since=0").json()
+    assert [(each["day"], each["turns"], each["input"], each["cost"], each["unpriced"]) for each in found] == [
+        ("2027-01-16", 2, 2, 5, 10),
+        ("2027-01-15", 1, 1, 4, 0),
+    ]
+    assert get(serving, "/api/usage/days?since=0&agent=writer").json() == []
+
+
+def test_a_message_tells_what_its_turns_took(serving, conn):
+    make_agent(conn, "coder")
+    for message in ("m-1", "m-2"):
+        put(conn, message, agent="coder")
+    ids = column(conn, "SELECT message_id FROM messages")
+    session = column(conn, "SELECT session_id FROM sessions")[0]
+    at_ms = max(column(conn, "SELECT created_at FROM messages")) + 1
+    with transaction(conn):
+        first = TurnName("turn_1", "coder", session, tuple(ids))
+        usage.add(conn, first, "m", "key", Tokens(1000, 200), 1500, now_ms=at_ms)
+        usage.add(conn, TurnName("turn_2", "coder", session, (ids[0],)), "m", "plan", Tokens(7), None, now_ms=at_ms)
+        usage.add(conn, TurnName("turn_3", "coder", session), "m", "key", Tokens(7), 1, now_ms=at_ms)
+    one, two = (get(serving, f"/api/messages/{each}").json()["usage"] for each in ids)
+    assert [(each["turn"], each["input"], each["cost"], each["messages"]) for each in one] == [
+        ("turn_1", 1000, 1500, 2),
+        ("turn_2", 7, None, 1),
+    ]
+    assert [each["turn"] for each in two] == ["turn_1"]
+    said = get(serving, f"/api/messages/{ids[0]}/why").json()
+    assert said["reason"].endswith("Its turns with 1 other message took 1,207 tokens, for $0.0015.")
+    assert said["usage"] == one
