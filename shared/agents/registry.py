@@ -8,6 +8,7 @@ from shared.agents.providers.stand_in import StandIn
 from shared.core.errors import UnknownName
 
 _MODULES = {
+    "api": "shared.agents.providers.api.provider",
     "claude": "shared.agents.providers.claude.provider",
     "codex": "shared.agents.providers.codex.provider",
     "command": "shared.agents.providers.command",

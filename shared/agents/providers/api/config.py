@@ -1,0 +1,65 @@
+"""The ``config`` of an agent of the provider ``api``."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from shared.core.errors import ConfigInvalid
+from shared.core.validation import reason, where
+
+INSTALL = "pip install -e '.[api]'"
+
+Dialect = Literal["chat", "responses", "messages"]
+
+
+class ApiConfig(BaseModel):
+    """What an agent's config may have.
+
+    Attributes:
+        models: whose models: ``anthropic``, ``openai``, or ``local`` (any server, ``POSTROOM_LOCAL_MODELS_URL``).
+        dialect: ``messages`` of Anthropic; ``chat`` (the default of the others) or ``responses`` of OpenAI.
+        max_requests: requests of the model in one turn, each tool call being another one; a loop ends there.
+        max_tokens: of one answer; None: what the model's host says.
+        history_bytes: of the session that the model is given again; the oldest turns go first.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: Literal["anthropic", "openai", "local"]
+    dialect: Dialect = "chat"
+    max_requests: int = Field(default=30, ge=1, le=1000)
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    history_bytes: int = Field(default=200_000, ge=1000, le=10_000_000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_dialect(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("models") == "anthropic":
+            return {"dialect": "messages", **given}
+        return given
+
+    @model_validator(mode="after")
+    def _known_together(self) -> "ApiConfig":
+        if (self.models == "anthropic") != (self.dialect == "messages"):
+            raise ValueError("the dialect 'messages' is that of the models 'anthropic', and they have no other")
+        return self
+
+
+def read(config: Mapping[str, Any]) -> ApiConfig:
+    """The config, checked.
+
+    Raises:
+        ConfigInvalid: says which entry is wrong, and why.
+    """
+    try:
+        return ApiConfig.model_validate(dict(config))
+    except ValidationError as error:
+        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
+        raise ConfigInvalid(f"config for provider 'api' is wrong: {problems}") from None
+
+
+def is_installed() -> bool:
+    """Whether the extra is here; imports nothing."""
+    return all(find_spec(name) is not None for name in ("pydantic_ai", "openai", "anthropic"))
