@@ -124,8 +124,7 @@ def test_after_a_result_a_program_may_end_by_itself(tmp_path):
 def test_a_result_counts_when_the_program_is_stopped_before_it_has_ended(tmp_path):
     """The program says with a file that it knows of the end of its input, and stays."""
     source = (
-        "import sys, time; print('result', flush=True); sys.stdin.read()\n"
-        "open('known', 'w').close(); time.sleep(600)"
+        "import sys, time; print('result', flush=True); sys.stdin.read()\nopen('known', 'w').close(); time.sleep(600)"
     )
 
     async def stop(running):

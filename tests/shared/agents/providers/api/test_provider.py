@@ -1,4 +1,4 @@
-"""The provider ``api`` in whole turns of dispatch, through the gateway, against a scripted model in its three dialects."""
+"""The provider ``api`` in whole turns, through the gateway, against a scripted model in its three dialects."""
 
 import asyncio
 import json
@@ -211,4 +211,4 @@ def test_it_tells_that_it_works(turns):
             yield event
 
     turns({"models": "openai"}, "hello", script=script)
-    assert [type(event) for event in seen if isinstance(event, Progress | Result)][0] is Progress
+    assert next(type(event) for event in seen if isinstance(event, Progress | Result)) is Progress
