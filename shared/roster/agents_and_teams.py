@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import apsw
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -44,6 +44,9 @@ class AgentChange(BaseModel):
     name: str = Field(default="", min_length=1, max_length=200)
     provider: str = "echo"
     model: str | None = Field(default=None, max_length=200)
+    models: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
+        default=[], max_length=10, description="used in this order where its model can't answer"
+    )
     instructions: str = ""
     config: dict[str, Any] = Field(default={})
     folder: str | None = Field(default=None, description="where it works, below the agents' folder; none: its id")
@@ -111,6 +114,8 @@ def save_agent(
     before = agents.find(conn, agent_id)
     is_there = before is not None and before.retired_at is None
     is_sharing, is_default = change.pop("share_folder", False), change.pop("default", None)
+    if "models" in change:
+        change["models"] = tuple(change["models"])
     if change.get("folder") is not None:
         change["folder"] = _folder(agent_id, change["folder"])
     after = replace(before or Agent(agent_id, agent_id, "echo", None, None, "", {}, 1, timezone, False), **change)

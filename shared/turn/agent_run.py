@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Self
 
@@ -11,12 +11,13 @@ import apsw
 
 from shared.agents import leftover_processes, prompt, registry
 from shared.agents.access import Toolbox
-from shared.agents.base import Failed, Init, Result, Text, Turn, TurnMessage
+from shared.agents.base import Failed, Init, ProviderEvent, Result, Text, Turn, TurnMessage
 from shared.agents.programs.limits import Limits
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.agents.prompt import EarlierMessage
 from shared.core import clock, logs
 from shared.core.errors import PostroomError
+from shared.core.failures import FailureCode
 from shared.core.settings import Settings
 from shared.db.access.questions import Question
 from shared.db.engine import owner_only
@@ -30,7 +31,7 @@ from shared.db.spending.usage import TurnName
 from shared.gateway.model_gateway import ModelGateway
 from shared.queue import answers, endings
 from shared.queue.turns import Failure, TurnReply
-from shared.turn import already_said, lost_session, refusals
+from shared.turn import already_said, lost_session, model_fallback, refusals
 from shared.turn.answer_files import FilePlace
 from shared.turn.answers import TurnAnswers
 from shared.turn.continuation import RunningContinuation, SaveOfProvider
@@ -113,11 +114,13 @@ class TurnFacts(NamedTuple):
         earlier: what was said in the session before.
         place: of the session's files.
         is_fetched: whether a client fetches the answers to a message.
+        has_spoken: whether something of this turn is said for good already.
     """
 
     earlier: Callable[[], list[EarlierMessage]]
     place: FilePlace
     is_fetched: Callable[[Message], bool]
+    has_spoken: Callable[[], bool]
 
     @classmethod
     def of(cls, reader: apsw.Connection, claim: Claim, turn: Turn, settings: Settings) -> Self:
@@ -126,6 +129,7 @@ class TurnFacts(NamedTuple):
             earlier=partial(lost_session.history, reader, claim),
             place=FilePlace(turn.folder, turn.session, settings.files / claim.token),
             is_fetched=partial(endings.is_waited_for, reader),
+            has_spoken=partial(spoken.has_spoken, reader, claim.token),
         )
 
 
@@ -218,12 +222,29 @@ def _turn_message(message: Message, answers_to: Question | None) -> TurnMessage:
     )
 
 
+def _with_models(
+    turn: Turn, agent: Agent, doors: TurnDoors, facts: TurnFacts, story: SessionStory
+) -> AsyncGenerator[ProviderEvent, None]:
+    """The events of the turn with the agent's model, or with one of its others where that can't answer."""
+
+    def run_with(model: str | None) -> AsyncGenerator[ProviderEvent, None]:
+        doors.refusal = None  # of the model before
+        return lost_session.run(registry.get(agent.provider), replace(turn, model=model), facts.earlier, story)
+
+    def cause(failed: Failed) -> FailureCode:
+        guess = Failure(failed.reason, code=failed.code)
+        return (guess if doors.refusal is None else refusals.decide(guess, doors.refusal)).code
+
+    models = [turn.model, *agent.models]
+    return model_fallback.run(run_with, models, cause=cause, has_spoken=facts.has_spoken, agent=agent.id)
+
+
 async def _listen(
     turn: Turn, agent: Agent, claim: Claim, save: SaveOfProvider, doors: TurnDoors, facts: TurnFacts
 ) -> Outcome:
     said = TurnAnswers(claim)
     story = SessionStory()
-    running = lost_session.run(registry.get(agent.provider), turn, facts.earlier, story)
+    running = _with_models(turn, agent, doors, facts, story)
     async with (
         RunningContinuation(turn.continuation, lambda given: save(given, agent.provider)) as continuation,
         contextlib.aclosing(running) as provider_events,

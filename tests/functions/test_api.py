@@ -422,6 +422,8 @@ def test_an_agent_is_created_and_changed_under_its_id(serving, conn, tmp_path):
         "memory_limit_mb": None,
         "batch_size": None,
         "resume_spoken": False,
+        "models": [],
+        "chosen_provider": None,
         "default": False,
     }
     assert replies[2].json()["assistant"]["default"]
@@ -522,3 +524,16 @@ def test_an_unreplicated_change_is_neither_acknowledged_nor_lost(serving, conn, 
     replies = call(serving, ("POST", "/api/message", {"json": body}), ("POST", "/api/message", {"json": body}))
     assert [(reply.status_code, reply.headers["retry-after"]) for reply in replies] == [(503, "5")] * 2
     assert column(conn, "SELECT message_id FROM messages") == ["x_1"]
+
+
+def test_an_agents_other_models_are_set_and_taken_away(serving, conn):
+    set_, kept, none, refused = call(
+        serving,
+        ("PUT", "/api/agents/a", {"json": {"models": ["sonnet", "haiku"]}}),
+        ("PUT", "/api/agents/a", {"json": {"name": "Ada"}}),
+        ("PUT", "/api/agents/a", {"json": {"models": []}}),
+        ("PUT", "/api/agents/a", {"json": {"models": [""]}}),
+    )
+    models = [each.json()["agent"]["models"] for each in (set_, kept, none)]
+    assert models == [["sonnet", "haiku"], ["sonnet", "haiku"], []]
+    assert refused.status_code == 400

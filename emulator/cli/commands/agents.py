@@ -82,6 +82,10 @@ def set_agent(
     batch_size: Annotated[
         str | None, typer.Option(help='How many messages one turn takes; "" means the default of the settings.')
     ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(help='Models in its place where it can\'t answer, such as "sonnet,haiku"; "" means none.'),
+    ] = None,
     resume_spoken: Annotated[
         bool | None,
         typer.Option(
@@ -103,6 +107,8 @@ def set_agent(
         "resume_spoken": resume_spoken,
     }
     change = {key: value for key, value in change.items() if value is not None}
+    if models is not None:
+        change["models"] = [each.strip() for each in models.split(",") if each.strip()]
     for key, text in (("model", model), ("folder", folder)):
         if text is not None:
             change[key] = text or None
@@ -166,12 +172,20 @@ def _pause(of: dict[str, Any]) -> dict[str, Any]:
     return {"paused": pause["reason"], "paused since": local_time(pause["since"]), "paused until": until}
 
 
+def _provider(settings: dict[str, Any]) -> str:
+    """Its provider; of an agent with ``auto`` also what that chose."""
+    if settings["provider"] != "auto":
+        return str(settings["provider"])
+    return f"auto ({settings['chosen_provider'] or 'nothing chosen yet'})"
+
+
 def _facts(of: dict[str, Any]) -> dict[str, Any]:
     return {
         **_pause(of),
         "name": of["name"],
-        "provider": of["provider"],
+        "provider": _provider(of),
         "model": of["model"] or "(default of its provider)",
+        "models in its place": ", ".join(of["models"]) or "(none)",
         "folder": of["working_directory"],
         "time zone": of["timezone"],
         "turns at once": of["concurrency"],

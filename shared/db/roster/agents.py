@@ -19,7 +19,7 @@ DEFAULT_AGENT = "assistant"
 _SELECT = """
     SELECT id, name, provider, model, folder, instructions, config, concurrency, timezone, is_default,
            turn_timeout_ms, batch_size, retired_at, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
-           memory_limit_mb, resume_spoken
+           memory_limit_mb, resume_spoken, models, chosen_provider
       FROM agents
 """
 
@@ -52,6 +52,8 @@ class Agent:
     output_limit_bytes: int | None = None
     memory_limit_mb: int | None = None
     resume_spoken: bool = False
+    models: tuple[str, ...] = ()
+    chosen_provider: str | None = None
 
 
 _FIELDS = tuple(field.name for field in fields(Agent))
@@ -62,6 +64,7 @@ def _agent(row: Sequence[Any]) -> Agent:
     values["config"] = json.loads(values["config"])
     values["is_default"] = bool(values["is_default"])
     values["resume_spoken"] = bool(values["resume_spoken"])
+    values["models"] = tuple(json.loads(values["models"]))
     return Agent(**values)
 
 
@@ -117,10 +120,10 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
         """
         INSERT INTO agents (id, name, provider, model, folder, instructions, config, concurrency, timezone,
                             turn_timeout_ms, batch_size, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
-                            memory_limit_mb, resume_spoken, created_at, updated_at)
+                            memory_limit_mb, resume_spoken, models, created_at, updated_at)
         VALUES (:id, :name, :provider, :model, :folder, :instructions, :config, :concurrency, :timezone,
                 :turn_timeout_ms, :batch_size, :idle_timeout_ms, :tool_timeout_ms, :output_limit_bytes,
-                :memory_limit_mb, :resume_spoken, :now, :now)
+                :memory_limit_mb, :resume_spoken, :models, :now, :now)
         ON CONFLICT (id) DO UPDATE
            SET name = excluded.name, provider = excluded.provider, model = excluded.model, folder = excluded.folder,
                instructions = excluded.instructions, config = excluded.config, concurrency = excluded.concurrency,
@@ -128,6 +131,8 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
                batch_size = excluded.batch_size, idle_timeout_ms = excluded.idle_timeout_ms,
                tool_timeout_ms = excluded.tool_timeout_ms, output_limit_bytes = excluded.output_limit_bytes,
                memory_limit_mb = excluded.memory_limit_mb, resume_spoken = excluded.resume_spoken,
+               models = excluded.models,
+               chosen_provider = CASE WHEN excluded.provider = agents.provider THEN agents.chosen_provider END,
                retired_at = NULL, updated_at = excluded.updated_at
         """,
         {
@@ -147,9 +152,23 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
             "output_limit_bytes": agent.output_limit_bytes,
             "memory_limit_mb": agent.memory_limit_mb,
             "resume_spoken": int(agent.resume_spoken),
+            "models": json.dumps(agent.models),
             "now": now_ms,
         },
     )
+
+
+def choose_provider(conn: apsw.Connection, agent_id: str, provider: str, *, now_ms: int) -> bool:
+    """Let the agent, whose provider is ``auto``, use *provider* from now on; False: it has one already."""
+    conn.execute(
+        """
+        UPDATE agents
+           SET chosen_provider = :provider, updated_at = :now
+         WHERE id = :id AND provider = 'auto' AND chosen_provider IS NULL
+        """,
+        {"id": agent_id, "provider": provider, "now": now_ms},
+    )
+    return conn.changes() == 1
 
 
 def make_default(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> None:

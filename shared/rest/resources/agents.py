@@ -82,6 +82,8 @@ class AgentView(TypedDict):
     memory_limit_mb: int | None
     batch_size: int | None
     resume_spoken: bool
+    models: list[str]
+    chosen_provider: str | None
     default: bool
     paused: NotRequired[AgentPauseView]
 
@@ -163,6 +165,8 @@ def agent_view(agent: agents.Agent, settings: Settings, pause: AgentPause | None
         "memory_limit_mb": agent.memory_limit_mb,
         "batch_size": agent.batch_size,
         "resume_spoken": agent.resume_spoken,
+        "models": list(agent.models),
+        "chosen_provider": agent.chosen_provider,
         "default": agent.is_default,
     }
     if pause is not None:

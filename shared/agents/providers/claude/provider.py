@@ -62,7 +62,11 @@ class Claude:
                 return
             if turn.doors is None:
                 raise ConfigInvalid("no gateway is there for its program")
-            access = await turn.doors.open(self.upstream, has_sandbox=held.is_leash)
+            try:
+                access = await turn.doors.open(self.upstream, has_sandbox=held.is_leash)
+            except ConfigInvalid as error:
+                yield Failed(str(error), retryable=False, code="auth")
+                return
             command = invocation.command(found.path, config, turn, access)
         except ConfigInvalid as error:
             yield Failed(f"agent {turn.agent!r}: {error}", retryable=False, code="bad_config")
