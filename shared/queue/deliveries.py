@@ -203,7 +203,8 @@ def fail(
     Raises:
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
-    verdict = judge(response, error, policy, now_ms=now_ms)
+    since = responses.unsent_since(conn, response.id)  # a part that went out since the claim has cleared it
+    verdict = judge(replace(response, unsent_since=since), error, policy, now_ms=now_ms)
     responses.fail(conn, response, verdict, now_ms=now_ms)
     if isinstance(error, RateLimited) and verdict.deliver_after is not None:
         chats.pause_sending(conn, response.chat_id, until_ms=verdict.deliver_after)

@@ -29,6 +29,16 @@ def test_a_platform_that_cannot_be_reached_costs_no_attempt_and_keeps_the_order(
     assert row(conn, "responses", 1)["unsent_since"] is None
 
 
+def test_a_part_that_went_through_ends_the_outage_of_a_response(conn):
+    """Else the next failure of its other parts, a day after the first one, made the answer dead at once."""
+    answer(conn, "x" * 5000)
+    rows(conn, "UPDATE responses SET unsent_since = 1")
+    step(Platform(sent, unreachable))
+    found = row(conn, "responses", 1)
+    assert (found["status"], found["parts"], found["retry_count"]) == ("pending", '["9001"]', 0)
+    assert found["unsent_since"] > 1
+
+
 def test_a_refused_connection_costs_no_attempt(conn, monkeypatch):
     """Over the real HTTP client: nothing listens at the address of the tests."""
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")

@@ -278,12 +278,18 @@ def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None
     conn.execute(
         """
         UPDATE responses
-           SET parts = :parts, part_started = json_array_length(:parts), lease = :lease
+           SET parts = :parts, part_started = json_array_length(:parts), unsent_since = NULL, lease = :lease
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
         """,
         {"parts": json.dumps(parts), "lease": lease_until, "id": response.id, "token": response.token},
     )
     _check(conn, response)
+
+
+def unsent_since(conn: apsw.Connection, response_id: int) -> int | None:
+    """See ``Response``: as the row has it now."""
+    found: int | None = scalar(conn, "SELECT unsent_since FROM responses WHERE id = :id", {"id": response_id})
+    return found
 
 
 def part_cut(conn: apsw.Connection, response: Response, cuts: tuple[int, ...], *, lease_until: int) -> None:
