@@ -42,8 +42,8 @@ def ask(conn: apsw.Connection, budget: Budget, period: Period, timezone: str, *,
     return approval
 
 
-def give(conn: apsw.Connection, approved: Approval, *, now_ms: int) -> str:
-    """Do what was approved; a sentence about it.
+def give(conn: apsw.Connection, approved: Approval, *, now_ms: int) -> int:
+    """Do what was approved; how many agents go on.
 
     Raises:
         WrongState: the budget was changed or deleted since.
@@ -51,8 +51,7 @@ def give(conn: apsw.Connection, approved: Approval, *, now_ms: int) -> str:
     payload = approved.payload
     if not budgets.give(conn, payload["budget"], amount=payload["amount"], start_ms=payload["start"], now_ms=now_ms):
         raise WrongState("the budget was changed since: `emulator budgets list` shows it")
-    agent_pauses.try_all(conn, "budget", now_ms=now_ms)
-    return "What waited for it goes on."
+    return len(agent_pauses.try_all(conn, "budget", now_ms=now_ms))
 
 
 def whose(budget: Budget) -> str:

@@ -113,6 +113,17 @@ class Ledger:
                 self._sums[key] = (start_ms, Spent(spent.money + used.money, spent.tokens + used.tokens))
 
 
+def spares(reader: apsw.Connection, agent: str, timezone: str, *, now_ms: int) -> str | None:
+    """Why the agent does nothing that nobody asked for: a budget is nearly used up. None: no budget is."""
+    for budget in budgets.that_bind(reader, agent):
+        period = periods.containing(budget.period, now_ms, timezone)
+        spent = usage.spent(reader, budget.agent, since_ms=period.start_ms)
+        if _due(budget, spent.money if budget.unit == "money" else spent.tokens, period) is not None:
+            until = budget_requests.instant(period.end_ms, timezone)
+            return f"{_nearly(budget)} Heartbeats do not run until {until} ({timezone})."
+    return None
+
+
 def _due(budget: Budget, spent: int, period: Period) -> Notice | None:
     limit = budget.limit(period.start_ms)
     if spent >= limit:

@@ -54,7 +54,7 @@ class DecisionResult(NamedTuple):
     Attributes:
         sentence: the outcome for people, on one line.
         problem: why the approved change could not be made, or None.
-        stored: how many messages were stored; with any, the caller kicks ``dispatch``.
+        stored: how many messages were stored, or agents go on; with any, the caller kicks ``dispatch``.
     """
 
     approval: Approval
@@ -64,7 +64,7 @@ class DecisionResult(NamedTuple):
 
 
 class _Consequence(NamedTuple):
-    """What a decision changed: in words, and how many messages it stored."""
+    """What a decision changed: in words, and how many messages it stored, or agents it let go on."""
 
     words: str = ""
     stored: int = 0
@@ -252,7 +252,8 @@ def _settle_tool(conn: apsw.Connection, decided: Approval, policy: AccessPolicy,
 def _settle_budget(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     if decided.status != "approved":
         return _Consequence()
-    return _Consequence(budget_requests.give(conn, decided, now_ms=now_ms))
+    waiting = budget_requests.give(conn, decided, now_ms=now_ms)
+    return _Consequence("What waited for it goes on." if waiting else "", stored=waiting)
 
 
 _CONSEQUENCES = {

@@ -24,6 +24,7 @@ from shared.db.queue.series import Finished, Next, Plan, Series
 
 log = logs.get()
 
+HEARTBEAT = "heartbeat"  # the channel of TinyAGI's heartbeats: an agent's recurring question to itself
 BATCH = 20  # series that one call hands on: some 8 ms of the write lock
 _TABLES = (MESSAGES, RESPONSES)
 _MISFIRES = ("coalesce", "catch_up")

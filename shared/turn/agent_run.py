@@ -28,8 +28,9 @@ from shared.db.queue.sessions import Session
 from shared.db.roster import agents
 from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
+from shared.gateway import ledger
 from shared.gateway.model_gateway import ModelGateway
-from shared.queue import answers, endings
+from shared.queue import answers, endings, series
 from shared.queue.turns import Failure, TurnReply
 from shared.turn import already_said, lost_session, model_fallback, refusals
 from shared.turn.answer_files import FilePlace
@@ -52,6 +53,7 @@ class AgentAnswer:
         provider: whose continuation it is.
         begun_anew: the provider had lost the session, so the turn began a fresh one from our history.
         chose_silence: the agent marked what it said as internal, so no answer is no failure.
+        not_run: why the agent was not asked at all, for the story; None: it was.
     """
 
     said: Sequence[TurnReply]
@@ -59,6 +61,7 @@ class AgentAnswer:
     provider: str | None = None
     begun_anew: bool = False
     chose_silence: bool = False
+    not_run: str | None = None
 
 
 Outcome = AgentAnswer | Failure
@@ -90,6 +93,10 @@ async def run_agent(
         return Failure(
             f"agent {claim.agent!r} does not exist any more: create it again, then retry the message", retryable=False
         )
+    if all(each.channel == series.HEARTBEAT for each in claim.asked):
+        why = ledger.spares(reader, agent.id, settings.timezone, now_ms=clock.now_ms())
+        if why is not None:
+            return AgentAnswer([], None, not_run=why)
     asked = tuple(each.message_id for each in claim.asked)
     doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools)
     note = already_said.note(reader, claim, now_ms=clock.now_ms())

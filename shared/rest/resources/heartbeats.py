@@ -16,7 +16,7 @@ from shared.rest.http.service import Service
 from shared.rest.resources.messages import addressed
 from shared.roster.agents_and_teams import known_agent
 
-CHANNEL = "heartbeat"
+CHANNEL = series.HEARTBEAT
 _SENDER = "System"
 _QUESTION = "Is there something that you should do now? If there is, do it; if not, answer in a few words."
 _HOUR_S, _DAY_S = 3600, 86_400

@@ -5,8 +5,13 @@ import asyncio
 import pytest
 
 from shared.agents.base import Failed, Result, Text
+from shared.core import clock
 from shared.db.engine.connection import rows, transaction
-from shared.db.spending import budgets
+from shared.db.spending import budgets, usage
+from shared.db.spending.usage import Tokens, TurnName
+from shared.inbound import decisions
+from shared.inbound.decisions import OPERATOR
+from tests.approval_requests import POLICY
 from tests.serving import environment
 from tests.shared.gateway.model_host import hosting, reply, stream_of
 from tests.shared.turn import scripted_provider
@@ -150,3 +155,66 @@ def test_an_answer_in_spite_of_a_refusal_counts(conn, monkeypatch):
 
     _, outcome = refused(conn, monkeypatch, reply(529), script)
     assert outcome == ("completed", None, None)
+
+
+def use_up(conn, percent):
+    """A budget of a hundred tokens a day, of which so many are used."""
+    with transaction(conn):
+        budgets.put(conn, "coder", "day", "tokens", 100, now_ms=NOW)
+        name = TurnName("turn_0", "coder", "session_0")
+        usage.add(conn, name, "m", "key", Tokens(percent), None, now_ms=clock.now_ms())
+
+
+def test_what_waits_for_a_budget_goes_on_when_an_owner_gives_more(conn, monkeypatch):
+    seen = []
+
+    async def script(turn):
+        seen.append(turn.messages[0].text)
+        assert await ask(await turn.doors.open("anthropic", has_sandbox=True)) == 200
+        yield Result("yes")
+
+    async def go():
+        async with hosting(stream_of("messages")) as host:
+            scripted_provider.use(monkeypatch, conn, script, host)
+            use_up(conn, 100)
+            async with dispatching() as service:
+                await one_step(service)
+                put(conn, "second", agent="coder")
+                await one_step(service)
+                waiting = rows(conn, "SELECT status, retry_count FROM messages"), list(seen)
+                (asked,) = column(conn, "SELECT approval_id FROM approvals WHERE kind = 'budget'")
+                with transaction(conn):
+                    done = decisions.decide(conn, asked, 0, OPERATOR, policy=POLICY, now_ms=clock.now_ms())
+                for _ in range(3):
+                    await one_step(service)
+                return waiting, done.stored
+
+    (waiting, first), stored = asyncio.run(asyncio.wait_for(go(), 60))
+    assert (waiting, first) == ([("pending", 0), ("pending", 0)], ["hello"])
+    assert stored > 0  # whoever decides kicks dispatch
+    assert seen == ["hello", "hello"]  # one batch of both
+    assert column(conn, "SELECT status FROM messages") == ["completed", "completed"]
+
+
+@pytest.mark.parametrize(("percent", "channel", "runs"), [(79, "heartbeat", 1), (80, "heartbeat", 0), (80, "api", 1)])
+def test_heartbeats_stop_first(conn, monkeypatch, percent, channel, runs):
+    seen = []
+
+    async def script(turn):
+        seen.append(turn.messages[0].text)
+        yield Result("yes")
+
+    async def go():
+        async with hosting(stream_of("messages")) as host:
+            scripted_provider.use(monkeypatch, conn, script, host)
+            rows(conn, "UPDATE messages SET channel = :channel", {"channel": channel})
+            use_up(conn, percent)
+            async with dispatching() as service:
+                await one_step(service)
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+    assert len(seen) == runs
+    assert column(conn, "SELECT status FROM messages") == ["completed"]
+    reasons = column(conn, "SELECT data ->> 'reason' FROM events WHERE type = 'turn_not_run'")
+    assert len(reasons) == 1 - runs
+    assert all("80 % of the budget of agent coder (100 tokens a day) is used." in each for each in reasons)
