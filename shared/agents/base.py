@@ -13,6 +13,27 @@ from shared.core.failures import FailureCode
 
 
 @dataclass(frozen=True, slots=True)
+class NamedFile:
+    """An attachment of a message, as the prompt names it.
+
+    Attributes:
+        kind: as the channel calls it, such as ``photo`` or ``location``.
+        name: safe to use as a file's name; empty where it is no file.
+        path: below the agent's folder; None where the file is not there.
+        why_not: why it is not there.
+        facts: of an attachment that is no file.
+    """
+
+    kind: str
+    name: str
+    path: str | None = None
+    media_type: str | None = None
+    size: int | None = None
+    why_not: str | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TurnMessage:
     """One message of the batch as an agent may see it, without routing fields. *from_agent*: the agent that sent it."""
 
@@ -24,6 +45,7 @@ class TurnMessage:
     reply_to: str | None
     is_context: bool
     from_agent: str | None = None
+    files: tuple[NamedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr, unescape
 from zoneinfo import ZoneInfo
 
-from shared.agents.base import TurnMessage
+from shared.agents.base import NamedFile, TurnMessage
 from shared.core import ids
 
 _ELEMENTS = {"task": "task", "webhook": "webhook", "system": "system_response"}
@@ -38,7 +38,22 @@ def _element(message: TurnMessage, zone: ZoneInfo) -> str:
         "reply_to": message.reply_to,
     }
     attributes = "".join(f" {key}={quoteattr(value)}" for key, value in facts.items() if value)
-    return f"<{name}{attributes}>{escape(message.text)}</{name}>"
+    files = "".join(map(_attachment, message.files))
+    return f"<{name}{attributes}>{escape(message.text)}{files}</{name}>"
+
+
+def _attachment(file: NamedFile) -> str:
+    """One line, whose values are all escaped: no text can forge a file."""
+    facts = {
+        "kind": file.kind,
+        "name": file.name,
+        "path": file.path,
+        "type": file.media_type,
+        "bytes": None if file.size is None else str(file.size),
+        "not_here_because": file.why_not,
+        **dict(file.facts),
+    }
+    return "\n<attachment" + "".join(f" {key}={quoteattr(value)}" for key, value in facts.items() if value) + "/>"
 
 
 class EarlierMessage(NamedTuple):
@@ -94,6 +109,7 @@ _TAG = (
 )
 # A body ends at its closing tag; at another element, or the end of the text, where the closing tag is cut off.
 _WRAPPED = re.compile(rf"{_TAG}(?P<body>(?:(?!</?(?P=name)\b).)*)(?P<closing></(?P=name)>)?", re.DOTALL)
+_ATTACHMENT = re.compile(rf"\n?<attachment kind={_VALUE}(?: \w+={_VALUE})*/>")
 _CONTEXT = re.compile(r'<context timezone="[A-Za-z0-9_+/-]+"/>\n?')
 _AROUND_EARLIER = re.compile(rf'</?{_EARLIER}(?: note="Your own session was lost\.[^"<>\n]*")?>\n?')
 _BEFORE_OURS = re.compile(rf"[\s>|]*{_TAG}")  # also in a quotation
@@ -132,8 +148,9 @@ def _is_ours(tag: re.Match[str], known: Collection[str]) -> bool:
 
 
 def _body(element: re.Match[str]) -> str:
-    is_as_sent = element["closing"] is not None and "<" not in element["body"]
-    return unescape(element["body"]) if is_as_sent else element["body"]
+    body = _ATTACHMENT.sub("", element["body"])
+    is_as_sent = element["closing"] is not None and "<" not in body
+    return unescape(body) if is_as_sent else body
 
 
 def _is_our_context(tag: re.Match[str], known: Collection[str]) -> bool:

@@ -32,7 +32,7 @@ from shared.gateway import ledger
 from shared.gateway.model_gateway import ModelGateway
 from shared.queue import answers, endings, series
 from shared.queue.turns import Failure, TurnReply
-from shared.turn import already_said, lost_session, model_fallback, refusals
+from shared.turn import already_said, inbox, lost_session, model_fallback, refusals
 from shared.turn.answer_files import FilePlace
 from shared.turn.answers import TurnAnswers
 from shared.turn.continuation import RunningContinuation, SaveOfProvider
@@ -156,11 +156,12 @@ async def _run(
         try:
             turn = _turn(claim, agent, session, settings, doors, batch, sandboxes)
             facts = TurnFacts.of(reader, claim, turn, settings)
-            if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
-                log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
-                turn = lost_session.fresh(turn, facts.earlier())
             async with asyncio.timeout(limit_s) as limit:
                 doors.ends_with(limit)
+                turn = await inbox.with_files(reader, claim, turn)
+                if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
+                    log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
+                    turn = lost_session.fresh(turn, facts.earlier())
                 return await _listen(turn, agent, claim, save, doors, facts)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])

@@ -104,6 +104,19 @@ class Claim:
         return tuple(message for message in self.batch if message.trigger)
 
 
+FILES = """
+    SELECT message_id, files
+      FROM messages
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND files <> '[]'
+     ORDER BY id
+"""
+
+
+def files(conn: apsw.Connection, claim: Claim) -> list[tuple[str, str]]:
+    """The messages of the batch that have attachments, and their attachments as JSON, in the order of the batch."""
+    return [(message_id, found) for message_id, found in rows(conn, FILES, {"ids": claim.ids})]
+
+
 @dataclass(frozen=True, slots=True)
 class MessageVerdict:
     """What a failed attempt does to a message: a retry from *process_after* on, or the end. The caller decides.

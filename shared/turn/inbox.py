@@ -1,0 +1,163 @@
+"""The attachments of a batch: as files in the inbox of the session where they can be had, and named in the prompt.
+
+::
+
+    sessions/SESSION/inbox/MESSAGE/photo.jpg
+
+Names come from outside, so they are made safe, and two of one name get two. Nothing is lost in silence: what could not
+be fetched is named with the reason.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.agents import prompt
+from shared.agents.base import Attachment, NamedFile, Turn
+from shared.core import content, logs
+from shared.db.queue import claims
+from shared.db.queue.claims import Claim
+from shared.turn import session_files
+from shared.turn.session_files import INBOX
+
+log = logs.get()
+
+MOST_FILES = 20  # of one message
+LARGEST_BYTES = 20 * 1024 * 1024  # of one file
+
+Fetch = Callable[[Mapping[str, Any]], Awaitable[bytes]]
+"""The content of an attachment. It raises ``NotFetched``."""
+
+
+class NotFetched(Exception):
+    """The file could not be had; the message is the reason, for the agent."""
+
+
+async def not_yet(_: Mapping[str, Any]) -> bytes:
+    """The ``Fetch`` of a channel whose files Postroom can't fetch.
+
+    Raises:
+        NotFetched: always.
+    """
+    raise NotFetched("Postroom can't fetch files of this channel yet")
+
+
+class Incoming(NamedTuple):
+    """What a message brings along: *attachments* as the channel's adapter parsed them."""
+
+    message_id: str
+    attachments: Sequence[Mapping[str, Any]]
+
+
+class InboxFiles(NamedTuple):
+    """The files of a batch: those of each message for the prompt, and those that were written."""
+
+    named: Mapping[str, tuple[NamedFile, ...]]
+    written: tuple[Attachment, ...]
+
+
+async def with_files(conn: apsw.Connection, claim: Claim, turn: Turn, fetch: Fetch = not_yet) -> Turn:
+    """The turn with the attachments of its batch: written, and named in the prompt."""
+    found = claims.files(conn, claim)
+    if not found:
+        return turn
+    incoming = [Incoming(message_id, content.readable_list(files)) for message_id, files in found]
+    files = await receive(incoming, turn.folder, turn.session, fetch)
+    messages = tuple(replace(each, files=files.named.get(each.message_id, ())) for each in turn.messages)
+    return replace(
+        turn,
+        messages=messages,
+        prompt=prompt.build(messages, timezone=turn.timezone),
+        attachments=files.written,
+    )
+
+
+async def receive(incoming: Sequence[Incoming], folder: Path, session: str, fetch: Fetch) -> InboxFiles:
+    """Write the attachments into the inbox of the session, in the agent's *folder*."""
+    named: dict[str, tuple[NamedFile, ...]] = {}
+    written: list[Attachment] = []
+    for each in incoming:
+        taken: set[str] = set()
+        files = [await _receive_one(each, at, folder, session, fetch, taken) for at in each.attachments[:MOST_FILES]]
+        left_out = len(each.attachments) - len(files)
+        more = [NamedFile("more", f"{left_out} files", why_not=f"{MOST_FILES} is the most")] if left_out > 0 else []
+        named[each.message_id] = (*files, *more)
+        written += [
+            Attachment(folder / file.path, file.media_type or "", file.name, each.message_id)
+            for file in files
+            if file.path
+        ]
+    return InboxFiles(named, tuple(written))
+
+
+async def _receive_one(
+    of: Incoming, given: Mapping[str, Any], folder: Path, session: str, fetch: Fetch, taken: set[str]
+) -> NamedFile:
+    kind = str(given.get("kind", "file"))
+    if "file_id" not in given and "url" not in given:
+        return NamedFile(kind, "", facts=_facts(given))
+    name = session_files.unlike(session_files.safe_name(str(given.get("name") or kind)), taken)
+    taken.add(name.lower())
+    size = given.get("size") if isinstance(given.get("size"), int) else None
+    try:
+        if given.get("downloadable") is False or (size or 0) > LARGEST_BYTES:
+            raise NotFetched(f"it is larger than {LARGEST_BYTES // 1024**2} MiB")
+        fetched = await fetch(given)
+        if len(fetched) > LARGEST_BYTES:
+            raise NotFetched(f"it is larger than {LARGEST_BYTES // 1024**2} MiB")
+        path = await asyncio.to_thread(_write, folder, session, of.message_id, name, fetched)
+    except NotFetched as error:
+        return NamedFile(kind, name, media_type=_given_type(given), size=size, why_not=str(error))
+    except OSError:
+        log.exception("inbox.file_not_written", session=session)
+        return NamedFile(kind, name, size=size, why_not="it could not be written into the inbox")
+    return NamedFile(kind, name, path, media_type_of(fetched) or _given_type(given), len(fetched))
+
+
+def _write(folder: Path, session: str, message_id: str, name: str, fetched: bytes) -> str:
+    """Write the file in place of one of an earlier attempt; its path below the agent's folder."""
+    box = session_files.safe_name(message_id)
+    with session_files.made(folder, session, INBOX, box) as opened:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=opened)
+        session_files.write_new(opened, name, fetched)
+    return str((session_files.folder_of(folder, session, INBOX) / box / name).relative_to(folder))
+
+
+def _facts(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What an attachment says that is no file, such as a place or a poll."""
+    return tuple((key, _words(value)) for key, value in given.items() if key != "kind" and key.isidentifier())
+
+
+def _words(value: Any) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+)
+_BY_CONTENT = frozenset({"image/webp", *(media_type for _, media_type in _SIGNATURES)})
+_UNKNOWN = "application/octet-stream"
+
+
+def media_type_of(first: bytes) -> str | None:
+    """The type of an image or a PDF by its first bytes, so that no model is given what it can't read. Pure."""
+    if first[:4] == b"RIFF" and first[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for signature, media_type in _SIGNATURES if first.startswith(signature)), None)
+
+
+def _given_type(given: Mapping[str, Any]) -> str:
+    """What the platform says, where the content could not have said it better."""
+    said = str(given.get("mime") or _UNKNOWN)
+    return _UNKNOWN if said in _BY_CONTENT else said
