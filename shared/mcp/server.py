@@ -6,6 +6,7 @@ the client anything: a client whose call we answered may be gone. ``app`` import
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
@@ -34,11 +35,8 @@ class McpServer:
     """Serves the tools of many turns; each request brings its own."""
 
     def __init__(self) -> None:
-        server: Server[Any] = Server(
-            "postroom", title="Postroom", instructions=_INSTRUCTIONS, on_list_tools=_list, on_call_tool=_call
-        )
         self._manager = StreamableHTTPSessionManager(
-            server,
+            sdk_server(_tools_of_request, _INSTRUCTIONS),
             json_response=True,
             stateless=True,
             security_settings=TransportSecuritySettings(
@@ -73,24 +71,32 @@ class McpServer:
         await self._manager.handle_request({**scope, TOOLS: tools}, receive, send)
 
 
-def _toolbox(context: _Context) -> Toolbox:
+def _tools_of_request(context: _Context) -> Toolbox:
     assert context.request is not None  # noqa: S101 - every request comes by HTTP
     found: Toolbox = context.request.scope[TOOLS]
     return found
 
 
-async def _list(context: _Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-    known = _toolbox(context).specs()
-    return types.ListToolsResult(
-        tools=[
-            types.Tool(name=each.name, description=each.description, input_schema=dict(each.schema)) for each in known
-        ]
+def sdk_server(tools_of: Callable[[_Context], Toolbox], instructions: str) -> Server[Any]:
+    """The SDK's server for the tools that *tools_of* finds for each request."""
+
+    async def list_tools(context: _Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        known = tools_of(context).specs()
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(name=each.name, description=each.description, input_schema=dict(each.schema))
+                for each in known
+            ]
+        )
+
+    async def call_tool(context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        answer = await tools_of(context).call(params.name, params.arguments or {}, call_id=_call_id(params))
+        text = types.TextContent(type="text", text=answer.text)
+        return types.CallToolResult(content=[text], is_error=answer.is_error)
+
+    return Server(
+        "postroom", title="Postroom", instructions=instructions, on_list_tools=list_tools, on_call_tool=call_tool
     )
-
-
-async def _call(context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-    answer = await _toolbox(context).call(params.name, params.arguments or {}, call_id=_call_id(params))
-    return types.CallToolResult(content=[types.TextContent(type="text", text=answer.text)], is_error=answer.is_error)
 
 
 def _call_id(params: types.CallToolRequestParams) -> str | None:

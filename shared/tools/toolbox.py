@@ -111,7 +111,7 @@ class SessionToolbox:
                 return ToolAnswer(_OVER, is_error=True)
             tool = registry.get(name)
             checked = arguments.checked(tool, given)
-            key = _key(tool, checked, call_id)
+            key = _key(tool, checked, call_id, is_in_turn=self._caller.claim is not None)
             return ToolAnswer(self._read(tool, checked, key) if tool.reads else await self._act(tool, checked, key))
         except ClaimLost:
             return ToolAnswer(_OVER, is_error=True)
@@ -171,13 +171,14 @@ class SessionToolbox:
             log.exception("tool.chain_not_told", turn=self._caller.turn)
 
 
-def _key(tool: Tool, checked: Arguments, call_id: str | None) -> str:
+def _key(tool: Tool, checked: Arguments, call_id: str | None, *, is_in_turn: bool) -> str:
     """The key of the call in its turn: the caller's own id, and what is called.
 
     Without an id the same arguments are the same call: a client repeats what it got no answer for, and nothing is to be
-    said twice. Where the same arguments may well mean another call (``is_repeatable``), each call is one of its own.
+    said twice. Where the same arguments may well mean another call (``is_repeatable``, or outside a turn), each call is
+    one of its own.
     """
-    if call_id is None and tool.is_repeatable:
+    if call_id is None and (tool.is_repeatable or not is_in_turn):
         call_id = f"once_{secrets.token_hex(8)}"
     what = json.dumps([tool.name, checked.model_dump(mode="json"), call_id], sort_keys=True)
     return hashlib.sha256(what.encode()).hexdigest()[:32]

@@ -22,6 +22,7 @@ from emulator.cli.commands import (
     sessions,
     status,
     teams,
+    tools,
     usage,
     users,
     validate,
@@ -57,6 +58,7 @@ def add_to(app: typer.Typer) -> None:
     command(app, "queue")(messages.show_queue)
     command(app, "dropped")(dropped.list_dropped)
     command(app, "search")(search.search)
+    command(app, "tools")(tools.serve_tools)
     command(app, "usage")(usage.show_usage)
     command(app, "why")(why.explain)
     command(app, "diff")(seeds.show_differences)

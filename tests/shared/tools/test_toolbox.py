@@ -1,5 +1,8 @@
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -219,3 +222,38 @@ def test_a_database_that_can_not_be_used_is_a_sentence_for_the_model(turn, conn)
 def test_an_agent_that_was_deleted_meanwhile_has_no_tools(turn, conn):
     rows(conn, "UPDATE agents SET retired_at = 1 WHERE id = 'assistant'")
     assert turn.refusal("list_tasks") == "agent 'assistant' was deleted"
+
+
+# -- a kill between the commit and the answer -------------------------------------------------------------------------
+
+KILLED = """
+import asyncio, os, pathlib, signal, sys
+from shared.core.settings import Settings
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.engine.group_commit import Writer
+from shared.db.queue import claims
+from shared.tools.toolbox import Caller, SessionToolbox
+
+class Host:
+    def __init__(self, db):
+        self.writer, self.reader = Writer(db), open_connection(db, readonly=True)
+
+    def kick(self, *names):  # the first thing after the commit
+        os.kill(os.getpid(), signal.SIGKILL)
+
+db = pathlib.Path(sys.argv[1])
+(claim, _), = claims.running(open_connection(db, readonly=True))
+box = SessionToolbox(Host(db), Settings(db=db), Caller.of(claim), now_ms=lambda: int(sys.argv[2]))
+print(asyncio.run(box.call("send_message", {"text": "half of it"}, call_id="call-1")).text)
+"""
+
+
+def test_after_a_kill_between_commit_and_answer_nothing_is_said_twice(turn, conn, db):
+    died = subprocess.run([sys.executable, "-c", KILLED, str(db), str(NOW)], capture_output=True, text=True, timeout=60)
+    assert (died.returncode, died.stdout) == (-signal.SIGKILL, "")
+    assert column(conn, SAID) == ["half of it"]
+    assert turn.use("send_message", "call-1", text="half of it").text == "Sent to this conversation as message 1."
+    with transaction(conn):
+        turns.rescue(conn, POLICY, now_ms=NOW + 1, everything=True)
+    assert column(conn, "SELECT status FROM messages") == ["dead"]  # it has spoken: no second run says it again
+    assert column(conn, SAID).count("half of it") == 1

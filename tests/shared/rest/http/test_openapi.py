@@ -221,6 +221,12 @@ SAMPLES = {
         *((("coder boss", {"toAgent": "assistant"}), 200), (("coder boss", {"chatId": 1}), 409)),
         *((("coder x", {}), 400), (("nobody x", {"chatId": 1}), 404)),
     ],
+    ("GET", "/api/tools"): [200],
+    ("POST", "/api/agents/{id}/tools/{name}"): [
+        *((("coder list_tasks", {}), 200), (("coder send_message", {"arguments": {"text": 5}}), 200)),
+        *((("nobody list_tasks", {}), 404), (("coder list_tasks", {"chatId": 0}), 400)),
+        (("coder list_tasks", {"chatId": 999}), 404),
+    ],
     ("GET", "/api/destinations"): [200, ("?agent=coder", 200)],
     ("DELETE", "/api/agents/{id}/destinations/{name}"): [
         *(("coder boss", 200), ("coder boss", 404), ("assistant chat-1", 404), ("assistant us", 409))
