@@ -1,0 +1,3 @@
+from tests.serving import environment
+
+__all__ = ["environment"]
