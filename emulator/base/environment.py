@@ -23,7 +23,7 @@ from shared.gateway.upstreams import GatewaySettings
 
 ALWAYS = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
 FROM_SHELL = (
-    *("POSTROOM_DURABILITY", "POSTROOM_CONFIG", "POSTROOM_LEASH"),
+    *("POSTROOM_DURABILITY", "POSTROOM_CONFIG", "POSTROOM_LEASH", "POSTROOM_API_TOKEN"),
     *(f"POSTROOM_{name.upper()}" for name in GatewaySettings.model_fields),
 )
 FILES = (".env", ".env.local")

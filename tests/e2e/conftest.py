@@ -32,6 +32,9 @@ def until(what: str, look: Callable[[], T | None], timeout_s: float = 90.0) -> T
     pytest.fail(f"not seen within {timeout_s:g} s: {what}")
 
 
+API_TOKEN = "of-the-tests"  # a host without a leash for programs wants one
+
+
 class System:
     """One emulator in its own state folder.
 
@@ -53,7 +56,7 @@ class System:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "emulator", "run", "--state", self.state, "--port", "0", "--log", "json"],
                 cwd=self._project,
-                env={**os.environ, **self._environment},
+                env={**os.environ, "POSTROOM_API_TOKEN": API_TOKEN, **self._environment},
                 stdout=log,
                 stderr=log,
             )
@@ -112,7 +115,7 @@ class System:
     def _request(
         self, url: str, data: bytes | None = None, headers: dict[str, str] | None = None, method: str | None = None
     ) -> tuple[int, Any]:
-        kind = {"Content-Type": "application/json"}
+        kind = {"Content-Type": "application/json", "Authorization": f"Bearer {API_TOKEN}"}
         request = urllib.request.Request(url, data, {**kind, **(headers or {})}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:

@@ -12,6 +12,7 @@ from emulator.cli.commands import (
     chats,
     data,
     destinations,
+    doctor,
     dropped,
     messages,
     pairings,
@@ -64,6 +65,7 @@ def add_to(app: typer.Typer) -> None:
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)
     app.command("status")(status.status)
+    app.command("doctor")(doctor.doctor)
     app.command("verify")(verify.verify)
     app.command("validate")(validate.validate)
     app.command("version")(version.version)

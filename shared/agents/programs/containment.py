@@ -107,7 +107,7 @@ def available(policy: LeashPolicy = "auto") -> Containment:
     Args:
         policy: "off" leaves bubblewrap out.
     """
-    why = "POSTROOM_LEASH is off" if policy == "off" else _why_no_bubblewrap()
+    why = why_no_leash(policy)
     if why is None:
         return Containment("bubblewrap")
     log.warning("agent.not_leashed", reason=why, unprotected="see docs/agents.md")
@@ -121,7 +121,11 @@ def _without_leash(why: str) -> Containment:
     return Containment("supervisor", why)
 
 
-def _why_no_bubblewrap() -> str | None:
+@functools.cache
+def why_no_leash(policy: LeashPolicy = "auto") -> str | None:
+    """The reason, for people; None where bubblewrap works. Tried once for each process."""
+    if policy == "off":
+        return "POSTROOM_LEASH is off"
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed (its program is bwrap)"
     probe = ProgramCommand(("/bin/sh",), Path("/usr"), {})

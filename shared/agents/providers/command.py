@@ -27,6 +27,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -61,6 +62,13 @@ class Command:
     def check(self, config: Mapping[str, Any]) -> None:
         """A config names a program, as a list of words."""
         _read(config)
+
+    def why_not_ready(self, config: Mapping[str, Any]) -> str | None:
+        """Why the program can't be started, and what to do; None where it can."""
+        name = _read(config).command[0]
+        if shutil.which(name) is not None or ("/" in name and not name.startswith("/")):  # in the agent's folder
+            return None
+        return f"its program {name!r} is not installed: install it, or name another one in its config"
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """See the module's docstring for the input and the output."""

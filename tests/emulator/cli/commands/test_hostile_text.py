@@ -102,7 +102,7 @@ MORE = {  # further rows of some commands
 }
 # These print no rows of the database: they start, stop or check things on this machine. test_main, test_console and
 # test_chat hold them.
-ELSEWHERE = {"run", "exec", "chat", "status", "validate", "version", "data reset", "verify"}
+ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "validate", "version", "data reset", "verify"}
 
 
 def paths(command: Any, prefix: tuple[str, ...] = ()) -> Iterator[str]:

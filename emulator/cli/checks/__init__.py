@@ -1,0 +1,1 @@
+"""The checks of ``emulator doctor``. Each reads, and changes nothing; nothing has to run."""

@@ -1,0 +1,160 @@
+"""What is set up: settings, database, replica, agents."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from emulator.base import environment
+from emulator.base.environment import EnvSetting
+from emulator.base.errors import EmulatorError
+from emulator.cli.checks.finding import Finding, ok, problem, warning
+from shared.agents import registry
+from shared.agents.programs import containment
+from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
+from shared.core.settings import Settings, known_variables
+from shared.db.engine import owner_only, schema
+from shared.db.engine.connection import open_connection
+
+_SET_TOKEN = "echo POSTROOM_API_TOKEN=$(openssl rand -hex 24) >> .env, and start again"  # noqa: S105 - a command
+
+
+class StoredAgent(NamedTuple):
+    """As far as a check needs it."""
+
+    id: str
+    provider: str
+    config: Mapping[str, Any]
+
+
+def settings(files: Sequence[EnvSetting]) -> Iterator[Finding]:
+    """Lines that nothing reads, and values that can't be."""
+    found = [
+        *environment.unknown(files, known_variables()),
+        *(f"{each.where}: {each.name} is set twice" for each in _twice(files)),
+    ]
+    for sentence in found:
+        yield warning("settings", sentence, f"mend or delete the line in {sentence.partition(':')[0]}")
+    if not found:
+        where = " and ".join(sorted({each.where.partition(":")[0] for each in files}))
+        yield ok("settings", f"each line of {where} is read" if where else "no .env: each setting has its default")
+
+
+def load(files: Sequence[EnvSetting], environ: Mapping[str, str]) -> Settings | Finding:
+    """The settings as the functions would read them."""
+    before = dict(os.environ)
+    try:
+        os.environ.update({each.name: each.value for each in files} | dict(environ))
+        return Settings.load()
+    except ConfigInvalid as error:
+        return problem("settings", str(error), "correct the value, in .env or in the environment")
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def contradictions(chosen: Settings, *, of_emulator: bool) -> Iterator[Finding]:
+    """Settings that do not fit each other. The emulator sets the socket of Litestream itself."""
+    if "replicated" in chosen.durability and chosen.litestream_socket is None and not of_emulator:
+        yield problem(
+            "settings",
+            f"POSTROOM_DURABILITY={chosen.durability} waits for a replica, and POSTROOM_LITESTREAM_SOCKET is not set",
+            "set POSTROOM_LITESTREAM_SOCKET (infra/README.md)",
+        )
+    if chosen.idle_timeout_ms > chosen.turn_timeout_ms:
+        yield warning(
+            "settings",
+            "POSTROOM_IDLE_TIMEOUT_MS is longer than POSTROOM_TURN_TIMEOUT_MS, so it ends no turn",
+            "make it shorter than POSTROOM_TURN_TIMEOUT_MS",
+        )
+
+
+def database(path: Path) -> tuple[Finding, list[StoredAgent]]:
+    """Whether it can be used by this release, and its agents."""
+    if not path.exists():
+        return ok("database", f"{path} will be made at the first start"), []
+    try:
+        conn = open_connection(path, readonly=True)
+        try:
+            version, newest = schema.inspect(conn, path), max(schema.migrations())
+            rows = conn.execute("SELECT id, provider, config FROM agents ORDER BY id").fetchall()
+        finally:
+            conn.close()
+    except (PostroomError, apsw.Error) as error:
+        return problem("database", f"{path} can't be used: {error}", "restore it: infra/README.md"), []
+    agents = [StoredAgent(str(id_), str(provider), json.loads(str(config))) for id_, provider, config in rows]
+    return _judge_database(path, version, newest), agents
+
+
+def _judge_database(path: Path, version: int, newest: int) -> Finding:
+    if version > newest:
+        says = f"{path} has schema {version}, this release knows up to {newest}"
+        return problem("database", says, "start the newer release again")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & owner_only.UMASK:
+        return problem("database", f"{path} can be read by other users ({mode:o})", f"chmod 600 {path}")
+    if version < newest:
+        return ok("database", f"{path} has schema {version}; the next start makes it {newest}")
+    return ok("database", f"{path}, schema {version}, for its owner only")
+
+
+def replica(chosen: Settings, bucket: Path | None, *, is_running: bool, url: str | None) -> Finding:
+    """Where the copy is. Whether it equals the database only ``emulator verify`` tells."""
+    if bucket is not None:
+        if not bucket.is_dir():
+            return ok("replica", f"the emulator will make its bucket, {bucket}")
+        compare = "emulator verify compares it with the database" if is_running else "it grows while the emulator runs"
+        return ok("replica", f"{bucket}; {compare}")
+    if url:
+        return ok("replica", f"POSTROOM_REPLICA_URL is set; {chosen.durability} durability")
+    return warning("replica", "none is set: a lost disk loses everything", "set POSTROOM_REPLICA_URL (infra/README.md)")
+
+
+def agents(found: Sequence[StoredAgent]) -> Iterator[Finding]:
+    """Whether each agent's provider is here."""
+    for agent in found:
+        why = _why_not(agent)
+        if why is None:
+            yield ok("agent", f"{agent.id}: {agent.provider}")
+        else:
+            yield problem("agent", f"{agent.id}: {why}", f"emulator agents set {agent.id} --provider echo")
+    if not found:
+        yield ok("agent", "there is none yet")
+
+
+def _why_not(agent: StoredAgent) -> str | None:
+    """What its provider says about this machine: by ``installed``, or by ``why_not_ready``; either may be missing."""
+    try:
+        provider: Any = registry.get(agent.provider)
+        provider.check(agent.config)
+        if hasattr(provider, "installed"):
+            why: str | None = provider.installed(agent.config).why_not
+            return why
+        return provider.why_not_ready(agent.config) if hasattr(provider, "why_not_ready") else None
+    except (ConfigInvalid, UnknownName, EmulatorError) as error:
+        return str(error)
+
+
+def token(chosen: Settings, found: Sequence[StoredAgent]) -> Finding:
+    """Where a program has no leash, everybody needs the token."""
+    if chosen.api_token is not None:
+        return ok("token", "POSTROOM_API_TOKEN is set")
+    if containment.why_no_leash(chosen.leash) is not None:
+        programs = [each.id for each in found if each.provider in registry.PROGRAMS]
+        if programs:
+            says = f"the agent {programs[0]} runs a program without a leash, so the API refuses everybody"
+            return problem("token", says, _SET_TOKEN)
+    return ok("token", "not set: the API answers this machine only")
+
+
+def _twice(files: Sequence[EnvSetting]) -> Iterator[EnvSetting]:
+    seen: set[tuple[str, str]] = set()
+    for each in files:
+        key = (each.where.partition(":")[0], each.name)
+        if key in seen:
+            yield each
+        seen.add(key)

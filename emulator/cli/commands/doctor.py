@@ -1,0 +1,64 @@
+"""``emulator doctor``: what a newcomer and an operator need on this machine, each with what mends it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from emulator.base import environment
+from emulator.base.errors import EmulatorError
+from emulator.base.hints import STATE
+from emulator.base.state import StateFolder, find_running
+from emulator.cli import output
+from emulator.cli.checks import installation, machine
+from emulator.cli.checks.finding import Finding, problem
+from emulator.cli.commands import frame
+from emulator.cli.output import result
+from shared.core.settings import Settings
+
+NOT_WELL = 1
+_GATEWAY_PORT = 8080
+
+
+def doctor(state: frame.State = None, as_json: frame.Json = False) -> None:
+    """Check what Postroom needs here. Ends with 1 if there is a problem; a warning is none. Nothing has to run."""
+    found = list(_findings(StateFolder(state or STATE)))
+    problems = sum(each.level == "problem" for each in found)
+    warnings = sum(each.level == "warning" for each in found)
+    lines = [line for each in found for line in _lines(each)]
+    count = f"{problems} problem{'' if problems == 1 else 's'}, {warnings} warning{'' if warnings == 1 else 's'}"
+    facts = {"ok": not problems, "checks": [each._asdict() for each in found]}
+    output.write(result(facts, *lines, count), as_json=as_json)
+    raise typer.Exit(NOT_WELL if problems else 0)
+
+
+def _lines(found: Finding) -> Iterator[str]:
+    yield f"{found.level:<8} {found.subject:<11} {found.says}"
+    if found.mend is not None:
+        yield f"{'':<20} to mend it: {found.mend}"
+
+
+def _findings(state: StateFolder) -> Iterator[Finding]:
+    """Of the emulator of this state folder, or of the installation whose database POSTROOM_DB names."""
+    own = os.environ.get("POSTROOM_DB")
+    try:
+        files = [] if own else environment.read_files(Path.cwd())
+    except EmulatorError as error:
+        yield problem("settings", str(error), "correct .env")
+        files = []
+    yield from installation.settings(files)
+    chosen = installation.load(files, os.environ)
+    if not isinstance(chosen, Settings):
+        yield chosen
+        return
+    yield from installation.contradictions(chosen, of_emulator=own is None)
+    is_running = own is None and find_running(state) is not None
+    path = state.database if own is None else chosen.db
+    yield from machine.findings(os.environ, path.parent, chosen.leash, None if own or is_running else _GATEWAY_PORT)
+    about, agents = installation.database(path)
+    yield about
+    url = os.environ.get("POSTROOM_REPLICA_URL")
+    yield installation.replica(chosen, state.s3 if own is None else None, is_running=is_running, url=url)
+    yield from installation.agents(agents)
+    yield installation.token(chosen, agents)

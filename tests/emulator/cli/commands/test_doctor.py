@@ -1,0 +1,49 @@
+"""``emulator doctor``: with nothing running, and its exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli.main import app
+from shared.roster.new_database import prepare_database
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project folder without settings, as the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POSTROOM_DB", raising=False)
+    return tmp_path
+
+
+def test_it_works_with_nothing_there_and_makes_nothing(project: Path) -> None:
+    shown = CliRunner().invoke(app, ["doctor"])
+    assert shown.exit_code == 0, shown.stdout
+    assert "database    " in shown.stdout
+    assert "will be made at the first start" in shown.stdout
+    assert list(project.iterdir()) == []
+
+
+def test_a_problem_is_shown_with_what_mends_it_and_ends_with_1(project: Path) -> None:
+    (project / ".env").write_text("POSTROOM_LEASH=loose\n")
+    shown = CliRunner().invoke(app, ["doctor"])
+    assert shown.exit_code == 1
+    assert "problem  settings    settings: POSTROOM_LEASH: " in shown.stdout
+    assert "to mend it: correct the value" in shown.stdout
+
+
+def test_the_database_of_an_installation_is_checked_by_its_setting(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / "own.db"
+    prepare_database(path)
+    path.chmod(0o644)
+    monkeypatch.setenv("POSTROOM_DB", str(path))
+    shown = CliRunner().invoke(app, ["doctor", "--json"])
+    assert shown.exit_code == 1
+    checks = {each["subject"]: each for each in json.loads(shown.stdout)["checks"]}
+    assert checks["database"]["mend"] == f"chmod 600 {path}"
+    assert checks["replica"]["level"] == "warning"
+    assert "port" not in checks
