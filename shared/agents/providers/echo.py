@@ -10,6 +10,8 @@ Commands, at the start of a message, in a group behind the name of the bot::
     !silent                   says nothing, which is a failure too
     !count                    the number of turns in this session
     !help                     this list
+
+It also has the commands of ``echo_tools``, which call Postroom's tools.
 """
 
 import asyncio
@@ -18,8 +20,21 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from shared.agents.base import Failed, Init, Provider, ProviderEvent, Result, Text, Turn, TurnMessage
+from shared.agents.providers import echo_tools
+from shared.core.errors import ConfigInvalid
 
-_HELP = textwrap.dedent(__doc__.split("::", 1)[1]).strip("\n")
+_WHO = "I am the built-in echo agent; no AI model is configured. I repeat what you say, and I know:"
+
+
+def _listed(docstring: str | None) -> str:
+    """The commands of a module's docstring: its block of literal text."""
+    block = (docstring or "").split("::\n\n", 1)[1]
+    lines = block.split("\n")
+    end = next((at for at, line in enumerate(lines) if line and not line.startswith(" ")), len(lines))
+    return textwrap.dedent("\n".join(lines[:end])).strip("\n")
+
+
+_HELP = f"{_listed(__doc__)}\n{_listed(echo_tools.__doc__)}"
 _LONGEST_WAIT_S = 600.0
 
 
@@ -27,15 +42,22 @@ class Echo:
     """The default provider."""
 
     def check(self, config: Mapping[str, Any]) -> None:
-        """There is nothing to configure."""
+        """``{"tools": "all"}`` lets its commands reach beyond their conversation. Other entries are not read."""
+        if config.get("tools", "here") not in ("here", "all"):
+            raise ConfigInvalid('config for provider \'echo\' is wrong: tools: write "all" or "here"')
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """Answer each message that asks, in order. The continuation counts the turns of the session."""
         before = turn.continuation or ""  # may come from another provider that the agent had before
         turns = int(before) + 1 if before.isdecimal() else 1
         yield Init(str(turns))
-        for message in turn.messages:
+        for number, message in enumerate(turn.messages, 1):
             if message.is_context:
+                continue
+            command, _, rest = message.text.strip().partition(" ")
+            if command in echo_tools.NAMES:
+                said = await echo_tools.obey(command, rest.strip(), message, turn, number)
+                yield Text(said, message.message_id)
                 continue
             async for event in _answer(message, attempt=turn.attempt, turns=turns):
                 yield event
@@ -65,7 +87,7 @@ async def _answer(message: TurnMessage, *, attempt: int, turns: int) -> AsyncGen
     elif command == "!count":
         yield Text(f"This is turn {turns} of our session.", message.message_id)
     elif command == "!help":
-        yield Text(f"I am the echo agent. I repeat what you say, and I know:\n```\n{_HELP}\n```", message.message_id)
+        yield Text(f"{_WHO}\n```\n{_HELP}\n```", message.message_id)
     elif command != "!silent":
         between = "\n" if "```" in message.text else " "  # a code fence must begin a line
         yield Text(f"You said:{between}{message.text}", message.message_id)
