@@ -199,7 +199,7 @@ _TAKEN = "SELECT 1 FROM messages WHERE message_id IN (SELECT value FROM json_eac
 def _draw(conn: apsw.Connection, group: Sequence[NewMessage]) -> list[str]:
     """An id for each. One that a message has would end the statement, which must not store a part of them."""
     for _ in range(ids.DRAWS):
-        drawn = [ids.new(new.id_prefix) for new in group]
+        drawn = ids.several([new.id_prefix for new in group])
         if len(set(drawn)) == len(drawn) and not rows(conn, _TAKEN, (json.dumps(drawn),)):
             break
     return drawn

@@ -23,3 +23,13 @@ def test_another_text_has_not(text):
 def test_every_place_of_an_id_takes_every_character():
     made = [ids.new("x")[2:] for _ in range(5000)]
     assert all({each[place] for each in made} == set(ids.ALPHABET) for place in range(ids.SIZE))
+
+
+def test_several_ids_of_one_draw_are_as_random_as_single_ones():
+    prefixes = ["telegram", "api", "x"] * 2000
+    made = ids.several(prefixes)
+    assert [each.rpartition("_")[0] for each in made] == prefixes
+    assert all(ids.has_form(each) for each in made)
+    assert len({each[-ids.SIZE :] for each in made}) == len(prefixes)
+    assert all({each[-place] for each in made} == set(ids.ALPHABET) for place in range(1, ids.SIZE + 1))
+    assert ids.several([]) == []
