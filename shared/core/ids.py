@@ -30,7 +30,8 @@ def several(prefixes: Sequence[str]) -> list[str]:
     if not prefixes:
         return []
     drawn = generate(ALPHABET, SIZE * len(prefixes))
-    return [f"{prefix}_{drawn[at : at + SIZE]}" for at, prefix in zip(range(0, len(drawn), SIZE), prefixes, strict=True)]
+    places = range(0, len(drawn), SIZE)
+    return [f"{prefix}_{drawn[at : at + SIZE]}" for prefix, at in zip(prefixes, places, strict=True)]
 
 
 def has_form(text: str) -> bool:
