@@ -9,14 +9,13 @@ from typing_extensions import TypedDict
 
 from shared.core import clock
 from shared.db.queue import messages
-from shared.db.views import spending, why
+from shared.db.views import spending, why, why_sentences
 from shared.db.views.spending import MessageUsage
 from shared.db.views.why import DroppedFacts, HeldFacts, MessageFacts, Of, Place
+from shared.db.views.why_sentences import Why
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources import why_sentences
 from shared.rest.resources.dropped_and_events import place_of
-from shared.rest.resources.why_sentences import Why
 
 
 class WhyView(TypedDict):

@@ -9,10 +9,9 @@ from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import channel_pauses, messages
 from shared.db.roster import chats
-from shared.db.views import why
+from shared.db.views import why, why_sentences
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
-from shared.rest.resources import why_sentences
 from shared.routing import router
 from shared.routing.apply import Routed
 from tests.api_client import get

@@ -75,7 +75,7 @@ def _fork() -> None:
 
 if __name__ == "__main__":
     journal = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    sys.modules["tests.shared.turn.kills.speaker"] = sys.modules["__main__"]
-    registry._MODULES["speaker"] = "tests.shared.turn.kills.speaker"
+    sys.modules["tests.e2e.crash.speaker"] = sys.modules["__main__"]
+    registry._MODULES["speaker"] = "tests.e2e.crash.speaker"
     for _ in sys.stdin:
         _fork()

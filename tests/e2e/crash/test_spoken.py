@@ -18,7 +18,10 @@ import pytest
 
 from shared.db.engine.connection import rows
 from shared.queue.turns import APOLOGY, CUT_OFF
+from tests.serving import environment
 from tests.support import column, make_agent, put
+
+__all__ = ["environment"]
 
 SPEAKER = Path(__file__).with_name("speaker.py")
 OPEN = "SELECT count(*) FROM messages WHERE status = 'pending' OR status = 'processing'"
@@ -33,7 +36,7 @@ def speaker(journal):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(SPEAKER.parents[4])},
+        env={**os.environ, "PYTHONPATH": str(SPEAKER.parents[3])},
     )
 
     def start():
@@ -100,10 +103,8 @@ def test_a_few_kills_say_nothing_twice_and_lose_nothing_that_was_told_as_sent(co
 
 @pytest.mark.long
 @pytest.mark.crash
-def test_over_two_hundred_kills_say_nothing_twice_and_lose_nothing_that_was_told_as_sent(conn, tmp_path):
-    seed = int(os.environ.get("CRASH_SEED", random.randrange(10**6)))
-    print(f"CRASH_SEED={seed}")
-    run(conn, tmp_path / "journal", 220, seed)
+def test_over_two_hundred_kills_say_nothing_twice_and_lose_nothing_that_was_told_as_sent(conn, tmp_path, seed, scale):
+    run(conn, tmp_path / "journal", int(220 * scale), seed)
     ends = check(conn, tmp_path / "journal")
     print(dict(ends))
     assert ends["dead", True] > 20

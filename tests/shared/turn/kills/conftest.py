@@ -1,3 +1,0 @@
-from tests.serving import environment
-
-__all__ = ["environment"]
