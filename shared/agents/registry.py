@@ -13,10 +13,12 @@ _MODULES = {
     "codex": "shared.agents.providers.codex.provider",
     "command": "shared.agents.providers.command",
     "echo": "shared.agents.providers.echo",
+    "openai": "shared.agents.providers.codex.provider",
+    "opencode": "shared.agents.providers.opencode.provider",
 }
 NAMES = tuple(_MODULES)
-PROGRAMS = ("claude", "codex", "command")  # start a program on this machine
-STAND_INS = ("anthropic", "openai", "opencode")  # TinyAGI's office offers these; echo plays them until they are here
+PROGRAMS = ("claude", "codex", "command", "openai", "opencode")  # start a program on this machine
+STAND_INS = ("anthropic",)  # TinyAGI's office offers it, and openai for codex; echo plays them until they are here
 
 
 @cache

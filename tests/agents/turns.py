@@ -15,8 +15,8 @@ from shared.gateway.model_gateway import ModelGateway
 from shared.gateway.upstreams import GatewaySettings
 from shared.mcp.app import McpApp
 from shared.turn.doors import TurnDoors
+from tests.agents.harness import KEY
 
-KEY = "sk-key-of-the-operator"
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
@@ -87,7 +87,7 @@ async def bench(db, folder, api, provider):
     """*folder*: a test's own, for the agent's and the sockets."""
     reader, writer = open_connection(db, readonly=True), Writer(db)
     models = GatewaySettings(
-        anthropic_api_key=KEY, openai_api_key=KEY, local_models_url=f"{api.url}/v1",
+        anthropic_api_key=KEY, openai_api_key=KEY, local_models_url=f"{api.url}/v1", local_models_api_key=KEY,
         anthropic_base_url=api.url, openai_base_url=f"{api.url}/v1",
     )  # fmt: skip
     gateway = ModelGateway(

@@ -7,6 +7,7 @@ that its threads stay with the agent. The continuation is the id of the thread.
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from shared.agents import own_files
@@ -21,6 +22,7 @@ from shared.agents.providers.codex.launch import CodexLaunch
 from shared.core.errors import ConfigInvalid
 
 _LINE_LIMIT = 8 * 1024 * 1024  # bytes: an answer is one line
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _LAST_WORDS_S = 0.25  # from the interruption of a turn to the kill; it takes 13 ms
 
 
@@ -102,6 +104,11 @@ async def _prepared(turn: Turn) -> CodexLaunch | Failed:
         )
 
 
+def images(turn: Turn) -> list[Path]:
+    """The files of the messages that the model sees itself; the prompt names all files."""
+    return [each.path for each in turn.attachments if each.media_type in _IMAGES]
+
+
 def _ended(running: ProgramRun) -> Failed:
     """The program ended before it gave a result."""
     ending = running.ending
@@ -116,7 +123,7 @@ class _AppServerTurn:
 
     def __init__(self, running: ProgramRun, start: CodexLaunch, turn: Turn) -> None:
         self._running = running
-        self._dialogue = Dialogue(start.thread, launch.continues(turn.continuation), turn.prompt)
+        self._dialogue = Dialogue(start.thread, launch.continues(turn.continuation), turn.prompt, images(turn))
         self._steered: dict[int, asyncio.Future[bool]] = {}
 
     async def events(self) -> AsyncGenerator[ProviderEvent, None]:

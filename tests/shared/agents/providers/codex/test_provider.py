@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from shared.agents.base import Acted, Failed, Init, Progress, Result
+from shared.agents.base import Acted, Attachment, Failed, Init, Progress, Result
 from shared.agents.programs.limits import Limits
 from shared.agents.providers.codex import launch
-from shared.agents.providers.codex.provider import Codex
+from shared.agents.providers.codex.provider import Codex, images
 from tests.shared.agents.providers.a_turn import make_turn
 from tests.shared.agents.providers.claude.claude_program import OpenDoors
 
@@ -163,3 +163,9 @@ def test_a_running_turn_is_steered_and_says_whether_it_took_it(bench, answer):
 
     assert asyncio.run(go()) == [answer == "result={}", False]
     assert "also this" in bench.heard.read_text()
+
+
+def test_images_are_shown_to_the_model_and_other_files_are_only_named():
+    kinds = ("image/png", "application/pdf", "image/webp", "application/octet-stream")
+    files = tuple(Attachment(Path(f"/a/{i}"), kind, str(i), "m") for i, kind in enumerate(kinds))
+    assert images(make_turn(attachments=files)) == [Path("/a/0"), Path("/a/2")]

@@ -1,0 +1,40 @@
+"""What an agent of the provider ``opencode`` may say in its ``config``."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from shared.core.errors import ConfigInvalid
+from shared.core.validation import reason, where
+
+
+class OpencodeConfig(BaseModel):
+    """The agent's ``config``, checked.
+
+    Attributes:
+        program: the path of the program; None: as it is installed.
+        tools: of its own: none; files in its folder; or all, with a shell. On a leash only.
+        models: whose: OpenAI's, or those of ``POSTROOM_LOCAL_MODELS_URL``; by chat completions.
+        readable: absolute paths that a leash shows read-only.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    program: str | None = None
+    tools: Literal["none", "files", "all"] = "none"
+    models: Literal["openai", "local"] = "local"
+    readable: list[str] = []
+
+
+def read(config: Mapping[str, Any]) -> OpencodeConfig:
+    """The checked config.
+
+    Raises:
+        ConfigInvalid: says which entry is wrong, and why.
+    """
+    try:
+        return OpencodeConfig.model_validate(dict(config))
+    except ValidationError as error:
+        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
+        raise ConfigInvalid(f"config for provider 'opencode' is wrong: {problems}") from None
