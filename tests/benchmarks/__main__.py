@@ -25,7 +25,7 @@ _SECTIONS = {
     "3. Growth": ("growth", "upkeep"),
     "4. Many": ("many", "size"),
     "6. The emulator": ("emulated",),
-    "7. Agents": ("agents.single", "agents.tools", "agents.models", "agents.many"),
+    "7. Agents": ("agents.single", "agents.tools", "agents.models", "agents.many", "agents.real"),
 }
 
 Measure = Callable[[Scale], Iterator[Line]]

@@ -93,7 +93,8 @@ Its POST commits with NORMAL, ours with FULL.
 
 In a line about processes, the client runs on the same cores. Where a bar asks for slow agents, a turn takes half a
 second and not five, so that the run ends in time; the line says so. Agents' programs are small ones of the system, held
-in as this machine allows; "the program alone" is its start and end without anything of ours.
+in as this machine allows; "the program alone" is its start and end without anything of ours. `claude` is measured where
+it is installed (`POSTROOM_TEST_AGENTS` names its folder), beside itself with the same words and no gateway.
 
 Not measured here: the time of `make test` on a fresh clone and of `make analyse`, and the section on Spark.
 

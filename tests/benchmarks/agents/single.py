@@ -37,11 +37,11 @@ def added(scale: Scale) -> Iterator[Line]:
             wire(system.db, [(command_agent("small", *_SMALL), _CHAT)])
             await asyncio.to_thread(system.start, "ingest", "dispatch")
             answers = Answers(system)
-            await _turns(system, answers, 10)
+            await turns_ms(system, answers, 10)
             turns, bare = [], []
             for _ in range(scale.rounds):
                 bare.append([_bare_ms(_SMALL) for _ in range(scale.few(100, 10))])
-                turns.append(await _turns(system, answers, scale.few(200, 20)))
+                turns.append(await turns_ms(system, answers, scale.few(200, 20)))
             answers.close()
             return turns, bare
 
@@ -71,9 +71,11 @@ def _bare_ms(words: tuple[str, ...]) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-async def _turns(system: System, answers: Answers, count: int) -> list[float]:
+async def turns_ms(
+    system: System, answers: Answers, count: int, *, first_chat: int = _CHAT, chats: int = 1
+) -> list[float]:
     """Milliseconds of *count* turns, one after the other. The claim's instant is known to the millisecond below."""
-    request = webhooks(_CHAT, 1)
+    request = webhooks(first_chat, chats)
     reader = open_connection(system.db, readonly=True)
     found = []
     async with connections(system.port("ingest"), 1) as (connection,):
