@@ -6,6 +6,7 @@ asks its supervisor; ``validate`` and ``data`` read only files.
 
 import typer
 
+from emulator.base import version
 from emulator.cli.commands import (
     agents,
     approvals,
@@ -28,7 +29,6 @@ from emulator.cli.commands import (
     users,
     validate,
     verify,
-    version,
     why,
 )
 from emulator.cli.commands.frame import command
