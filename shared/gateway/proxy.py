@@ -235,7 +235,7 @@ class _Exchange:
         refusal = host_errors.of_answer(
             self._upstream, answer.status, answer.headers, dialects.parsed(text), now_ms=now_ms
         )
-        if refusal is not None and self._route.dialect is not None:
+        if self._route.dialect is not None:
             self._tell(refusal)
         returned = headers.returned(list(answer.raw_headers))
         waits = headers.retry_after(answer.headers, now_ms=now_ms)

@@ -21,6 +21,7 @@ from shared.db.engine import owner_only
 CLOSE = "postroom.close"  # of the scope: closes the connection, so that its client sees an answer that is cut
 _KEEP_ALIVE_S = 75
 _BACKLOG = 128
+MOST_CONNECTIONS = 1024  # of all programs; each is a file that dispatch has open, and a program may open thousands
 _quiet = logging.getLogger("postroom.gateway.http")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False  # uvicorn writes tracebacks and addresses; the applications log what matters
@@ -33,6 +34,16 @@ class _Protocol(HttpToolsProtocol):
         super().__init__(*given, **more)
         self.logger = self.access_logger = _quiet
         self.access_log = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if len(self.connections) >= MOST_CONNECTIONS:
+            transport.abort()
+        else:
+            super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self in self.connections:
+            super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -57,7 +57,7 @@ class ProgramTurn:
 
     Attributes:
         on_refusal: called in the event loop with the outcome of each model request, before the program gets the answer:
-            why it got no whole one, or None where it got one.
+            why it got no whole one; None where it got one, or an error about the request itself.
         tools: what the turn may do; None: no tools are served.
         requests: its requests that are under way; the end of the turn cancels them.
     """

@@ -4,6 +4,7 @@ import stat
 
 import aiohttp
 
+from shared.gateway import server
 from shared.gateway.server import ProgramServer
 
 
@@ -13,9 +14,9 @@ async def greet(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
-async def ask(server, path, url="http://gateway"):
+async def ask(served, path, url="http://gateway"):
     async with (
-        aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(server.path))) as client,
+        aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(served.path))) as client,
         client.get(url + path) as answer,
     ):
         return answer.status, await answer.text()
@@ -63,3 +64,26 @@ def test_loopback_serves_this_machine_only(tmp_path):
         return status
 
     assert asyncio.run(go()) == 200
+
+
+def test_a_program_that_opens_thousands_of_connections_does_not_take_all_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+
+    async def go():
+        served = ProgramServer(tmp_path / "s.sock")
+        served.mount("mcp", greet)
+        await served.start()
+        opened = [await asyncio.open_unix_connection(tmp_path / "s.sock") for _ in range(5)]
+        ended = [await reader.read() for reader, _ in opened[3:]]
+        for _, writer in opened[:1]:
+            writer.close()
+            await writer.wait_closed()
+        while len(served._state.connections) > 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        answered = await ask(served, "/mcp")
+        for _, writer in opened[1:]:
+            writer.close()
+        await served.close()
+        return ended, answered
+
+    assert asyncio.run(asyncio.wait_for(go(), 20)) == ([b"", b""], (200, "/mcp"))

@@ -133,15 +133,16 @@ def test_a_refusal_decides_over_what_the_program_says_of_it(conn, monkeypatch):
     )
 
 
-def test_a_request_that_works_afterwards_makes_a_refusal_forgotten(conn, monkeypatch):
-    answers = iter([reply(529), stream_of("messages")])
+@pytest.mark.parametrize("then", [200, 400])
+def test_a_request_that_is_not_refused_afterwards_makes_a_refusal_forgotten(conn, monkeypatch, then):
+    answers = iter([reply(529), stream_of("messages") if then == 200 else reply(then)])
 
     async def serve(request):
         return await next(answers)(request)
 
     async def script(turn):
         access = await turn.doors.open("anthropic", has_sandbox=True)
-        assert [await ask(access), await ask(access)] == [529, 200]
+        assert [await ask(access), await ask(access)] == [529, then]
         yield Failed("something else went wrong")
 
     _, (_, failure, error) = refused(conn, monkeypatch, serve, script)
