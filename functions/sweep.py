@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, TypeVar
 
 import apsw
@@ -58,6 +59,7 @@ _SMALL_BATCH = 25  # at most, of rows that take a dozen statements each
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 _LOG_PAUSE_S = 0.1  # while the log is long: a search or a comparison reads, or Litestream is behind
 _MINUTE_MS = 60_000
+_FILES_KEPT_MS = 7 * 24 * 60 * _MINUTE_MS
 _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
 
 Batch = Callable[[apsw.Connection, Any, int], tuple[int, Any]]
@@ -113,9 +115,20 @@ class Sweep(FunctionService):
         await self._rescue(swept, now_ms)
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
         await self._run_chores(swept, self._chores(now_ms))
+        await self._delete_old_files(swept, now_ms)
         if swept.counts["expired_approvals"] or swept.counts["shown_approvals"]:
             self.kick("dispatch", "deliver")
         return swept
+
+    async def _delete_old_files(self, swept: Swept, now_ms: int) -> None:
+        """What agents sent is kept as long as its response, and at least for the days of ``_FILES_KEPT_MS``."""
+        until_ms = now_ms - max(self.settings.retention_ms, _FILES_KEPT_MS)
+        try:
+            delete = partial(_delete_files, self.settings.files, older_than_ms=until_ms)
+            swept.counts["deleted_files"] = await asyncio.to_thread(delete)
+        except OSError:
+            log.exception("sweep.failed", chore="deleted_files")
+            swept.failed.append("deleted_files")
 
     async def _rescue(self, swept: Swept, now_ms: int) -> None:
         """Fail the turns and sends whose lease ran out, so that they are tried again."""
@@ -249,6 +262,18 @@ class WriteAheadLog:
     def close(self) -> None:
         if self._conn is not None:
             self._conn.close()
+
+
+def _delete_files(store: Path, *, older_than_ms: int) -> int:
+    """Delete old folders of files that agents sent (``shared/turn/answers``): the number of folders.
+
+    Raises:
+        OSError: a folder can't be read or deleted.
+    """
+    old = [each for each in store.iterdir() if each.stat().st_mtime * 1000 < older_than_ms] if store.is_dir() else []
+    for folder in old[:_BATCH]:
+        rmtree(folder)
+    return len(old[:_BATCH])
 
 
 def _repeat(work: Callable[..., int], *, most: int = _BATCH) -> Chore:

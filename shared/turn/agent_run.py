@@ -122,12 +122,14 @@ class TurnFacts(NamedTuple):
         place: of the session's files.
         is_fetched: whether a client fetches the answers to a message.
         has_spoken: whether something of this turn is said for good already.
+        story: how the provider's session begins; the turn writes it.
     """
 
     earlier: Callable[[], list[EarlierMessage]]
     place: FilePlace
     is_fetched: Callable[[Message], bool]
     has_spoken: Callable[[], bool]
+    story: SessionStory
 
     @classmethod
     def of(cls, reader: apsw.Connection, claim: Claim, turn: Turn, settings: Settings) -> Self:
@@ -137,6 +139,7 @@ class TurnFacts(NamedTuple):
             place=FilePlace(turn.folder, turn.session, settings.files / claim.token),
             is_fetched=partial(endings.is_waited_for, reader),
             has_spoken=partial(spoken.has_spoken, reader, claim.token),
+            story=SessionStory(),
         )
 
 
@@ -161,7 +164,7 @@ async def _run(
                 turn = await inbox.with_files(reader, claim, turn)
                 if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
-                    turn = lost_session.fresh(turn, facts.earlier())
+                    turn = lost_session.fresh(turn, facts.earlier(), facts.story)
                 return await _listen(turn, agent, claim, save, doors, facts)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
@@ -250,8 +253,8 @@ def _with_models(
 async def _listen(
     turn: Turn, agent: Agent, claim: Claim, save: SaveOfProvider, doors: TurnDoors, facts: TurnFacts
 ) -> Outcome:
-    said = TurnAnswers(claim)
-    story = SessionStory()
+    story = facts.story
+    said = TurnAnswers(claim, story.told)
     running = _with_models(turn, agent, doors, facts, story)
     async with (
         RunningContinuation(turn.continuation, lambda given: save(given, agent.provider)) as continuation,

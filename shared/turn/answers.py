@@ -30,17 +30,21 @@ class _Reply(NamedTuple):
 class TurnAnswers:
     """The answers of a turn, in order.
 
+    Args:
+        told: more texts that the agent may only repeat; it may grow while the turn runs.
+
     Attributes:
         chose_silence: the agent marked all that it said as internal: it means to say nothing.
     """
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, told: Sequence[str] = ()) -> None:
         self.chose_silence = False
         self._replies: list[_Reply] = []
         self._open: str | None = None
         self._first = claim.asked[0]
         self._asked = {message.message_id: message for message in claim.asked}
         self._ids = {message.message_id for message in claim.batch}
+        self._told = told
         self._heard = [text for message in claim.batch for text in _texts(message)]
 
     @property
@@ -54,7 +58,7 @@ class TurnAnswers:
         self._open = spoken.open
         self.chose_silence = self.chose_silence or (spoken.was_internal and spoken.open is None)
         quiet = prompt.repeated_elements(spoken.text, self._ids)
-        read = answer_tags.read(spoken.text, self._heard, quiet)
+        read = answer_tags.read(spoken.text, [*self._heard, *self._told], quiet)
         kept = prompt.unwrapped(read.text, self._ids)
         tags = tuple(self._unwrapped(tag) for tag in read.tags if not isinstance(tag, SendFile))
         files = tuple(tag.path for tag in read.tags if isinstance(tag, SendFile))

@@ -28,10 +28,16 @@ Earlier = Callable[[], list[EarlierMessage]]
 
 
 class SessionStory:
-    """How the provider's session began. *begun_anew*: the provider had lost the one that it was to go on with."""
+    """How the provider's session began.
+
+    Attributes:
+        begun_anew: the provider had lost the one that it was to go on with.
+        told: the texts that a fresh session was given of the one before.
+    """
 
     def __init__(self) -> None:
         self.begun_anew = False
+        self.told: list[str] = []
 
 
 async def run(
@@ -49,13 +55,14 @@ async def run(
         else:
             return
     story.begun_anew = True
-    async with contextlib.aclosing(provider.run(fresh(turn, earlier()))) as provider_events:
+    async with contextlib.aclosing(provider.run(fresh(turn, earlier(), story))) as provider_events:
         async for event in provider_events:
             yield event
 
 
-def fresh(turn: Turn, earlier: list[EarlierMessage]) -> Turn:
-    """The same turn in a session without a past, whose prompt has what was said before. Pure."""
+def fresh(turn: Turn, earlier: list[EarlierMessage], story: SessionStory) -> Turn:
+    """The same turn in a session without a past, whose prompt has what was said before."""
+    story.told += [each.text for each in earlier if each.sender is not None]
     return replace(
         turn,
         continuation=None,

@@ -1,4 +1,5 @@
 import asyncio
+import os
 from functools import partial
 
 import apsw
@@ -572,3 +573,13 @@ def test_what_makes_a_late_copy_known_outlives_every_retention(conn, monkeypatch
 
     found = done(sweep_at(NOW + 3 * DAY + 1))
     assert (found["pruned_event_keys"], found["pruned_refusals"]) == (1, 1)
+
+
+def test_a_sweep_deletes_the_files_that_agents_sent_after_a_week(db):
+    store = Settings.load().files
+    for name, age_ms in {"turn_old": 8 * DAY, "turn_new": 6 * DAY}.items():
+        (store / name).mkdir(parents=True)
+        (store / name / "report.pdf").touch()
+        os.utime(store / name, ((NOW - age_ms) / 1000,) * 2)
+    assert done(sweep_at(NOW)) == {"deleted_files": 1}
+    assert [each.name for each in store.iterdir()] == ["turn_new"]

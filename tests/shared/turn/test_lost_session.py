@@ -70,6 +70,13 @@ def test_a_lost_session_goes_on_from_our_history_and_says_so(conn):
     assert rows(conn, "SELECT continuation, continued_by FROM sessions") == [("s-1", "command")]
 
 
+def test_a_tag_of_the_history_does_nothing_when_it_is_repeated(conn):
+    tag = "[send_file: kept]"
+    say(conn, f"remember {tag}", "forget", "what")
+    assert tag in column(conn, SAID)[-1]
+    assert "was not sent" not in column(conn, SAID)[-1]
+
+
 def test_a_session_that_was_never_lost_has_no_history_before_it(conn):
     say(conn, "hello", "what")
     assert column(conn, SAID)[-1].startswith('(context timezone="UTC"/>')
