@@ -13,12 +13,12 @@ _MODULES = {
     "codex": "shared.agents.providers.codex.provider",
     "command": "shared.agents.providers.command",
     "echo": "shared.agents.providers.echo",
-    "openai": "shared.agents.providers.codex.provider",
     "opencode": "shared.agents.providers.opencode.provider",
 }
 NAMES = tuple(_MODULES)
-PROGRAMS = ("claude", "codex", "command", "openai", "opencode")  # start a program on this machine
-STAND_INS = ("anthropic",)  # TinyAGI's office offers it, and openai for codex; echo plays them until they are here
+OTHER_NAMES = {"anthropic": "claude", "openai": "codex"}  # TinyAGI's, whose agents run the same programs
+AUTO = "auto"  # dispatch chooses one that is installed and has a login; see ``shared/gateway/readiness.py``
+PROGRAMS = (*OTHER_NAMES, AUTO, "claude", "codex", "command", "opencode")  # start a program on this machine
 
 
 @cache
@@ -28,8 +28,9 @@ def get(name: str) -> Provider:
     Raises:
         UnknownName: there is no such provider.
     """
-    if name in STAND_INS:
-        return StandIn(name, get("echo"))
+    name = OTHER_NAMES.get(name, name)
+    if name == AUTO:
+        return StandIn(get("echo"))
     if name not in _MODULES:
         raise UnknownName("provider", name, _MODULES)
     provider: Provider = import_module(_MODULES[name]).provider()

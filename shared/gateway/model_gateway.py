@@ -15,6 +15,7 @@ import apsw
 from starlette.types import Receive, Scope, Send
 
 from shared.agents.access import ProgramAccess, Toolbox
+from shared.core import clock
 from shared.core.errors import ConfigInvalid
 from shared.db.spending.usage import TurnName
 from shared.gateway.ledger import Ledger, RunsWork
@@ -88,8 +89,8 @@ class ModelGateway:
         """
         models = self._models = self._models or GatewaySettings.load()
         known = upstreams(models)
-        if upstream is not None and upstream not in known:
-            raise ConfigInvalid(f"no key for {upstream!r} is set: docs/agents.md names the variables")
+        if upstream is not None and (why := models.why_no_login(upstream, now_ms=clock.now_ms())):
+            raise ConfigInvalid(why)
         server = self._made(models)
         await server.start()
         url = None if has_sandbox else f"http://127.0.0.1:{await server.start_loopback()}"

@@ -11,6 +11,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, Decimal
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -55,6 +56,7 @@ class GatewaySettings(FromEnvironment):
 
     anthropic_api_key: SecretStr | None = None
     claude_code_oauth_token: SecretStr | None = None  # the login of a plan; a key goes before it
+    claude_code_oauth_ends: date | None = None  # its last day (UTC): a token of `claude setup-token` is good for a year
     anthropic_base_url: str = "https://api.anthropic.com"
     openai_api_key: SecretStr | None = None
     openai_base_url: str = "https://api.openai.com/v1"
@@ -73,6 +75,19 @@ class GatewaySettings(FromEnvironment):
         if parts.username or parts.password:
             raise ValueError("the address has a password in it: put it into the variable of the key instead")
         return url.rstrip("/")
+
+    def why_no_login(self, upstream: str, *, now_ms: int) -> str | None:
+        """Why requests to *upstream* would be refused, and what to do; None where nothing is known against them."""
+        if upstream not in upstreams(self):
+            return f"no key for {upstream!r} is set: docs/agents.md names the variables"
+        ends = self.claude_code_oauth_ends
+        is_plan = upstream == "anthropic" and self.anthropic_api_key is None
+        if is_plan and ends is not None and datetime.fromtimestamp(now_ms / 1000, UTC).date() > ends:
+            return (
+                f"the login of the Claude plan ended on {ends}: run `claude setup-token`, set its token as "
+                "POSTROOM_CLAUDE_CODE_OAUTH_TOKEN and its last day as POSTROOM_CLAUDE_CODE_OAUTH_ENDS, and restart"
+            )
+        return None
 
     def price(self, model: str) -> ModelPrice | None:
         """The price of the model: of its name, or of the longest beginning of it that has one."""

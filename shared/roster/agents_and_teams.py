@@ -255,8 +255,8 @@ def _check_config(what: str, change: Mapping[str, Any]) -> None:
 
 
 def _check_provider(what: str, agent: Agent) -> None:
-    if agent.provider not in (*providers.NAMES, *providers.STAND_INS):
-        known = ", ".join(sorted(providers.NAMES))
+    if agent.provider not in (*providers.NAMES, *providers.OTHER_NAMES, providers.AUTO):
+        known = ", ".join(sorted((*providers.NAMES, providers.AUTO)))
         raise ConfigInvalid(f"{what}: unknown provider {agent.provider!r}; known: {known}")
     providers.get(agent.provider).check(agent.config)
 

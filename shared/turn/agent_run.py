@@ -32,7 +32,7 @@ from shared.gateway import ledger
 from shared.gateway.model_gateway import ModelGateway
 from shared.queue import answers, endings, series
 from shared.queue.turns import Failure, TurnReply
-from shared.turn import already_said, inbox, lost_session, model_fallback, refusals
+from shared.turn import already_said, auto_provider, inbox, lost_session, model_fallback, refusals
 from shared.turn.answer_files import FilePlace
 from shared.turn.answers import TurnAnswers
 from shared.turn.continuation import RunningContinuation, SaveOfProvider
@@ -98,6 +98,7 @@ async def run_agent(
         if why is not None:
             return AgentAnswer([], None, not_run=why)
     asked = tuple(each.message_id for each in claim.asked)
+    agent = auto_provider.resolved(agent)
     doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools)
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
     batch = tuple(_turn_message(message, answered.get(message.id)) for message in claim.batch)

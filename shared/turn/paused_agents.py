@@ -19,7 +19,7 @@ from shared.db.roster.agent_pauses import FIRST_CHECK_MS, AgentPause
 from shared.db.roster.agents import Agent
 from shared.queue import notices, replies
 from shared.runtime.worker_service import WorkerService
-from shared.turn import pause_sentences
+from shared.turn import auto_provider, pause_sentences
 
 log = logs.get()
 
@@ -89,7 +89,7 @@ class PausedAgents:
 
 async def _ask(agent: Agent, pause: AgentPause) -> Callable[[apsw.Connection], object]:
     """What to write after asking the agent's provider: it goes on, or is asked again in a minute, or never."""
-    provider = registry.get(agent.provider)
+    provider = registry.get(auto_provider.resolved(agent).provider)
     if not isinstance(provider, Probing):
         return partial(agent_pauses.check_again, agent=agent.id, reason=pause.reason, check_at=None)
     async with asyncio.timeout(_PROBE_TIMEOUT_S):

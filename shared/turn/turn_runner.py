@@ -19,6 +19,7 @@ from shared.queue import answers, turns
 from shared.queue.turns import Failure
 from shared.runtime.worker_service import WorkerService
 from shared.tools.toolbox import Caller, SessionToolbox
+from shared.turn import auto_provider
 from shared.turn.agent_run import Outcome, run_agent
 from shared.turn.settlement import Settlement
 
@@ -89,6 +90,7 @@ class TurnRunner:
         tools = SessionToolbox(service, service.settings, Caller.of(claim))
         save = partial(self._save_continuation, claim)
         try:
+            await auto_provider.choose(service.reader, service.writer, claim)
             answered = await self._answered(claim)
             return await run_agent(
                 service.reader, service.settings, claim, save, self._gateway, tools, answered, self._sandboxes

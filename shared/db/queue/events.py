@@ -63,6 +63,7 @@ class EventData(_RoomAuthor, total=False):
         question: the id: ``question_*``.
         agents: ids of all agents: ``processor_start``.
         teams: ids of all teams: ``processor_start``.
+        provider: its name: ``provider_chosen``.
     """
 
     running: bool
@@ -96,6 +97,7 @@ class EventData(_RoomAuthor, total=False):
     unit: str
     amount: int
     code: str
+    provider: str
 
 
 class NewEvent(NamedTuple):

@@ -10,7 +10,6 @@ from typing_extensions import TypedDict
 
 from shared.admin import retire
 from shared.agents import registry
-from shared.agents.providers import stand_in
 from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.roster import agent_pauses, agents
@@ -23,6 +22,8 @@ from shared.rest.http.endpoint import Body, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import known_agent
+
+_CHOOSES = "At its next turn dispatch chooses a provider that is installed and has a key; the agent keeps it."
 
 
 class AgentPauseView(TypedDict):
@@ -211,8 +212,8 @@ async def put_agent(service: Service, *, id: str, body: AgentBody) -> SavedAgent
         lambda conn: agents_and_teams.save_agent(conn, id, change, timezone=zone, now_ms=clock.now_ms()), "dispatch"
     )
     answer: SavedAgent = {"ok": True, "agent": agent_view(saved.agent, service.settings), "provisioned": saved.is_new}
-    if saved.agent.provider in registry.STAND_INS:
-        answer["note"] = stand_in.notice(saved.agent.provider)
+    if saved.agent.provider == registry.AUTO and saved.agent.chosen_provider is None:
+        answer["note"] = _CHOOSES
     return answer
 
 

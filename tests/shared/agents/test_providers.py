@@ -333,17 +333,18 @@ def test_no_descriptor_stays_open(script):
     assert len(list(descriptors.iterdir())) <= before
 
 
-# -- providers that are to come
+# -- providers that are not here
 
 
-def test_the_name_that_tinyagi_has_for_codex_is_codex():
-    assert type(registry.get("openai")) is type(registry.get("codex"))
-    assert "openai" in registry.PROGRAMS
+@pytest.mark.parametrize(("name", "provider"), [("anthropic", "claude"), ("openai", "codex")])
+def test_tinyagis_names_are_the_programs_that_its_agents_run(name, provider):
+    assert type(registry.get(name)) is type(registry.get(provider))
+    assert {name, provider} <= {*registry.PROGRAMS}
 
 
-@pytest.mark.parametrize("name", ["anthropic"])
-def test_echo_plays_a_provider_that_is_to_come_and_says_so(name):
-    said = f"(This release of Postroom has no provider {name!r} yet: 'echo' answers in its place.)"
+def test_echo_answers_while_auto_has_nothing_to_choose_and_says_so():
+    name = "auto"
+    said = "(No agent's program can work on this machine yet (`emulator doctor` says why): 'echo' answers for now.)"
     assert run(name, turn("hello", "!say a | b")) == [
         *(Init("1"), Text(f"{said}\n\nYou said: hello", "m0"), Text(f"{said}\n\na", "m1"), Text(f"{said}\n\nb", "m1")),
         Result(),
