@@ -4,6 +4,7 @@ Measured where ``claude`` is: in the folder that POSTROOM_TEST_AGENTS names (``m
 """
 
 import asyncio
+import importlib
 import os
 import shutil
 import subprocess
@@ -18,7 +19,6 @@ from shared.agents.base import Turn
 from shared.agents.providers.claude import invocation
 from shared.agents.providers.claude.config import ClaudeConfig
 from shared.db.roster.agents import Agent
-from tests.agents.model_api import serving_beside
 from tests.benchmarks.agents.single import leash, turns_ms
 from tests.benchmarks.measure import Line, Scale, Spread, at_most, percentile
 from tests.benchmarks.store import wire
@@ -39,7 +39,8 @@ def claude(scale: Scale) -> Iterator[Line]:
         yield Line(_WHAT, "not measured", "≤ 15 ms", beside="claude is not installed here")
         return
     count = scale.few(5, 1)
-    with serving_beside(_KEY) as api, System(scale.place("claude"), _models(path, api.url)) as system:
+    models = importlib.import_module("tests.agents.model_api")  # at run time: mypy reads benchmarks, and no tests
+    with models.serving_beside(_KEY) as api, System(scale.place("claude"), _models(path, api.url)) as system:
         chats = 1 + count * scale.rounds
         agent = Agent("real", "real", "claude", "scripted-1", None, "Be kind.", {}, 1, "UTC", is_default=False)
         wire(system.db, [(agent, _FIRST_CHAT + number) for number in range(chats)])
