@@ -6,9 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from shared.core.errors import NotFound
-from shared.db.queue import messages
+from shared.db.queue import agent_messages, messages
 from shared.db.queue.mailbox import MailboxMessage
-from shared.db.views import conversations
 from shared.queue import mailbox
 from shared.tools.base import Arguments, Tool, ToolCall
 
@@ -27,15 +26,15 @@ class ReadThread(Arguments):
 
 def _read(call: ToolCall, given: ReadThread) -> str:
     if given.message is None:
-        lines = conversations.of_session(call.conn, call.agent.id, call.session.id, limit=given.limit)
-        said = [_line(each.at_ms, each.sender, each.text) for each in lines]
+        lines = agent_messages.of_session(call.conn, call.agent.id, call.session.id, limit=given.limit)
+        said = [_line(each.created_at, each.sender, each.content) for each in lines]
     else:
         thread = _thread(call, given.message)
         said = [
             _line(each.message.created_at, each.message.from_agent or each.message.sender, each.message.message)
             for each in thread[-given.limit :]
         ]
-    return "\n".join(said) if said else "Nothing was said here before this turn."
+    return "\n".join(said) if said else "Nothing was said here before."
 
 
 def _thread(call: ToolCall, message_id: str) -> list[MailboxMessage]:

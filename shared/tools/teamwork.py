@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from shared.core.errors import ConfigInvalid
+from shared.core.errors import ConfigInvalid, WrongState
 from shared.db.queue import mailbox as mailbox_rows
 from shared.db.queue.mailbox import MailboxMessage
 from shared.db.roster import agents, chats, destinations
@@ -31,6 +31,8 @@ def _send(call: ToolCall, given: SendToAgent) -> str:
     found = places.destination(call, given.agent)
     if found.target_agent is None:
         raise ConfigInvalid(f"{given.agent!r} is a chat: use send_message to write there")
+    if agents.get(call.conn, found.target_agent) is None:  # the words of others would list every agent
+        raise WrongState(f"agent {given.agent!r} was deleted")
     call.act()
     mailbox.send(
         call.conn,

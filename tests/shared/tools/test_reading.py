@@ -21,7 +21,7 @@ def test_a_conversation_is_read_oldest_first_and_only_this_one(conn, db):
 
 def test_the_first_turn_has_nothing_to_read(conn, db):
     with running(conn, db) as turn:
-        assert turn.say("read_thread") == "Nothing was said here before this turn."
+        assert turn.say("read_thread") == "Nothing was said here before."
 
 
 def test_a_thread_with_another_agent_is_read_by_one_of_its_messages(conn, db):
