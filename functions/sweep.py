@@ -127,7 +127,7 @@ class Sweep(FunctionService):
             delete = partial(_delete_files, self.settings.files, older_than_ms=until_ms)
             swept.counts["deleted_files"] = await asyncio.to_thread(delete)
         except OSError:
-            log.exception("sweep.failed", chore="deleted_files")
+            log.exception("sweep.chore_failed", chore="deleted_files")
             swept.failed.append("deleted_files")
 
     async def _rescue(self, swept: Swept, now_ms: int) -> None:
