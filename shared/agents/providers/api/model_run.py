@@ -19,6 +19,7 @@ from shared.agents.providers.api.config import ApiConfig, Dialect
 from shared.agents.providers.api.failures import failed
 
 _HOST = "http://postroom"  # any name: the connection is a Unix socket
+_WORDS_OR_NONE: list[type[str] | type[None]] = [str, type(None)]  # none, where the tools have said it all
 _LARGEST_BLOCK = 5_000_000  # bytes of a file that goes to the model itself
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _DOCUMENTS: dict[Dialect, tuple[str, ...]] = {"messages": ("application/pdf",), "responses": ("application/pdf",)}
@@ -43,6 +44,7 @@ async def run(
         async with _client(turn, access) as client:
             agent = Agent(
                 _model(config, turn, access, client),
+                output_type=_WORDS_OR_NONE,
                 instructions=briefing.text(turn.instructions),
                 tools=_tools(turn),
                 model_settings=ModelSettings(max_tokens=config.max_tokens) if config.max_tokens else None,
@@ -63,7 +65,7 @@ async def run(
                             yield Progress(f"tool {part.tool_name}")
                 result = running.result
             assert result is not None  # noqa: S101 - the run has ended
-            yield Answered(result.output, result.all_messages_json())
+            yield Answered(result.output or "", result.all_messages_json())
     except AgentRunError as error:
         yield failed(error)
 

@@ -105,6 +105,19 @@ def test_tools_of_the_turn_are_called_in_order(conn, turns, config):
     assert "too much" in column(conn, SAID)[0]
 
 
+@every_dialect
+def test_a_model_that_says_it_all_by_a_tool_needs_no_last_words(conn, turns, config):
+    turns(config, '[[tool send_message {"text": "on it"}]] [[empty]]', "[[history]]")
+    assert column(conn, SAID)[0] == "on it"
+    assert "on it" in column(conn, SAID)[1]
+    assert column(conn, "SELECT DISTINCT status FROM messages") == ["completed"]
+
+
+def test_a_model_that_says_nothing_at_all_has_failed(conn, turns):
+    turns({"models": "openai"}, "[[empty]]")
+    assert column(conn, "SELECT last_error FROM messages") == ["the agent said nothing"]
+
+
 FAILURES = {
     "401": ("[[status 401]]", "auth"),
     "404": ("[[status 404]]", "model_not_found"),
