@@ -185,6 +185,9 @@ class Chat(_OpenAI):
         return "content_filter" if answer.is_refusal else "tool_calls" if answer.call else "stop"
 
 
+_CODE = "functions/exec"  # a tool that runs scripts, in place of all others
+
+
 class Responses(_OpenAI):
     """OpenAI's responses."""
 
@@ -208,6 +211,8 @@ class Responses(_OpenAI):
             if text := _text(item["content"]):
                 found.entries.append(Entry(item["role"], text))
             found.media += _media(item["content"])
+        elif kind == "additional_tools":
+            found.tools += [name for tool in item["tools"] for name in _tool_names(tool)]
         elif kind.endswith("_call"):
             found.entries.append(Entry("call", str(item.get("name"))))
         elif kind.endswith("_call_output"):
@@ -227,7 +232,8 @@ class Responses(_OpenAI):
             call_id = _call_id("call_", conversation)
             call = {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": plain}
             call |= {"arguments": json.dumps(answer.call[1]), "status": "completed"}
-            items.append(call | ({"namespace": space} if space else {}))
+            is_code = _CODE in conversation.tools and name not in conversation.tools
+            items.append(_code(call) if is_code else call | ({"namespace": space} if space else {}))
         return {
             **self._head(conversation),
             "status": "completed",
@@ -271,6 +277,22 @@ class Responses(_OpenAI):
         if answer.is_refusal:
             part = {"type": "refusal", "refusal": "I can't help with that."}
         return {"type": "message", "id": "msg_scripted", "role": "assistant", "status": "completed", "content": [part]}
+
+
+def _code(call: dict) -> dict:
+    """The call as codex' newer models make it: by a script, which calls the tools of the server ``postroom``."""
+    script = (
+        f"for (const part of (await tools.mcp__postroom__{call['name']}({call['arguments']})).content) text(part.text)"
+    )
+    return {
+        **{
+            "type": "custom_tool_call",
+            "id": f"ctc_{call['call_id']}",
+            "call_id": call["call_id"],
+            "status": "completed",
+        },
+        **{"namespace": "functions", "name": "exec", "input": script},
+    }
 
 
 DIALECTS = (Messages(), Chat(), Responses())
