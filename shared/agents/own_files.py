@@ -4,6 +4,7 @@ followed: a file lands below the folder, or not at all.
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,22 @@ def write(agent_folder: Path, name: str, text: str) -> Path:
         with os.fdopen(os.open(last, _FILE, 0o600, dir_fd=folder), "w", encoding="utf-8") as file:
             file.write(text)
     return agent_folder / name
+
+
+def read(agent_folder: Path, name: str, *, most_bytes: int) -> bytes | None:
+    """What the file *name* has; None: it is larger, no plain file, gone, or behind a link."""
+    parent, _, last = name.rpartition("/")
+    try:
+        with _open(agent_folder, parent) as folder:
+            fd = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except (OSError, ConfigInvalid):
+        return None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return None
+    with os.fdopen(fd, "rb") as file:
+        found = file.read(most_bytes + 1)
+    return found if len(found) <= most_bytes else None
 
 
 @contextlib.contextmanager

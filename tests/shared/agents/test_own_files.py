@@ -39,3 +39,19 @@ def test_a_file_is_removed_and_one_that_is_not_there_is_no_error(tmp_path):
     own_files.remove(tmp_path, ".postroom/codex/a.toml")
     own_files.remove(tmp_path, ".postroom/codex/a.toml")
     assert not path.exists()
+
+
+def test_only_a_plain_file_of_the_folder_is_read(tmp_path):
+    (tmp_path / "secret").write_text("kept")
+    agent = tmp_path / "agent"
+    own_files.write(agent_made(agent), "in/a.png", "image")
+    (agent / "in/link").symlink_to(tmp_path / "secret")
+    (agent / "out").symlink_to(tmp_path)
+    names = ("in/a.png", "in/link", "out/secret", "in/gone", "in")
+    assert [own_files.read(agent, name, most_bytes=5) for name in names] == [b"image", None, None, None, None]
+    assert own_files.read(agent, "in/a.png", most_bytes=4) is None
+
+
+def agent_made(folder):
+    folder.mkdir()
+    return folder

@@ -6,6 +6,7 @@ what is named here. It has no key: the token of its turn stands for one at the g
 Source: code.claude.com/docs/en/cli-reference; what the words do was tried with 2.1.330.
 """
 
+import base64
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from typing import Any
 
 from shared.agents import briefing, leftover_processes, own_files
 from shared.agents.access import ProgramAccess
-from shared.agents.base import Turn
+from shared.agents.base import Attachment, Turn
 from shared.agents.programs import containment
 from shared.agents.programs.containment import GatewaySocket, ProgramCommand
 from shared.agents.providers.claude.config import ClaudeConfig, ToolLevel
@@ -39,6 +40,9 @@ _QUIET = {
     "CLAUDE_CODE_MAX_RETRIES": "2",
     "MCP_TIMEOUT": "20000",
 }
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_PDF = "application/pdf"
+_LARGEST_BLOCK = 5 * 1024 * 1024  # bytes of a file; the model's host takes no more in one image
 _SETTINGS = json.dumps({"cleanupPeriodDays": 3650})  # else it deletes its sessions after 30 days
 
 
@@ -68,8 +72,25 @@ def question(content: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def content(turn: Turn) -> list[dict[str, Any]]:
-    """The blocks of the turn's question. The element around the prompt keeps it from being read as a command."""
-    return [{"type": "text", "text": f"<messages>\n{turn.prompt}\n</messages>"}]
+    """The blocks of the turn's question: the files that the model reads itself, then the prompt.
+
+    The element around the prompt keeps it from being read as a command.
+    """
+    prompt = {"type": "text", "text": f"<messages>\n{turn.prompt}\n</messages>"}
+    blocks = (_block(turn.folder, file) for file in turn.attachments)
+    return [*(block for block in blocks if block is not None), prompt]
+
+
+def _block(folder: Path, file: Attachment) -> dict[str, Any] | None:
+    """An image or a PDF as a block; None: of another kind, too large, or gone. The prompt names every file."""
+    kind = "image" if file.media_type in _IMAGES else "document" if file.media_type == _PDF else None
+    if kind is None or not file.path.is_relative_to(folder):
+        return None
+    found = own_files.read(folder, file.path.relative_to(folder).as_posix(), most_bytes=_LARGEST_BLOCK)
+    if found is None:
+        return None
+    source = {"type": "base64", "media_type": file.media_type, "data": base64.b64encode(found).decode()}
+    return {"type": kind, "source": source}
 
 
 def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]:

@@ -54,10 +54,21 @@ def test_a_new_default_agent_replaces_the_old_one(postroom: Postroom) -> None:
     assert "front" not in postroom.json("agents", "list")
 
 
-def test_a_provider_that_is_to_come_is_told(postroom: Postroom) -> None:
-    note = "This release of Postroom has no provider 'anthropic' yet: 'echo' answers in its place."
-    assert f" is created. {note} " in postroom.run("agents", "set", "claude", "--provider", "anthropic").stdout
-    assert postroom.run("agents", "set", "claude", "--model", "x").stdout == f"Agent claude: model set. {note}\n"
+def test_auto_says_that_it_chooses_at_the_next_turn(postroom: Postroom) -> None:
+    note = "At its next turn dispatch chooses a provider that is installed and has a key; the agent keeps it."
+    assert note in postroom.run("agents", "set", "front", "--provider", "auto").stdout
+    assert "auto (nothing chosen yet)" in postroom.run("agents", "show", "front").stdout
+    postroom.conn.execute("UPDATE agents SET chosen_provider = 'claude' WHERE id = 'front'")
+    assert "auto (claude)" in postroom.run("agents", "show", "front").stdout
+    postroom.run("agents", "delete", "front")
+
+
+def test_other_models_are_set_and_taken_away(postroom: Postroom) -> None:
+    postroom.run("agents", "set", "front", "--models", "sonnet, haiku")
+    assert postroom.json("agents", "show", "front")["models"] == ["sonnet", "haiku"]
+    postroom.run("agents", "set", "front", "--models", "")
+    assert postroom.json("agents", "show", "front")["models"] == []
+    postroom.run("agents", "delete", "front")
 
 
 def test_set_restores_a_retired_agent_and_says_so(postroom: Postroom) -> None:

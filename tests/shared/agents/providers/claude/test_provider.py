@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 from pathlib import Path
 
 import pytest
 
 from shared.agents import registry
-from shared.agents.base import Acted, Failed, Init, Progress, Result
+from shared.agents.base import Acted, Attachment, Failed, Init, Progress, Result
 from shared.agents.programs.limits import Limits
 from shared.core.errors import ConfigInvalid
 from tests.shared.agents.providers.claude.claude_program import ACCESS, FakeClaude, OpenDoors, turn_of
@@ -188,6 +189,18 @@ class TestWhatTheProgramGets:
     def test_the_session_of_another_provider_is_not_continued(self, program, other):
         run(program, "thinking", continuation=other)
         assert not [word for word in program.given["words"] if word.startswith("--resume")]
+
+    def test_images_and_documents_are_blocks_and_other_files_are_not(self, program, tmp_path):
+        kinds = {"a.png": "image/png", "b.pdf": "application/pdf", "c.zip": "application/zip", "gone.png": "image/png"}
+        for name in ("a.png", "b.pdf", "c.zip"):
+            (tmp_path / "work" / name).write_bytes(b"bytes")
+        (tmp_path / "work/link.png").symlink_to("/etc/hostname")
+        named = [*kinds.items(), ("link.png", "image/png")]
+        files = tuple(Attachment(tmp_path / "work" / name, kind, name, "m1") for name, kind in named)
+        run(program, "thinking", attachments=files)
+        blocks = json.loads(program.given["said"])["message"]["content"]
+        assert [block["type"] for block in blocks] == ["image", "document", "text"]
+        assert blocks[0]["source"] == {"type": "base64", "media_type": "image/png", "data": "Ynl0ZXM="}
 
     def test_its_instructions_are_in_a_file(self, program):
         run(program, "thinking", instructions="Be kind. " * 50_000)
