@@ -31,10 +31,22 @@ _BETWEEN = "\n\n------\n\nDirected to you:\n"
 _LONGEST_NOTE = 20_000
 
 
+_MOST = 50  # of one answer: they are sent in one transaction
+_MOST_SENTENCES = 5
+_FORBIDDEN = "I can't write there"  # no more: the names of an agent's other chats are not for everybody
+_TOO_MANY = f"one answer can go to {_MOST} places at most"
+
+
 class _NotSent(NamedTuple):
     to: str
-    reason: str
+    reason: str  # for the agent
     text: str
+    told: str = _FORBIDDEN  # to the person
+
+
+class _Refused(NamedTuple):
+    reason: str
+    told: str = _FORBIDDEN
 
 
 class PassedOn(NamedTuple):
@@ -62,7 +74,10 @@ def pass_on(
     here: list[str] = []
     sent_to: list[str] = []
     refused: list[_NotSent] = []
-    for tag, name in _each(tags):
+    for number, (tag, name) in enumerate(_each(tags)):
+        if number >= _MOST:
+            refused.append(_NotSent(_shown(tag, name), _TOO_MANY, tag.text, _TOO_MANY))
+            continue
         if isinstance(tag, ToDestination) and _is_here(conn, asked, name):
             here.append(tag.text)
             continue
@@ -70,11 +85,17 @@ def pass_on(
         if problem is None:
             sent_to.append(_shown(tag, name))
         else:
-            refused.append(_NotSent(_shown(tag, name), problem, tag.text))
+            refused.append(_NotSent(_shown(tag, name), problem.reason, tag.text, problem.told))
     if refused:
         _tell_agent(conn, asked, refused, now_ms=now_ms)
-    problems = (f"My message to {each.to} was not sent: {each.reason}." for each in refused)
-    return PassedOn(tuple(here), tuple(sent_to), tuple(problems))
+    return PassedOn(tuple(here), tuple(sent_to), tuple(_sentences(refused)))
+
+
+def _sentences(refused: Sequence[_NotSent]) -> Iterator[str]:
+    for each in refused[:_MOST_SENTENCES]:
+        yield f"My message to {each.to} was not sent: {each.told}."
+    if len(refused) > _MOST_SENTENCES:
+        yield f"{len(refused) - _MOST_SENTENCES} more were not sent either."
 
 
 def _each(tags: Sequence[HandOff]) -> Iterator[tuple[HandOff, str]]:
@@ -99,16 +120,16 @@ def _is_here(conn: apsw.Connection, asked: Message, name: str) -> bool:
 
 def _tried(
     conn: apsw.Connection, asked: Message, said: str, tag: HandOff, name: str, *, limits: MailLimits, now_ms: int
-) -> str | None:
+) -> _Refused | None:
     """Send it; why it could not be sent, or None."""
     try:
         with savepoint(conn):
             _send(conn, asked, said, tag, name, limits=limits, now_ms=now_ms)
     except MailRefused as error:
         chain_ends.tell(conn, error, now_ms=now_ms)
-        return error.reason
+        return _Refused(error.reason, error.reason)
     except (NotFound, WrongState) as error:
-        return str(error)
+        return _Refused(str(error))
     return None
 
 

@@ -95,8 +95,7 @@ def test_what_may_not_be_sent_is_not_lost(conn, team, tag, shown):
         teams.save(conn, Team("ops", "Ops", "mallory", ("mallory",)), now_ms=NOW)
     answer(conn, "Sent!", tag)
     (said,) = column(conn, SAID)
-    assert said.startswith(f"Sent!\n\nMy message to {shown} was not sent: ")
-    assert "secret" not in said
+    assert said == f"Sent!\n\nMy message to {shown} was not sent: I can't write there."
     assert rows(conn, MAIL) == []
     ((agent, note, trigger, kind),) = rows(conn, NOTES)
     assert (agent, trigger, kind) == ("assistant", 0, "system")
@@ -126,3 +125,18 @@ def test_a_client_that_polls_is_told_that_a_message_got_no_answer_of_its_own(con
         polled_channels.add(conn, "whatsapp", now_ms=NOW)
     answer(conn, "ok", ToDestination("boss", "x"))
     assert len(column(conn, SAID)) == 1
+
+
+def test_the_names_of_an_agents_other_chats_are_told_to_the_agent_alone(conn, team):
+    to_chat(conn, "family", "200")
+    answer(conn, "", ToDestination("boss", "x"))
+    assert "family" not in column(conn, SAID)[0]
+    assert "family" in rows(conn, NOTES)[0][1]
+
+
+def test_one_answer_goes_to_so_many_places_and_no_more(conn, team):
+    answer(conn, "", *[ToTeammates(("bob",), str(number)) for number in range(60)])
+    assert len(rows(conn, MAIL)) == 50
+    said = column(conn, SAID)[0]
+    assert said.count("one answer can go to 50 places at most") == 5
+    assert said.endswith("5 more were not sent either.")
