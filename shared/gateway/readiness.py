@@ -43,7 +43,8 @@ def look(provider: str, models: GatewaySettings, *, now_ms: int, config: Mapping
     if not isinstance(found, UsesModels):
         return Readiness(provider)
     program = found.installed(config or {})
-    why_not = program.why_not or models.why_no_login(found.upstream, now_ms=now_ms)
+    upstream = str((config or {}).get("models", found.upstream))  # as ``codex`` and ``opencode`` name them
+    why_not = program.why_not or models.why_no_login(upstream, now_ms=now_ms)
     return Readiness(provider, program, why_not)
 
 

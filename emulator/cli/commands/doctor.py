@@ -11,10 +11,11 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import output
-from emulator.cli.checks import installation, machine
+from emulator.cli.checks import installation, machine, models
 from emulator.cli.checks.finding import Finding, problem
 from emulator.cli.commands import frame
 from emulator.cli.output import result
+from shared.core import clock
 from shared.core.settings import Settings
 
 NOT_WELL = 1
@@ -61,4 +62,6 @@ def _findings(state: StateFolder) -> Iterator[Finding]:
     url = os.environ.get("POSTROOM_REPLICA_URL")
     yield installation.replica(chosen, state.s3 if own is None else None, is_running=is_running, url=url)
     yield from installation.agents(agents)
+    known = models.load(files, os.environ)
+    yield from [known] if isinstance(known, Finding) else models.findings(known, agents, now_ms=clock.now_ms())
     yield installation.token(chosen, agents)
