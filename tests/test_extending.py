@@ -1,4 +1,4 @@
-"""A channel, a provider and a job are each one new file and one registry line: added to a copy of the tree and used."""
+"""A channel, a provider, a tool and a job: each is one new file and one registry line, in a copy of the tree."""
 
 import contextlib
 import difflib
@@ -111,6 +111,23 @@ PROVIDER = '''
 
     def provider():
         return Shout()
+'''
+
+TOOL = '''
+    """Dice."""
+
+    from shared.tools.base import Arguments, Tool
+
+
+    class RollDice(Arguments):
+        sides: int
+
+
+    def _roll(call, given):
+        return f"{call.agent.id} rolled {min(4, given.sides)}."
+
+
+    TOOLS = (Tool("roll_dice", "Roll a fair die with that many sides.", RollDice, _roll, reads=True),)
 '''
 
 JOB = '''
@@ -260,6 +277,19 @@ def test_a_provider_is_one_file_and_one_line(tree):
         posted = call("POST", f"{urls['api']}/api/message", {"message": "hello"})
         story = call("GET", f"{urls['api']}/api/messages/{posted['messageId']}?wait=30")
     assert [each["message"] for each in story["responses"]] == ["HELLO"]
+
+
+def test_a_tool_is_one_file_and_one_line(tree):
+    extend(tree, "shared/tools/dice.py", TOOL, "shared/tools/registry.py", '"dice": "shared.tools.dice",')
+    assert_only(tree, "shared/tools/dice.py", "shared/tools/registry.py")
+    with running(tree, "api") as urls:
+        names = [each["name"] for each in call("GET", f"{urls['api']}/api/tools")]
+        where = f"{urls['api']}/api/agents/assistant/tools/roll_dice"
+        rolled = call("POST", where, {"arguments": {"sides": 6}})
+        wrong = call("POST", where, {"arguments": {"sides": "many"}})
+    assert names[-1] == "roll_dice"
+    assert rolled == {"ok": True, "text": "assistant rolled 4.", "isError": False}
+    assert wrong["text"].startswith("argument 'sides': Input should be a valid integer")
 
 
 @pytest.mark.spark

@@ -1,15 +1,24 @@
-"""The tools by name. A new family is one file and one line here."""
+"""The tools by name. A new family is one file, whose ``TOOLS`` lists its tools, and one line here."""
 
 from functools import cache
+from importlib import import_module
 
 from shared.agents.access import ToolSpec
 from shared.core.errors import NotFound
-from shared.tools import arguments, asking, reading, speaking, tasks, teamwork
+from shared.tools import arguments
 from shared.tools.base import Tool
 
-TOOLS = (*speaking.TOOLS, *asking.TOOLS, *tasks.TOOLS, *teamwork.TOOLS, *reading.TOOLS)
+# In this order models see them.
+_FAMILIES = {
+    "speaking": "shared.tools.speaking",
+    "asking": "shared.tools.asking",
+    "tasks": "shared.tools.tasks",
+    "teamwork": "shared.tools.teamwork",
+    "reading": "shared.tools.reading",
+}
 
-_BY_NAME = {tool.name: tool for tool in TOOLS}
+
+_BY_NAME: dict[str, Tool] = {tool.name: tool for each in _FAMILIES.values() for tool in import_module(each).TOOLS}
 
 
 def get(name: str) -> Tool:
@@ -27,4 +36,4 @@ def get(name: str) -> Tool:
 @cache
 def specs() -> tuple[ToolSpec, ...]:
     """The tools as models get them."""
-    return tuple(ToolSpec(tool.name, tool.description, arguments.schema(tool)) for tool in TOOLS)
+    return tuple(ToolSpec(tool.name, tool.description, arguments.schema(tool)) for tool in _BY_NAME.values())
