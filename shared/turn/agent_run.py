@@ -16,7 +16,7 @@ from shared.agents.programs.limits import Limits
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.agents.prompt import EarlierMessage
 from shared.core import clock, logs
-from shared.core.errors import PostroomError
+from shared.core.errors import ConfigInvalid, PostroomError
 from shared.core.failures import FailureCode
 from shared.core.settings import Settings
 from shared.db.access.questions import Question
@@ -170,6 +170,8 @@ async def _run(
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
             return Failure(f"the agent gave no result within {limit_s:g} s", code="turn_timeout")
+    except ConfigInvalid as error:  # every message of the agent would fail alike
+        return Failure(str(error), code="bad_config")
     except PostroomError as error:
         return Failure(str(error), retryable=False)
     except Exception as error:  # the batch boundary: the row has the reason, the other turns continue

@@ -14,6 +14,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
 from shared.db.roster import agents
 from shared.queue import mailbox, turns
+from shared.roster import agents_and_teams
 from shared.runtime.kick import Kicker
 from shared.turn.turn_runner import RunningTurn
 from tests.liveness import processes_naming
@@ -486,3 +487,20 @@ def test_a_cancelled_turn_leaves_no_process_not_even_in_another_session(conn, tm
     asyncio.run(asyncio.wait_for(go(), 120))
     assert processes_naming(str(program)) == []
     assert row(conn, "messages")["status"] == "cancelled"
+
+
+def test_an_agent_with_a_wrong_setting_waits_with_its_messages_until_it_is_mended(conn):
+    make_agent(conn, "coder", provider="command", config={"command": "not a list"})
+    for text in ("one", "two"):
+        put(conn, text, agent="coder")
+    step(2)
+    assert rows(conn, "SELECT status, failure, retry_count FROM messages ORDER BY id") == [
+        *(("pending", "bad_config", 0), ("pending", "bad_config", 0))
+    ]
+    with transaction(conn):
+        agents_and_teams.save_agent(conn, "coder", {"provider": "echo", "config": {}}, now_ms=clock.now_ms())
+    step(2)
+    assert column(conn, STATUS) == ["completed"] * 2
+    assert column(conn, "SELECT message FROM responses WHERE in_reply_to IS NOT NULL ORDER BY id") == [
+        *("You said: one", "You said: two")
+    ]

@@ -76,7 +76,7 @@ class Command:
             config = _read(turn.config)
             command = _command(config, turn)
         except ConfigInvalid as error:
-            yield Failed(f"agent {turn.agent!r}: {error}", retryable=False)
+            yield Failed(f"agent {turn.agent!r}: {error}", retryable=False, code="bad_config")
             return
         try:
             async with (
