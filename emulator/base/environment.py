@@ -19,13 +19,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from emulator.base.errors import Misconfigured, Unsafe
-from shared.gateway.upstreams import GatewaySettings
 
 ALWAYS = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
-FROM_SHELL = (
-    *("POSTROOM_DURABILITY", "POSTROOM_CONFIG", "POSTROOM_LEASH", "POSTROOM_API_TOKEN"),
-    *(f"POSTROOM_{name.upper()}" for name in GatewaySettings.model_fields),
-)
+FROM_SHELL = ("POSTROOM_DURABILITY", "POSTROOM_CONFIG", "POSTROOM_LEASH", "POSTROOM_API_TOKEN")
 FILES = (".env", ".env.local")
 DUMMY_AWS = {
     "AWS_ACCESS_KEY_ID": "emulator",
@@ -86,6 +82,13 @@ def read_files(project: Path) -> list[EnvSetting]:
     return settings
 
 
+def _of_the_gateway() -> list[str]:
+    """The variables of the model gateway."""
+    from shared.gateway.upstreams import GatewaySettings  # pydantic delays the supervisor's first processes
+
+    return [f"POSTROOM_{name.upper()}" for name in GatewaySettings.model_fields]
+
+
 def for_function(
     environ: Mapping[str, str],
     template: Mapping[str, str],
@@ -96,7 +99,7 @@ def for_function(
     """The whole environment of one function, without the values of the template that point into a cloud."""
     declared = {name: value for name, value in template.items() if not _CLOUD.search(value)}
     local = {setting.name: setting.value for setting in files if not setting.name.startswith("AWS_")}
-    chosen = {name: environ[name] for name in FROM_SHELL if name in environ}
+    chosen = {name: environ[name] for name in (*FROM_SHELL, *_of_the_gateway()) if name in environ}
     return base(environ) | declared | dict(emulator) | local | chosen | dict(own)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulator.harness import Emulator, command, launch
+from tests.emulator.harness import READY_LIMIT_S, Emulator, command, launch
 
 pytestmark = pytest.mark.e2e
 
@@ -51,7 +51,7 @@ def test_the_first_start_applies_the_file_and_the_next_reports_differences(emula
 def test_an_invalid_file_ends_a_first_start_with_a_sentence(project: Path) -> None:
     (project / "postroom.toml").write_text("[agents.front]\nproviderr = 'echo'\n")
     failed = launch(project)
-    assert failed.process.wait(30) == 78
+    assert failed.process.wait(READY_LIMIT_S) == 78
     assert failed.said(
         "error: postroom.toml: [agents.front] providerr: there is no such setting; known: name, provider"
     )
