@@ -108,6 +108,11 @@ class Turn:
     attachments: tuple[Attachment, ...] = ()
 
 
+def outbox(session: str) -> str:
+    """The folder, below the agent's, of files that the agent sends."""
+    return f"sessions/{session}/outbox"
+
+
 @dataclass(frozen=True, slots=True)
 class Init:
     """The provider has begun; the next turn of the session continues from *continuation*."""

@@ -32,7 +32,7 @@ from shared.gateway import ledger
 from shared.gateway.model_gateway import ModelGateway
 from shared.queue import answers, endings, series
 from shared.queue.turns import Failure, TurnReply
-from shared.turn import already_said, auto_provider, inbox, lost_session, model_fallback, refusals
+from shared.turn import already_said, auto_provider, inbox, lost_session, model_fallback, refusals, session_files
 from shared.turn.answer_files import FilePlace
 from shared.turn.answers import TurnAnswers
 from shared.turn.continuation import RunningContinuation, SaveOfProvider
@@ -162,6 +162,8 @@ async def _run(
             facts = TurnFacts.of(reader, claim, turn, settings)
             async with asyncio.timeout(limit_s) as limit:
                 doors.ends_with(limit)
+                if agent.provider in registry.PROGRAMS:
+                    session_files.make_outbox(turn.folder, turn.session)
                 turn = await inbox.with_files(reader, claim, turn)
                 if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)

@@ -48,6 +48,12 @@ def made(agent_folder: Path, session: str, *names: str) -> Iterator[int]:
         yield current
 
 
+def make_outbox(agent_folder: Path, session: str) -> None:
+    """Make the outbox of the session where it is missing; a link in its place stays, and then nothing can be sent."""
+    with contextlib.suppress(OSError), made(agent_folder, session, OUTBOX):
+        pass
+
+
 def _open(opened: contextlib.ExitStack, name: str, parent: int | None) -> int:
     folder = os.open(name, _FOLDER, dir_fd=parent)
     opened.callback(os.close, folder)

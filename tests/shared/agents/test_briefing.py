@@ -6,3 +6,8 @@ from shared.agents import briefing
 def test_its_own_instructions_come_last_and_whole():
     assert briefing.text("Be short.\n").endswith("\n\nBe short.")
     assert "<message>" in briefing.text("")
+
+
+def test_an_agent_that_writes_files_is_told_where_they_are_sent_from():
+    assert "sessions/session_a/outbox" in briefing.text("", outbox="sessions/session_a/outbox")
+    assert "send_file" not in briefing.text("")

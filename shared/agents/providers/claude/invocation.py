@@ -16,7 +16,7 @@ from typing import Any
 
 from shared.agents import briefing, leftover_processes, own_files
 from shared.agents.access import ProgramAccess
-from shared.agents.base import Attachment, Turn
+from shared.agents.base import Attachment, Turn, outbox
 from shared.agents.programs import containment
 from shared.agents.programs.containment import GatewaySocket, ProgramCommand
 from shared.agents.providers.claude.config import ClaudeConfig, ToolLevel
@@ -138,7 +138,8 @@ def _environment(turn: Turn, access: ProgramAccess) -> dict[str, str]:
 
 def _instructions(turn: Turn) -> Path:
     """The file of its instructions, which may be longer than a word of a command."""
-    return own_files.write(turn.folder, f".postroom/instructions/{turn.session}.md", briefing.text(turn.instructions))
+    words = briefing.text(turn.instructions, outbox=outbox(turn.session))
+    return own_files.write(turn.folder, f".postroom/instructions/{turn.session}.md", words)
 
 
 def _base(access: ProgramAccess) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from shared.agents import briefing, leftover_processes, own_files
 from shared.agents.access import ProgramAccess
-from shared.agents.base import Failed, Turn
+from shared.agents.base import Failed, Turn, outbox
 from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.programs.installed import Installed
@@ -85,7 +85,7 @@ def settings(config: OpencodeConfig, turn: Turn, access: ProgramAccess) -> dict[
         "small_model": model,
         "permission": _PERMISSIONS[config.tools],
         "default_agent": _OURS,
-        "agent": {_OURS: {"mode": "primary", "prompt": briefing.text(turn.instructions)}},
+        "agent": {_OURS: {"mode": "primary", "prompt": briefing.text(turn.instructions, outbox=outbox(turn.session))}},
         "provider": {
             _OURS: {
                 "npm": "@ai-sdk/openai-compatible",
