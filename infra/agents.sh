@@ -15,7 +15,7 @@ if ! cmp -s "$wanted" "$folder/package.json"; then
     command -v npm >/dev/null 2>&1 || fail "npm is missing, which installs the agents: install Node.js 20 or newer with npm" \
         "(Debian: sudo apt-get install nodejs npm), and try again"
     printf 'agents: installing the programs of %s into %s (some 450 MB to fetch, 1.1 GB on disk)\n' "$wanted" "$folder" >&2
-    rm -rf "$folder"
+    rm -rf "$folder/node_modules" "$folder/installing" "$folder/package.json"
     mkdir -p "$folder/installing"
     cp "$wanted" "$folder/installing/package.json"
     npm install --prefix "$folder/installing" --no-package-lock --no-audit --no-fund --loglevel=error >&2 ||

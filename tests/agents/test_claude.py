@@ -83,6 +83,19 @@ class TestFailures:
         assert agents.asked("and not this") == []
 
 
+class TestModels:
+    def test_another_model_answers_where_its_own_can_not(self, agents, bot):
+        agents.make(bot, "claude", models=["scripted-2", "scripted-3"])
+        assert agents.ask(bot, "[[status 529 model=scripted-1]] [[model]]") == "scripted-2"
+        text = "[[status 404 model=scripted-1]] [[status 429 model=scripted-2]] [[model]]"
+        assert agents.ask(bot, text) == "scripted-3"
+
+    def test_auto_takes_claude_and_calls_a_tool_of_ours(self, agents, bot):
+        agents.make(bot, "auto")
+        assert agents.ask(bot, '[[tool send_message {"text": "first"}]] [[say second]]') == "first\nsecond"
+        assert agents.system.call("GET", f"/api/agents/{bot}")["chosen_provider"] == "claude"
+
+
 class TestTheLeash:
     @pytest.fixture
     def shell(self, agents, bot):

@@ -71,9 +71,13 @@ def _asked(name: str, tested: str, path: Path, _: int) -> Installed:
     said = _version(path)
     if isinstance(said, str):
         return Installed(name, path, None, tested, f"`{path} --version` failed ({said}): install {name} again")
-    found = Installed(name, path, said[0], tested)
-    log.info("agent.program_found", program=name, version=found.version, tested=tested, remark=found.remark)
-    return found
+    return Installed(name, path, said[0], tested)
+
+
+@functools.lru_cache(maxsize=32)
+def tell(found: Installed) -> None:
+    """Say once in the log of this process which version it starts, and whether that is the tested one."""
+    log.info("agent.program_found", program=found.name, version=found.version, tested=found.tested, remark=found.remark)
 
 
 def _version(path: Path) -> tuple[str] | str:

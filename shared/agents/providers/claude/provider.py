@@ -64,6 +64,7 @@ class Claude:
             if found.path is None or found.why_not is not None:
                 yield Failed(found.why_not or "claude is not installed", retryable=False, code="not_installed")
                 return
+            installed.tell(found)
             if turn.doors is None:
                 raise ConfigInvalid("no gateway is there for its program")
             try:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from shared.agents import leftover_processes, own_files
 from shared.agents.base import Failed, Turn
-from shared.agents.programs import containment
+from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.providers.codex import config as codex_config
 from shared.agents.providers.codex import program, settings
@@ -56,6 +56,7 @@ async def prepare(turn: Turn) -> CodexLaunch | Failed:
     found = await asyncio.to_thread(program.look, config.program)
     if found.path is None or found.why_not is not None:
         return Failed(f"codex can't be used: {found.why_not}", retryable=False, code="not_installed")
+    installed.tell(found)
     located = program.located(found.path)
     is_exec = config.mode == "exec" or (
         config.mode == "auto" and not await asyncio.to_thread(program.has_app_server, located)

@@ -61,6 +61,7 @@ async def prepare(turn: Turn) -> OpencodeLaunch | Failed:
     found = await asyncio.to_thread(look, config)
     if found.path is None or found.why_not is not None:
         return Failed(f"opencode can't be used: {found.why_not}", retryable=False, code="not_installed")
+    installed.tell(found)
     if turn.doors is None:
         raise ConfigInvalid("opencode needs the gateway, which only dispatch has")
     access = await turn.doors.open(config.models, has_sandbox=held.is_leash)

@@ -52,3 +52,11 @@ def test_a_newer_file_is_asked_again(tmp_path):
     assert look(program(tmp_path, "2.1.330")).version == "2.1.330"
     (tmp_path / "claude").unlink()
     assert look(program(tmp_path, "2.1.331")).version == "2.1.331"
+
+
+def test_the_version_that_is_started_is_logged_once(tmp_path, capsys):
+    found = look(program(tmp_path, "2.9.1"))
+    assert "agent.program_found" not in capsys.readouterr().out
+    installed.tell(found)
+    installed.tell(found)
+    assert capsys.readouterr().out.count("2.9.1 is newer than 2.1.330") == 1
