@@ -10,7 +10,7 @@ from shared.agents import registry
 from shared.agents.programs.installed import Installed
 from shared.gateway.upstreams import GatewaySettings
 
-AUTO_ORDER = ("claude", "codex", "opencode")  # ``api`` wants a model's name, so nothing can choose it
+AUTO_ORDER = ("claude", "codex")  # ``api`` and ``opencode`` want a model's name, so nothing can choose them
 NOTHING = "echo"
 
 

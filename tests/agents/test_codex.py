@@ -1,13 +1,14 @@
 """Codex itself, in a running system, against a scripted model."""
 
 import asyncio
+import base64
 import os
 import signal
 import zlib
 
 import pytest
 
-from shared.agents.base import Progress, Result
+from shared.agents.base import Attachment, Progress, Result
 from shared.agents.providers.codex.provider import Codex
 from tests.agents.harness import KEY, program, secrets_in
 from tests.agents.model_api import serving
@@ -16,6 +17,9 @@ from tests.e2e.conftest import until
 
 pytestmark = pytest.mark.agents
 
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 SLOW = "[[slow 300]] [[say one two three four five six]]"
 
 
@@ -173,6 +177,15 @@ class TestControlOfCodex:
             return await taken, last, len(api.asked("[[say seven]]"))
 
         assert self.run(db, tmp_path, go) == (True, Result("seven"), 1)
+
+    def test_an_image_of_a_message_reaches_the_model(self, db, tmp_path):
+        async def go(turns, config, _):
+            picture = turns.folder / "a.png"
+            picture.write_bytes(PNG)
+            files = (Attachment(picture, "image/png", "a.png", "m"),)
+            return await turns.run("what is this? [[media]]", config=config, attachments=files)
+
+        assert self.run(db, tmp_path, go).text.startswith("image/png")
 
     def test_an_interrupted_turn_goes_on_in_the_same_thread(self, db, tmp_path):
         async def go(turns, config, api):

@@ -67,3 +67,10 @@ class TestChoose:
         assert found.provider == "echo"
         assert "claude: " in found.why_not
         assert "codex: " in found.why_not
+
+
+def test_a_provider_that_wants_the_name_of_a_model_is_not_chosen(machine):
+    machine("opencode", "1.18.33")
+    local = models(local_models_url="http://127.0.0.1:11434/v1")
+    assert readiness.look("opencode", local, now_ms=NOW).why_not is None
+    assert readiness.choose(local, now_ms=NOW).provider == readiness.NOTHING
