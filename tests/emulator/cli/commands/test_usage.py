@@ -1,10 +1,12 @@
 """``emulator usage`` and ``emulator budgets``."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from shared.core import clock
+from shared.core import clock, periods
 from shared.db.engine.connection import transaction
-from shared.db.spending import usage
+from shared.db.spending import budgets, usage
 from shared.db.spending.usage import Tokens, TurnName
 from tests.emulator.cli.commands.conftest import Postroom
 
@@ -31,6 +33,24 @@ def test_usage_is_shown_by_turn(postroom: Postroom) -> None:
     lines = postroom.run("usage", "--turns", "--limit", "2").stdout.splitlines()
     assert [line.split()[2] for line in lines[1:]] == ["turn_3", "turn_2"]
     assert lines[2].split()[-1] == "$0.002"
+
+
+def test_usage_is_shown_by_day(postroom: Postroom) -> None:
+    lines = postroom.run("usage", "--days").stdout.splitlines()
+    today = datetime.fromtimestamp(clock.now_ms() / 1000, UTC).date().isoformat()
+    assert lines[1].split() == [today, "2", "coder", "m", "key", "200", "40", "6", "2", "$1.252"]
+    postroom.refused("usage", "--days", "--turns", code=64)
+
+
+def test_what_an_owner_gave_beyond_a_budget_is_shown_beside_it(postroom: Postroom) -> None:
+    postroom.run("budgets", "set", "day", "--tokens", "372", "--agent", "coder")
+    start_ms = periods.containing("day", clock.now_ms(), "UTC").start_ms
+    with transaction(postroom.conn):
+        (budget,) = budgets.every(postroom.conn, "coder")
+        budgets.give(postroom.conn, budget.id, amount=372, start_ms=start_ms, now_ms=clock.now_ms())
+    lines = postroom.run("budgets", "list").stdout.splitlines()
+    assert lines[1].split() == ["coder", "day", "372", "tokens", "+", "372", "tokens", "372", "tokens", "50", "%"]
+    postroom.run("budgets", "delete", "day", "tokens", "--agent", "coder")
 
 
 def test_budgets_are_set_in_dollars_or_tokens_listed_and_deleted(postroom: Postroom) -> None:
