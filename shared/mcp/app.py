@@ -52,9 +52,11 @@ class McpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         tools = self._find(_bearer(scope))
-        refusal = _refusal(scope) if tools is not None else JSONResponse({"error": _NO_TURN}, 401)
-        if tools is None or refusal is not None:
-            await (refusal or JSONResponse({"error": _NO_TURN}, 401))(scope, receive, send)
+        if tools is None:
+            await JSONResponse({"error": _NO_TURN}, 401)(scope, receive, send)
+            return
+        if (refusal := _refusal(scope)) is not None:
+            await refusal(scope, receive, send)
             return
         self.begin()
         assert self._loading is not None  # noqa: S101 - begin has set it

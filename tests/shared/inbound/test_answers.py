@@ -88,7 +88,10 @@ def test_a_press_after_the_expiry_is_too_late(conn, asked):
 
 
 def test_a_token_from_another_chat_answers_nothing(conn, asked):
-    make_chat(conn, "666", is_group=False)
+    elsewhere = make_chat(conn, "666")  # where the presser may talk to the same agent
+    wire(conn, elsewhere)
+    with transaction(conn):
+        chats.update(conn, elsewhere, sender_policy="public", now_ms=NOW)
     assert press(conn, asked, chat="666").dropped == "not_asked"
     assert questions.get(conn, asked).status == "open"
 
