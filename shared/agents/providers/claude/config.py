@@ -19,7 +19,6 @@ class ClaudeConfig(BaseModel):
         tools: of its own: none; files in its folder; or all, with a shell. On a leash only.
         max_turns: requests to the model in one turn.
         readable: absolute paths that a leash shows read-only.
-        steering: its standard input stays open, so that a running turn can be told more.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -28,7 +27,6 @@ class ClaudeConfig(BaseModel):
     tools: ToolLevel = "none"
     max_turns: int = Field(default=50, ge=1, le=1000)
     readable: list[str] = []
-    steering: bool = False
 
 
 def read(config: Mapping[str, Any]) -> ClaudeConfig:
