@@ -168,7 +168,18 @@ class Failed:
     until_ms: int | None = None
 
 
-ProviderEvent = Init | Progress | Acted | Text | Result | Failed
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Tokens of *model* that the turn took, where the gateway could not count them."""
+
+    model: str
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+ProviderEvent = Init | Progress | Acted | Used | Text | Result | Failed
 
 
 class Provider(Protocol):

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from shared.agents.access import ProgramAccess, Toolbox
 from shared.core import clock
 from shared.core.errors import ConfigInvalid
-from shared.db.spending.usage import TurnName
+from shared.db.spending.usage import Tokens, TurnName
 from shared.gateway.ledger import Ledger, RunsWork
 from shared.gateway.tokens import ProgramTurn, TokenBook
 from shared.gateway.upstreams import GatewaySettings, ModelUpstream, routes, upstreams
@@ -75,6 +75,7 @@ class ModelGateway:
         self._models = models
         self._book = TokenBook()
         self._proxy: ModelProxy | None = None
+        self._kept_ledger: Ledger | None = None
         self._server: ProgramServer | None = None
 
     async def open(self, name: TurnName, upstream: str | None, *, has_sandbox: bool) -> ProgramAccess:
@@ -97,6 +98,11 @@ class ModelGateway:
         is_plan = upstream is not None and known[upstream].paid_by == "plan"
         token = self._book.issue(name, upstream, _LOGIN_PREFIX if is_plan else "postroom-")
         return ProgramAccess(self._path, url, _models_path(upstream), f"/{TOOLS}", token, is_plan)
+
+    async def record(self, name: TurnName, model: str, tokens: Tokens, *, now_ms: int) -> None:
+        """Count what a program took from a model without this gateway, as it says itself."""
+        models = self._models = self._models or GatewaySettings.load()
+        await self._ledger(models).record(name, model, "key", tokens, now_ms=now_ms)
 
     def begin(self, token: str, turn: ProgramTurn) -> None:
         """The program runs this turn from now on.
@@ -135,10 +141,14 @@ class ModelGateway:
     def _mount_models(self, server: "ProgramServer", models: GatewaySettings, known: dict[str, ModelUpstream]) -> None:
         from shared.gateway.proxy import ModelProxy
 
-        ledger = Ledger(self._reader, self._writer, models, self._timezone, self._on_notice)
-        self._proxy = ModelProxy(self._book, routes(known), ledger)
+        self._proxy = ModelProxy(self._book, routes(known), self._ledger(models))
         for name in known:
             server.mount(name, self._proxy)
+
+    def _ledger(self, models: GatewaySettings) -> Ledger:
+        if self._kept_ledger is None:
+            self._kept_ledger = Ledger(self._reader, self._writer, models, self._timezone, self._on_notice)
+        return self._kept_ledger
 
     def _mount_tools(self, server: "ProgramServer") -> None:
         if self._make_tools is not None:

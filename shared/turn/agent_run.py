@@ -11,7 +11,7 @@ import apsw
 
 from shared.agents import leftover_processes, prompt, registry
 from shared.agents.access import Toolbox
-from shared.agents.base import Failed, Init, ProviderEvent, Result, Text, Turn, TurnMessage
+from shared.agents.base import Failed, Init, ProviderEvent, Result, Text, Turn, TurnMessage, Used
 from shared.agents.programs.limits import Limits
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.agents.prompt import EarlierMessage
@@ -270,6 +270,8 @@ async def _listen(
             match event:
                 case Init():
                     continuation.set(event.continuation)
+                case Used():
+                    await doors.record(event)
                 case Text():
                     said.add(event.text, event.answers)
                 case Result():

@@ -4,8 +4,10 @@ import asyncio
 from typing import Self
 
 from shared.agents.access import ProgramAccess, Toolbox
+from shared.agents.base import Used
+from shared.core import clock
 from shared.core.errors import ConfigInvalid
-from shared.db.spending.usage import TurnName
+from shared.db.spending.usage import Tokens, TurnName
 from shared.gateway.model_gateway import ModelGateway
 from shared.gateway.tokens import ProgramTurn, Refusal
 
@@ -48,6 +50,11 @@ class TurnDoors:
     def close(self, access: ProgramAccess) -> None:
         """See ``Doors``."""
         self._gateway.close_program(access.token)
+
+    async def record(self, used: Used) -> None:
+        """Write the tokens that a program says it took from a model of its own."""
+        tokens = Tokens(used.input, used.output, used.cache_read, used.cache_write)
+        await self._gateway.record(self._turn.name, used.model, tokens, now_ms=clock.now_ms())
 
     def ends_with(self, timeout: asyncio.Timeout) -> None:
         """Let *timeout* run out at once when a refusal makes it senseless to go on: it ends the provider's run."""

@@ -24,26 +24,26 @@ so in the replica and the API: do not put a secret there.
 
 import asyncio
 import contextlib
-import json
-import math
 import os
 import shutil
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.agents import leftover_processes
-from shared.agents.base import Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
+from shared.agents.access import ProgramAccess, ToolAnswer
+from shared.agents.base import Acted, Failed, Provider, ProviderEvent, Result, Text, Turn
 from shared.agents.programs import containment
-from shared.agents.programs.containment import ProgramCommand
+from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.programs.limits import Ending
 from shared.agents.programs.run import ProgramRun
-from shared.core import half_characters
+from shared.agents.providers.command_lines import ProgramCall, event_of, question, tool_result
 from shared.core.errors import ConfigInvalid
 from shared.core.validation import reason, where
 
 _PASSED_ON = ("PATH", "LANG", "TZ")
+_PORT = 8787  # of the gateway, inside a sandbox
 
 
 class CommandConfig(BaseModel):
@@ -54,6 +54,9 @@ class CommandConfig(BaseModel):
     command: list[str] = Field(min_length=1)
     env: dict[str, str] = {}
     readable: list[str] = []
+    tools: bool = False  # over its standard input and output
+    mcp: bool = False  # over HTTP
+    models: Literal["anthropic", "openai", "local"] | None = None
 
 
 class Command:
@@ -74,16 +77,15 @@ class Command:
         """See the module's docstring for the input and the output."""
         try:
             config = _read(turn.config)
-            command = _command(config, turn)
+            held = containment.available(turn.leash)
+            command = _command(config, turn, await _access(config, turn, held))
         except ConfigInvalid as error:
             yield Failed(f"agent {turn.agent!r}: {error}", retryable=False, code="bad_config")
             return
         try:
             async with (
-                ProgramRun(
-                    command, turn.limits, containment.available(turn.leash), sandboxes=turn.sandboxes
-                ) as running,
-                contextlib.aclosing(_converse(running, turn)) as events,
+                ProgramRun(command, turn.limits, held, sandboxes=turn.sandboxes) as running,
+                contextlib.aclosing(_converse(running, turn, has_tools=config.tools)) as events,
             ):
                 async for event in events:
                     yield event
@@ -100,22 +102,44 @@ def _read(config: Mapping[str, Any]) -> CommandConfig:
         raise ConfigInvalid(f"config for provider 'command' is wrong: {problems}") from None
 
 
-def _command(config: CommandConfig, turn: Turn) -> ProgramCommand:
+async def _access(config: CommandConfig, turn: Turn, held: Containment) -> ProgramAccess | None:
+    """The way to models and tools over HTTP, where the config asks for one."""
+    if config.models is None and not config.mcp:
+        return None
+    if turn.doors is None:
+        raise ConfigInvalid("no gateway is there for its program")
+    return await turn.doors.open(config.models, has_sandbox=held.is_leash)
+
+
+def _command(config: CommandConfig, turn: Turn, access: ProgramAccess | None) -> ProgramCommand:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment |= {"HOME": str(turn.folder), "POSTROOM_AGENT_ID": turn.agent, **config.env}
     environment[leftover_processes.MARK] = turn.token
-    readable = containment.readable_paths(config.command, config.readable, environment, turn.private)
-    return ProgramCommand(config.command, turn.folder, environment, readable, session=f"{turn.agent} {turn.session}")
+    gateway = None
+    if access is not None:
+        base = access.url or f"http://127.0.0.1:{_PORT}"
+        gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
+        environment |= {"POSTROOM_TOOLS_URL": base + access.tools, "POSTROOM_TOKEN": access.token}
+        if config.models is not None:
+            environment["POSTROOM_MODELS_URL"] = base + access.models
+    shown = containment.readable_paths(config.command, config.readable, environment, turn.private)
+    return ProgramCommand(
+        config.command, turn.folder, environment, shown, gateway, session=f"{turn.agent} {turn.session}"
+    )
 
 
-async def _converse(running: ProgramRun, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
-    feeding = asyncio.create_task(running.write(_question(turn), close=True))
+async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> AsyncGenerator[ProviderEvent, None]:
+    feeding = asyncio.create_task(running.write(question(turn, has_tools=has_tools), close=not has_tools))
     plain: list[str] = []
     try:
         async for line in running.lines():
-            event = _event(line)
+            event = event_of(line)
             if isinstance(event, str):
                 plain.append(event)
+                continue
+            if isinstance(event, ProgramCall):
+                yield Acted(event.name)
+                await _call(running, turn, event, has_tools=has_tools)
                 continue
             if isinstance(event, Result):
                 await running.finish()
@@ -133,70 +157,24 @@ async def _converse(running: ProgramRun, turn: Turn) -> AsyncGenerator[ProviderE
         yield Result("\n".join(plain).strip() or None)
 
 
+async def _call(running: ProgramRun, turn: Turn, call: ProgramCall, *, has_tools: bool) -> None:
+    """Call the tool, and tell the program the answer. Its standard input is open only with ``"tools": true``."""
+    if not has_tools:
+        return
+    running.tool_began()
+    try:
+        if turn.tools is None:
+            answer = ToolAnswer("this turn has no tools: go on without them", is_error=True)
+        else:
+            answer = await turn.tools.call(call.name, call.arguments, call_id=call.id)
+    finally:
+        running.tool_ended()
+    await running.write(tool_result(call, answer))
+
+
 def _failed(ending: Ending) -> Failed:
     is_retryable = ending.word not in ("output_limit", "not_started")  # which another attempt would meet too
     return Failed(ending.reason, is_retryable, code=ending.failure)
-
-
-def _question(turn: Turn) -> bytes:
-    return json.dumps(
-        {
-            "agent": turn.agent,
-            "session": turn.session,
-            "continuation": turn.continuation,
-            "instructions": turn.instructions,
-            "model": turn.model,
-            "attempt": turn.attempt,
-            "prompt": turn.prompt,
-            "messages": [
-                {
-                    "id": message.message_id,
-                    "kind": message.kind,
-                    "sender": message.sender,
-                    "text": message.text,
-                    "time": message.at_ms,
-                    "is_context": message.is_context,
-                }
-                for message in turn.messages
-            ],
-        }
-    ).encode()
-
-
-def _event(line: bytes) -> ProviderEvent | str | None:
-    """One line of output: an event, plain text, or None for a blank line or an unknown type."""
-    text = line.decode("utf-8", "replace").rstrip("\r\n")
-    try:
-        found: Any = json.loads(half_characters.mend_json(line).decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return text
-    if not isinstance(found, dict) or "type" not in found:
-        return text
-    match found["type"]:
-        case "init":
-            continuation = _words(found.get("continuation"))
-            return Init(continuation) if continuation else None
-        case "progress":
-            return Progress(_words(found.get("note")))
-        case "text":
-            answers = found.get("answers")
-            return Text(_words(found.get("text")), answers if isinstance(answers, str) else None)
-        case "result":
-            return Result(_words(found.get("text")) or None)
-        case "error":
-            wait = found.get("wait_ms")
-            return Failed(
-                _words(found.get("message")) or "the program reported an error",
-                bool(found.get("retryable", True)),
-                int(wait) if isinstance(wait, int | float) and math.isfinite(wait) else None,
-                "session_lost" if found.get("code") == "session_lost" else "error",
-            )
-    return None
-
-
-def _words(value: object) -> str:
-    """The text of a field; empty where the field is missing or null."""
-    return "" if value is None else str(value)
 
 
 def provider() -> Provider:

@@ -1,0 +1,108 @@
+"""The protocol of the provider ``command``: one JSON object in, JSON lines out. ``docs/agents.md`` has all of it."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from shared.agents.access import ToolAnswer
+from shared.agents.base import Failed, Init, Progress, ProviderEvent, Result, Text, Turn, Used
+from shared.core import half_characters
+
+_MOST_TOKENS = 10**12  # of one line
+
+
+class ProgramCall(NamedTuple):
+    """The program calls a tool. *id*: its own name of the call."""
+
+    id: str | None
+    name: str
+    arguments: Mapping[str, Any]
+
+
+def question(turn: Turn, *, has_tools: bool) -> bytes:
+    """The one object of the input, as a line."""
+    tools = turn.tools.specs() if has_tools and turn.tools is not None else ()
+    return (
+        json.dumps(
+            {
+                "agent": turn.agent,
+                "session": turn.session,
+                "continuation": turn.continuation,
+                "instructions": turn.instructions,
+                "model": turn.model,
+                "attempt": turn.attempt,
+                "prompt": turn.prompt,
+                "messages": [
+                    {
+                        "id": message.message_id,
+                        "kind": message.kind,
+                        "sender": message.sender,
+                        "text": message.text,
+                        "time": message.at_ms,
+                        "is_context": message.is_context,
+                    }
+                    for message in turn.messages
+                ],
+                **({"tools": [{**each._asdict(), "schema": dict(each.schema)} for each in tools]} if has_tools else {}),
+            }
+        ).encode()
+        + b"\n"
+    )
+
+
+def tool_result(call: ProgramCall, answer: ToolAnswer) -> bytes:
+    """The line that answers a call."""
+    found = {"type": "tool_result", "id": call.id, "text": answer.text, "is_error": answer.is_error}
+    return json.dumps(found).encode() + b"\n"
+
+
+def event_of(line: bytes) -> ProviderEvent | ProgramCall | str | None:
+    """One line of output: an event, plain text, or None for a blank line or an unknown type."""
+    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    try:
+        found: Any = json.loads(half_characters.mend_json(line).decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(found, dict) or "type" not in found:
+        return text
+    match found["type"]:
+        case "init":
+            continuation = _words(found.get("continuation"))
+            return Init(continuation) if continuation else None
+        case "progress":
+            return Progress(_words(found.get("note")))
+        case "text":
+            answers = found.get("answers")
+            return Text(_words(found.get("text")), answers if isinstance(answers, str) else None)
+        case "result":
+            return Result(_words(found.get("text")) or None)
+        case "usage":
+            return _used(found)
+        case "tool_call":
+            arguments, id_ = found.get("arguments"), found.get("id")
+            given = arguments if isinstance(arguments, dict) else {}
+            return ProgramCall(None if id_ is None else str(id_), _words(found.get("name")), given)
+        case "error":
+            wait = found.get("wait_ms")
+            return Failed(
+                _words(found.get("message")) or "the program reported an error",
+                bool(found.get("retryable", True)),
+                int(wait) if isinstance(wait, int | float) and math.isfinite(wait) else None,
+                "session_lost" if found.get("code") == "session_lost" else "error",
+            )
+    return None
+
+
+def _used(found: Mapping[str, Any]) -> Used | None:
+    """None where it names no model or a number that can't be one."""
+    model = _words(found.get("model"))[:200]
+    counts = [found.get(name) or 0 for name in ("input", "output", "cache_read", "cache_write")]
+    if not model or not all(type(each) is int and 0 <= each <= _MOST_TOKENS for each in counts):
+        return None
+    return Used(model, *counts)
+
+
+def _words(value: object) -> str:
+    """The text of a field; empty where the field is missing or null."""
+    return "" if value is None else str(value)
