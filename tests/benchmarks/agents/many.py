@@ -141,10 +141,14 @@ def leftovers(scale: Scale) -> Iterator[Line]:
     environment = {**_NO_LIMITS, **WITH_TOKEN, "POSTROOM_MAX_ATTEMPTS": "1", "POSTROOM_BATCH_SIZE": "1"}
     with System(scale.place("leftovers"), environment) as system:
         agents = [_agent(number, way) for number, way in enumerate(_WAYS)]
-        places = wire(system.db, [(agent, _FIRST_CHAT + number) for number, agent in enumerate(agents)])
+        places = wire(
+            system.db, [(agents[number // _BESIDE], _FIRST_CHAT + number) for number in range(len(_WAYS) * _BESIDE)]
+        )
         store = Store(system.db, "NORMAL", places=places)
         system.start("dispatch", "api")
-        uvloop.run(_end_all(system, store, 2))
+        uvloop.run(
+            _end_all(system, store, 2 * _BESIDE)
+        )  # dispatch keeps some sandboxes of sessions for their next turn
         before = _state(system)
         begun = time.perf_counter()
         turns = uvloop.run(_end_all(system, store, each))
@@ -171,14 +175,16 @@ def leftovers(scale: Scale) -> Iterator[Line]:
 
 def _agent(number: int, way: str) -> Agent:
     made = command_agent(f"way-{number}", "/bin/sh", "-c", _WAYS[way])
-    return replace(made, **_LIMITS.get(way, {}))
+    beside = 1 if way == "an interruption" else _BESIDE  # one of its turns runs at the end, as at the beginning
+    return replace(made, concurrency=beside, **_LIMITS.get(way, {}))
 
 
 async def _end_all(system: System, store: Store, each: int) -> int:
     """Run *each* turns of every way, at most a hundred at once; how many turns."""
     interrupted = list(_WAYS).index("an interruption")
-    for place in range(len(_WAYS)):
-        store.put_many([(place, f"message {number}") for number in range(1 if place == interrupted else each)])
+    for way in range(len(_WAYS)):
+        numbers = range(1 if way == interrupted else each)
+        store.put_many([(way * _BESIDE + number % _BESIDE, f"message {number}") for number in numbers])
     await asyncio.to_thread(tick, system, "dispatch")
     async with connections(system.port("api"), 1) as (api,):
         for _ in range(each):
@@ -188,6 +194,7 @@ async def _end_all(system: System, store: Store, each: int) -> int:
     return each * len(_WAYS)
 
 
+_BESIDE = 12  # chats of each way, whose turns run at once
 _OTHERS_ENDED = (
     "SELECT count(*) = 0 FROM messages WHERE agent <> '{agent}' AND status <> 'completed' AND status <> 'dead'"
 )
