@@ -53,10 +53,11 @@ def inspect(conn: apsw.Connection, path: Path) -> int:
         DatabaseRefused: another program made or changed the schema.
         apsw.Error: SQLite can't read the file; :func:`explained` has the words.
     """
-    objects = [_SchemaObject(*row) for row in rows(conn, _OBJECTS)]
+    with conn:  # of one instant: another process may be migrating the file
+        objects = [_SchemaObject(*row) for row in rows(conn, _OBJECTS)]
+        version = _version(conn, path, objects) if objects else 0
     if not objects:
         return 0
-    version = _version(conn, path, objects)
     if version <= max(migrations()):
         _check_tables(path, objects, version)
         _check_triggers_and_views(path, objects)

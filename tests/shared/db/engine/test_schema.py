@@ -145,3 +145,23 @@ def test_a_schema_may_call_no_function_that_has_an_effect(db):
     assert conn.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, -1) == 0
     make_agent(conn, "still-works")
     conn.close()
+
+
+def test_a_file_that_is_migrated_while_it_is_read_is_of_one_instant(tmp_path):
+    path = tmp_path / "p.db"
+    *earlier, (newest, _) = sorted(schema.migrations().items())
+    conn, migrating = open_connection(path), open_connection(path)
+    with transaction(migrating):
+        for number, sql in earlier:
+            rows(migrating, sql)
+            meta.put(migrating, "schema_version", str(number))
+
+    def migrate_in_between(_, sql, __):
+        if "meta" in sql:
+            conn.exec_trace = None
+            prepare_database(path)
+        return True
+
+    conn.exec_trace = migrate_in_between
+    assert schema.inspect(conn, path) == newest - 1
+    assert schema.inspect(conn, path) == newest
