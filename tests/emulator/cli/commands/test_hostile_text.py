@@ -101,8 +101,8 @@ MORE = {  # further rows of some commands
     "why": [["m_dead"], ["held_1"], ["dropped_1"]],
 }
 # These print no rows of the database: they start, stop or check things on this machine. test_main, test_console and
-# test_chat hold them.
-ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "validate", "version", "data reset", "verify"}
+# test_chat hold them. "tools" speaks MCP with a client's program, and not with a terminal.
+ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "tools", "validate", "version", "data reset", "verify"}
 
 
 def paths(command: Any, prefix: tuple[str, ...] = ()) -> Iterator[str]:
