@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from shared.agents.access import Doors, Toolbox
 from shared.agents.programs.containment import LeashPolicy
@@ -183,7 +183,7 @@ ProviderEvent = Init | Progress | Acted | Used | Text | Result | Failed
 
 
 class Provider(Protocol):
-    """Runs turns. Closing the generator early ends the run and leaves no process behind. It may be ``Probing`` too."""
+    """Runs turns. Closing the generator early ends the run and leaves no process behind."""
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Check an agent's ``config`` when it is saved, before the first message comes.
@@ -194,11 +194,3 @@ class Provider(Protocol):
 
     def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """Yield what happens, ending with ``Result`` or ``Failed``; an exception counts as a retryable failure."""
-
-
-@runtime_checkable
-class Probing(Protocol):
-    """A provider that can tell without cost whether a turn could succeed: program there, login valid."""
-
-    async def probe(self, model: str | None, config: Mapping[str, Any]) -> str | None:
-        """Why no turn can succeed now, in a sentence for the operator; None: one can."""

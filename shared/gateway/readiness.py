@@ -43,9 +43,17 @@ def look(provider: str, models: GatewaySettings, *, now_ms: int, config: Mapping
     if not isinstance(found, UsesModels):
         return Readiness(provider)
     program = found.installed(config or {})
-    upstream = str((config or {}).get("models", found.upstream))  # as ``codex`` and ``opencode`` name them
+    upstream = upstream_of(provider, config or {}) or found.upstream
     why_not = program.why_not or models.why_no_login(upstream, now_ms=now_ms)
     return Readiness(provider, program, why_not)
+
+
+def upstream_of(provider: str, config: Mapping[str, Any]) -> str | None:
+    """Whose models its agent asks: as its config says, else as the provider does; None: nobody's."""
+    found = registry.get(provider)
+    usual = found.upstream if isinstance(found, UsesModels) else None
+    named = config.get("models", usual)
+    return named if isinstance(named, str) else None
 
 
 def choose(models: GatewaySettings, *, now_ms: int) -> Readiness:

@@ -7,9 +7,7 @@ from functools import partial
 import apsw
 
 from shared.access import people
-from shared.agents import registry
-from shared.agents.base import Probing
-from shared.core import clock, ids, logs, redaction
+from shared.core import backoff, clock, ids, logs, redaction
 from shared.db.access import user_roles, users
 from shared.db.engine.connection import rows
 from shared.db.queue import claims, ready_sessions, responses
@@ -17,9 +15,10 @@ from shared.db.queue.message_row import Message
 from shared.db.roster import agent_pauses, agents, chats
 from shared.db.roster.agent_pauses import FIRST_CHECK_MS, AgentPause
 from shared.db.roster.agents import Agent
+from shared.gateway.upstreams import GatewaySettings
 from shared.queue import notices, replies
 from shared.runtime.worker_service import WorkerService
-from shared.turn import auto_provider, pause_sentences
+from shared.turn import agent_check, pause_sentences
 
 log = logs.get()
 
@@ -73,9 +72,13 @@ class PausedAgents:
             return
         try:
             work = await _ask(agent, pause)
+        except Exception as error:  # its provider has a fault: the agent stays paused, and is asked again later
+            log.exception("agent.not_probed", agent=agent.id)
+            work = partial(_ask_later, pause=pause, reason=f"{pause.reason} ({error})", now_ms=clock.now_ms())
+        try:
             await self._service.writer.run(work)
         except Exception:  # the next look asks again
-            log.exception("agent.not_probed", agent=agent.id)
+            log.exception("agent.probe_not_kept", agent=agent.id)
             return
         self._service.kick("api")
         self._service.worker.wake()
@@ -88,18 +91,24 @@ class PausedAgents:
 
 
 async def _ask(agent: Agent, pause: AgentPause) -> Callable[[apsw.Connection], object]:
-    """What to write after asking the agent's provider: it goes on, or is asked again in a minute, or never."""
-    provider = registry.get(auto_provider.resolved(agent).provider)
-    if not isinstance(provider, Probing):
+    """What to write after asking whether the agent could work: it goes on, or is asked again later, or never."""
+    if not agent_check.can_be_asked(agent):
         return partial(agent_pauses.check_again, agent=agent.id, reason=pause.reason, check_at=None)
     async with asyncio.timeout(_PROBE_TIMEOUT_S):
-        why = await provider.probe(agent.model, agent.config)
+        why = await agent_check.why_not(agent, pause.code, GatewaySettings.load(), now_ms=clock.now_ms())
     now_ms = clock.now_ms()
     if why is None:
         log.info("agent.resumed", agent=agent.id)
         return partial(agent_pauses.try_again, agent=agent.id, now_ms=now_ms)
-    reason = redaction.redact(why)
-    return partial(agent_pauses.check_again, agent=agent.id, reason=reason, check_at=now_ms + FIRST_CHECK_MS)
+    return partial(_ask_later, pause=pause, reason=redaction.redact(why), now_ms=now_ms)
+
+
+def _ask_later(conn: apsw.Connection, pause: AgentPause, reason: str, now_ms: int) -> None:
+    """Ask again, the longer the pause the later."""
+    wait_ms = backoff.outage_delay_ms(
+        now_ms - pause.since, shortest_ms=FIRST_CHECK_MS, longest_ms=agent_pauses.LONGEST_CHECK_WAIT_MS
+    )
+    agent_pauses.check_again(conn, pause.agent, reason, check_at=now_ms + wait_ms)
 
 
 def _is_over(pause: AgentPause, now_ms: int) -> bool:

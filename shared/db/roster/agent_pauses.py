@@ -20,7 +20,7 @@ PauseCode = Literal["auth", "quota", "budget", "bad_config", "not_installed", "m
 CODES: Sequence[PauseCode] = get_args(PauseCode)
 
 FIRST_CHECK_MS = 60_000
-_LONGEST_CHECK_WAIT_MS = 60 * 60_000
+LONGEST_CHECK_WAIT_MS = 60 * 60_000
 _TRIAL_MS = 60 * 60_000
 
 
@@ -106,7 +106,7 @@ def pause(
         return False
     values = {"agent": agent, "code": code, "reason": reason, "until": until, "now": now_ms}
     values |= {"by": "operator" if by_operator else "postroom", "first": FIRST_CHECK_MS}
-    values |= {"longest": _LONGEST_CHECK_WAIT_MS}
+    values |= {"longest": LONGEST_CHECK_WAIT_MS}
     values["first_check"] = now_ms + FIRST_CHECK_MS if until is None and not by_operator else None
     conn.execute(_PAUSE, values)
     if conn.changes() == 0:

@@ -1,3 +1,3 @@
-from tests.serving import environment
+from tests.serving import environment, until
 
-__all__ = ["environment"]
+__all__ = ["environment", "until"]

@@ -50,10 +50,6 @@ class Claude:
         """Whether the program is here. It starts the program, the first time."""
         return installed.look("claude", TESTED, INSTALL, configs.read(config).program)
 
-    async def probe(self, model: str | None, config: Mapping[str, Any]) -> str | None:
-        """Why its program can't be started now; None: it can."""
-        return (await asyncio.to_thread(self.installed, config)).why_not
-
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """One run of the program. A session that the program has lost fails as ``session_lost``."""
         held = containment.available(turn.leash)
