@@ -108,9 +108,14 @@ class Turn:
     attachments: tuple[Attachment, ...] = ()
 
 
+def session_folder(session: str) -> str:
+    """The folder, below the agent's, of this session: a leash hides those of the others."""
+    return f"sessions/{session}"
+
+
 def outbox(session: str) -> str:
     """The folder, below the agent's, of files that the agent sends."""
-    return f"sessions/{session}/outbox"
+    return f"{session_folder(session)}/outbox"
 
 
 @dataclass(frozen=True, slots=True)

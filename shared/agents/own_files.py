@@ -15,7 +15,7 @@ _FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_folder(agent_folder: Path, name: str) -> Path:
-    """The folder *name*, such as ``.postroom/claude``, which exists from now on.
+    """The folder *name*, such as ``sessions/SESSION/claude``, which exists from now on.
 
     Raises:
         ConfigInvalid: a link, or something that is no folder, stands in the way.
@@ -25,7 +25,7 @@ def make_folder(agent_folder: Path, name: str) -> Path:
 
 
 def write(agent_folder: Path, name: str, text: str) -> Path:
-    """Write the file *name*, such as ``.postroom/codex/config.toml``, in place of what is there.
+    """Write the file *name*, such as ``sessions/SESSION/codex/config.toml``, in place of what is there.
 
     Raises:
         ConfigInvalid: a link, or something that is no folder, stands in the way.

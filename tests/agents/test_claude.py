@@ -139,7 +139,7 @@ class TestTheEnd:
 
     def test_a_session_that_is_lost_begins_anew(self, agents, bot):
         agents.ask(bot, "my dog is Rex [[say noted]]")
-        for path in (agents.folder(bot) / ".postroom/claude/projects").rglob("*.jsonl"):
+        for path in agents.folder(bot).glob("sessions/*/claude/projects/**/*.jsonl"):
             path.unlink()
         assert "still here" in agents.ask(bot, "[[say still here]]")
 

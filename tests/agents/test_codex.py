@@ -137,7 +137,7 @@ class TestTheEndOfCodex:
 
     def test_a_thread_that_is_lost_begins_anew(self, agents, coder):
         agents.ask(coder, "my dog is Rex [[say noted]]")
-        for path in (agents.folder(coder) / ".postroom/codex").rglob("*"):
+        for path in agents.folder(coder).glob("sessions/*/codex/**/*"):
             if path.is_file():
                 path.unlink()
         assert "still here" in agents.ask(coder, "[[say still here]]")

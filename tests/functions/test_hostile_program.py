@@ -21,8 +21,9 @@ SECRET = "a neighbour's secret"
 
 # Each attempt says what it reached; what raises is refused.
 HOSTILE = r"""
-import http.client, json, os, socket, sqlite3, sys
+import http.client, json, os, socket, sqlite3, subprocess, sys
 where = json.load(open(sys.argv[1]))
+where["own"] = "sessions/" + json.loads(sys.stdin.readline())["session"]
 
 def owner():
     there = http.client.HTTPConnection("127.0.0.1", where["port"], timeout=5)
@@ -44,6 +45,17 @@ def database():
 def write(path):
     with open(path, "w") as file:
         file.write("x")
+
+def found(names):
+    if not names:
+        raise OSError("sees nothing")
+    return names
+
+def mounts(place, *words):
+    # As root of a user namespace of its own.
+    os.makedirs(place, exist_ok=True)
+    line = " ".join(words) + "; find " + place + " -name letter.txt"
+    return found(subprocess.run(["unshare", "-Urm", "sh", "-c", line], capture_output=True, text=True).stdout)
 
 def processes():
     found = [open(f"/proc/{pid}/cmdline").read() for pid in os.listdir("/proc") if pid.isdigit()]
@@ -68,6 +80,17 @@ attempts = {
     "read another session's folder": lambda: open(where["neighbour"]).read(),
     "list the folders of agents": lambda: os.listdir(os.path.dirname(os.getcwd())).remove("neighbour"),
     "write into another session's folder": lambda: write(where["neighbour"]),
+    "list the sessions of its agent": lambda: found(set(os.listdir("sessions")) - {os.path.basename(where["own"])}),
+    "read the inbox of another session": lambda: open("sessions/other/inbox/m1/letter.txt").read(),
+    "read the outbox of another session": lambda: open("sessions/other/outbox/report.txt").read(),
+    "read what Claude wrote in another session": lambda: open("sessions/other/claude/projects/a/1.jsonl").read(),
+    "read what Codex wrote in another session": lambda: open("sessions/other/codex/sessions/1.jsonl").read(),
+    "read what an API agent wrote in another session": lambda: open("sessions/other/api/api-1.json").read(),
+    "put something into another session": lambda: os.makedirs("sessions/other/outbox"),
+    "move the sessions away": lambda: os.rename("sessions", "moved"),
+    "move its own session away": lambda: os.rename(where["own"], "moved"),
+    "unmount what hides the sessions": lambda: mounts("sessions", "umount", "-l", "sessions"),
+    "bind its folder without what hides the sessions": lambda: mounts("/tmp/bare", "mount", "--bind", ".", "/tmp/bare"),
     "write to the system": lambda: os.access("/usr", os.W_OK) or os.listdir("/no/such/folder"),
     "leave something in the shared /tmp": lambda: open(where["in_tmp"]).read(),
     "see our processes": processes,
@@ -101,8 +124,23 @@ def api(conn):
             process.terminate()
 
 
+OF_ANOTHER_SESSION = (
+    *("inbox/m1/letter.txt", "outbox/report.txt", "claude/projects/a/1.jsonl", "codex/sessions/1.jsonl"),
+    "api/api-1.json",
+)
+
+
 @pytest.fixture
-def surroundings(api, db, tmp_path, environment):
+def other_session(tmp_path):
+    """What another session of the same agent keeps."""
+    for name in OF_ANOTHER_SESSION:
+        path = tmp_path / "agents" / "hostile" / "sessions" / "other" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(SECRET)
+
+
+@pytest.fixture
+def surroundings(api, db, tmp_path, environment, other_session):
     """What there is to reach, as the program's file names it."""
     neighbour = tmp_path / "agents" / "neighbour"
     replica = tmp_path / "replica"

@@ -4,8 +4,9 @@ In all three, one process watches a socket whose other end only dispatch holds. 
 it, everything that the program started is killed: also what left its session and its parent, and also when dispatch is
 killed while the program starts. The kernel's parent-death signal alone is set too late for that.
 
-Only bubblewrap is a leash: the program sees its own folder, read-only parts of the system and what its agent's config
-names, has no network, and shares no process, socket or ``/tmp`` with anything else.
+Only bubblewrap is a leash: the program sees its agent's folder without the folders of other sessions, read-only parts
+of the system and what its agent's config names, has no network, and shares no process, socket or ``/tmp`` with
+anything else.
 """
 
 import functools
@@ -62,6 +63,7 @@ class ProgramCommand:
         environment: all of it; nothing is inherited.
         readable: absolute paths that a leash shows read-only.
         session: turns of one session may use one sandbox, one after another; None: this run has its own.
+        session_folder: exists below *folder*, and its parent too; a leash hides everything that is beside it.
     """
 
     words: Sequence[str]
@@ -70,6 +72,7 @@ class ProgramCommand:
     readable: Sequence[Path] = ()
     gateway: GatewaySocket | None = None
     session: str | None = None
+    session_folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +180,17 @@ def bubblewrap(command: ProgramCommand, further: Sequence[str] = ()) -> list[str
         words += ["--ro-bind", str(path), str(path)]
     folder = str(command.folder)
     words += ["--bind", folder, folder]
+    if command.session_folder is not None:
+        words += _alone(command.session_folder)
     if command.gateway is not None:
         words += ["--bind", str(command.gateway.path), str(command.gateway.path)]
     return [*words, *further, "--remount-ro", "/", "--chdir", folder, "--"]
+
+
+def _alone(session_folder: Path) -> list[str]:
+    """Hide what is beside the folder. The program can't remove or rename what something is mounted on."""
+    beside, own = str(session_folder.parent), str(session_folder)
+    return ["--tmpfs", beside, "--bind", own, own, "--remount-ro", beside]
 
 
 def _isolated() -> list[str]:

@@ -20,6 +20,7 @@ class _Place(NamedTuple):
 
     session: str
     folder: Path
+    session_folder: Path | None
     readable: frozenset[Path]
     gateway: GatewaySocket | None
 
@@ -100,7 +101,8 @@ class Sandboxes:
 
 
 def _place(command: ProgramCommand) -> _Place:
-    return _Place(command.session or "", command.folder, frozenset(command.readable), command.gateway)
+    readable = frozenset(command.readable)
+    return _Place(command.session or "", command.folder, command.session_folder, readable, command.gateway)
 
 
 def _nothing() -> None:

@@ -15,11 +15,12 @@ An error with ``"code": "session_lost"`` says that the program does not know the
 without one, and its prompt has what was said before.
 
 Text from people goes over standard input only, never into an option. Where this host allows it, the program is on a
-leash (see ``shared/agents/programs/containment.py``): it sees its own folder, read-only parts of the system, files
-that its command names by their whole path, the virtual environment of its interpreter, and the paths of ``"readable":
-["/a/folder"]``; it has no network. Everything that it started is killed when the turn ends, however it ends. The
-program's environment holds none of our settings, and its HOME is its folder. ``env`` is stored in the agent's row, and
-so in the replica and the API: do not put a secret there.
+leash (see ``shared/agents/programs/containment.py``): it sees its agent's folder without the folders
+of other sessions, read-only parts of the system, files that its command names by their whole path, the virtual
+environment of its interpreter, and the paths of ``"readable": ["/a/folder"]``; it has no network. Everything that it
+started is killed when the turn ends, however it ends. The program's environment holds none of our settings, and its
+HOME is its agent's folder. ``env`` is stored in the agent's row, and so in the replica and the API: do not put a secret
+there.
 """
 
 import asyncio
@@ -31,9 +32,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.agents import leftover_processes
+from shared.agents import leftover_processes, own_files
 from shared.agents.access import ProgramAccess, ToolAnswer
-from shared.agents.base import Acted, Failed, Provider, ProviderEvent, Result, Text, Turn
+from shared.agents.base import Acted, Failed, Provider, ProviderEvent, Result, Text, Turn, session_folder
 from shared.agents.programs import containment
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.programs.limits import Ending
@@ -123,9 +124,9 @@ def _command(config: CommandConfig, turn: Turn, access: ProgramAccess | None) ->
         if config.models is not None:
             environment["POSTROOM_MODELS_URL"] = base + access.models
     shown = containment.readable_paths(config.command, config.readable, environment, turn.private)
-    return ProgramCommand(
-        config.command, turn.folder, environment, shown, gateway, session=f"{turn.agent} {turn.session}"
-    )
+    own = own_files.make_folder(turn.folder, session_folder(turn.session))
+    name = f"{turn.agent} {turn.session}"
+    return ProgramCommand(config.command, turn.folder, environment, shown, gateway, session=name, session_folder=own)
 
 
 async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> AsyncGenerator[ProviderEvent, None]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from shared.agents import briefing, leftover_processes, own_files
 from shared.agents.access import ProgramAccess
-from shared.agents.base import Attachment, Turn, outbox
+from shared.agents.base import Attachment, Turn, outbox, session_folder
 from shared.agents.programs import containment
 from shared.agents.programs.containment import GatewaySocket, ProgramCommand
 from shared.agents.providers.claude.config import ClaudeConfig, ToolLevel
@@ -57,7 +57,8 @@ def command(program: Path, config: ClaudeConfig, turn: Turn, access: ProgramAcce
     environment = _environment(turn, access)
     shown = containment.readable_paths(words[:1], config.readable, environment, turn.private)
     gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
-    return ProgramCommand(words, turn.folder, environment, shown, gateway)
+    own = own_files.make_folder(turn.folder, session_folder(turn.session))
+    return ProgramCommand(words, turn.folder, environment, shown, gateway, session_folder=own)
 
 
 def continues(continuation: str | None) -> str | None:
@@ -122,10 +123,12 @@ def _servers(access: ProgramAccess) -> dict[str, Any]:
 
 def _environment(turn: Turn, access: ProgramAccess) -> dict[str, str]:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    own = session_folder(turn.session)
     environment |= _QUIET | {
         "HOME": str(turn.folder),
-        "TMPDIR": "/tmp" if access.url is None else str(own_files.make_folder(turn.folder, ".postroom/tmp")),  # noqa: S108 - its own
-        "CLAUDE_CONFIG_DIR": str(own_files.make_folder(turn.folder, ".postroom/claude")),
+        "TMPDIR": "/tmp" if access.url is None else str(own_files.make_folder(turn.folder, f"{own}/tmp")),  # noqa: S108 - its own
+        "CLAUDE_CONFIG_DIR": str(own_files.make_folder(turn.folder, f"{own}/claude")),
+        "XDG_CACHE_HOME": str(own_files.make_folder(turn.folder, f"{own}/cache")),  # it logs talks with its tools there
         "MCP_TOOL_TIMEOUT": str(turn.limits.tool_ms),
         "ANTHROPIC_BASE_URL": _base(access) + access.models,
         "POSTROOM_TOKEN": access.token,
@@ -139,7 +142,7 @@ def _environment(turn: Turn, access: ProgramAccess) -> dict[str, str]:
 def _instructions(turn: Turn) -> Path:
     """The file of its instructions, which may be longer than a word of a command."""
     words = briefing.text(turn.instructions, outbox=outbox(turn.session))
-    return own_files.write(turn.folder, f".postroom/instructions/{turn.session}.md", words)
+    return own_files.write(turn.folder, f"{session_folder(turn.session)}/claude-instructions.md", words)
 
 
 def _base(access: ProgramAccess) -> str:

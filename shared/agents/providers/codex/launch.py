@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shared.agents import leftover_processes, own_files
-from shared.agents.base import Failed, Turn
+from shared.agents.base import Failed, Turn, session_folder
 from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.providers.codex import config as codex_config
@@ -17,8 +17,6 @@ from shared.agents.providers.codex.config import CodexConfig
 from shared.agents.providers.codex.program import CodexProgram
 from shared.agents.providers.codex.settings import Reach
 from shared.core.errors import ConfigInvalid
-
-HOME = ".postroom/codex"  # below the agent's folder
 
 _PORT = 8788  # of the gateway, inside a leash
 _PASSED_ON = ("LANG", "TZ")
@@ -85,22 +83,30 @@ def _written(
 ) -> CodexLaunch:
     """Write what codex reads from its home, which is whole before the program starts."""
     reach, gateway = access
-    home = own_files.make_folder(turn.folder, HOME)
-    own_files.write(turn.folder, f"{HOME}/config.toml", settings.toml(settings.settings(config, turn, None)))
+    home = own_files.make_folder(turn.folder, _home(turn.session))
+    own_files.write(
+        turn.folder, f"{_home(turn.session)}/config.toml", settings.toml(settings.settings(config, turn, None))
+    )
     profile = _profile(turn.session) if is_exec else None
     if profile is not None:
         text = settings.toml(settings.exec_settings(config, turn, reach))
-        own_files.write(turn.folder, profile_file(profile), text)
+        own_files.write(turn.folder, profile_file(turn.session, profile), text)
     environment = _environment(turn, located, home)
     words = [str(located.path), *(_exec_words(turn, profile) if profile is not None else ["app-server"])]
     named = containment.readable_paths(words[:1], config.readable, environment, turn.private)
-    command = ProgramCommand(words, turn.folder, environment, (*located.readable, *named), gateway)
+    shown = (*located.readable, *named)
+    command = ProgramCommand(words, turn.folder, environment, shown, gateway, session_folder=home.parent)
     return CodexLaunch(command, held, profile, settings.thread(config, turn, reach))
 
 
-def profile_file(profile: str) -> str:
+def _home(session: str) -> str:
+    """Its home, below the agent's folder."""
+    return f"{session_folder(session)}/codex"
+
+
+def profile_file(session: str, profile: str) -> str:
     """Where codex looks for a profile, below the agent's folder."""
-    return f"{HOME}/{profile}.config.toml"
+    return f"{_home(session)}/{profile}.config.toml"
 
 
 def _profile(session: str) -> str:

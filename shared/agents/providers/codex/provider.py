@@ -1,7 +1,7 @@
 """The ``codex`` program of OpenAI as an agent: one app-server for each turn, or ``codex exec`` where it has none.
 
-Its models and tools are behind the gateway; it holds no key. Its home is ``.postroom/codex`` in the agent's folder, so
-that its threads stay with the agent. The continuation is the id of the thread.
+Its models and tools are behind the gateway; it holds no key. Its home is ``codex`` in the session's folder, so that its
+threads are out of reach of other sessions. The continuation is the id of the thread.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class Codex:
             yield Failed(f"can't start codex: {error.strerror}", retryable=False, code="not_started")
         finally:
             if start.profile is not None:
-                own_files.remove(turn.folder, launch.profile_file(start.profile))
+                own_files.remove(turn.folder, launch.profile_file(turn.session, start.profile))
 
     async def _converse(
         self, running: ProgramRun, start: CodexLaunch, turn: Turn

@@ -1,5 +1,5 @@
 """The start of opencode for a turn. Its config goes by its environment, with the turn's token, which is good only while
-the turn runs. Its home is in the agent's folder: it keeps its sessions in a database there."""
+the turn runs. Its home is in the session's folder: it keeps its sessions in a database there."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from shared.agents import briefing, leftover_processes, own_files
 from shared.agents.access import ProgramAccess
-from shared.agents.base import Failed, Turn, outbox
+from shared.agents.base import Failed, Turn, outbox, session_folder
 from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.programs.installed import Installed
@@ -19,7 +19,6 @@ from shared.core.errors import ConfigInvalid
 
 TESTED = "1.18.33"
 INSTALL = f"npm install -g opencode-ai@{TESTED}"
-HOME = ".postroom/opencode"  # below the agent's folder
 
 _OURS = "postroom"  # the name of the models, of the tools and of the agent
 _PORT = 8788  # of the gateway, inside a leash
@@ -65,12 +64,13 @@ async def prepare(turn: Turn) -> OpencodeLaunch | Failed:
     if turn.doors is None:
         raise ConfigInvalid("opencode needs the gateway, which only dispatch has")
     access = await turn.doors.open(config.models, has_sandbox=held.is_leash)
-    home = str(own_files.make_folder(turn.folder, HOME))
-    environment = _environment(turn, home, settings(config, turn, access))
+    home = own_files.make_folder(turn.folder, f"{session_folder(turn.session)}/opencode")
+    environment = _environment(turn, str(home), settings(config, turn, access))
     words = [str(found.path), *_words(turn)]
     shown = containment.readable_paths(words[:1], config.readable, environment, turn.private)
     gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
-    return OpencodeLaunch(ProgramCommand(words, turn.folder, environment, shown, gateway), held)
+    command = ProgramCommand(words, turn.folder, environment, shown, gateway, session_folder=home.parent)
+    return OpencodeLaunch(command, held)
 
 
 def settings(config: OpencodeConfig, turn: Turn, access: ProgramAccess) -> dict[str, Any]:

@@ -210,7 +210,7 @@ class TestWhatTheProgramGets:
 
     def test_a_link_in_its_folder_is_not_followed(self, program, tmp_path):
         (tmp_path / "elsewhere").mkdir()
-        (tmp_path / "work/.postroom").symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "work/sessions").symlink_to(tmp_path / "elsewhere")
         [failed] = run(program, "thinking")
         assert failed.code == "bad_config"
         assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -33,7 +33,7 @@ def prepare(tmp_path, program, config=None, **more):
 def test_neither_the_words_nor_the_environment_nor_a_file_hold_the_token(tmp_path, program, monkeypatch):
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "a-secret")
     start = prepare(tmp_path, program)
-    home = tmp_path / "agent" / launch.HOME
+    home = start.command.session_folder / "codex"
     told = [*start.command.words, *start.command.environment.values(), (home / "config.toml").read_text()]
     assert not any("postroom-token" in each or "a-secret" in each for each in told)
     assert start.thread["config"]["mcp_servers"]["postroom"]["url"] == "http://127.0.0.1:1/mcp"
@@ -42,7 +42,7 @@ def test_neither_the_words_nor_the_environment_nor_a_file_hold_the_token(tmp_pat
 
 def test_exec_gets_its_settings_by_a_file_of_the_session_that_only_we_may_read(tmp_path, program):
     start = prepare(tmp_path, program, {"mode": "exec"}, continuation=THREAD)
-    file = tmp_path / "agent" / launch.profile_file(start.profile)
+    file = start.command.session_folder / "codex" / f"{start.profile}.config.toml"
     assert tomllib.loads(file.read_text())["model_providers"]["postroom"]["http_headers"]
     assert file.stat().st_mode & 0o077 == 0
     assert start.command.words[1:] == [
@@ -74,7 +74,7 @@ def test_a_program_that_is_missing_pauses_and_does_not_retry(tmp_path):
 def test_a_link_of_the_program_leads_us_nowhere(tmp_path, program):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "agent").mkdir()
-    (tmp_path / "agent" / ".postroom").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "agent" / "sessions").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigInvalid, match="is a link"):
         prepare(tmp_path, program)
     assert list((tmp_path / "elsewhere").iterdir()) == []

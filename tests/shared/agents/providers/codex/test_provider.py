@@ -10,7 +10,6 @@ import pytest
 
 from shared.agents.base import Acted, Attachment, Failed, Init, Progress, Result
 from shared.agents.programs.limits import Limits
-from shared.agents.providers.codex import launch
 from shared.agents.providers.codex.provider import Codex, images
 from tests.shared.agents.providers.a_turn import make_turn
 from tests.shared.agents.providers.claude.claude_program import OpenDoors
@@ -93,7 +92,8 @@ def test_a_turn_tells_its_thread_first_then_what_it_did_then_its_answer(bench, m
 def test_the_settings_of_exec_are_gone_with_the_turn(bench):
     bench.writes("exec_answer")
     assert bench.run(mode="exec")[-1] == Result("hi there")
-    assert [path.name for path in (bench.folder / "agent" / launch.HOME).iterdir()] == ["config.toml"]
+    [home] = (bench.folder / "agent" / "sessions").glob("*/codex")
+    assert [path.name for path in home.iterdir()] == ["config.toml"]
 
 
 def test_silence_is_ended_by_the_idle_limit(bench):
