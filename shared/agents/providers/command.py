@@ -30,9 +30,9 @@ import shutil
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from shared.agents import leftover_processes, own_files
+from shared.agents import config_check, leftover_processes, own_files
 from shared.agents.access import ProgramAccess, ToolAnswer
 from shared.agents.base import Acted, Failed, Provider, ProviderEvent, Result, Text, Turn, session_folder
 from shared.agents.programs import containment
@@ -41,7 +41,6 @@ from shared.agents.programs.limits import Ending
 from shared.agents.programs.run import ProgramRun
 from shared.agents.providers.command_lines import ProgramCall, event_of, question, tool_result
 from shared.core.errors import ConfigInvalid
-from shared.core.validation import reason, where
 
 _PASSED_ON = ("PATH", "LANG", "TZ")
 _PORT = 8787  # of the gateway, inside a sandbox
@@ -96,11 +95,7 @@ class Command:
 
 
 def _read(config: Mapping[str, Any]) -> CommandConfig:
-    try:
-        return CommandConfig.model_validate(dict(config))
-    except ValidationError as error:
-        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
-        raise ConfigInvalid(f"config for provider 'command' is wrong: {problems}") from None
+    return config_check.checked(CommandConfig, "command", config)
 
 
 async def _access(config: CommandConfig, turn: Turn, held: Containment) -> ProgramAccess | None:

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from shared.core.errors import ConfigInvalid
-from shared.core.validation import reason, where
+from shared.agents import config_check
 
 INSTALL = "pip install -e '.[api]'"
 
@@ -53,11 +52,7 @@ def read(config: Mapping[str, Any]) -> ApiConfig:
     Raises:
         ConfigInvalid: says which entry is wrong, and why.
     """
-    try:
-        return ApiConfig.model_validate(dict(config))
-    except ValidationError as error:
-        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
-        raise ConfigInvalid(f"config for provider 'api' is wrong: {problems}") from None
+    return config_check.checked(ApiConfig, "api", config)
 
 
 def is_installed() -> bool:

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from shared.core.errors import ConfigInvalid
-from shared.core.validation import reason, where
+from shared.agents import config_check
 
 ToolLevel = Literal["none", "files", "all"]
 
@@ -35,8 +34,4 @@ def read(config: Mapping[str, Any]) -> ClaudeConfig:
     Raises:
         ConfigInvalid: says which entry is wrong, and why.
     """
-    try:
-        return ClaudeConfig.model_validate(dict(config))
-    except ValidationError as error:
-        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
-        raise ConfigInvalid(f"config for provider 'claude' is wrong: {problems}") from None
+    return config_check.checked(ClaudeConfig, "claude", config)

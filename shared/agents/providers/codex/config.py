@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from shared.core.errors import ConfigInvalid
-from shared.core.validation import reason, where
+from shared.agents import config_check
 
 
 class CodexConfig(BaseModel):
@@ -49,8 +48,4 @@ def read(config: Mapping[str, Any]) -> CodexConfig:
     Raises:
         ConfigInvalid: says which entry is wrong, and why.
     """
-    try:
-        return CodexConfig.model_validate(dict(config))
-    except ValidationError as error:
-        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
-        raise ConfigInvalid(f"config for provider 'codex' is wrong: {problems}") from None
+    return config_check.checked(CodexConfig, "codex", config)

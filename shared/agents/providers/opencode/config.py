@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from shared.core.errors import ConfigInvalid
-from shared.core.validation import reason, where
+from shared.agents import config_check
 
 
 class OpencodeConfig(BaseModel):
@@ -33,8 +32,4 @@ def read(config: Mapping[str, Any]) -> OpencodeConfig:
     Raises:
         ConfigInvalid: says which entry is wrong, and why.
     """
-    try:
-        return OpencodeConfig.model_validate(dict(config))
-    except ValidationError as error:
-        problems = "; ".join(f"{where(each)}: {reason(each)}" for each in error.errors())
-        raise ConfigInvalid(f"config for provider 'opencode' is wrong: {problems}") from None
+    return config_check.checked(OpencodeConfig, "opencode", config)
