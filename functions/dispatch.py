@@ -33,6 +33,7 @@ from shared.runtime.app import AppResponse, function_app, tick_route
 from shared.runtime.service import LazyService
 from shared.runtime.worker import Backlog
 from shared.runtime.worker_service import WorkerService, wake
+from shared.turn import program_versions
 from shared.turn.paused_agents import PausedAgents
 from shared.turn.settlement import UNWRITTEN_PAUSE_S, Settlement
 from shared.turn.turn_runner import RunningTurn, TurnRunner
@@ -58,6 +59,7 @@ class Dispatch(WorkerService):
         self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes)
         self.running_turns: dict[int, RunningTurn] = {}  # by session
         self.paused_agents = PausedAgents(self)
+        self._versions: asyncio.Task[None] | None = None
         self._backlog = Backlog(self._look)
         self._made_room: set[int] = set()  # urgent sessions for which a turn was interrupted, and which still wait
 
@@ -80,8 +82,13 @@ class Dispatch(WorkerService):
         if lost := await self.writer.run(work):
             log.warning("dispatch.rescued", turns=len(lost))
             self.kick("deliver")
+        if self._versions is None:
+            self._versions = asyncio.create_task(program_versions.tell(agents.every(self.reader)))
 
     async def work_is_over(self) -> None:
+        if self._versions is not None:
+            self._versions.cancel()
+            await asyncio.gather(self._versions, return_exceptions=True)
         await self.paused_agents.close()
         await self.gateway.close()
         await self.sandboxes.close()
