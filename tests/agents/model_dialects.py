@@ -34,7 +34,7 @@ class Messages:
             case "tool_use":
                 found.entries.append(Entry("call", block["name"]))
             case "tool_result":
-                found.entries.append(Entry("result", _text(block.get("content"))))
+                found.entries.append(Entry("result", _text(block.get("content")), block.get("is_error") is True))
             case "image" | "document":
                 source = block["source"]
                 data = source.get("data", "")
@@ -50,7 +50,7 @@ class Messages:
             name, arguments = answer.call
             name = tool_named(name, conversation.tools)
             blocks.append(
-                {"type": "tool_use", "id": _call_id("toolu_", conversation), "name": name, "input": arguments}
+                {"type": "tool_use", "id": _call_id("toolu_", conversation, answer), "name": name, "input": arguments}
             )
         reason = "refusal" if answer.is_refusal else "tool_use" if answer.call else "end_turn"
         return {
@@ -149,7 +149,7 @@ class Chat(_OpenAI):
         if answer.is_refusal:
             message["refusal"] = "I can't help with that."
         if answer.call:
-            message["tool_calls"] = [self._call(conversation, answer.call)]
+            message["tool_calls"] = [self._call(conversation, answer, answer.call)]
         choice = {"index": 0, "message": message, "finish_reason": self._reason(answer), "logprobs": None}
         return {
             **self._head(conversation, "chat.completion"),
@@ -169,7 +169,7 @@ class Chat(_OpenAI):
         for word in _words(answer.text):
             yield chunk({"content": word})
         if answer.call:
-            yield chunk({"tool_calls": [{"index": 0, **self._call(conversation, answer.call)}]})
+            yield chunk({"tool_calls": [{"index": 0, **self._call(conversation, answer, answer.call)}]})
         yield chunk({}, self._reason(answer))
         yield None, {**head, "choices": [], "usage": _usage(conversation, answer)}
         yield None, "[DONE]"
@@ -177,9 +177,9 @@ class Chat(_OpenAI):
     def _head(self, conversation: Conversation, kind: str) -> dict:
         return {"id": "chatcmpl-scripted", "object": kind, "created": 1_700_000_000, "model": conversation.model}
 
-    def _call(self, conversation: Conversation, call: tuple[str, dict]) -> dict:
+    def _call(self, conversation: Conversation, answer: Answer, call: tuple[str, dict]) -> dict:
         function = {"name": tool_named(call[0], conversation.tools), "arguments": json.dumps(call[1])}
-        return {"id": _call_id("call_", conversation), "type": "function", "function": function}
+        return {"id": _call_id("call_", conversation, answer), "type": "function", "function": function}
 
     def _reason(self, answer: Answer) -> str:
         return "content_filter" if answer.is_refusal else "tool_calls" if answer.call else "stop"
@@ -229,7 +229,7 @@ class Responses(_OpenAI):
         if answer.call:
             name = tool_named(answer.call[0], conversation.tools)
             space, _, plain = name.rpartition("/")
-            call_id = _call_id("call_", conversation)
+            call_id = _call_id("call_", conversation, answer)
             call = {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": plain}
             call |= {"arguments": json.dumps(answer.call[1]), "status": "completed"}
             is_code = _CODE in conversation.tools and name not in conversation.tools
@@ -341,8 +341,9 @@ def _words(text: str) -> list[str]:
     return [f"{word} " for word in text.split(" ")[:-1]] + [text.split(" ")[-1]] if text else []
 
 
-def _call_id(prefix: str, conversation: Conversation) -> str:
-    return f"{prefix}{sum(entry.role == 'call' for entry in conversation.entries) + 1:04d}"
+def _call_id(prefix: str, conversation: Conversation, answer: Answer) -> str:
+    before = sum(entry.role == "call" for entry in conversation.entries)
+    return f"{prefix}{before + (not answer.is_again):04d}"
 
 
 def _tokens_in(conversation: Conversation) -> int:

@@ -5,6 +5,7 @@ asked the same, so that tests run beside each other.
 
     [[say TEXT]]                    answers TEXT
     [[tool NAME {"key": "value"}]]  calls a tool, by the last part of its name; the next directives follow its result
+    [[again NAME {"key": "value"}]] calls it with the id of the call before, as a program that got no answer does
     [[result]]                      repeats what the last tool answered
     [[history]] [[system]] [[tools]] [[media]] [[model]] [[asked]]
                                     says what it was given: earlier turns, instructions, tools, images and documents,
@@ -31,6 +32,8 @@ from xml.sax.saxutils import unescape
 
 FAILURES = ("status", "quota", "hang", "stall", "garbage", "html", "cut", "end")
 
+CALLS = ("tool", "again")
+
 _BEGIN = re.compile(r"\[\[(\w+)")
 _BODY = re.compile(r"<(message|task|webhook|system_response)\b[^>]*>(.*?)</\1>", re.DOTALL)
 
@@ -49,10 +52,14 @@ class Directive(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One thing of a conversation: *role* is ``user``, ``assistant``, ``call`` or ``result``."""
+    """One thing of a conversation: *role* is ``user``, ``assistant``, ``call`` or ``result``.
+
+    *is_error*: a result that the program gives as an error, where the dialect has a word for that.
+    """
 
     role: str
     text: str
+    is_error: bool = False
 
 
 @dataclass
@@ -69,11 +76,13 @@ class Conversation:
 
 @dataclass
 class Answer:
-    """What the model does: it speaks, calls a tool, or fails. *call*: name and arguments."""
+    """What the model does: it speaks, calls a tool, or fails. *call*: name and arguments; *is_again*: its id is that of
+    the call before."""
 
     text: str = ""
     thinking: str = ""
     call: tuple[str, dict] | None = None
+    is_again: bool = False
     failure: Directive | None = None
     slow_s: float = 0.0
     is_refusal: bool = False
@@ -97,8 +106,10 @@ class Script:
                 if self._fails(directive, conversation, asked, done):
                     found.failure = directive
                     return found
-            elif directive.word == "tool":
-                found.call = (directive.rest, directive.arguments or {})
+            elif directive.word == "again" and self._was_called_again(conversation, asked, done):
+                continue  # the program has thrown one of two results with the same id away
+            elif directive.word in CALLS:
+                found.call, found.is_again = (directive.rest, directive.arguments or {}), directive.word == "again"
                 return found
             else:
                 _speak(found, directive, conversation, asked)
@@ -111,13 +122,18 @@ class Script:
         self._asked[key] += 1
         return self._asked[key] <= int(directive.option("times") or 10**9)
 
+    def _was_called_again(self, conversation: Conversation, asked: str, done: int) -> bool:
+        key = ("again", conversation.model, asked, done)
+        self._asked[key] += 1
+        return self._asked[key] > 1
+
 
 def parse(text: str) -> list[Directive]:
     """The directives of the messages in *text*, in order; of all of it where it wraps no message."""
     bodies, found, at = _bodies(text), [], 0
     while begin := _BEGIN.search(bodies, at):
         word, at = begin[1], begin.end()
-        if word == "tool":
+        if word in CALLS:
             name = re.compile(r"\s*([^\s\]]+)\s*").match(bodies, at)
             at, arguments = name.end(), {}
             if bodies.startswith("{", at):
@@ -146,10 +162,10 @@ def _after(directives: list[Directive], done: int) -> list[Directive]:
     """The directives behind as many tools as have answered."""
     at = 0
     for _ in range(done):
-        words = [each.word for each in directives[at:]]
-        if "tool" not in words:
+        is_call = [each.word in CALLS for each in directives[at:]]
+        if True not in is_call:
             break
-        at += words.index("tool") + 1
+        at += is_call.index(True) + 1
     return directives[at:]
 
 

@@ -172,3 +172,13 @@ def test_only_the_directives_of_messages_count():
     """What Postroom adds around messages may repeat old ones."""
     assert [each.word for each in parse("[[say old]] " + WRAPPED.format("[[say new]]"))] == ["say"]
     assert parse("[[say old]] " + WRAPPED.format("[[say new]]"))[0].rest == "new"
+
+
+def test_a_call_that_is_made_again_has_the_id_of_the_one_before():
+    text = '[[tool a {"x": 1}]] [[again a {"x": 1}]] [[say over]]'
+    call = {"type": "tool_use", "id": "toolu_0001", "name": "a", "input": {"x": 1}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_0001", "content": "found 7"}
+    second = asking("messages", text, [call], [result])
+    answers, _ = post("messages", second, second)
+    assert json.loads(answers[0][2])["content"] == [call]
+    assert spoken("messages", answers[1][2]) == "over", "where the program keeps one result of the two"
