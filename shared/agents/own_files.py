@@ -1,17 +1,20 @@
-"""Files that Postroom itself puts into an agent's folder. The agent may write there too, so no link of its making is
-followed: a file lands below the folder, or not at all.
+"""Files that Postroom itself puts into an agent's folder, and reads there. The agent may write there too, so no link of
+its making is followed: a file is below the folder, or is not touched at all.
 """
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from shared.core.errors import ConfigInvalid
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def make_folder(agent_folder: Path, name: str) -> Path:
@@ -20,7 +23,7 @@ def make_folder(agent_folder: Path, name: str) -> Path:
     Raises:
         ConfigInvalid: a link, or something that is no folder, stands in the way.
     """
-    with _open(agent_folder, name):
+    with _ours(agent_folder, name):
         return agent_folder / name
 
 
@@ -31,10 +34,10 @@ def write(agent_folder: Path, name: str, text: str) -> Path:
         ConfigInvalid: a link, or something that is no folder, stands in the way.
     """
     parent, _, last = name.rpartition("/")
-    with _open(agent_folder, parent) as folder:
+    with _ours(agent_folder, parent) as parent_fd:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(last, dir_fd=folder)
-        with os.fdopen(os.open(last, _FILE, 0o600, dir_fd=folder), "w", encoding="utf-8") as file:
+            os.unlink(last, dir_fd=parent_fd)
+        with os.fdopen(os.open(last, _FILE, 0o600, dir_fd=parent_fd), "w", encoding="utf-8") as file:
             file.write(text)
     return agent_folder / name
 
@@ -43,42 +46,89 @@ def read(agent_folder: Path, name: str, *, most_bytes: int) -> bytes | None:
     """What the file *name* has; None: it is larger, no plain file, gone, or behind a link."""
     parent, _, last = name.rpartition("/")
     try:
-        with _open(agent_folder, parent) as folder:
-            fd = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except (OSError, ConfigInvalid):
+        with folder(agent_folder, parent, make=False) as parent_fd:
+            file = open_plain(parent_fd, last)
+    except OSError:
         return None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        return None
-    with os.fdopen(fd, "rb") as file:
+    with file:
         found = file.read(most_bytes + 1)
     return found if len(found) <= most_bytes else None
 
 
-@contextlib.contextmanager
-def _open(agent_folder: Path, name: str) -> Iterator[int]:
-    """A descriptor of the folder, made where it is missing."""
-    fd = os.open(agent_folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in filter(None, name.split("/")):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(part, 0o700, dir_fd=fd)
-            try:
-                below = os.open(part, _FOLDER, dir_fd=fd)
-            except OSError:
-                place = agent_folder / name
-                raise ConfigInvalid(
-                    f"{str(part)!r} in {str(place)!r} is a link or no folder, and Postroom keeps files there: remove it"
-                ) from None
-            os.close(fd)
-            fd = below
-        yield fd
-    finally:
-        os.close(fd)
+def read_path(agent_folder: Path, path: Path, *, most_bytes: int) -> bytes | None:
+    """``read`` of a path that is below the agent's folder; None where it is not."""
+    if not path.is_relative_to(agent_folder):
+        return None
+    return read(agent_folder, path.relative_to(agent_folder).as_posix(), most_bytes=most_bytes)
 
 
 def remove(agent_folder: Path, name: str) -> None:
     """Remove the file *name*, where it is."""
     parent, _, last = name.rpartition("/")
-    with contextlib.suppress(OSError, ConfigInvalid), _open(agent_folder, parent) as folder:
-        os.unlink(last, dir_fd=folder)
+    with contextlib.suppress(OSError), folder(agent_folder, parent, make=False) as parent_fd:
+        os.unlink(last, dir_fd=parent_fd)
+
+
+def open_plain(folder_fd: int, name: str) -> BinaryIO:
+    """The file *name* of an open folder, to read. A second name of a file counts as a link: it may be a foreign file's.
+
+    Raises:
+        OSError: it is no plain file, or gone.
+    """
+    fd = os.open(name, _PLAIN, dir_fd=folder_fd)
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no plain file", name)
+    return os.fdopen(fd, "rb")
+
+
+@contextlib.contextmanager
+def folder(agent_folder: Path, name: str, *, make: bool) -> Iterator[int]:
+    """The open folder *name* below the agent's.
+
+    Args:
+        make: make it where it is missing.
+
+    Raises:
+        OSError: it is missing, or something else stands in its place, such as a link.
+    """
+    fd = _descend(agent_folder, name, make=make)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _descend(agent_folder: Path, name: str, *, make: bool) -> int:
+    fd = os.open(agent_folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in filter(None, name.split("/")):
+        try:
+            if part == "..":
+                raise OSError(errno.ENOTDIR, "it leads out of its folder", name)
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=fd)
+            below = os.open(part, _FOLDER, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = below
+    return fd
+
+
+@contextlib.contextmanager
+def _ours(agent_folder: Path, name: str) -> Iterator[int]:
+    """``folder`` for what only Postroom puts there: something in the way is a sentence for the operator."""
+    try:
+        fd = _descend(agent_folder, name, make=True)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        raise ConfigInvalid(
+            f"{error.filename!r} in {str(agent_folder / name)!r} is a link or no folder, and Postroom keeps files "
+            "there: remove it"
+        ) from None
+    try:
+        yield fd
+    finally:
+        os.close(fd)

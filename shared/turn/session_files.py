@@ -6,19 +6,19 @@ program can't reach.
 """
 
 import contextlib
+import errno
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
+
+from shared.agents import own_files
+from shared.agents.base import outbox, session_folder
 
 INBOX, OUTBOX = "inbox", "outbox"
 LARGEST_BYTES = 50 * 1024 * 1024  # of a file that an agent sends
 
 _TOO_LARGE = f"it is larger than {LARGEST_BYTES // 1024**2} MiB"
-_SESSIONS = "sessions"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
 
@@ -29,7 +29,7 @@ class NotSendable(Exception):
 
 def folder_of(agent_folder: Path, session: str, box: str) -> Path:
     """The path of the session's inbox or outbox."""
-    return agent_folder / _SESSIONS / session / box
+    return agent_folder / session_folder(session) / box
 
 
 @contextlib.contextmanager
@@ -39,25 +39,14 @@ def made(agent_folder: Path, session: str, *names: str) -> Iterator[int]:
     Raises:
         OSError: something else stands in its place, such as a link.
     """
-    with contextlib.ExitStack() as opened:
-        current = _open(opened, str(agent_folder), None)
-        for name in (_SESSIONS, session, *names):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=current)
-            current = _open(opened, name, current)
-        yield current
+    with own_files.folder(agent_folder, "/".join((session_folder(session), *names)), make=True) as opened:
+        yield opened
 
 
 def make_outbox(agent_folder: Path, session: str) -> None:
     """Make the outbox of the session where it is missing; a link in its place stays, and then nothing can be sent."""
     with contextlib.suppress(OSError), made(agent_folder, session, OUTBOX):
         pass
-
-
-def _open(opened: contextlib.ExitStack, name: str, parent: int | None) -> int:
-    folder = os.open(name, _FOLDER, dir_fd=parent)
-    opened.callback(os.close, folder)
-    return folder
 
 
 def write_new(folder: int, name: str, content: bytes) -> None:
@@ -82,29 +71,24 @@ def copy_from_outbox(agent_folder: Path, session: str, wanted: str, target: Path
         OSError: the copy can't be written.
     """
     parts = _parts(agent_folder, session, wanted)
-    with contextlib.ExitStack() as opened:
-        try:
-            current = _open(opened, str(agent_folder), None)
-            for name in (_SESSIONS, session, OUTBOX, *parts[:-1]):
-                current = _open(opened, name, current)
-            source = opened.enter_context(os.fdopen(os.open(parts[-1], _FILE, dir_fd=current), "rb"))
-        except OSError:
-            raise NotSendable("there is no such file in the outbox") from None
-        _check(os.fstat(source.fileno()))
+    try:
+        with own_files.folder(agent_folder, "/".join((outbox(session), *parts[:-1])), make=False) as opened:
+            source = own_files.open_plain(opened, parts[-1])
+    except OSError as error:
+        is_other = error.errno == errno.EINVAL
+        raise NotSendable(
+            "it is no plain file of the outbox" if is_other else "there is no such file in the outbox"
+        ) from None
+    with source:
+        if os.fstat(source.fileno()).st_size > LARGEST_BYTES:
+            raise NotSendable(_TOO_LARGE)
         return None if target is None else _copied(source, target, safe_name(parts[-1]))
-
-
-def _check(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # a second name may be that of a foreign file
-        raise NotSendable("it is no plain file of the outbox")
-    if found.st_size > LARGEST_BYTES:
-        raise NotSendable(_TOO_LARGE)
 
 
 def _parts(agent_folder: Path, session: str, wanted: str) -> tuple[str, ...]:
     path = PurePosixPath(wanted)
-    outbox = PurePosixPath(folder_of(agent_folder, session, OUTBOX))
-    for prefix in (outbox, outbox.relative_to(PurePosixPath(agent_folder)), PurePosixPath(OUTBOX)):
+    whole = PurePosixPath(folder_of(agent_folder, session, OUTBOX))
+    for prefix in (whole, PurePosixPath(outbox(session)), PurePosixPath(OUTBOX)):
         if path.is_relative_to(prefix):
             path = path.relative_to(prefix)
             break

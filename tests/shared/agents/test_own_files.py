@@ -1,5 +1,7 @@
 """Files of Postroom in an agent's folder, where the agent may have put anything."""
 
+import os
+
 import pytest
 
 from shared.agents import own_files
@@ -47,8 +49,13 @@ def test_only_a_plain_file_of_the_folder_is_read(tmp_path):
     own_files.write(agent_made(agent), "in/a.png", "image")
     (agent / "in/link").symlink_to(tmp_path / "secret")
     (agent / "out").symlink_to(tmp_path)
-    names = ("in/a.png", "in/link", "out/secret", "in/gone", "in")
-    assert [own_files.read(agent, name, most_bytes=5) for name in names] == [b"image", None, None, None, None]
+    (agent / "in/again").hardlink_to(tmp_path / "secret")
+    os.mkfifo(agent / "in/pipe")
+    names = ("in/link", "in/again", "in/pipe", "out/secret", "in/gone", "in", "../secret", "no/such")
+    assert [own_files.read(agent, name, most_bytes=5) for name in names] == [None] * len(names)
+    assert own_files.read(agent, "in/a.png", most_bytes=5) == b"image"
+    assert own_files.read_path(agent, tmp_path / "secret", most_bytes=5) is None
+    assert not (agent / "no").exists()
     assert own_files.read(agent, "in/a.png", most_bytes=4) is None
 
 

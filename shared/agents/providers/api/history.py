@@ -7,7 +7,6 @@ A file that is missing, or can't be read, means that the session is lost; it beg
 
 import contextlib
 import json
-import os
 import re
 import secrets
 from pathlib import Path
@@ -35,12 +34,9 @@ def load(agent_folder: Path, session: str, continuation: str) -> bytes:
     """
     if not _FORM.fullmatch(continuation):
         raise HistoryLost("the continuation is not of this provider")
-    path = agent_folder / _place(session) / f"{continuation}.json"
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            found = file.read(_LARGEST_BYTES)
-    except OSError as error:
-        raise HistoryLost(f"its history can't be read: {error.strerror}") from None
+    found = own_files.read(agent_folder, f"{_place(session)}/{continuation}.json", most_bytes=_LARGEST_BYTES)
+    if found is None:
+        raise HistoryLost("its history can't be read: it is gone, too large or no plain file")
     try:
         is_list = isinstance(json.loads(found), list)
     except (ValueError, RecursionError):

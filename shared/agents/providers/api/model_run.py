@@ -12,7 +12,7 @@ from pydantic_ai.exceptions import AgentRunError
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
-from shared.agents import briefing
+from shared.agents import briefing, own_files
 from shared.agents.access import ProgramAccess, Toolbox, ToolSpec
 from shared.agents.base import Failed, Progress, Turn
 from shared.agents.providers.api.config import ApiConfig, Dialect
@@ -103,9 +103,10 @@ def _question(config: ApiConfig, turn: Turn) -> str | Sequence[str | BinaryConte
     """The prompt, and the files of its messages that the model reads itself."""
     media_types = (*_IMAGES, *_DOCUMENTS.get(config.dialect, ()))
     blocks = [
-        BinaryContent(each.path.read_bytes(), media_type=each.media_type)
+        BinaryContent(found, media_type=each.media_type)
         for each in turn.attachments
-        if each.media_type in media_types and each.path.stat().st_size <= _LARGEST_BLOCK
+        if each.media_type in media_types
+        and (found := own_files.read_path(turn.folder, each.path, most_bytes=_LARGEST_BLOCK)) is not None
     ]
     return [turn.prompt, *blocks] if blocks else turn.prompt
 

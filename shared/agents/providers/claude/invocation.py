@@ -85,9 +85,9 @@ def content(turn: Turn) -> list[dict[str, Any]]:
 def _block(folder: Path, file: Attachment) -> dict[str, Any] | None:
     """An image or a PDF as a block; None: of another kind, too large, or gone. The prompt names every file."""
     kind = "image" if file.media_type in _IMAGES else "document" if file.media_type == _PDF else None
-    if kind is None or not file.path.is_relative_to(folder):
+    if kind is None:
         return None
-    found = own_files.read(folder, file.path.relative_to(folder).as_posix(), most_bytes=_LARGEST_BLOCK)
+    found = own_files.read_path(folder, file.path, most_bytes=_LARGEST_BLOCK)
     if found is None:
         return None
     source = {"type": "base64", "media_type": file.media_type, "data": base64.b64encode(found).decode()}

@@ -174,14 +174,26 @@ def test_a_history_that_is_gone_is_a_lost_session_that_goes_on(conn, turns, tmp_
 @pytest.mark.parametrize(("dialect", "seen"), [("messages", 2), ("chat", 1)])
 def test_images_and_documents_go_to_a_model_that_takes_them(conn, turns, tmp_path, dialect, seen):
     files = {"cat.png": "image/png", "paper.pdf": "application/pdf", "notes.txt": "text/plain"}
-    for name in files:
-        (tmp_path / name).write_bytes(b"%PDF-\x89PNG")
-    attached = tuple(Attachment(tmp_path / name, type_, name, "m") for name, type_ in files.items())
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"%PDF-\x89PNG")
+
+    def script(turn):
+        for name in files:
+            (turn.folder / name).write_bytes(b"%PDF-\x89PNG")
+        for link in ("link.png", "again.png"):
+            (turn.folder / link).unlink(missing_ok=True)
+        (turn.folder / "link.png").symlink_to(secret)  # by the agent, in place of a file that came
+        (turn.folder / "again.png").hardlink_to(secret)
+        named = {**files, "link.png": "image/png", "again.png": "image/png", "gone.png": "image/png"}
+        attached = [Attachment(turn.folder / name, type_, name, "m") for name, type_ in named.items()]
+        outside = Attachment(secret, "image/png", "secret", "m")
+        return Api().run(replace(turn, attachments=(*attached, outside)))
+
     turns(
         DIALECTS[dialect],
         "[[media]]",
         "[[history]]",
-        script=lambda turn: Api().run(replace(turn, attachments=attached)),
+        script=script,
     )
     assert len(column(conn, SAID)[0].split(", ")) == seen
 
