@@ -108,6 +108,7 @@ def settle(
     *,
     provider: str | None = None,
     begun_anew: bool = False,
+    provider_before: str | None = None,
     limits: MailLimits = chains.LIMITS,
     now_ms: int,
 ) -> None:
@@ -116,6 +117,7 @@ def settle(
     Args:
         provider: whose continuation it is.
         begun_anew: the provider had lost the session, so this turn began a fresh one.
+        provider_before: whose session was left, because the agent has another provider now.
         limits: of what agents write to each other.
 
     Raises:
@@ -133,8 +135,11 @@ def settle(
     endings.enqueue(conn, [each for each in claim.asked if each.id not in answered_ids], now_ms=ended_ms + 1)
     sessions.touch(conn, claim.session_id, continuation=continuation, provider=provider, now_ms=now_ms)
     first = claim.asked[0]
+    if provider_before is not None:
+        data: events.EventData = {"provider_before": provider_before, "provider": provider or ""}
+        _note_session(conn, claim, "session_changed_provider", data, now_ms=now_ms)
     if begun_anew:
-        _note_new_session(conn, claim, now_ms=now_ms)
+        _note_session(conn, claim, "session_begun_anew", None, now_ms=now_ms)
     events.append(
         conn,
         "chain_step_done",
@@ -148,16 +153,19 @@ def settle(
     series.advance_messages(conn, now_ms=now_ms)
 
 
-def _note_new_session(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+def _note_session(
+    conn: apsw.Connection, claim: Claim, type_: str, data: events.EventData | None, *, now_ms: int
+) -> None:
     first = claim.asked[0]
     events.append(
         conn,
-        "session_begun_anew",
+        type_,
         now_ms=now_ms,
         message_id=first.message_id,
         agent=claim.agent,
         channel=first.channel,
         session_id=claim.session_id,
+        data=data,
     )
 
 

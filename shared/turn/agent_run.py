@@ -54,6 +54,7 @@ class AgentAnswer:
         begun_anew: the provider had lost the session, so the turn began a fresh one from our history.
         chose_silence: the agent marked what it said as internal, so no answer is no failure.
         not_run: why the agent was not asked at all, for the story; None: it was.
+        provider_before: whose session was left, because the agent has another provider now; None: nobody's.
     """
 
     said: Sequence[TurnReply]
@@ -62,6 +63,7 @@ class AgentAnswer:
     begun_anew: bool = False
     chose_silence: bool = False
     not_run: str | None = None
+    provider_before: str | None = None
 
 
 Outcome = AgentAnswer | Failure
@@ -168,6 +170,7 @@ async def _run(
                 if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
                     turn = lost_session.fresh(turn, facts.earlier(), facts.story)
+                    facts.story.provider_before = session.continued_by
                 return await _listen(turn, agent, claim, save, doors, facts)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
@@ -284,4 +287,11 @@ async def _listen(
         replies = await said.replies(facts.place, facts.is_fetched)
         if replies:
             continuation.leave_to_settlement()
-        return AgentAnswer(replies, continuation.value, agent.provider, story.begun_anew, said.chose_silence)
+        return AgentAnswer(
+            replies,
+            continuation.value,
+            agent.provider,
+            story.begun_anew,
+            said.chose_silence,
+            provider_before=story.provider_before,
+        )

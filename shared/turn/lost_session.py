@@ -33,11 +33,13 @@ class SessionStory:
     Attributes:
         begun_anew: the provider had lost the one that it was to go on with.
         told: the texts that a fresh session was given of the one before.
+        provider_before: whose session was left, because the agent has another provider now; None: nobody's.
     """
 
     def __init__(self) -> None:
         self.begun_anew = False
         self.told: list[str] = []
+        self.provider_before: str | None = None
 
 
 async def run(

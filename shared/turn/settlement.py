@@ -113,6 +113,7 @@ class Settlement:
                     outcome.continuation,
                     provider=outcome.provider,
                     begun_anew=outcome.begun_anew,
+                    provider_before=outcome.provider_before,
                     limits=MailLimits.of(self._service.settings),
                     now_ms=now_ms,
                 )

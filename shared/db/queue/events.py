@@ -63,7 +63,8 @@ class EventData(_RoomAuthor, total=False):
         question: the id: ``question_*``.
         agents: ids of all agents: ``processor_start``.
         teams: ids of all teams: ``processor_start``.
-        provider: its name: ``provider_chosen``.
+        provider: its name: ``provider_chosen``, ``session_changed_provider``.
+        provider_before: whose session was left: ``session_changed_provider``.
     """
 
     running: bool
@@ -98,6 +99,7 @@ class EventData(_RoomAuthor, total=False):
     amount: int
     code: str
     provider: str
+    provider_before: str
 
 
 class NewEvent(NamedTuple):

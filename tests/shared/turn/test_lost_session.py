@@ -101,6 +101,20 @@ def test_a_continuation_of_another_provider_is_not_resumed(conn):
     assert column(conn, "SELECT continued_by FROM sessions") == ["command"]
 
 
+def test_a_session_of_another_provider_is_told_in_the_story_only(conn):
+    changes = "SELECT message_id, session_id IS NOT NULL, data FROM events WHERE type = 'session_changed_provider'"
+    say(conn, "my name is Ana")
+    rows(conn, "UPDATE agents SET provider = 'echo', config = '{}' WHERE id = 'coder'")
+    assert rows(conn, changes) == []
+    say(conn, "!count", "!count")
+    message = column(conn, "SELECT message_id FROM messages ORDER BY id")[1]
+    (told,) = rows(conn, changes)
+    assert told[:2] == (message, 1)
+    assert json.loads(told[2]) == {"provider_before": "command", "provider": "echo"}
+    assert column(conn, SAID)[1:] == ["This is turn 1 of our session.", "This is turn 2 of our session."]
+    assert column(conn, "SELECT 1 FROM events WHERE type = 'session_begun_anew'") == []
+
+
 def test_lines_of_an_earlier_release_are_found_by_their_message(conn):
     _, session = make_session(conn, "coder")
     put(conn, "old", agent="coder")
