@@ -90,6 +90,7 @@ class Settings(FromEnvironment):
     turn_timeout_ms: int = Field(default=600_000, ge=100)
     idle_timeout_ms: int = Field(default=300_000, ge=100)  # of an agent's program, without a line of output
     tool_timeout_ms: int = Field(default=300_000, ge=100)  # of one tool call of an agent's program
+    tool_calls: int = Field(default=200, ge=1, le=100_000)  # of Postroom's tools, in one turn
     output_limit_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)  # of an agent's program, in one turn
     memory_limit_mb: int = Field(default=4096, ge=16)  # of an agent's program and all that it starts
     leash: Literal["auto", "off"] = "auto"  # bubblewrap around agents' programs, where this host allows it

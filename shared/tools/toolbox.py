@@ -23,7 +23,7 @@ import apsw
 
 from shared.agents.access import ToolAnswer, ToolSpec
 from shared.core import clock, logs, redaction
-from shared.core.errors import ClaimLost, NotFound, PostroomError
+from shared.core.errors import ClaimLost, NotFound, PostroomError, WrongState
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.access import tool_calls
@@ -39,6 +39,7 @@ from shared.tools.base import Arguments, Tool, ToolCall
 log = logs.get()
 
 _OVER = "the turn has ended or was stopped, so its tools are closed: nothing was done; end your work"
+_ENOUGH = "this turn has made its {most} tool calls, and no more are carried out: end your work with your answer now"
 _DATABASE = "the database could not be used, and nothing was done: call the tool once more, or say that it failed"
 _BROKEN = "the tool failed, and nothing was done; the operator's log says why. Go on without it"
 
@@ -79,7 +80,7 @@ class Caller:
 
 
 class SessionToolbox:
-    """Implements ``Toolbox``. In a turn, every call after :meth:`close` is refused.
+    """Implements ``Toolbox``. In a turn, every call after :meth:`close` is refused, and every call beyond the limit.
 
     Args:
         now_ms: the clock.
@@ -94,6 +95,8 @@ class SessionToolbox:
         self._limits = MailLimits.of(settings)
         self._now_ms = now_ms
         self._is_open = True
+        self._most_calls = settings.tool_calls
+        self._calls = 0
         self.has_acted = False
 
     def specs(self) -> Sequence[ToolSpec]:
@@ -109,6 +112,7 @@ class SessionToolbox:
         try:
             if not self._is_open:
                 return ToolAnswer(_OVER, is_error=True)
+            self._count(name)
             tool = registry.get(name)
             checked = arguments.checked(tool, given)
             key = _key(tool, checked, call_id, is_in_turn=self._caller.claim is not None)
@@ -123,6 +127,19 @@ class SessionToolbox:
         except Exception as error:  # the batch boundary: a tool that is broken must not end the turn
             log.exception("tool.failed", tool=name[:64], turn=self._caller.turn)
             return ToolAnswer(_DATABASE if isinstance(error, apsw.Error) else _BROKEN, is_error=True)
+
+    def _count(self, name: str) -> None:
+        """Count the call, whatever becomes of it: a model that goes in circles makes calls that are refused.
+
+        Raises:
+            WrongState: the turn has made all that it may.
+        """
+        self._calls += 1
+        if self._calls <= self._most_calls:
+            return
+        if self._calls == self._most_calls + 1:
+            log.warning("tool.too_many_calls", tool=name[:64], turn=self._caller.turn, most=self._most_calls)
+        raise WrongState(_ENOUGH.format(most=self._most_calls))
 
     def _read(self, tool: Tool, checked: Arguments, key: str) -> str:
         return tool.run(self._fenced(self._service.reader, key), checked)

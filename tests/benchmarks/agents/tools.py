@@ -90,7 +90,7 @@ async def _serving(db: Path) -> AsyncIterator[tuple[_Timed, int, Callable[[], in
     if claim is None:
         raise RuntimeError("there is a message to claim")
     host = _Host(db)
-    tools = SessionToolbox(host, Settings(db=db), Caller.of(claim))
+    tools = SessionToolbox(host, Settings(db=db, tool_calls=100_000), Caller.of(claim))
     app = McpApp(lambda token: tools if token == _TOKEN else None)
     timed, server = _Timed(app), ProgramServer(db.parent / "programs.sock")
     server.mount("mcp", timed)

@@ -30,11 +30,11 @@ class Process:
 class Running:
     """The turn: ``use`` calls one tool and returns its answer."""
 
-    def __init__(self, process, db, claim, now_ms=NOW):
+    def __init__(self, process, db, claim, now_ms=NOW, **settings):
         self.process = process
         self.claim = claim
         self.now_ms = now_ms
-        self.box = SessionToolbox(process, Settings(db=db), Caller.of(claim), now_ms=lambda: self.now_ms)
+        self.box = SessionToolbox(process, Settings(db=db, **settings), Caller.of(claim), now_ms=lambda: self.now_ms)
 
     def use(self, tool, call_id=None, **given):
         return asyncio.run(self.box.call(tool, given, call_id=call_id))

@@ -224,6 +224,21 @@ def test_an_agent_that_was_deleted_meanwhile_has_no_tools(turn, conn):
     assert turn.refusal("list_tasks") == "agent 'assistant' was deleted"
 
 
+# -- how many ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_without_end_is_told_to_end_and_does_nothing_more(turn, conn, db):
+    limited = Running(turn.process, db, turn.claim, tool_calls=3)
+    limited.say("send_message", text="one")
+    limited.say("list_tasks")
+    limited.refusal("send_message", to="nowhere", text="a call that is refused counts")
+    for _ in range(2):
+        assert limited.refusal("send_message", text="two") == (
+            "this turn has made its 3 tool calls, and no more are carried out: end your work with your answer now"
+        )
+    assert column(conn, SAID) == ["one"]
+
+
 # -- a kill between the commit and the answer -------------------------------------------------------------------------
 
 KILLED = """
