@@ -23,12 +23,26 @@ SECRET = "a neighbour's secret"
 HOSTILE = r"""
 import http.client, json, os, socket, sqlite3, subprocess, sys
 where = json.load(open(sys.argv[1]))
+answered = []
 where["own"] = "sessions/" + json.loads(sys.stdin.readline())["session"]
 
 def owner():
     there = http.client.HTTPConnection("127.0.0.1", where["port"], timeout=5)
     there.request("PUT", "/api/users/telegram:666/roles/owner", b"{}", {"Content-Type": "application/json"})
     return there.getresponse().status
+
+def gateway(path, token):
+    there = http.client.HTTPConnection("127.0.0.1", 8787, timeout=5)
+    there.request("POST", path, b"{}", {"Content-Type": "application/json", "Authorization": "Bearer " + token})
+    status = there.getresponse().status
+    answered.append(status)
+    if status >= 400:
+        raise OSError(status)
+    return status
+
+def tcp(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=5):
+        pass
 
 def datagram(path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
@@ -70,6 +84,11 @@ def environment():
 
 attempts = {
     "make itself an owner over REST": owner,
+    "reach a server of this machine": lambda: tcp(where["other_port"]),
+    "reach REST by the gateway": lambda: gateway("/api/agents", os.environ["POSTROOM_TOKEN"]),
+    "call tools with a made-up token": lambda: gateway("/mcp", "made-up"),
+    "call tools without a token": lambda: gateway("/mcp", ""),
+    "say nothing with its own token": lambda: gateway("/mcp", os.environ["POSTROOM_TOKEN"]),
     "call REST by its name": lambda: stream("\0" + where["abstract"]),
     "open the database": database,
     "copy the database": lambda: open(where["db"], "rb").read(10),
@@ -108,7 +127,7 @@ for beside in (os.path.dirname(os.getcwd()) + "/mine", "/tmp/" + where["abstract
         write(beside)  # where its folder is below /tmp, this is its own one
     except OSError:
         pass
-print(json.dumps(reached))
+print(json.dumps({**reached, "statuses of the gateway": answered} if answered else reached))
 """
 
 
@@ -157,20 +176,22 @@ def surroundings(api, db, tmp_path, environment, other_session):
         server.listen()
     kick = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     kick.bind(str(environment / "target.sock"))
+    other = socket.create_server(("127.0.0.1", 0))  # as a fake platform of the emulator
     yield {
+        "other_port": other.getsockname()[1],
         **{"port": api, "db": str(db), "sockets": str(environment), "kick": str(environment / "target.sock")},
         **{"replica": str(replica), "neighbour": str(neighbour / "note"), "in_tmp": str(in_tmp), **listening},
     }
-    for sock in (*servers, kick):
+    for sock in (*servers, kick, other):
         sock.close()
 
 
-def reached(conn, tmp_path, surroundings):
+def reached(conn, tmp_path, surroundings, **config):
     """What the program reached in its turn."""
     program, facts = tmp_path / "hostile.py", tmp_path / "where.json"
     program.write_text(HOSTILE)
     facts.write_text(json.dumps(surroundings))
-    config = {"command": [sys.executable, "-I", str(program), str(facts)]}
+    config |= {"command": [sys.executable, "-I", str(program), str(facts)]}
     make_agent(conn, "hostile", provider="command", config=config)
     put(conn, "attack", agent="hostile")
 
@@ -200,6 +221,14 @@ def test_a_hostile_program_reaches_nothing_on_its_leash_and_never_makes_itself_a
         assert found["make itself an owner over REST"] == "401"
     assert column(conn, OWNERS) == [0]
     assert (tmp_path / "agents" / "hostile" / "mine").exists()
+
+
+def test_with_the_gateway_it_reaches_nothing_more(conn, tmp_path, surroundings):
+    found = reached(conn, tmp_path, surroundings, mcp=True)
+    if containment.available().is_leash:
+        # Its own token is known: only the request, which says nothing, is refused.
+        assert found == {"list the sockets": "['gateway.sock']", "statuses of the gateway": [404, 401, 401, 406]}
+    assert column(conn, OWNERS) == [0]
 
 
 @pytest.fixture

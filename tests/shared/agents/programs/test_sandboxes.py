@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 import uvloop
@@ -38,11 +40,13 @@ class Turns:
         self.sandboxes = Sandboxes(folder / "sandboxes", **options)
         (folder / "agent").mkdir()
 
-    def command(self, words, session="a", **environment):
+    def command(self, words, session="a", own=None, **environment):
         words = [sys.executable, "-I", "-c", words] if isinstance(words, str) else words
         shown = containment.readable_paths([sys.executable], [], {}, [])
         environment = {"PATH": os.environ["PATH"], **environment}
-        return ProgramCommand(words, self.folder / "agent", environment, shown, session=session)
+        agent = self.folder / "agent"
+        hides = None if own is None else agent / "sessions" / own
+        return ProgramCommand(words, agent, environment, shown, session=session, session_folder=hides)
 
     async def start(self, words, session="a", **environment):
         command = self.command(words, session, **environment)
@@ -129,6 +133,30 @@ def test_a_turn_finds_no_file_in_memory_of_the_turn_before(go):
         assert_each_turn_starts_anew(go)
         return
     assert go(what) == "set()\n"
+
+
+@pytest.mark.parametrize("memory", ["/tmp", "/dev/shm"])  # noqa: S108 - what a sandbox empties
+def test_a_folder_in_memory_keeps_its_files_when_its_sandbox_is_emptied(memory):
+    write = "import os; [open(n, 'w').close() for n in ('note', 'sessions/a/own', '/tmp/gone')]"
+    look = (
+        "import os; print([os.path.exists(n) for n in ('note', 'sessions/a/own', '/tmp/gone')], os.listdir('sessions'))"
+    )
+
+    async def what(folder):
+        turns = Turns(folder)
+        for session in ("a", "b"):
+            (folder / "agent" / "sessions" / session).mkdir(parents=True)
+        try:
+            first, second = [await turns.run(words, own="a") for words in (write, look)]
+        finally:
+            await turns.sandboxes.close()
+        return first[2] == second[2], second[0]
+
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        is_same, said = asyncio.run(what(Path(folder)))
+        assert (Path(folder) / "agent" / "note").exists()
+    if HELD.is_leash:
+        assert (is_same, said) == (True, "[True, True, False] ['a']\n")
 
 
 def test_a_large_input_arrives_whole_and_its_end_too(go):
