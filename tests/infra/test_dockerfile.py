@@ -1,5 +1,6 @@
 """The image has what its containers and its operators start; the image itself is not built here."""
 
+import json
 import os
 import re
 import shutil
@@ -86,3 +87,44 @@ def test_everything_that_the_template_starts_is_in_the_image() -> None:
     modules = set(re.findall(r"python,\s*-m,\s*(\w+)", (ROOT / "template.yaml").read_text()))
     assert modules
     assert modules <= set(COPIED)
+
+
+def run_step(tmp_path: Path, holds: str, **arguments: str) -> "subprocess.CompletedProcess[str]":
+    """The one step of the build that has *holds* in it; pip, npm and apt-get only print their arguments."""
+    (step,) = (each for each in re.findall(r"^RUN (.*?[^\\])$", TEXT, re.MULTILINE | re.DOTALL) if holds in each)
+    for name in ("apt-get", "npm", "pip"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*"\n')
+        (tmp_path / name).chmod(0o755)
+    shutil.copy(ROOT / "tests" / "agents" / "package.json", tmp_path / "agents.json")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return subprocess.run(
+        ["sh", "-c", step.replace("rm -rf /var/lib/apt/lists/*", "true")],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}", **arguments},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_leash_is_in_the_image(tmp_path: Path) -> None:
+    assert "install --yes --no-install-recommends bubblewrap\n" in run_step(tmp_path, "bubblewrap").stdout
+
+
+def test_agents_programs_are_installed_where_they_are_asked_for_in_the_tested_versions(tmp_path: Path) -> None:
+    tested = json.loads((ROOT / "tests" / "agents" / "package.json").read_text())["dependencies"]
+    assert run_step(tmp_path, "npm install", AGENTS="").stdout == ""
+    assert run_step(tmp_path, "npm install", AGENTS=" ".join(tested)).stdout.splitlines()[-1] == (
+        "npm install --global --no-audit --no-fund " + " ".join(f"{name}@{version}" for name, version in tested.items())
+    )
+    unknown = run_step(tmp_path, "npm install", AGENTS="@openai/codex claude")
+    assert unknown.returncode != 0
+    assert (unknown.stdout, unknown.stderr.splitlines()[-1]) == ("", "KeyError: 'claude'")
+
+
+def test_the_libraries_of_an_extra_are_installed_where_it_is_asked_for(tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for extras, wanted in (("", []), ("api", project["optional-dependencies"]["api"])):
+        assert run_step(tmp_path, "pip install", EXTRAS=extras).returncode == 0
+        assert (tmp_path / "requirements.txt").read_text().splitlines() == [*project["dependencies"], *wanted]

@@ -1,3 +1,4 @@
+import json
 import re
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from cfnlint.api import ManualArgs, lint
 from infra.template.cloudformation import TemplateInvalid
 from infra.template.deployment import load
 from infra.template.specs import FunctionSpec, RouteSpec, TickSpec
+from shared.gateway.upstreams import GatewaySettings, upstreams
 
 ROOT = Path(__file__).parents[3]
 TEMPLATE = ROOT / "template.yaml"
@@ -20,7 +22,15 @@ REPLICATED = {"POSTROOM_DURABILITY": "local", "POSTROOM_LITESTREAM_SOCKET": "/da
 WHO = {"POSTROOM_NEW_CHATS": "ask", "POSTROOM_SENDER_LIMIT": "120", "POSTROOM_CHAT_LIMIT": "600"}
 WHO |= {"POSTROOM_SENDER_BYTES": "104857600"}
 WEBHOOKS = DATA | AGENTS | ZONE | WHO | REPLICATED
+MODELS = {"POSTROOM_LOCAL_MODELS_URL": "", "POSTROOM_MODEL_PRICES": ""}
 TICKED = ("POSTROOM_TICK_SECRET",)
+MODEL_KEYS = (
+    "POSTROOM_ANTHROPIC_API_KEY",
+    "POSTROOM_CLAUDE_CODE_OAUTH_TOKEN",
+    "POSTROOM_CLAUDE_CODE_OAUTH_ENDS",
+    "POSTROOM_OPENAI_API_KEY",
+    "POSTROOM_LOCAL_MODELS_API_KEY",
+)
 CHANNELS = (
     "TELEGRAM_BOT_TOKEN",
     "TELEGRAM_WEBHOOK_SECRET",
@@ -65,7 +75,7 @@ def test_the_template_is_read_exactly():
 
     assert deployment.functions == (
         function("ingest", 9001, 10_000, WEBHOOKS, CHANNELS),
-        function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE, TICKED),
+        function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | MODELS, TICKED + MODEL_KEYS),
         function("deliver", 9003, 10_000, DATA, TICKED + CHANNELS),
         function("sweep", 9004, 50_000, DATA, TICKED),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),
@@ -103,6 +113,21 @@ def test_reading_takes_less_than_40_ms():
 
 def test_the_template_has_no_lambda_and_no_efs():
     assert not re.search(r"AWS::(Lambda|Serverless|EFS)::|EFSVolume", TEXT)
+
+
+def test_the_secret_of_models_has_each_key_that_dispatch_is_given_and_reads():
+    filled = re.search(r"(?s)ModelKeys:\n.*?SecretString: >-\n(.*?)\n\n", TEXT)
+    assert filled is not None
+    assert json.loads(filled[1]) == dict.fromkeys(MODEL_KEYS, "")
+    assert re.findall(r"\$\{ModelKeys\}:(\w+)::", TEXT) == list(MODEL_KEYS)
+    assert "!Ref ModelKeys," in TEXT.split("read-secrets")[1].split("TaskRole:")[0]
+    assert {f"POSTROOM_{name.upper()}" for name in GatewaySettings.model_fields} >= {*MODEL_KEYS, *MODELS}
+
+
+def test_settings_of_models_that_are_left_empty_are_not_set(monkeypatch):
+    for name in (*MODEL_KEYS, *MODELS):
+        monkeypatch.setenv(name, "")
+    assert upstreams(GatewaySettings.load()) == {}
 
 
 def test_every_container_uses_the_one_disk_and_waits_for_the_restore():
