@@ -19,6 +19,7 @@ from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.settings import Settings, known_variables
 from shared.db.engine import owner_only, schema
 from shared.db.engine.connection import open_connection
+from shared.db.roster import agent_pauses
 
 _SET_TOKEN = "echo POSTROOM_API_TOKEN=$(openssl rand -hex 24) >> .env, and start again"  # noqa: S105 - a command
 
@@ -137,6 +138,24 @@ def _why_not(agent: StoredAgent) -> str | None:
         return provider.why_not_ready(agent.config) if hasattr(provider, "why_not_ready") else None
     except (ConfigInvalid, UnknownName, EmulatorError) as error:
         return str(error)
+
+
+def paused_agents(path: Path) -> Iterator[Finding]:
+    """The agents that are paused, in the database of *path*: their messages wait."""
+    try:
+        conn = open_connection(path, readonly=True)
+        try:
+            found = agent_pauses.paused(conn)
+        finally:
+            conn.close()
+    except (PostroomError, apsw.Error):
+        return  # there is no database, or one of an older release; ``database`` tells
+    for each in found.values():
+        yield warning(
+            "agent",
+            f"{each.agent} is paused ({each.code}), and its messages wait: {each.reason}",
+            f"when its cause is gone: emulator agents resume {each.agent}",
+        )
 
 
 def token(chosen: Settings, found: Sequence[StoredAgent]) -> Finding:

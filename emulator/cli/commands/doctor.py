@@ -62,6 +62,7 @@ def _findings(state: StateFolder) -> Iterator[Finding]:
     url = os.environ.get("POSTROOM_REPLICA_URL")
     yield installation.replica(chosen, state.s3 if own is None else None, is_running=is_running, url=url)
     yield from installation.agents(agents)
+    yield from installation.paused_agents(path)
     known = models.load(files, os.environ)
     yield from [known] if isinstance(known, Finding) else models.findings(known, agents, now_ms=clock.now_ms())
     yield installation.token(chosen, agents)

@@ -18,7 +18,7 @@ Id = Annotated[str, typer.Argument(metavar="MESSAGE", help="Its id, such as tele
 
 
 def show_queue(api: RestClient) -> CommandResult:
-    """Show the queue in numbers: pending, running and dead messages, in total and for each agent."""
+    """Show the queue in numbers: pending, running and dead messages, in total and for each agent; and paused agents."""
     found, agents = api.get("queue", "status"), api.get("queue", "agents")
     facts = {
         "pending": found["incoming"],
@@ -30,7 +30,12 @@ def show_queue(api: RestClient) -> CommandResult:
     rows = [(each["agent"], each["pending"], each["processing"]) for each in agents]
     table = TextTable(("agent", "pending", "running"), rows, "No message waits for an agent.")
     ways = (f"To see the dead messages: {api.command_line('messages list')}",) if found["dead"] else ()
-    return result({**found, "agents": agents}, FactList(facts), table, *ways)
+    pauses = {id_: each["paused"] for id_, each in api.get("agents").items() if "paused" in each}
+    lines = (
+        f"Agent {id_} is paused: {pause['reason']}. To go on: {api.command_line(f'agents resume {id_}')}"
+        for id_, pause in pauses.items()
+    )
+    return result({**found, "agents": agents, "paused": pauses}, FactList(facts), table, *lines, *ways)
 
 
 @command(app, "list")

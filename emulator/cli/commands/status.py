@@ -29,7 +29,7 @@ def _of_emulator(state: Path) -> CommandResult:
     if facts is None:
         raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}")
     facts["channels"] = _read_channels(state)
-    facts["problems"] += paused_channels(facts["channels"])
+    facts["problems"] += paused_channels(facts["channels"]) + paused_agents(_read_agents(state))
     facts["ready"] = not facts["problems"]
     return result(facts, *_emulator_lines(facts), code=0 if facts["ready"] else NOT_WELL)
 
@@ -54,6 +54,25 @@ def _read_channels(state: Path) -> dict[str, Any]:
     except EmulatorError:
         return {}
     return found
+
+
+def _read_agents(state: Path) -> dict[str, Any]:
+    """The agents of the API by id; none if it does not answer."""
+    try:
+        found: dict[str, Any] = client.find(state, None).get("agents")
+    except EmulatorError:
+        return {}
+    return found
+
+
+def paused_agents(agents: Mapping[str, Any]) -> list[str]:
+    """A sentence for each agent that can't work. One that an operator paused is as that operator wants it."""
+    return [
+        f"agent {id_} is paused ({each['paused']['code']}), and its messages wait: {each['paused']['reason']}. "
+        f"When it is mended: emulator agents resume {id_}"
+        for id_, each in agents.items()
+        if each.get("paused") and each["paused"]["code"] != "by_hand"
+    ]
 
 
 def paused_channels(channels: Mapping[str, Any]) -> list[str]:

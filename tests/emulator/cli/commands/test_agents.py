@@ -120,3 +120,23 @@ def test_teams_are_created_changed_shown_and_deleted(postroom: Postroom) -> None
     assert postroom.run("teams", "list").stdout.splitlines()[-1].split() == ["dev", "dev", "two", "one,", "two"]
     assert postroom.run("teams", "delete", "dev").stdout == "Team dev is deleted; its agents stay.\n"
     assert "teams set ID" in postroom.run("teams", "list").stdout, "an empty list says how to create one"
+
+
+def test_pause_and_resume_of_an_agent_and_what_shows_it(postroom: Postroom) -> None:
+    postroom.run("agents", "set", "sleeper")
+    said = postroom.run("agents", "pause", "sleeper", "--reason", "on holiday").stdout
+    assert "Agent sleeper is paused. To go on: " in said
+    assert "agents resume sleeper" in said
+    assert postroom.refused("agents", "pause", "sleeper", code=1)
+    (line,) = [line for line in postroom.run("agents", "list").stdout.splitlines() if line.startswith("sleeper")]
+    assert line.endswith("paused: by_hand")
+    assert "on holiday" in postroom.run("agents", "show", "sleeper").stdout
+    queue = postroom.run("queue").stdout.splitlines()
+    assert [line for line in queue if line.startswith("Agent sleeper is paused: on holiday. To go on: ")]
+    assert postroom.json("queue")["paused"]["sleeper"]["code"] == "by_hand"
+
+    assert postroom.run("agents", "resume", "sleeper").stdout == "Agent sleeper goes on.\n"
+    assert postroom.run("agents", "resume", "sleeper").stdout == "Agent sleeper was not paused.\n"
+    assert "sleeper" not in postroom.run("queue").stdout
+    assert postroom.column("SELECT agent FROM agent_pauses") == []
+    postroom.refused("agents", "pause", "nobody", code=66)

@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli.main import app
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.roster import agent_pauses
 from shared.roster.new_database import prepare_database
 
 
@@ -47,3 +49,16 @@ def test_the_database_of_an_installation_is_checked_by_its_setting(
     assert checks["database"]["mend"] == f"chmod 600 {path}"
     assert checks["replica"]["level"] == "warning"
     assert "port" not in checks
+
+
+def test_a_paused_agent_is_a_warning_with_its_reason(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project / "own.db"
+    prepare_database(path)
+    conn = open_connection(path)
+    with transaction(conn):
+        agent_pauses.pause(conn, "assistant", "auth", "401: expired", now_ms=1)
+    conn.close()
+    monkeypatch.setenv("POSTROOM_DB", str(path))
+    shown = CliRunner().invoke(app, ["doctor"])
+    assert "assistant is paused (auth), and its messages wait: 401: expired" in shown.stdout
+    assert "to mend it: when its cause is gone: emulator agents resume assistant" in shown.stdout

@@ -6,13 +6,14 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli import client
-from emulator.cli.commands.status import paused_channels
+from emulator.cli.commands.status import paused_agents, paused_channels
 from emulator.cli.main import app
 from emulator.cli.output import local_time
 from shared.core import clock
 from shared.db.engine import meta
 from shared.db.engine.connection import transaction
 from shared.db.queue import channel_pauses
+from shared.db.roster import agent_pauses
 from shared.replica.last_comparison import LastComparison
 from shared.runtime.kick import Listener
 from tests.emulator.cli.commands.conftest import Postroom
@@ -45,6 +46,22 @@ def test_a_channel_whose_token_is_refused_is_named(postroom: Postroom) -> None:
     finally:
         with transaction(postroom.conn):
             channel_pauses.resume(postroom.conn, "telegram", now_ms=NOW)
+
+
+def test_an_agent_that_can_not_work_is_named_and_one_paused_by_hand_is_not(postroom: Postroom) -> None:
+    with transaction(postroom.conn):
+        agent_pauses.pause(postroom.conn, "assistant", "auth", "401: expired", now_ms=NOW)
+    try:
+        (sentence,) = paused_agents(postroom.json("agents", "list"))
+        assert sentence.startswith("agent assistant is paused (auth), and its messages wait: 401: expired. ")
+        assert sentence in json.loads(postroom.run("status", "--json", code=1).stdout)["problems"]
+    finally:
+        postroom.run("agents", "resume", "assistant")
+    postroom.run("agents", "pause", "assistant")
+    try:
+        assert paused_agents(postroom.json("agents", "list")) == []
+    finally:
+        postroom.run("agents", "resume", "assistant")
 
 
 def test_what_runs_is_well(postroom: Postroom, monkeypatch: pytest.MonkeyPatch) -> None:

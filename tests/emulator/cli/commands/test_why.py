@@ -34,6 +34,18 @@ def test_a_dead_message_is_explained_with_the_command_that_helps(postroom: Postr
     assert postroom.json("why", "m_1")[0]["state"] == "dead"
 
 
+def test_a_message_of_a_paused_agent_is_explained_with_the_command_that_helps(postroom: Postroom) -> None:
+    put(postroom.conn, given_id="m_2")
+    postroom.run("agents", "pause", "assistant", "--reason", "on holiday")
+    try:
+        said = postroom.run("why", "m_2").stdout
+        assert facts(said)["why"] == "Agent assistant is paused: on holiday."
+        assert "agents resume assistant" in said.splitlines()[-1]
+        assert postroom.json("why", "m_2")[0]["state"] == "agent_paused"
+    finally:
+        postroom.run("agents", "resume", "assistant")
+
+
 def test_a_held_message_is_found_by_the_id_that_people_see(postroom: Postroom) -> None:
     wire(postroom.conn, make_chat(postroom.conn, "300", policy="request_approval"))
     with transaction(postroom.conn):
