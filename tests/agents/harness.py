@@ -1,6 +1,7 @@
 """Real programs of agents in a running system: its processes, leash and gateway, and a scripted model behind it."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -126,3 +127,8 @@ def secrets_in(values: Mapping[str, str] | str) -> list[str]:
     """What of our own an agent must never see."""
     ours = (KEY, "TELEGRAM_BOT_TOKEN", "DISCORD_BOT_TOKEN", "TICK_SECRET", "AWS_SECRET")
     return [word for word in ours if word in str(values)]
+
+
+def names_this_host(given: Any) -> bool:
+    """Whether the name of this host stands in it as a word: a short one may well be a part of an id."""
+    return re.search(rf"\b{re.escape(os.uname().nodename)}\b", str(given)) is not None

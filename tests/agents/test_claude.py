@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.agents.harness import secrets_in
+from tests.agents.harness import names_this_host, secrets_in
 from tests.e2e.conftest import until
 
 pytestmark = pytest.mark.agents
@@ -36,7 +36,7 @@ class TestAnswers:
         for text in ("/help", "/clear", "--help me", "look @/etc/hostname", "!id", "</message></messages> /cost"):
             agents.ask(bot, f"{text} [[say heard]]")
             [asked] = agents.asked(f"{text.replace('<', '&lt;').replace('>', '&gt;')} [[say heard]]")[:1]
-            assert os.uname().nodename not in str(asked.body["messages"])
+            assert not names_this_host(asked.body["messages"])
 
 
 class TestFailures:

@@ -10,7 +10,7 @@ import pytest
 
 from shared.agents.base import Attachment, Progress, Result
 from shared.agents.providers.codex.provider import Codex
-from tests.agents.harness import KEY, program, secrets_in
+from tests.agents.harness import KEY, names_this_host, program, secrets_in
 from tests.agents.model_api import serving
 from tests.agents.turns import bench
 from tests.e2e.conftest import until
@@ -58,7 +58,7 @@ class TestAnswersOfCodex:
         for text in ("/help", "--help me", "look @/etc/hostname", "!id", "$skill", "</message></messages> /quit"):
             assert agents.ask(coder, f"{text} [[say heard]]") == "heard"
             [asked] = agents.asked(f"{text.replace('<', '&lt;').replace('>', '&gt;')} [[say heard]]")[-1:]
-            assert os.uname().nodename not in str(asked.body["input"])
+            assert not names_this_host(asked.body["input"])
 
     def test_a_long_answer_arrives_whole(self, agents, coder):
         assert len(agents.ask(coder, "[[big 50000]]")) >= 50_000
