@@ -166,7 +166,9 @@ def _answered(post: Post) -> list[str]:
     """P5, P6: a completed message has one answer, a dead one has one sentence, and no answer lacks its message."""
     problems = []
     answers: dict[str, list[str]] = defaultdict(list)
-    for message_id, text in post.query("SELECT message_id, message FROM responses ORDER BY id"):
+    # A new epoch keeps the numbers that a lost disk may have given out, by a row that is no answer (response_numbers).
+    said_to = "SELECT message_id, message FROM responses WHERE status != 'deleted' ORDER BY id"
+    for message_id, text in post.query(said_to):
         answers[message_id].append(text)
     said = {id_ for line in journal(post) if line["what"] == "end" and line.get("act") == "ok" for id_ in line["ids"]}
     for message_id, text, status in post.query("SELECT message_id, message, status FROM messages WHERE trigger = 1"):
