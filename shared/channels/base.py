@@ -7,6 +7,7 @@ never sees the database. One adapter is one file, with others beside it where it
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from typing_extensions import TypedDict
@@ -16,8 +17,8 @@ from shared.core.content import QuotedMessage
 from shared.runtime.http_client import Client
 
 Kind = Literal[
-    "message", "command", "edit", "callback", "modal", "autocomplete",
-    "reaction", "membership", "migrate", "stop", "ping", "ignore",
+    "message", "command", "edit", "delete", "callback", "modal", "autocomplete",
+    "reaction", "membership", "migrate", "stop", "account", "ping", "ignore",
 ]  # fmt: skip
 ASKS_FOR_A_TURN: frozenset[Kind] = frozenset({"message", "command"})
 SAID_IN_CONTEXT = frozenset({"options", "focused", "value", "values", "fields", "forwarded_from"})
@@ -51,17 +52,22 @@ class Event:
         platform_id: the conversation's id; None where the platform gave none.
         chat_name: the group's name for display; empty where the platform gave none.
         thread_id: the topic or thread inside the conversation, or None.
+        platform_message_id: the platform's id of the message; for ``edit``, ``delete`` and ``reaction`` that of the
+            message that was edited, deleted or reacted to.
         sender_id: the platform's id of the sender, never a name; None where no single person caused the event.
         attachments: dicts with ``kind``; the other keys depend on it (``file_id url name mime size width ...``).
         is_mention: the sender addressed the bot: in a direct chat, by name, by a command, or by a reply to it.
         mention: the beginning of the text up to its second word, where the first names the bot; else empty.
+        group_key: the same for the pieces of one message that the platform sends apart (an album); None: it is whole.
         reply_to: the message that it replies to, or None.
         forwarded: who wrote the text and the attachments, where the sender passes on a message; else None.
         command: the command's name without a slash, when this is a command to this bot; as the platform gives it.
         context: JSON that the adapter needs later to answer, and facts of this platform alone. Secrets only sealed.
             What people wrote is under ``SAID_IN_CONTEXT`` alone, which our own answers leave out. Shared keys
             by kind: ``callback`` has the ``message_id`` of the message with the button, ``migrate`` has
-            ``old_platform_id`` and ``new_platform_id``, ``membership`` has ``status``.
+            ``old_platform_id`` and ``new_platform_id``, ``membership`` has ``status``, ``reaction`` has the lists
+            ``added`` and ``removed`` (emoji, or the platform's name of a custom one), ``stop`` has ``draft_id``,
+            ``account`` has ``owner_id``, ``bot_id`` and ``username`` of a bot that a person gave to this one.
             Events that only their sender sees in a group have that person's id as ``receiver_user_id``.
         reason: why the event is ignored, as one word or ``word:detail``, never a person's text; else None.
     """
@@ -87,6 +93,7 @@ class Event:
     reason: str | None = None
     chat_name: str = ""
     sent_at_ms: int | None = None
+    group_key: str | None = None
 
     @property
     def place(self) -> str | None:
@@ -127,17 +134,41 @@ class Received:
     not_taken: WebhookReply | None = None
 
 
+FileKind = Literal["document", "photo", "video", "audio", "voice", "animation"]
+
+
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of an answer that one platform message can hold.
+class OutgoingFile:
+    """A file to send. It stays in place until the response that names it is pruned.
 
     Attributes:
-        text: the text as the person reads it, in the platform's plain or marked-up form.
+        path: where the bytes are.
+        name: the safe name that the person sees.
+        media_type: such as ``image/png``; by the file's content where that tells.
+        size: in bytes, as when it was handed over.
+        kind: how it should appear. A platform that can't show this kind shows a document.
+    """
+
+    path: Path
+    name: str
+    media_type: str
+    size: int
+    kind: FileKind = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of an answer that one platform message can hold: a text, or files (an album) with their caption.
+
+    Attributes:
+        text: the text as the person reads it, in the platform's plain or marked-up form; a caption where *files* are.
         html: the same as HTML, where the platform wants it separately; None otherwise.
+        files: sent together, all or none.
     """
 
     text: str
     html: str | None = None
+    files: tuple[OutgoingFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
