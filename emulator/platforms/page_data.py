@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from emulator.platforms import files, reactions
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME
 from emulator.platforms.store import FakeChat, FakeMessage, Platform, PlatformStore
@@ -76,7 +77,9 @@ class PageData:
             "entities": detail.get("entities", []),
             "reply_to": detail.get("reply_to"),
             "thread": detail.get("thread"),
-            "reactions": detail.get("reactions", []),
+            "reactions": list(reactions.read(detail)),
+            "reacted": reactions.read(detail),
+            "files": files.of(detail),
             "keyboard": detail.get("keyboard") or _keyboard(detail.get("components", [])),
             "state": detail.get("state"),
             "command": detail.get("command"),

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import apsw
 
 from emulator.base.errors import NotADatabase
+from emulator.platforms.files import FileStore
 from shared.db.engine import owner_only
 
 Platform = Literal["telegram", "discord"]
@@ -27,14 +28,15 @@ CREATE TABLE IF NOT EXISTS people (
     PRIMARY KEY (platform, id)
 ) STRICT, WITHOUT ROWID;
 
--- kind: private, group (Telegram); dm, channel (Discord). facts: JSON, e.g. blocked, started, topics
+-- kind: private, group, supergroup (Telegram); dm, channel, thread (Discord). facts: JSON, e.g. blocked, started,
+-- topics (Telegram), parent, archived, locked (of Discord's threads)
 CREATE TABLE IF NOT EXISTS chats (
     platform TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL,
     members TEXT NOT NULL DEFAULT '[]', facts TEXT NOT NULL DEFAULT '{}', last_message INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (platform, id)
 ) STRICT, WITHOUT ROWID;
 
--- detail: JSON, properties of one platform alone (entities, reactions, pings, state ...)
+-- detail: JSON, properties of one platform alone (entities, files, reactions, pings, state ...)
 CREATE TABLE IF NOT EXISTS messages (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     platform TEXT NOT NULL, chat TEXT NOT NULL, id TEXT NOT NULL,
@@ -142,6 +144,7 @@ class PlatformStore:
         self.conn.execute("PRAGMA journal_mode = WAL").fetchall()
         self.conn.execute("PRAGMA synchronous = NORMAL").fetchall()
         self.conn.execute(SCHEMA)
+        self.files = FileStore(self.conn)
         columns = [row[1] for row in self.conn.execute("PRAGMA table_info(interactions)")]
         if "custom_id" not in columns:  # a file from the first release
             self.conn.execute("ALTER TABLE interactions ADD COLUMN custom_id TEXT")

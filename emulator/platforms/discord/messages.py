@@ -6,6 +6,7 @@ Every change is published. The API call behind a change makes no difference here
 from collections.abc import Mapping
 from typing import Any
 
+from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
 from emulator.platforms.discord.calls import components, content_of
@@ -60,10 +61,18 @@ class DiscordMessages:
         content = content_of(body) if "content" in body else message.text
         return self.change(message, content, **buttons)
 
-    def react(self, message: FakeMessage, emoji: str) -> None:
-        """The bot adds *emoji* to a message, at most once. A reaction is no edit."""
-        reactions = list(dict.fromkeys([*message.detail.get("reactions", ()), emoji]))
-        self._publish(self._store.change(message, detail={**message.detail, "reactions": reactions}, edited_ms=None))
+    def react(self, message: FakeMessage, emoji: str, *, who: str | None = None, is_removed: bool = False) -> bool:
+        """*who*, or the bot, adds *emoji* to a message or takes it back. A reaction is no edit.
+
+        Returns whether that changed anything.
+        """
+        who = who or self._app.id
+        before = reactions.of_one(message.detail, who)
+        after = [each for each in before if each != emoji] + ([] if is_removed else [emoji])
+        if set(after) == set(before):
+            return False
+        self._publish(self._store.change(message, detail=reactions.chosen(message.detail, who, after), edited_ms=None))
+        return True
 
     def direct(self, person: FakePerson) -> FakeChat:
         """The person's direct channel with the bot, opened if there is none."""

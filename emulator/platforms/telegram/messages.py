@@ -5,6 +5,7 @@ Source: https://core.telegram.org/bots/api#available-methods
 
 from typing import Any
 
+from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.initial_people import TelegramBot
@@ -146,15 +147,16 @@ class TelegramMessages:
     async def _set_message_reaction(self, params: Params) -> MethodResult:
         chat = self._writable(params)
         message = self._message(chat, params, "react")
-        reactions = parse_nested(params["reaction"]) if params.get("reaction") is not None else []
-        if not isinstance(reactions, list) or not all(isinstance(reaction, dict) for reaction in reactions):
+        given = parse_nested(params["reaction"]) if params.get("reaction") is not None else []
+        if not isinstance(given, list) or not all(isinstance(reaction, dict) for reaction in given):
             raise TelegramError(400, "Bad Request: can't parse reaction types JSON object")
-        if len(reactions) > 1:
+        if len(given) > 1:
             raise TelegramError(400, "Bad Request: REACTIONS_TOO_MANY")
-        emoji = [str(reaction.get("emoji")) for reaction in reactions if reaction.get("type") == "emoji"]
-        if len(emoji) != len(reactions) or not REACTIONS.issuperset(emoji):
+        emoji = [str(reaction.get("emoji")) for reaction in given if reaction.get("type") == "emoji"]
+        if len(emoji) != len(given) or not REACTIONS.issuperset(emoji):
             raise TelegramError(400, "Bad Request: REACTION_INVALID")
-        self._publish(self._store.change(message, detail={**message.detail, "reactions": emoji}, edited_ms=None))
+        detail = reactions.chosen(message.detail, str(self._bot.id), emoji)
+        self._publish(self._store.change(message, detail=detail, edited_ms=None))
         return MethodResult(True)
 
     async def _answer_callback_query(self, params: Params) -> MethodResult:

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.errors import ActionRefused
@@ -104,15 +105,22 @@ class TelegramPeople:
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id, "callback_query_id": query["id"]}
 
     def react(self, chat_id: str, message_id: str, person_id: str, emoji: str) -> dict[str, Any]:
-        """*person_id* adds *emoji* to a message. The bot gets an update only if it asked for message_reaction."""
+        """*person_id* chooses *emoji* for a message, in place of the choice before; "" takes it back.
+
+        The bot gets an update only if it asked for message_reaction.
+        """
         chat, message = self._find(chat_id, message_id)
+        person = self._person(person_id)
+        before, after = reactions.of_one(message.detail, person.id), [emoji] if emoji else []
+        message = self._store.change(message, detail=reactions.chosen(message.detail, person.id, after), edited_ms=None)
+        self._bus.publish("message", {"platform": "telegram", "chat": chat.id, "id": message.id})
         reaction = {
             "chat": self._objects.chat(chat),
             "message_id": int(message.id),
             "date": self._clock.now_ms() // 1000,
-            "user": self._objects.person(self._person(person_id)),
-            "old_reaction": [],
-            "new_reaction": [{"type": "emoji", "emoji": emoji}],
+            "user": self._objects.person(person),
+            "old_reaction": [{"type": "emoji", "emoji": each} for each in before],
+            "new_reaction": [{"type": "emoji", "emoji": each} for each in after],
         }
         update_id = self._updates.push("message_reaction", reaction, chat=chat.id, person=person_id)
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id}
