@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 
+from shared.runtime.http_client import ANSWER_BYTES, AnswerTooLong, StreamedBody
+
 
 class FakeClient:
     """A ``Client``: *platform* gets each request, and answers or raises ``RequestNotSent`` or ``NoAnswer``."""
@@ -13,9 +15,22 @@ class FakeClient:
     def __init__(self, platform: Callable[[httpx.Request], Any]) -> None:
         self._platform = platform
 
-    async def request(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    async def request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | StreamedBody,
+        headers: Mapping[str, str],
+        *,
+        limit_bytes: int = ANSWER_BYTES,
+    ) -> tuple[int, bytes]:
+        if not isinstance(body, bytes):
+            headers = {"Content-Type": body.content_type, "Content-Length": str(body.size), **headers}
+            body = b"".join([piece async for piece in body.pieces()])
         made = self._platform(httpx.Request(method, url, content=body, headers=dict(headers)))
         answer = await made if inspect.isawaitable(made) else made
+        if len(answer.content) > limit_bytes:
+            raise AnswerTooLong(f"the answer is longer than {limit_bytes} bytes")
         return answer.status_code, answer.content
 
     async def close(self) -> None:

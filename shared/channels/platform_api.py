@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from shared.channels.multipart import Form
 from shared.core import half_characters, redaction
 from shared.core.errors import (
+    FileTooLarge,
     NotSent,
     OutcomeUnknown,
     PartTooLong,
@@ -21,7 +23,7 @@ from shared.core.errors import (
     RetryableError,
     TokenRefused,
 )
-from shared.runtime.http_client import Client, NoAnswer, RequestNotSent
+from shared.runtime.http_client import AnswerTooLong, Client, NoAnswer, RequestNotSent
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +35,21 @@ class ApiAnswer:
 
 
 async def call(
-    client: Client, platform: str, method: str, url: str, body: dict[str, Any] | None, headers: dict[str, str]
+    client: Client, platform: str, method: str, url: str, body: dict[str, Any] | Form | None, headers: dict[str, str]
 ) -> ApiAnswer:
-    """Send *body* as JSON; None sends none.
+    """Send *body*: a dict as JSON, a form with its files; None sends none.
 
     Raises:
         NotSent: the request never left this machine.
         OutcomeUnknown: the request left, and no complete answer came back.
+        PermanentError: a file of the form is gone or has changed; nothing was sent.
     """
-    content = b"" if body is None else msgspec.json.encode(body)
+    if isinstance(body, Form):
+        await body.check()
+    content = body if isinstance(body, Form) else b"" if body is None else msgspec.json.encode(body)
+    lines = headers if isinstance(body, Form) else {"Content-Type": "application/json", **headers}
     try:
-        status, found = await client.request(method, url, content, {"Content-Type": "application/json", **headers})
+        status, found = await client.request(method, url, content, lines)
     except RequestNotSent as error:
         raise NotSent(f"{platform} can't be reached ({error}); nothing was sent") from None
     except NoAnswer as error:
@@ -55,6 +61,30 @@ async def call(
     if not isinstance(payload, dict):
         return ApiAnswer(status, {})
     return ApiAnswer(status, payload if 200 <= status < 300 else redaction.redact_all(payload))
+
+
+async def download(client: Client, platform: str, url: str, headers: dict[str, str], *, limit_bytes: int) -> bytes:
+    """The bytes at *url*, whose host the caller has checked. No redirect is followed, and no more than the limit read.
+
+    Raises:
+        NotSent: the platform can't be reached.
+        RetryableError: another attempt may succeed.
+        FileTooLarge: there are more than *limit_bytes*.
+        PermanentError: the platform does not have the file (any more).
+    """
+    try:
+        status, found = await client.request("GET", url, b"", headers, limit_bytes=limit_bytes)
+    except RequestNotSent as error:
+        raise NotSent(f"{platform} can't be reached ({error})") from None
+    except AnswerTooLong:
+        raise FileTooLarge(limit_bytes) from None
+    except NoAnswer as error:
+        raise RetryableError(f"{platform} did not send the whole file ({error})") from None
+    if status == 200:
+        return found
+    if status in (408, 429) or status >= 500:
+        raise RetryableError(f"{platform} answered {status} instead of the file")
+    raise PermanentError(f"{platform} answered {status} instead of the file: it is no longer there")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@
     │   ├── TokenRefused         the platform refuses our token: the channel pauses, and no attempt is counted
     │   └── OutcomeUnknown       no answer came: the request may have been carried out
     └── PermanentError           another attempt will not help
+        ├── FileTooLarge         a file is larger than the platform or our limit allows
         ├── PartTooLong          the platform finds a part too long: it can be cut
         └── PlaceGone            the topic, thread or channel is closed or gone: an operator is told
 """
@@ -135,6 +136,19 @@ class OutcomeUnknown(RetryableError):
 
 class PermanentError(PostroomError):
     """Another attempt will not help."""
+
+
+class FileTooLarge(PermanentError):
+    """A file has more bytes than the platform or our own limit allows.
+
+    Args:
+        limit_bytes: the limit.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        size = f"{limit_bytes / 2**20:.3g} MiB" if limit_bytes >= 2**20 else f"{limit_bytes} bytes"
+        super().__init__(f"the file is larger than {size}")
+        self.limit_bytes = limit_bytes
 
 
 class PartTooLong(PermanentError):

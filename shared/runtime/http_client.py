@@ -1,12 +1,13 @@
-"""HTTP requests by httpcore: small bodies and short answers, to the same few hosts.
+"""HTTP requests by httpcore, to the same few hosts. Bodies may be streamed; answers are kept whole, up to a limit.
 
 After a failure, the caller must know whether anything of the request left this machine. Before the connection stands,
 nothing has; afterwards, everything may have. httpcore repeats no request, follows no redirect, and reads no proxy from
 the environment.
 """
 
+import contextlib
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -32,15 +33,43 @@ class NoAnswer(Exception):
     """At least a part of the request left, and no whole answer came; the message says why, without the address."""
 
 
+class AnswerTooLong(NoAnswer):
+    """The answer holds more bytes than the caller wants."""
+
+
+class StreamedBody(Protocol):
+    """A body that is read while it is sent. Each call of ``pieces`` begins anew."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes that the pieces have together."""
+
+    @property
+    def content_type(self) -> str:
+        """The value of the header ``Content-Type``."""
+
+    def pieces(self) -> AsyncGenerator[bytes]:
+        """The bytes, in order. An error that it raises aborts the request, and reaches the caller of ``request``."""
+
+
 class Client(Protocol):
     """Sends requests: ``HttpClient``, or the platform of a test."""
 
-    async def request(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """Send the request once; the status and the body of the answer.
+    async def request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | StreamedBody,
+        headers: Mapping[str, str],
+        *,
+        limit_bytes: int = ANSWER_BYTES,
+    ) -> tuple[int, bytes]:
+        """Send the request once; the status and the body of the answer. No redirect is followed.
 
         Raises:
             RequestNotSent: there was no connection to send it over.
             NoAnswer: the request may have been carried out.
+            AnswerTooLong: the answer has more than *limit_bytes*; the rest of it was not read.
         """
 
     async def close(self) -> None:
@@ -62,22 +91,46 @@ class HttpClient:
         self._trusted = trusted
         self._pools: dict[str, httpcore.AsyncConnectionPool] = {}
 
-    async def request(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    async def request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | StreamedBody,
+        headers: Mapping[str, str],
+        *,
+        limit_bytes: int = ANSWER_BYTES,
+    ) -> tuple[int, bytes]:
         try:
-            address = urlsplit(url)
-            lines = {"Host": address.netloc, "Content-Length": str(len(body)), **headers}
-            async with self._pool(address.scheme).stream(
-                method,
-                url.encode("ascii"),
-                headers=[(name.encode("ascii"), value.encode("ascii")) for name, value in lines.items()],
-                content=body,
-                extensions={"timeout": self._limits},
-            ) as answer:
-                return answer.status, await _whole(answer)
+            if isinstance(body, bytes):
+                return await self._request(
+                    method, url, body, {"Content-Length": str(len(body)), **headers}, limit_bytes
+                )
+            lines = {"Content-Length": str(body.size), "Content-Type": body.content_type, **headers}
+            async with contextlib.aclosing(body.pieces()) as pieces:
+                return await self._request(method, url, pieces, lines, limit_bytes)
         except _NEVER_LEFT as error:
             raise RequestNotSent(type(error).__name__) from None
         except _NO_ANSWER as error:
             raise NoAnswer(type(error).__name__) from None
+
+    async def _request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | AsyncGenerator[bytes],
+        headers: Mapping[str, str],
+        limit_bytes: int,
+    ) -> tuple[int, bytes]:
+        address = urlsplit(url)
+        lines = {"Host": address.netloc, **headers}
+        async with self._pool(address.scheme).stream(
+            method,
+            url.encode("ascii"),
+            headers=[(name.encode("ascii"), value.encode("ascii")) for name, value in lines.items()],
+            content=body,
+            extensions={"timeout": self._limits},
+        ) as answer:
+            return answer.status, await _whole(answer, limit_bytes)
 
     async def close(self) -> None:
         for pool in self._pools.values():
@@ -93,10 +146,10 @@ class HttpClient:
         return self._pools[scheme]
 
 
-async def _whole(answer: httpcore.Response) -> bytes:
+async def _whole(answer: httpcore.Response, limit_bytes: int) -> bytes:
     body = bytearray()
     async for piece in answer.aiter_stream():
         body += piece
-        if len(body) > ANSWER_BYTES:
-            raise NoAnswer(f"the answer is longer than {ANSWER_BYTES} bytes")
+        if len(body) > limit_bytes:
+            raise AnswerTooLong(f"the answer is longer than {limit_bytes} bytes")
     return bytes(body)

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from shared.runtime.http_client import ANSWER_BYTES, HttpClient, NoAnswer, RequestNotSent
+from shared.runtime.http_client import ANSWER_BYTES, AnswerTooLong, HttpClient, NoAnswer, RequestNotSent
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -69,8 +69,9 @@ def talk(server, work, *, tls=None, **options):
         port = listening.sockets[0].getsockname()[1]
         scheme = "https" if tls else "http"
 
-        async def post(body=b"{}", path="/bot1:TOKEN/send", host="127.0.0.1", **headers):
-            return await client.request("POST", f"{scheme}://{host}:{port}{path}", body, headers)
+        async def post(body=b"{}", path="/bot1:TOKEN/send", host="127.0.0.1", limit_bytes=ANSWER_BYTES, **headers):
+            url = f"{scheme}://{host}:{port}{path}"
+            return await client.request("POST", url, body, headers, limit_bytes=limit_bytes)
 
         try:
             async with asyncio.timeout(20):
@@ -96,6 +97,83 @@ def test_a_request_is_sent_exactly_as_given():
     assert lines[1].startswith("Host: 127.0.0.1:")
     assert lines[2:] == ["Content-Length: 8", "Content-Type: application/json", "", ""]
     assert body == b'{"a": 1}'
+
+
+class Pieces:
+    """A body in pieces; ``None`` among them is an error of the caller's."""
+
+    content_type = "multipart/form-data; boundary=b"
+
+    def __init__(self, *pieces, size):
+        self._pieces, self.size = pieces, size
+        self.closed = 0
+
+    async def pieces(self):
+        try:
+            for piece in self._pieces:
+                if piece is None:
+                    raise KeyError("the file shrank")
+                yield piece
+        finally:
+            self.closed += 1
+
+
+def test_a_body_in_pieces_has_a_length_and_can_be_sent_again():
+    server = Server([OK])
+    body = Pieces(b"ab", b"c" * 100_000, b"d", size=100_003)
+
+    async def work(_, post):
+        await post(body)
+        return await post(body)
+
+    assert talk(server, work) == (200, b"ok")
+    (head, first), (_, second) = server.requests
+    assert first == second == b"ab" + b"c" * 100_000 + b"d"
+    assert b"Content-Type: multipart/form-data; boundary=b\r\n" in head
+    assert (body.closed, server.connections) == (2, 1)
+
+
+def test_an_error_of_the_body_ends_the_request_and_reaches_the_caller():
+    server = Server([OK])
+    body = Pieces(b"ab", None, size=5)
+
+    async def work(_, post):
+        with pytest.raises(KeyError, match="shrank"):
+            await post(body)
+        return await post()
+
+    assert talk(server, work) == (200, b"ok")
+    assert [whole for _, whole in server.requests] == [b"{}"]
+    assert body.closed == 1
+
+
+def test_an_answer_before_the_end_of_the_body_is_read():
+    """A server may refuse a large upload early, and close."""
+
+    async def server(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.write_eof()
+        while await reader.read(1 << 20):
+            pass
+
+    async def work(_, post):
+        return await post(Pieces(*[b"x" * 65536] * 50, size=50 * 65536))
+
+    assert talk(server, work) == (413, b"")
+
+
+def test_a_caller_may_allow_a_longer_or_a_shorter_answer():
+    server = Server([b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (ANSWER_BYTES + 9) + b"x" * (ANSWER_BYTES + 9)])
+
+    async def work(_, post):
+        status, body = await post(limit_bytes=ANSWER_BYTES + 9)
+        assert (status, len(body)) == (200, ANSWER_BYTES + 9)
+        with pytest.raises(AnswerTooLong, match="longer than 100 bytes"):
+            await post(limit_bytes=100)
+
+    talk(server, work)
 
 
 @pytest.mark.parametrize(
