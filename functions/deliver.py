@@ -16,7 +16,7 @@ from starlette.responses import Response as Reply
 
 from shared.access import undelivered
 from shared.channels import part_cuts, registry, token_check
-from shared.channels.base import Channel, Outgoing, Part
+from shared.channels.base import Channel, Outgoing, Part, Sent
 from shared.core import clock, logs
 from shared.core.errors import (
     OF_ONE_ROW,
@@ -193,7 +193,8 @@ class Deliver(WorkerService):
             if index > len(response.parts):  # the claim renewed the lease for the first of them
                 await self._write(partial(self._part_sent, response=response, sent=sent))
             try:
-                sent = (*sent, await self._send(channel, parts[index], sending.outgoing(index, of=len(parts))))
+                reached = await self._send(channel, parts[index], sending.outgoing(index, of=len(parts)))
+                sent = (*sent, reached.message_id)
             except PartTooLong:
                 smaller = part_cuts.cut(parts, index)
                 if len(smaller) == len(parts):
@@ -203,7 +204,7 @@ class Deliver(WorkerService):
         await self._write(partial(self._acknowledge, response=response, sent=sent))
         return len(sent)
 
-    async def _send(self, channel: Channel, part: Part, to: Outgoing) -> str | None:
+    async def _send(self, channel: Channel, part: Part, to: Outgoing) -> Sent:
         """Send one part within its lease, so that the next owner of the response never sends beside us."""
         try:
             async with asyncio.timeout(self._limit_s):

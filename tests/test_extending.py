@@ -35,7 +35,7 @@ CHANNEL = '''
     from pydantic_settings import SettingsConfigDict
 
     from shared.channels import platform_api
-    from shared.channels.base import Event, Part, Received, WebhookReply
+    from shared.channels.base import Event, Part, Received, Sent, WebhookReply
     from shared.core.errors import PermanentError, SignatureInvalid, TokenRefused
     from shared.core.settings import FromEnvironment
 
@@ -69,15 +69,15 @@ CHANNEL = '''
             )
             return Received((event,))
 
-        def render(self, text):
-            return (Part(text),)
+        def render(self, text, files=()):
+            return (Part(text, files=tuple(files)),)
 
         async def send(self, part, to, client, *, now_ms):
             body = {"loft": to.platform_id, "text": part.text}
             answer = await platform_api.call(client, "Pigeon", "POST", f"{self._settings.api_base}/send", body, {})
             if answer.status != 200:
                 raise PermanentError(f"Pigeon answered {answer.status}")
-            return str(answer.payload["id"])
+            return Sent(str(answer.payload["id"]))
 
         async def open_direct(self, sender_id, client):
             return sender_id

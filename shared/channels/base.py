@@ -1,11 +1,11 @@
 """The contract of a channel adapter: what it receives, and what it returns.
 
-An adapter verifies, parses, renders and sends. It takes no decision about access, keeps no state between calls, and
-never sees the database. One adapter is one file, with others beside it where it grows, and its line in
-``registry``.
+An adapter verifies, parses, renders, sends, and fetches files. It takes no decision about access, keeps no state
+between calls, and never sees the database. One adapter is one file, with others beside it where it grows, and its line
+in ``registry``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -185,18 +185,85 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A part that reached the platform.
+
+    Attributes:
+        message_id: the platform's id of the message, or of the first message of an album; None where it gives none.
+        also: the ids of the further messages of an album, in order.
+    """
+
+    message_id: str | None
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """The files that a channel takes in one message.
+
+    Attributes:
+        most_bytes: of one file.
+        most_bytes_of: of one file of a kind with a limit of its own.
+        most_in_album: files of one message; 1: each goes out as its own message.
+    """
+
+    most_bytes: int
+    most_bytes_of: Mapping[FileKind, int] = field(default_factory=dict)
+    most_in_album: int = 1
+
+    def most(self, kind: FileKind) -> int:
+        """The largest file of *kind*, in bytes."""
+        return self.most_bytes_of.get(kind, self.most_bytes)
+
+
+@dataclass(frozen=True, slots=True)
 class Traits:
-    """Properties of a channel that are known without its settings.
+    """Properties of a channel that are known without its settings. The defaults are those of the plainest channel.
 
     Attributes:
         has_threads: a conversation may have threads, and each thread can have its own session.
         direct_by_sender: a person's ``sender_id`` is also the id of the direct chat; else ``open_direct`` opens one.
         has_buttons: messages can carry buttons.
+        has_edits: a message that was sent can get another text; ``Channel.send`` takes ``Outgoing.edits``.
+        has_reactions: ``Channel.react`` works.
+        reactions: the emoji that ``Channel.react`` takes; empty: any.
+        typing_every_ms: how often ``Channel.typing`` is called while a turn runs; None: the channel shows none.
+        draft_every_ms: the shortest pause between two calls of ``Channel.draft``; None: the channel has no drafts.
+        files: what ``Channel.send`` takes of files; None: the channel sends none.
+        fetch_bytes: the largest file that ``Channel.fetch`` gets; None: the channel has no files to fetch.
     """
 
     has_threads: bool
     direct_by_sender: bool
     has_buttons: bool
+    has_edits: bool = False
+    has_reactions: bool = False
+    reactions: tuple[str, ...] = ()
+    typing_every_ms: int | None = None
+    draft_every_ms: int | None = None
+    files: FileLimits | None = None
+    fetch_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What is registered at the platform for our bot: facts, without a judgement.
+
+    Attributes:
+        is_ours: the platform sends events to the address that we know; None: there is nothing to compare with.
+        url: the registered address, without a secret; None: none is registered.
+        backlog: events that wait at the platform; None where it doesn't tell.
+        missing: kinds of events that we need and that aren't registered, in the platform's words.
+        last_error: what the platform says about its last delivery that failed; None: nothing.
+        last_error_at_ms: when that was, in ms UTC. It stays after the recovery: compare it with our last event.
+    """
+
+    is_ours: bool | None
+    url: str | None = None
+    backlog: int | None = None
+    missing: tuple[str, ...] = ()
+    last_error: str | None = None
+    last_error_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +297,11 @@ class Outgoing:
 
 
 class Channel(Protocol):
-    """One platform."""
+    """One platform.
+
+    A channel that can't do one of the optional operations (``react``, ``typing``, ``draft``, ``fetch``,
+    ``registration``) says so in its ``Traits``, and raises ``NotPossible`` when it is asked all the same.
+    """
 
     @property
     def name(self) -> str:
@@ -248,16 +319,20 @@ class Channel(Protocol):
             PayloadInvalid: the body is signed but can't be parsed; the message says why.
         """
 
-    def render(self, text: str) -> tuple[Part, ...]:
-        """Markdown to parts within the platform's limits. Pure: the same text always gives the same parts.
+    def render(self, text: str, files: Sequence[OutgoingFile] = ()) -> tuple[Part, ...]:
+        """Markdown and files to parts within the platform's limits, in the order in which they go out.
 
-        A text without visible content gives no parts.
+        Pure: the same text and files always give the same parts; the bytes of the files are not read. Files go out
+        in their order: as albums where the platform has them, else singly. A text that a caption holds is the caption
+        of the first of them; a longer one goes out before them. A text without visible content gives no part of its
+        own. The caller has left out files that are larger than ``Traits.files`` says.
         """
 
-    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
-        """Send one part; returns the platform's id of the message, or None where the platform gives none.
+    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> Sent:
+        """Send one part: all its files or none.
 
-        A part goes to the chat and thread of *to* or fails; it never goes to another place.
+        A part goes to the chat and thread of *to* or fails; it never goes to another place. A part with files that
+        edits a message (``Outgoing.edits``) replaces its files where the platform can do that, and else fails.
 
         Raises:
             RateLimited: the platform asks for a pause.
@@ -266,8 +341,56 @@ class Channel(Protocol):
             OutcomeUnknown: the request went out and no answer came back.
             RetryableError: nothing was sent; another attempt may succeed.
             PartTooLong: nothing was sent; smaller pieces of the part may be.
+            FilesRefused: nothing was sent, because of the part's files; its text may be.
             PlaceGone: nothing was sent, because the topic, thread or channel is closed or gone.
             PermanentError: nothing was sent, and another attempt can't succeed.
+        """
+
+    async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
+        """Set our reaction to the message with the platform's id *message_id* in the chat of *to*; None removes it.
+
+        Safe to call twice: it is the same reaction. Where the platform or the chat allows other emoji only, the
+        adapter may take the nearest one. A message that is gone is ``PermanentError``.
+
+        Raises:
+            RateLimited, NotSent, TokenRefused, PermanentError: as for ``send``.
+            RetryableError: another attempt may succeed; an unknown outcome is one too, as a repetition does no harm.
+        """
+
+    async def typing(self, to: Outgoing, client: Client) -> None:
+        """Show in the chat and thread of *to* that the agent works, for some seconds. Nobody waits for it.
+
+        Raises:
+            PostroomError: the caller leaves it at that.
+        """
+
+    async def draft(self, text: str, draft_id: int, to: Outgoing, client: Client) -> None:
+        """Show *text* as a preview that vanishes by itself, with a button that stops the turn.
+
+        The same *draft_id*, a positive 31-bit number, changes the preview; the ``stop`` event has it in
+        ``context["draft_id"]``. *text* is what the agent has said so far, as Markdown that may end anywhere; the
+        adapter cuts what is too long, and sends plain text where marked-up text could be broken.
+
+        Raises:
+            PostroomError: the caller gives up the drafts of this turn; the answer itself goes out all the same.
+        """
+
+    async def fetch(self, attachment: Mapping[str, Any], client: Client, *, limit_bytes: int) -> bytes:
+        """The bytes of an attachment of an ``Event``, as stored in ``messages.files``. Use ``downloads.download``.
+
+        The address comes from the platform's own answer or is of one of its hosts; no redirect is followed.
+
+        Raises:
+            NotFetched: the file can't be had; the message is a part of a sentence for people.
+            RetryableError: it can't be had now; another attempt may succeed.
+        """
+
+    async def registration(self, client: Client) -> Registration:
+        """What is registered at the platform for our bot. Without any effect; safe to call twice.
+
+        Raises:
+            TokenRefused: the platform refuses our token.
+            PostroomError: the platform can't be asked now.
         """
 
     async def open_direct(self, sender_id: str, client: Client) -> str:

@@ -4,10 +4,11 @@ from functools import cache
 from importlib import import_module
 
 from shared.channels.base import Channel, Traits
+from shared.channels.manifest import Manifest
 from shared.core.errors import UnknownName
 
-# One line a channel: its module, and what it can do. The traits stand here because routing needs them where the
-# settings of the adapter are missing.
+# One entry a channel: its module, and what it can do. The traits stand here because routing and turns need them where
+# the settings of the adapter are missing.
 _CHANNELS = {
     "discord": ("shared.channels.discord.channel", Traits(has_threads=True, direct_by_sender=False, has_buttons=True)),
     "telegram": ("shared.channels.telegram.channel", Traits(has_threads=True, direct_by_sender=True, has_buttons=True)),
@@ -29,6 +30,19 @@ def get(name: str) -> Channel:
     module, _ = _CHANNELS[name]
     adapter: Channel = import_module(module).channel()
     return adapter
+
+
+def manifest(name: str) -> Manifest:
+    """How the channel is set up; it needs none of its settings.
+
+    Raises:
+        UnknownName: no such channel.
+    """
+    if name not in _CHANNELS:
+        raise UnknownName("channel", name, _CHANNELS)
+    module, _ = _CHANNELS[name]
+    found: Manifest = import_module(module).MANIFEST
+    return found
 
 
 def import_all() -> None:

@@ -17,6 +17,7 @@
     ├── NotAllowed               the caller may not do this (403)
     ├── NotReplicated            committed here, but not in the replica yet: must not be acknowledged (503)
     ├── RowInvalid               a row holds what no code of ours can use: only that row is set aside
+    ├── NotFetched               a file that a person sent can't be had: the agent and the person are told
     ├── ClaimLost                the lease has another owner: nothing was written
     ├── RetryableError           another attempt may help, after ``retry_after_ms`` if given
     │   ├── RateLimited          the platform or the model asked to wait: costs no attempt
@@ -26,6 +27,8 @@
     └── PermanentError           another attempt will not help
         ├── FileTooLarge         a file is larger than the platform or our limit allows
         ├── PartTooLong          the platform finds a part too long: it can be cut
+        ├── FilesRefused         the platform refuses the files of a part: its text can go on
+        ├── NotPossible          the channel can't do this at all
         └── PlaceGone            the topic, thread or channel is closed or gone: an operator is told
 """
 
@@ -105,6 +108,10 @@ class ClaimLost(PostroomError):
     """The lease on this work has another owner; nothing was written."""
 
 
+class NotFetched(PostroomError):
+    """A file can't be had from its platform; the message is a part of a sentence for people, without an address."""
+
+
 class RetryableError(PostroomError):
     """Another attempt may help.
 
@@ -153,6 +160,17 @@ class FileTooLarge(PermanentError):
 
 class PartTooLong(PermanentError):
     """The platform finds this part of a response too long; smaller pieces of it may be sent."""
+
+
+class FilesRefused(PermanentError):
+    """The platform refuses the files of this part, or they are gone here: nothing was sent.
+
+    The message is a part of a sentence for people, such as ``photos may have 10 MB``; it names no path of this host.
+    """
+
+
+class NotPossible(PermanentError):
+    """The channel has no such operation; nothing was done."""
 
 
 class PlaceGone(PermanentError):

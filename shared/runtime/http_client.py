@@ -147,9 +147,17 @@ class HttpClient:
 
 
 async def _whole(answer: httpcore.Response, limit_bytes: int) -> bytes:
+    too_long = AnswerTooLong(f"the answer is longer than {limit_bytes} bytes")
+    if _promised_bytes(answer) > limit_bytes:
+        raise too_long
     body = bytearray()
     async for piece in answer.aiter_stream():
         body += piece
         if len(body) > limit_bytes:
-            raise AnswerTooLong(f"the answer is longer than {limit_bytes} bytes")
+            raise too_long
     return bytes(body)
+
+
+def _promised_bytes(answer: httpcore.Response) -> int:
+    """What the answer says of its length; 0 where it says nothing."""
+    return next((int(value) for name, value in answer.headers if name.lower() == b"content-length"), 0)

@@ -21,6 +21,7 @@ import apsw
 from shared.agents import prompt
 from shared.agents.base import Attachment, NamedFile, Turn
 from shared.core import content, logs
+from shared.core.errors import NotFetched
 from shared.db.queue import claims
 from shared.db.queue.claims import Claim
 from shared.turn import session_files
@@ -33,10 +34,6 @@ LARGEST_BYTES = 20 * 1024 * 1024  # of one file
 
 Fetch = Callable[[Mapping[str, Any]], Awaitable[bytes]]
 """The content of an attachment. It raises ``NotFetched``."""
-
-
-class NotFetched(Exception):
-    """The file could not be had; the message is the reason, for the agent."""
 
 
 async def not_yet(_: Mapping[str, Any]) -> bytes:

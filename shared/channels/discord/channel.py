@@ -14,6 +14,7 @@ https://docs.discord.com/developers/interactions/overview#validating-security-re
 import base64
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -26,12 +27,31 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from shared.channels import markdown, platform_api, sanitize
-from shared.channels.base import Event, Kind, Outgoing, Part, Received, WebhookReply, WebhookRequest
+from shared.channels.base import (
+    Event,
+    Kind,
+    Outgoing,
+    OutgoingFile,
+    Part,
+    Received,
+    Registration,
+    Sent,
+    WebhookReply,
+    WebhookRequest,
+)
 from shared.channels.discord.api_calls import RACE_MS, classify, components, nonce, race_wait_ms
 from shared.channels.discord.interactions import DiscordInteraction, digest, event_of, webhook_event
+from shared.channels.manifest import Manifest, ManifestSetting
 from shared.channels.platform_api import CallResult
 from shared.core import half_characters, redaction
-from shared.core.errors import OutcomeUnknown, PayloadInvalid, RetryableError, SignatureInvalid
+from shared.core.errors import (
+    NotFetched,
+    NotPossible,
+    OutcomeUnknown,
+    PayloadInvalid,
+    RetryableError,
+    SignatureInvalid,
+)
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
 
@@ -76,6 +96,19 @@ class DiscordSettings(FromEnvironment):
         if not re.fullmatch(r"[A-Za-z0-9._=-]+", value.get_secret_value()):
             raise ValueError("should be the bot's token from the developer portal")
         return value
+
+
+MANIFEST = Manifest(
+    platform="discord",
+    title="Discord",
+    settings=(
+        ManifestSetting("APPLICATION_ID", "The application's id, on its page General Information."),
+        ManifestSetting("PUBLIC_KEY", "The application's public key, on the same page: 64 hexadecimal digits."),
+        ManifestSetting("BOT_TOKEN", "The bot's token, on the page Bot.", is_secret=True),
+        ManifestSetting("API_BASE", "Another address of Discord's API, for tests.", is_needed=False),
+    ),
+    steps=("Make an application at <https://discord.com/developers/applications>.",),
+)
 
 
 def channel() -> "DiscordChannel":
@@ -179,12 +212,14 @@ class DiscordChannel:
 
     # -- out --------------------------------------------------------------------------------------------------------
 
-    def render(self, text: str) -> tuple[Part, ...]:
+    def render(self, text: str, files: Sequence[OutgoingFile] = ()) -> tuple[Part, ...]:
         """Discord renders markdown itself: only tables are redrawn and long texts cut. See ``Channel.render``."""
+        if files:
+            raise NotPossible("Postroom can't send files to Discord yet")
         source = markdown.tables_as_code(sanitize.text(text.replace("\r\n", "\n")))
         return tuple(Part(piece) for piece in markdown.split_source(source, PART_UNITS))
 
-    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
+    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> Sent:
         """Send with the interaction's token while it lives, then as the bot. See ``Channel.send``."""
         age_ms = now_ms - to.asked_at_ms
         facts = to.context if to.click is None else to.click
@@ -195,7 +230,7 @@ class DiscordChannel:
         while route:
             result = await self._try(route, part, to, client)
             if result.outcome == "sent":
-                return result.message_id
+                return Sent(result.message_id)
             if result.step in ("expired", "gone") and route.is_token and age_ms < RACE_MS:
                 raise RetryableError(
                     f"{result.reason}; Discord may not have processed our answer to the interaction yet",
@@ -241,6 +276,26 @@ class DiscordChannel:
         if result.outcome == "unknown" and route.is_repeatable:  # a repetition makes no second message
             return replace(result, outcome="retry")
         return result
+
+    async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
+        """See ``Channel.react``."""
+        raise NotPossible("Postroom can't react to messages on Discord yet; nothing was done")
+
+    async def typing(self, to: Outgoing, client: Client) -> None:
+        """See ``Channel.typing``."""
+        raise NotPossible("Postroom can't show on Discord yet that an agent works")
+
+    async def draft(self, text: str, draft_id: int, to: Outgoing, client: Client) -> None:
+        """See ``Channel.draft``."""
+        raise NotPossible("Postroom can't show drafts on Discord")
+
+    async def fetch(self, attachment: Mapping[str, Any], client: Client, *, limit_bytes: int) -> bytes:
+        """See ``Channel.fetch``."""
+        raise NotFetched("Postroom can't fetch files of Discord yet")
+
+    async def registration(self, client: Client) -> Registration:
+        """See ``Channel.registration``."""
+        raise NotPossible("Postroom can't ask Discord yet what is registered")
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """The channel of the bot's direct messages with a person. See ``Channel.open_direct``.

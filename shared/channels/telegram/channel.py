@@ -12,7 +12,7 @@ Source: https://core.telegram.org/bots/api (10.3): #setwebhook (secret_token), #
 import hmac
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,12 +20,30 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from shared.channels import markdown, platform_api, sanitize
-from shared.channels.base import Outgoing, Part, Received, WebhookReply, WebhookRequest
+from shared.channels.base import (
+    Outgoing,
+    OutgoingFile,
+    Part,
+    Received,
+    Registration,
+    Sent,
+    WebhookReply,
+    WebhookRequest,
+)
+from shared.channels.manifest import Manifest, ManifestSetting
 from shared.channels.platform_api import CallResult
 from shared.channels.telegram.api_calls import BotApiCall, classify, edit_call, message_call, simplify
 from shared.channels.telegram.updates import UpdateParser
 from shared.core import redaction
-from shared.core.errors import OutcomeUnknown, PayloadInvalid, PermanentError, PostroomError, SignatureInvalid
+from shared.core.errors import (
+    NotFetched,
+    NotPossible,
+    OutcomeUnknown,
+    PayloadInvalid,
+    PermanentError,
+    PostroomError,
+    SignatureInvalid,
+)
 from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
 
@@ -60,6 +78,23 @@ class TelegramSettings(FromEnvironment):
         return value
 
 
+MANIFEST = Manifest(
+    platform="telegram",
+    title="Telegram",
+    settings=(
+        ManifestSetting("BOT_TOKEN", "The token that BotFather gives with a new bot.", is_secret=True),
+        ManifestSetting(
+            "WEBHOOK_SECRET",
+            "1 to 256 characters of A-Z a-z 0-9 _ - of your choice; Telegram sends them with every update.",
+            is_secret=True,
+        ),
+        ManifestSetting("BOT_USERNAME", "The bot's name, so that it hears its mentions in groups.", is_needed=False),
+        ManifestSetting("API_BASE", "The address of a Bot API server of your own.", is_needed=False),
+    ),
+    steps=("Open a chat with @BotFather, send `/newbot`, and keep the token.",),
+)
+
+
 def channel() -> "TelegramChannel":
     """The adapter, configured from the environment."""
     return TelegramChannel(TelegramSettings.load())
@@ -90,26 +125,28 @@ class TelegramChannel:
         except (ValueError, RecursionError) as error:
             raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
 
-    def render(self, text: str) -> tuple[Part, ...]:
+    def render(self, text: str, files: Sequence[OutgoingFile] = ()) -> tuple[Part, ...]:
         """Markdown to Telegram's HTML, with the same text and the addresses in plain form. See ``Channel.render``."""
+        if files:
+            raise NotPossible("Postroom can't send files to Telegram yet")
         limit = markdown.ChunkLimit(PART_UNITS, PART_HTML_BYTES, _html_bytes)
         blocks = markdown.parse(sanitize.text(text.replace("\r\n", "\n")))
         chunks = (markdown.trim(runs) for runs in markdown.pack(blocks, limit))
         return tuple(Part(text=markdown.with_addresses(runs), html=to_html(runs)) for runs in chunks)
 
-    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> str | None:
+    async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> Sent:
         """Send or edit one message; retry in a simpler form where Telegram names its objection. See ``Channel.send``.
 
         Telegram has no idempotency key: a message whose call got no answer may have been sent. An edit can be repeated.
         """
         if to.click is not None and await self._answer_press(part, to, client):
-            return None
+            return Sent(None)
         call = edit_call(part, to) if to.edits else message_call(part, to)
         result = CallResult("permanent", "Telegram refuses this message in every form")
         for _ in range(5):
             result = await self._try(call, client)
             if result.outcome == "sent":
-                return result.message_id or call.edits
+                return Sent(result.message_id or call.edits)
             simpler = simplify(call, result, part, to)
             if simpler == call:
                 break
@@ -146,6 +183,26 @@ class TelegramChannel:
                 raise
             return False  # without an answer, the button only shows a progress bar for a while
         return is_alert
+
+    async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
+        """See ``Channel.react``."""
+        raise NotPossible("Postroom can't react to messages on Telegram yet; nothing was done")
+
+    async def typing(self, to: Outgoing, client: Client) -> None:
+        """See ``Channel.typing``."""
+        raise NotPossible("Postroom can't show on Telegram yet that an agent works")
+
+    async def draft(self, text: str, draft_id: int, to: Outgoing, client: Client) -> None:
+        """See ``Channel.draft``."""
+        raise NotPossible("Postroom can't show drafts on Telegram yet")
+
+    async def fetch(self, attachment: Mapping[str, Any], client: Client, *, limit_bytes: int) -> bytes:
+        """See ``Channel.fetch``."""
+        raise NotFetched("Postroom can't fetch files of Telegram yet")
+
+    async def registration(self, client: Client) -> Registration:
+        """See ``Channel.registration``."""
+        raise NotPossible("Postroom can't ask Telegram yet what is registered")
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """The id of a private chat is the person's id. See ``Channel.open_direct``."""

@@ -79,7 +79,8 @@ def test_any_answer_to_a_send_gives_an_id_or_a_postroom_error(name, status):
             assert str(error)  # noqa: PT017
             assert isinstance(error, RetryableError) or 400 <= status < 500  # noqa: PT017
         else:
-            assert sent is None or isinstance(sent, str)
+            assert sent.message_id is None or isinstance(sent.message_id, str)
+            assert sent.also == ()
             assert 200 <= status < 300
 
 

@@ -176,6 +176,29 @@ def test_a_caller_may_allow_a_longer_or_a_shorter_answer():
     talk(server, work)
 
 
+LENGTH_9 = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [LENGTH_9 + b"123456789"],
+        [LENGTH_9, Server.HANG],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n123456789\r\n", Server.HANG],
+        [b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n123456789", Server.HANG],
+    ],
+    ids=["whole", "promised", "chunked", "endless"],
+)
+def test_reading_ends_with_the_first_byte_too_many(pieces):
+    """Also where the server sends no more: the promise, or the first piece beyond the limit, is enough."""
+
+    async def work(_, post):
+        with pytest.raises(AnswerTooLong):
+            await post(limit_bytes=8)
+
+    talk(Server(pieces), work)
+
+
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [

@@ -6,9 +6,10 @@ import pytest
 
 from shared.agents import prompt, registry
 from shared.agents.base import Result, TurnMessage
+from shared.core.errors import NotFetched
 from shared.db.engine.connection import rows
 from shared.turn import inbox
-from shared.turn.inbox import Incoming, NotFetched
+from shared.turn.inbox import Incoming
 from tests.shared.turn import scripted_provider
 from tests.support import NOW, make_agent, put
 

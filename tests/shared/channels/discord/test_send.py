@@ -76,7 +76,8 @@ def send(adapter, platform, *, age_ms=3000, context=None, **changes):
     to = Outgoing(**{**usual, **changes}, context=context)
 
     async def go():
-        return await adapter.send(Part("hi @everyone"), to, FakeClient(platform), now_ms=NOW)
+        sent = await adapter.send(Part("hi @everyone"), to, FakeClient(platform), now_ms=NOW)
+        return sent.message_id
 
     return asyncio.run(go())
 

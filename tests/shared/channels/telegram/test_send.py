@@ -66,7 +66,8 @@ class Platform:
 
 
 async def send(adapter, platform, to=None, part=PART):
-    return await adapter.send(part, to or outgoing(), FakeClient(platform), now_ms=NOW)
+    sent = await adapter.send(part, to or outgoing(), FakeClient(platform), now_ms=NOW)
+    return sent.message_id
 
 
 @pytest.fixture
