@@ -5,7 +5,7 @@ Only fields that no object lacks are required. Types change: an unexpected objec
 Source: https://core.telegram.org/bots/api (10.3): #available-types.
 """
 
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -88,8 +88,9 @@ class TelegramMessage(msgspec.Struct, rename={"sender": "from"}):
     sender_chat: TelegramChat | None = None
     text: str = ""
     caption: str = ""
-    entities: list[MessageEntity] = []
-    caption_entities: list[MessageEntity] = []
+    entities: list[Any] = []
+    caption_entities: list[Any] = []
+    author_signature: str = ""
     message_thread_id: int | None = None
     is_topic_message: bool = False
     direct_messages_topic: DirectMessagesTopic | None = None
@@ -110,12 +111,63 @@ class TelegramMessage(msgspec.Struct, rename={"sender": "from"}):
         return self.sender_chat or self.sender or self.chat
 
     @property
+    def author_name(self) -> str:
+        """A chat that sends may name the person who wrote for it; anybody may choose that name."""
+        signature = sanitize.name(self.author_signature) if self.sender_chat else ""
+        return f"{self.author.name} ({signature})" if signature else self.author.name
+
+    @property
     def thread_id(self) -> str | None:
         """The topic. Without ``is_topic_message`` the number only marks a chain of replies."""
         if self.direct_messages_topic:
             return f"dm:{self.direct_messages_topic.topic_id}"
         is_topic = self.is_topic_message and self.message_thread_id is not None
         return str(self.message_thread_id) if is_topic else None
+
+
+_LOSABLE = ("reply_to_message", "external_reply", "quote", "entities", "caption_entities", "author_signature")
+
+
+def message_of(raw: Any) -> TelegramMessage:
+    """A message. What is malformed in a quotation or a signature costs that alone; a hidden origin stands for a
+    malformed one, because a forwarded text must never become the sender's own.
+
+    Raises:
+        msgspec.ValidationError: what the message says, where, or who says it, can't be read.
+    """
+    try:
+        return msgspec.convert(raw, TelegramMessage)
+    except msgspec.ValidationError:
+        if not isinstance(raw, dict):
+            raise
+    kept = {name: value for name, value in raw.items() if name not in _LOSABLE or _is_readable(name, value)}
+    if "forward_origin" in kept and not _is_readable("forward_origin", kept["forward_origin"]):
+        kept["forward_origin"] = {}
+    return msgspec.convert(kept, TelegramMessage)
+
+
+def _is_readable(name: str, value: Any) -> bool:
+    try:
+        msgspec.convert(value, _TYPES[name])
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+_TYPES = get_type_hints(TelegramMessage)
+
+
+def entities_of(message: TelegramMessage) -> list[MessageEntity]:
+    """The entities of the text or caption. A malformed one is left out, and costs the others nothing."""
+    found = message.entities if message.text else message.caption_entities
+    return [entity for entity in map(_entity, found) if entity is not None and entity.offset >= 0 < entity.length]
+
+
+def _entity(raw: Any) -> MessageEntity | None:
+    try:
+        return msgspec.convert(raw, MessageEntity)
+    except msgspec.ValidationError:
+        return None
 
 
 class CallbackQuery(msgspec.Struct, rename={"sender": "from"}):
@@ -145,6 +197,15 @@ class ChatMemberUpdated(msgspec.Struct, rename={"sender": "from"}):
     old_chat_member: ChatMember
     new_chat_member: ChatMember
     date: int | None = None
+
+
+class ManagedBotUpdated(msgspec.Struct):
+    user: TelegramUser
+    bot: TelegramUser
+
+
+class ManagedBotCreated(msgspec.Struct):
+    bot: TelegramUser
 
 
 class StoppedMessageGeneration(msgspec.Struct):

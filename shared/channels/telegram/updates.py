@@ -18,12 +18,16 @@ from shared.channels.telegram.attachments import attachments, words
 from shared.channels.telegram.objects import (
     CallbackQuery,
     ChatMemberUpdated,
+    ManagedBotCreated,
+    ManagedBotUpdated,
     MessageEntity,
     MessageReactionUpdated,
     StoppedMessageGeneration,
     TelegramChat,
     TelegramMessage,
     TelegramUser,
+    entities_of,
+    message_of,
 )
 from shared.core import half_characters
 from shared.core.content import QuotedMessage
@@ -40,7 +44,7 @@ _IGNORED_UPDATES = (
     "business_connection", "business_message", "edited_business_message", "deleted_business_messages", "guest_message",
     "message_reaction_count", "inline_query", "chosen_inline_result", "shipping_query", "pre_checkout_query",
     "purchased_paid_media", "poll", "poll_answer", "chat_member", "chat_join_request", "chat_boost",
-    "removed_chat_boost", "managed_bot", "subscription",
+    "removed_chat_boost", "subscription",
 )  # fmt: skip
 _SERVICE = (
     "new_chat_members", "left_chat_member", "chat_owner_left", "chat_owner_changed", "new_chat_title",
@@ -50,8 +54,9 @@ _SERVICE = (
     "passport_data", "proximity_alert_triggered", "boost_added", "chat_background_set", "checklist_tasks_done",
     "checklist_tasks_added", "direct_message_price_changed", "forum_topic_created", "forum_topic_edited",
     "forum_topic_closed", "forum_topic_reopened", "general_forum_topic_hidden", "general_forum_topic_unhidden",
-    "giveaway_created", "giveaway_completed", "managed_bot_created", "paid_message_price_changed", "poll_option_added",
-    "poll_option_deleted", "suggested_post_approved", "suggested_post_approval_failed", "suggested_post_declined",
+    "giveaway_created", "giveaway_completed", "paid_message_price_changed", "poll_option_added", "poll_option_deleted",
+    "community_chat_added", "community_chat_joined", "community_chat_removed",
+    "suggested_post_approved", "suggested_post_approval_failed", "suggested_post_declined",
     "suggested_post_paid", "suggested_post_refunded", "video_chat_scheduled", "video_chat_started",
     "video_chat_ended", "video_chat_participants_invited", "web_app_data",
 )  # fmt: skip
@@ -91,9 +96,10 @@ class UpdateParser:
         return Event("ignore", key, reason=reason)
 
     def _message(self, key: str, kind: Kind, raw: Any) -> Event:
-        message = msgspec.convert(raw, TelegramMessage)
+        message = message_of(raw)
         event = replace(
             _in_chat(key, kind, message.chat, message.author),
+            sender=message.author_name,
             thread_id=message.thread_id,
             sent_at_ms=_ms(message.edit_date if kind == "edit" else message.date),
         )
@@ -101,6 +107,9 @@ class UpdateParser:
         if old is not None or new is not None:
             ids = {"old_platform_id": str(old or message.chat.id), "new_platform_id": str(new or message.chat.id)}
             return replace(event, kind="migrate", context=ids)
+        if "managed_bot_created" in raw and message.sender is not None:
+            made = msgspec.convert(raw["managed_bot_created"], ManagedBotCreated)
+            return replace(event, kind="account", context=_account(message.sender, made.bot))
         reason = self._reason_to_ignore(message, raw)
         if reason:
             return replace(event, kind="ignore", reason=reason)
@@ -122,6 +131,7 @@ class UpdateParser:
             command=command,
             command_args=args,
             context=_context(message),
+            group_key=message.media_group_id,
         )
 
     def _reason_to_ignore(self, message: TelegramMessage, raw: dict[str, Any]) -> str | None:
@@ -135,7 +145,7 @@ class UpdateParser:
 
     def _leading_mention(self, message: TelegramMessage, text: str) -> str:
         """The bot's name at the start of the text, with what separates it from the next word; else empty."""
-        for entity in _entities(message):
+        for entity in entities_of(message):
             if entity.offset == 0 and self._names_bot(entity, text):
                 behind = _SEPARATOR.match(text, len(_units(text, 0, entity.length)))
                 return text[: behind.end()] if behind else ""
@@ -144,7 +154,7 @@ class UpdateParser:
     def _command(self, message: TelegramMessage, text: str, mention: str) -> tuple[str | None, str | None]:
         """The command to this bot at the start of the text, or behind its name, and the arguments; or (None, None)."""
         start = len(mention.encode("utf-16-le", "surrogatepass")) // 2
-        for entity in _entities(message):
+        for entity in entities_of(message):
             if entity.type == "bot_command" and entity.offset == start:
                 name, _, bot = _units(text, start, entity.length).partition("@")
                 if not bot or "@" + bot.lower() == self._mention:
@@ -154,7 +164,7 @@ class UpdateParser:
 
     def _mentions_bot(self, message: TelegramMessage, text: str, raw: dict[str, Any]) -> bool:
         """Whether the text mentions the bot, with or without @username. A name inside code is no mention."""
-        if any(self._names_bot(entity, text) for entity in _entities(message)):
+        if any(self._names_bot(entity, text) for entity in entities_of(message)):
             return True
         return any(map(self._is_ours, rich_messages.mentions(raw.get("rich_message"))))
 
@@ -212,10 +222,6 @@ def _is_answer_to_bot(reply_to: QuotedMessage | None) -> bool:
     return reply_to is not None and reply_to["is_self"] and not reply_to.get("external")
 
 
-def _entities(message: TelegramMessage) -> list[MessageEntity]:
-    return message.entities if message.text else message.caption_entities
-
-
 def _envelope(body: bytes) -> tuple[int, dict[str, Any]]:
     update = msgspec.json.decode(half_characters.mend_json(body))
     update_id = update.get("update_id") if isinstance(update, dict) else None
@@ -256,8 +262,8 @@ def _reaction(key: str, raw: Any) -> Event:
     reaction = msgspec.convert(raw, MessageReactionUpdated)
     old, new = (list(map(_emoji, side)) for side in (reaction.old_reaction, reaction.new_reaction))
     changes = {
-        "reactions_added": [emoji for emoji in new if emoji not in old],
-        "reactions_removed": [emoji for emoji in old if emoji not in new],
+        "added": [emoji for emoji in new if emoji not in old],
+        "removed": [emoji for emoji in old if emoji not in new],
     }
     author = reaction.user or reaction.actor_chat or reaction.chat
     event = _in_chat(key, "reaction", reaction.chat, author)
@@ -288,7 +294,20 @@ def _stopped(key: str, raw: Any) -> Event:
     return replace(event, thread_id=thread, context={"draft_id": str(stopped.draft_id)})
 
 
+def _managed_bot(key: str, raw: Any) -> Event:
+    """News about a bot that a person gave to this one; the person's private chat has the person's id."""
+    managed = msgspec.convert(raw, ManagedBotUpdated)
+    owner = str(managed.user.id)
+    context = _account(managed.user, managed.bot)
+    return Event("account", key, platform_id=owner, sender=managed.user.name, sender_id=owner, context=context)
+
+
+def _account(owner: TelegramUser, bot: TelegramUser) -> dict[str, Any]:
+    return {"owner_id": str(owner.id), "bot_id": str(bot.id), "username": sanitize.name(bot.username)}
+
+
 _PARSERS = {
+    "managed_bot": _managed_bot,
     "callback_query": _callback,
     "message_reaction": _reaction,
     "my_chat_member": _membership,
@@ -304,7 +323,6 @@ def _units(text: str, offset: int, length: int) -> str:
 
 def _context(message: TelegramMessage) -> dict[str, Any]:
     facts = {
-        "media_group_id": message.media_group_id,
         "forwarded_from": message.forward_origin.name if message.forward_origin else None,
         "ephemeral_message_id": _text(message.ephemeral_message_id),
         "receiver_user_id": str((message.sender or message.author).id) if message.ephemeral_message_id else None,

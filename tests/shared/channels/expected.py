@@ -24,5 +24,8 @@ def seen(event: Event, channel: str, in_context: Collection[str]) -> dict[str, A
         "command": event.command,
         "command_args": event.command_args,
         "reason": event.reason,
+        "media_group_id": event.group_key,
+        "reactions_added": event.context.get("added"),
+        "reactions_removed": event.context.get("removed"),
         **{name: event.context[name] for name in in_context if name in event.context},
     }

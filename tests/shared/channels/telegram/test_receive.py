@@ -17,8 +17,8 @@ CASES = json.loads((EVENTS / "expected.json").read_text())["cases"]
 SECRET = "a-Secret_that-telegram-repeats"
 NOW = 1_795_168_000_000
 IN_CONTEXT = (
-    "forwarded_from", "media_group_id", "callback_id", "reactions_added", "reactions_removed", "status", "old_status",
-    "ephemeral_message_id", "old_platform_id", "new_platform_id", "draft_id",
+    "forwarded_from", "callback_id", "status", "old_status", "ephemeral_message_id", "old_platform_id",
+    "new_platform_id", "draft_id",
 )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def receive(adapter, body):
 
 
 def of_kind(*kinds):
-    chosen = [case for case in CASES if case["expect"]["kind"] in kinds]
+    chosen = [case for case in CASES if case["expect"]["kind"] in kinds and "account" not in case]
     assert chosen
     return pytest.mark.parametrize("case", chosen, ids=lambda case: case["file"])
 
@@ -51,6 +51,7 @@ def test_a_group_event_carries_the_group_name(telegram):
 
 
 READ = ("message", "edit", "callback", "reaction", "membership", "migrate", "stop", "ignore")
+NEWS_OF_BOTS = [case for case in CASES if "account" in case]
 
 
 @of_kind(*READ)
@@ -71,6 +72,16 @@ def test_reads_a_recorded_update(telegram, case):
     assert event.asks_for_a_turn == (event.kind == "message")
     if "command" not in expected:
         assert event.command is None
+
+
+@pytest.mark.parametrize("case", NEWS_OF_BOTS, ids=lambda case: case["file"])
+def test_news_of_a_managed_bot_name_its_owner(telegram, case):
+    """The update and the service message tell the same: either may come first, or alone."""
+    event = receive(telegram, (EVENTS / case["file"]).read_bytes())
+    told = {"username": case["account"]["bot_username"], **case["account"]}
+    del told["bot_username"]
+    assert (event.kind, event.context, event.reason) == ("account", told, None)
+    assert (event.sender_id, event.platform_id, event.asks_for_a_turn) == (told["owner_id"], told["owner_id"], False)
 
 
 @of_kind("reject")
@@ -205,6 +216,36 @@ def test_an_empty_service_object_is_still_a_service_message(telegram):
 def test_a_migration_seen_in_the_old_group_has_both_ids(telegram):
     event = receive(telegram, update(migrate_to_chat_id=-200))
     assert (event.kind, event.context) == ("migrate", {"old_platform_id": "-100", "new_platform_id": "-200"})
+
+
+MALFORMED = {
+    "an entity": {"entities": [{"type": "mention", "offset": "0", "length": 18}, 7, {"offset": 0}, None]},
+    "all entities": {"entities": {"type": "mention"}},
+    "the quotation": {"reply_to_message": {"message_id": "x"}, "quote": {"text": 7}},
+    "a reply to another chat": {"external_reply": {"origin": "somebody"}},
+    "a signature": {"author_signature": {"name": "x"}},
+}
+
+
+@pytest.mark.parametrize("broken", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_malformed_beside_the_text_costs_that_alone(telegram, broken):
+    named = {"type": "mention", "offset": 3, "length": 18}
+    found = broken.get("entities")
+    entities = {"entities": [*found, named]} if isinstance(found, list) else {"entities": [named]} | broken
+    event = receive(telegram, update(text="hi @aurora_helper_bot", **{**broken, **entities}))
+    assert (event.kind, event.text, event.reply_to) == ("message", "hi @aurora_helper_bot", None)
+    assert event.is_mention == (broken != MALFORMED["all entities"])
+
+
+def test_a_malformed_origin_is_a_hidden_one(telegram):
+    """A forwarded text must never count as the sender's own words."""
+    event = receive(telegram, update(text="hm", forward_origin={"sender_user": 7}))
+    assert event.forwarded == {"sender_id": None, "is_self": False}
+
+
+@pytest.mark.parametrize("broken", [{"text": 7}, {"from": []}, {"sender_chat": 7}, {"chat": {"id": "x"}}])
+def test_a_message_whose_words_or_sender_are_malformed_is_ignored(telegram, broken):
+    assert receive(telegram, update(**{"text": "hm", **broken})).reason == "malformed"
 
 
 def test_a_malformed_attachment_is_unsupported_and_the_others_are_parsed(telegram):
