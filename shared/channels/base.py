@@ -5,7 +5,7 @@ between calls, and never sees the database. One adapter is one file, with others
 in ``registry``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,7 +20,7 @@ Kind = Literal[
     "message", "command", "edit", "delete", "callback", "modal", "autocomplete",
     "reaction", "membership", "migrate", "stop", "account", "ping", "ignore",
 ]  # fmt: skip
-ASKS_FOR_A_TURN: frozenset[Kind] = frozenset({"message", "command"})
+ASKS_FOR_A_TURN: frozenset[Kind] = frozenset({"message", "command", "modal"})
 SAID_IN_CONTEXT = frozenset({"options", "focused", "value", "values", "fields", "forwarded_from"})
 
 
@@ -121,17 +121,29 @@ class WebhookReply:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """One thing to choose while a person types a command: what the person sees, and what the command then holds."""
+
+    label: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class Received:
     """A verified and parsed webhook: *events* to store, then *reply* to send.
 
     Attributes:
         not_taken: replaces *reply* when routing stored none of the events, for platforms where *reply* promises an
             answer; None where *reply* fits both cases.
+        is_answered: *reply* is the whole answer, and the events are stored nowhere: a check, a form that opens.
+        suggest: makes the reply of a question for choices (``autocomplete``), whose events are stored nowhere either.
     """
 
     events: tuple[Event, ...]
     reply: WebhookReply = WebhookReply()
     not_taken: WebhookReply | None = None
+    is_answered: bool = False
+    suggest: Callable[[Sequence[Choice]], WebhookReply] | None = None
 
 
 FileKind = Literal["document", "photo", "video", "audio", "voice", "animation"]

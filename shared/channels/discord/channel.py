@@ -1,11 +1,12 @@
 """The Discord adapter: receives signed interactions and webhook events, and answers with the interaction's messages.
 
 The adapter verifies the raw bytes of every request first; Discord regularly sends forged requests to check that the
-endpoint refuses them. It answers ``/ask`` with "thinking" at once and edits that message later. It refuses unsupported
-commands immediately. The token that allows the edit lives for 15 minutes. It is stored encrypted, with a key derived
-from the bot's token.
+endpoint refuses them. It answers what asks an agent with "thinking" at once and edits that message later; it refuses
+unsupported commands immediately. The token that allows the edit lives for 15 minutes. It is stored encrypted, with a
+key derived from the bot's token. What the optional Gateway relay forwards is signed with a secret of its own, and gets
+no such answer.
 
-``interactions`` parses the requests; ``api_calls`` interprets the answers to our calls.
+``interactions`` and ``gateway_frames`` parse the requests; ``api_calls`` interprets the answers to our calls.
 
 Source: https://docs.discord.com/developers/interactions/receiving-and-responding,
 https://docs.discord.com/developers/interactions/overview#validating-security-request-headers.
@@ -26,7 +27,7 @@ from nacl.signing import VerifyKey
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.channels import markdown, platform_api, sanitize
+from shared.channels import markdown, platform_api, sanitize, standard_webhooks
 from shared.channels.base import (
     Event,
     Kind,
@@ -39,8 +40,10 @@ from shared.channels.base import (
     WebhookReply,
     WebhookRequest,
 )
+from shared.channels.discord import forms, gateway_frames, immediate, interactions
 from shared.channels.discord.api_calls import RACE_MS, classify, components, nonce, race_wait_ms
-from shared.channels.discord.interactions import DiscordInteraction, digest, event_of, webhook_event
+from shared.channels.discord.immediate import NO_PINGS
+from shared.channels.discord.interactions import DiscordInteraction
 from shared.channels.manifest import Manifest, ManifestSetting
 from shared.channels.platform_api import CallResult
 from shared.core import half_characters, redaction
@@ -59,18 +62,7 @@ PART_UNITS = 1900  # Discord's limit is 2000
 FRESH_MS = 5 * 60_000  # the largest distance of a signed timestamp from now; an older capture can't be replayed
 TOKEN_LIFE_MS = 14 * 60_000 + 30_000  # an interaction token lives for 15 minutes
 USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # Cloudflare may refuse a call without it
-NO_PINGS = {"parse": [], "replied_user": False}
 EPHEMERAL = 64
-
-_NOT_TAKEN = (
-    "I can't answer this. Your message was empty, you sent too many messages within a minute, you may not talk to the "
-    "agent here, or no agent is connected to this channel. The operator of this bot can see the reason."
-)
-_UNAVAILABLE: dict[Kind, str] = {
-    "command": "I don't know that command. Use /ask with your question.",
-    "modal": "I can't process forms yet, so I did nothing with yours. Use /ask with your question.",
-    "ignore": "I could not read your message. Use /ask with your question.",
-}
 
 
 class DiscordSettings(FromEnvironment):
@@ -82,12 +74,22 @@ class DiscordSettings(FromEnvironment):
     application_id: str = Field(default=..., pattern=r"^[0-9]{1,20}$")
     bot_token: SecretStr = Field(default=...)
     api_base: str = Field(default="https://discord.com/api/v10", pattern=r"^https?://[^/?#]+(/[^?#]*)?$")
+    relay_secret: SecretStr | None = None
 
     @field_validator("public_key")
     @classmethod
     def _key(cls, value: str) -> str:
         if not re.fullmatch(r"[0-9a-fA-F]{64}", value):
             raise ValueError("should be the application's public key: 64 hexadecimal digits")
+        return value
+
+    @field_validator("relay_secret")
+    @classmethod
+    def _secret(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(standard_webhooks.SECRET, value.get_secret_value()):
+            raise ValueError(
+                "should be whsec_ and 24 to 64 bytes in base64; `emulator channel discord relay` makes one"
+            )
         return value
 
     @field_validator("bot_token")
@@ -105,6 +107,9 @@ MANIFEST = Manifest(
         ManifestSetting("APPLICATION_ID", "The application's id, on its page General Information."),
         ManifestSetting("PUBLIC_KEY", "The application's public key, on the same page: 64 hexadecimal digits."),
         ManifestSetting("BOT_TOKEN", "The bot's token, on the page Bot.", is_secret=True),
+        ManifestSetting(
+            "RELAY_SECRET", "The secret of the Gateway relay, where one runs.", is_secret=True, is_needed=False
+        ),
         ManifestSetting("API_BASE", "Another address of Discord's API, for tests.", is_needed=False),
     ),
     steps=("Make an application at <https://discord.com/developers/applications>.",),
@@ -127,6 +132,8 @@ class DiscordChannel:
         self._application_id = settings.application_id
         self._base = settings.api_base.rstrip("/")
         self._bot_token = settings.bot_token.get_secret_value()
+        self._relay_secret = settings.relay_secret.get_secret_value() if settings.relay_secret else None
+        self._bot_ids = _ids_of_bot(settings)
         seal = hashlib.blake2b(self._bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
         self._box = SecretBox(seal.digest())
 
@@ -134,11 +141,19 @@ class DiscordChannel:
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
         """See ``Channel.receive``. The person sees the reply until the answer arrives."""
-        self._verify(request, now_ms)
+        is_relayed = "webhook-signature" in request.headers
+        relayed_as = self._verify_relay(request, now_ms) if is_relayed else self._verify(request, now_ms)
         try:
-            return self._received(msgspec.json.decode(half_characters.mend_json(request.body)), request.body)
+            payload = msgspec.json.decode(half_characters.mend_json(request.body))
+            return self._relayed(payload, relayed_as) if relayed_as else self._received(payload, request.body)
         except (ValueError, RecursionError) as error:
             raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
+
+    def _verify_relay(self, request: WebhookRequest, now_ms: int) -> str:
+        """The id of a request of the relay."""
+        if self._relay_secret is None:
+            raise SignatureInvalid("a relay sent it, and DISCORD_RELAY_SECRET is not set")
+        return standard_webhooks.verify(self._relay_secret, request.headers, request.body, now_ms=now_ms)
 
     def _verify(self, request: WebhookRequest, now_ms: int) -> None:
         signature = request.headers.get("x-signature-ed25519", "")
@@ -154,34 +169,47 @@ class DiscordChannel:
                 "the timestamp is more than 5 minutes from now: a replayed request, or a wrong clock on this host"
             )
 
+    def _relayed(self, payload: Any, webhook_id: str) -> Received:
+        match payload:
+            case {"op": 0, "t": name, "d": data}:
+                parent = payload.get("x_parent_id")
+                return Received((gateway_frames.event_of(name, data, parent, webhook_id, self._bot_ids),))
+        raise PayloadInvalid("the body is no frame of Discord's Gateway")
+
     def _received(self, payload: Any, body: bytes) -> Received:
         match payload:
             case {"event": {"type": str(name)} as event}:
-                return Received((webhook_event(name, event, digest(body)),), WebhookReply(204))
+                return Received(
+                    (interactions.webhook_event(name, event, interactions.digest(body)),), WebhookReply(204)
+                )
             case {"type": 0}:
                 return Received((), WebhookReply(204))
             case {"type": 1}:
-                return Received((), _json({"type": 1}))
+                return Received((), immediate.PONG)
             case {"id": str(key), "type": int(number)} if number in _KINDS:
                 return self._interaction(key, _KINDS[number], payload)
-            case {"op": int(), "t": _}:  # a Gateway frame, as a relay would forward it; we run no relay
-                return Received((Event("ignore", digest(body), reason="relay"),))
+            case {"op": int(), "t": _}:  # signed by Discord, which sends no frames to a webhook
+                return Received((Event("ignore", interactions.digest(body), reason="relay"),))
         raise PayloadInvalid("the body is neither an interaction nor a webhook event")
 
     def _interaction(self, key: str, kind: Kind, payload: dict[str, Any]) -> Received:
+        if payload.get("application_id") not in (None, self._application_id):
+            return Received((Event("ignore", key, reason="other_application"),), immediate.of_kind("other_application"))
         try:
             event = self._event(kind, msgspec.convert(payload, DiscordInteraction))
         except msgspec.ValidationError:
             event = Event("ignore", key, reason="malformed")
         if event.asks_for_a_turn:
-            return Received((event,), _json({"type": 5}), not_taken=_say(_NOT_TAKEN))
-        if event.kind in _ANSWERED:
-            return Received((event,), _json(_ANSWERED[event.kind]))
-        return Received((event,), _say(_UNAVAILABLE[event.kind]))
+            return Received((event,), immediate.THINKING, not_taken=immediate.NOT_TAKEN)
+        if event.reason == interactions.FORM:
+            return Received((event,), immediate.form(_form_of(event, payload)), is_answered=True)
+        if event.kind == "autocomplete":
+            return Received((event,), immediate.choices(()), suggest=immediate.choices)
+        return Received((event,), immediate.of_kind(event.kind))
 
     def _event(self, kind: Kind, interaction: DiscordInteraction) -> Event:
-        event = event_of(kind, interaction, self._application_id)
-        if event.kind == "ignore":
+        event = interactions.event_of(kind, interaction, self._bot_ids)
+        if event.kind in ("ignore", "autocomplete") or event.reason == interactions.FORM:
             return event
         return replace(event, context=event.context | self._answer_context(interaction))
 
@@ -356,20 +384,23 @@ def _best_route(to: Outgoing, *, has_token: bool) -> str:
     return "follow_up" if has_token else "channel"
 
 
-# -- immediate answers ------------------------------------------------------------------------------------------------
-
 _KINDS: dict[int, Kind] = {2: "command", 3: "callback", 4: "autocomplete", 5: "modal"}
-_ANSWERED: dict[Kind, dict[str, Any]] = {
-    "callback": {"type": 6},
-    "autocomplete": {"type": 8, "data": {"choices": []}},
-}
 
 
-def _json(body: dict[str, Any]) -> WebhookReply:
-    return WebhookReply(200, msgspec.json.encode(body), "application/json")
+def _form_of(event: Event, payload: dict[str, Any]) -> dict[str, Any]:
+    """The form that a command on a person, or a Reply button, opens."""
+    person = event.context.get("target_user_id")
+    return forms.reply() if person is None else forms.about(person, interactions.name_in(payload["data"], person))
 
 
-def _say(text: str) -> WebhookReply:
-    """An immediate answer that only the person who asked sees."""
-    data = {"content": text, "flags": EPHEMERAL, "allowed_mentions": NO_PINGS}
-    return _json({"type": 4, "data": data})
+def _ids_of_bot(settings: DiscordSettings) -> frozenset[str]:
+    """The ids by which people mention the bot: the application's, and the user's in the token.
+
+    They are the same, but not for the oldest applications.
+    """
+    first = settings.bot_token.get_secret_value().partition(".")[0]
+    try:
+        user = base64.b64decode(first + "==", altchars=b"-_").decode("ascii")
+    except ValueError:
+        user = ""
+    return frozenset({settings.application_id, user} if user.isdigit() else {settings.application_id})

@@ -1,11 +1,11 @@
-"""Parses what Discord sends. Fields that we do not use are ignored.
+"""Parses interactions and webhook events. Fields that we do not use are ignored.
 
 Source: https://docs.discord.com/developers/interactions/receiving-and-responding#interaction-object.
 """
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +13,13 @@ import msgspec
 
 from shared.channels import sanitize
 from shared.channels.base import Event, ForwardedFrom, Kind
+from shared.channels.discord import forms, objects
+from shared.channels.discord.objects import DiscordAttachment, DiscordMember, DiscordMessage, DiscordUser, dicts
 from shared.core.content import QuotedMessage
 
 ASK = "ask"
+FORM = "form"  # the reason of an event that opens a form, which asks for a turn when it is sent
+TYPED = ("clear", "stop", "start")  # slash commands that mean what a person may also type, with what stands behind it
 
 _THREADS = (10, 11, 12)
 _GROUP_DM = 3
@@ -26,17 +30,8 @@ _USER_COMMAND = 2
 _MESSAGE_COMMAND = 3
 _STRING = 3
 _FILE = 11
-
-
-class _User(msgspec.Struct):
-    id: str
-    username: str | None = None
-    global_name: str | None = None
-
-
-class _Member(msgspec.Struct):
-    user: _User | None = None
-    nick: str | None = None
+_FILE_UPLOAD = 19
+_TEXT_FIELDS = (4, 21)  # text input, radio group
 
 
 class _Channel(msgspec.Struct):
@@ -46,20 +41,6 @@ class _Channel(msgspec.Struct):
     name: str | None = None
 
 
-class _Attachment(msgspec.Struct):
-    url: str
-    filename: str = ""
-    content_type: str | None = None
-    size: int | None = None
-
-
-class _Message(msgspec.Struct):
-    id: str
-    content: str = ""
-    author: _User | None = None
-    attachments: list[_Attachment] = []
-
-
 class DiscordInteraction(msgspec.Struct):
     id: str
     token: str
@@ -67,9 +48,9 @@ class DiscordInteraction(msgspec.Struct):
     channel: _Channel | None = None
     channel_id: str | None = None
     guild_id: str | None = None
-    member: _Member | None = None
-    user: _User | None = None
-    message: _Message | None = None
+    member: DiscordMember | None = None
+    user: DiscordUser | None = None
+    message: DiscordMessage | None = None
     context: int | None = None
     authorizing_integration_owners: dict[str, Any] | None = None
 
@@ -78,14 +59,8 @@ class DiscordInteraction(msgspec.Struct):
         return self.channel or (_Channel(self.channel_id) if self.channel_id else None)
 
     @property
-    def author(self) -> _User | None:
+    def author(self) -> DiscordUser | None:
         return (self.member.user if self.member else None) or self.user
-
-    @property
-    def author_name(self) -> str:
-        author = self.author
-        names = (self.member and self.member.nick, author and author.global_name, author and author.username)
-        return next(filter(None, (sanitize.name(name) for name in names if name)), author.id if author else "")
 
     @property
     def is_group(self) -> bool:
@@ -99,42 +74,44 @@ class DiscordInteraction(msgspec.Struct):
         return self.guild_id is not None if owners is None else "0" in owners
 
 
-def event_of(kind: Kind, interaction: DiscordInteraction, application_id: str) -> Event:
+def event_of(kind: Kind, interaction: DiscordInteraction, bot_ids: Collection[str]) -> Event:
     """The event of an interaction; ``ignore`` where Discord named no user or no channel."""
     place, author = interaction.place, interaction.author
     if place is None or author is None:
         return Event("ignore", interaction.id, reason="malformed")
-    content = _CONTENT_PARSERS[kind](interaction, application_id)
+    content = _CONTENT_PARSERS[kind](interaction, bot_ids)
     is_thread = place.type in _THREADS and place.parent_id is not None
-    is_slash = interaction.data.get("type", _SLASH_COMMAND) == _SLASH_COMMAND
     return Event(
         kind,
         interaction.id,
         platform_id=place.parent_id if is_thread else place.id,
         thread_id=place.id if is_thread else None,
         platform_message_id=interaction.id,
-        sender=interaction.author_name,
+        sender=objects.name_of(author, interaction.member),
         sender_id=author.id,
         text=sanitize.text(content.text),
         attachments=tuple(content.attachments),
         is_mention=True,
         is_group=interaction.is_group,
         chat_name="" if is_thread else sanitize.name(place.name or ""),  # Discord names the thread, not its parent
-        sent_at_ms=_made_at_ms(interaction.id),
+        sent_at_ms=objects.made_at_ms(interaction.id),
         reply_to=content.reply_to,
         forwarded=content.forwarded,
         command=content.command,
+        command_args=content.args,
         context=content.facts,
-        reason=None if kind == "command" and content.command == ASK and is_slash else f"unsupported:{kind}",
+        reason=_reason(kind, interaction.data, content.command),
     )
 
 
-_DISCORDS_EPOCH_MS = 1_420_070_400_000
-
-
-def _made_at_ms(id_: str) -> int | None:
-    """When Discord made the object: its id says so. https://docs.discord.com/developers/reference#snowflakes"""
-    return (int(id_) >> 22) + _DISCORDS_EPOCH_MS if re.fullmatch("[0-9]{15,20}", id_) else None
+def _reason(kind: Kind, data: dict[str, Any], command: str | None) -> str | None:
+    """Why no agent is asked, or None."""
+    type_ = data.get("type", _SLASH_COMMAND)
+    is_ours = type_ == _MESSAGE_COMMAND or (type_ == _SLASH_COMMAND and command in (ASK, *TYPED))
+    if kind == "modal" or (kind == "command" and is_ours):
+        return None
+    opens_form = type_ == _USER_COMMAND if kind == "command" else data.get("custom_id") == forms.REPLY
+    return FORM if opens_form and kind in ("command", "callback") else f"unsupported:{kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,42 +122,67 @@ class _Content:
     attachments: tuple[dict[str, Any], ...] = ()
     reply_to: QuotedMessage | None = None
     command: str | None = None
+    args: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     forwarded: ForwardedFrom | None = None
 
 
-def _command(interaction: DiscordInteraction, application_id: str) -> _Content:
+def _command(interaction: DiscordInteraction, bot_ids: Collection[str]) -> _Content:
     data = interaction.data
     name, options = _path(data)
     if data.get("type") == _USER_COMMAND:
         return _Content(command=name, facts={"target_user_id": str(data.get("target_id"))})
     if data.get("type") == _MESSAGE_COMMAND:
-        target = msgspec.convert(_resolved(data, "messages", data.get("target_id")) or {}, _Message)
-        files = tuple(map(_file, target.attachments))
-        facts = {"target_message_id": target.id}
-        quoted = _quoted(target, application_id)
-        by: ForwardedFrom = {"sender_id": quoted["sender_id"], "is_self": quoted["is_self"]}
-        return _Content(target.content, files, quoted, name, facts, by)
-    found = (_resolved(data, "attachments", option.get("value")) for option in options if option.get("type") == _FILE)
-    files = tuple(_file(msgspec.convert(file, _Attachment)) for file in found if file)
+        return _about_message(data, name, bot_ids)
     values = {str(option.get("name")): option.get("value") for option in options if option.get("type") != _FILE}
     values = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
     words = [str(option.get("name")) for option in options if option.get("type") == _STRING]
-    text = values.pop(next((key for key in ("prompt", *words) if key in values), ""), "")
-    return _Content(str(text), files, command=name, facts={"options": values} if values else {})
+    text = str(values.pop(next((key for key in ("prompt", *words) if key in values), ""), ""))
+    args = text if name in TYPED else None
+    if name in TYPED:
+        text = f"/{name} {text}".rstrip()
+    elif name == ASK and isinstance(values.get("agent"), str):
+        text = f"@{values.pop('agent')} {text}"  # as people type it
+    facts = {"options": values} if values else {}
+    return _Content(text, _option_files(data, options), command=name, args=args, facts=facts)
+
+
+def _about_message(data: dict[str, Any], name: str, bot_ids: Collection[str]) -> _Content:
+    """A command on a message: its text and files are passed on, as its author's."""
+    target = msgspec.convert(_resolved(data, "messages", data.get("target_id")) or {}, DiscordMessage)
+    quoted = target.quoted(bot_ids)
+    by: ForwardedFrom = {"sender_id": quoted["sender_id"], "is_self": quoted["is_self"]}
+    facts = {"target_message_id": target.id}
+    return _Content(target.text, target.files, quoted, name, facts=facts, forwarded=by)
+
+
+def _option_files(data: dict[str, Any], options: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    return _files(data, (option.get("value") for option in options if option.get("type") == _FILE))
+
+
+def _files(data: dict[str, Any], ids: Iterable[Any]) -> tuple[dict[str, Any], ...]:
+    """The attachments with these ids, where Discord included them in ``resolved``."""
+    found = (_resolved(data, "attachments", each) for each in ids)
+    return tuple(objects.file(msgspec.convert(file, DiscordAttachment)) for file in found if file)
 
 
 def _path(data: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
     """A command's name followed by its subcommands, and the options of the last one."""
-    names, options = [str(data.get("name", ""))], _dicts(data.get("options"))
+    names, options = [str(data.get("name", ""))], dicts(data.get("options"))
     while options and options[0].get("type") in _SUBCOMMANDS:
         names.append(str(options[0].get("name", "")))
-        options = _dicts(options[0].get("options"))
+        options = dicts(options[0].get("options"))
     return sanitize.name(" ".join(names)), options
 
 
-def _dicts(values: Any) -> list[dict[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+def name_in(data: dict[str, Any], user_id: str) -> str:
+    """The name of a person whom Discord included in ``resolved``, for people to read; the id without one."""
+    user, member = _resolved(data, "users", user_id), _resolved(data, "members", user_id)
+    try:
+        found = msgspec.convert({**(user or {}), "id": user_id}, DiscordUser)
+        return objects.name_of(found, msgspec.convert(member, DiscordMember) if member else None)
+    except msgspec.ValidationError:
+        return user_id
 
 
 def _resolved(data: dict[str, Any], table: str, key: Any) -> dict[str, Any] | None:
@@ -191,56 +193,53 @@ def _resolved(data: dict[str, Any], table: str, key: Any) -> dict[str, Any] | No
     return entry if isinstance(entry, dict) else None
 
 
-def _file(file: _Attachment) -> dict[str, Any]:
-    facts = {
-        "name": sanitize.file_name(file.filename),
-        "mime": sanitize.mime(file.content_type or ""),
-        "size": file.size,
-    }
-    return {"kind": "file", "url": file.url, **{name: fact for name, fact in facts.items() if fact is not None}}
-
-
-def _quoted(message: _Message, application_id: str) -> QuotedMessage:
-    author = message.author.id if message.author else None
-    text = sanitize.text(message.content)
-    return {"message_id": message.id, "text": text, "sender_id": author, "is_self": author == application_id}
-
-
-def _callback(interaction: DiscordInteraction, application_id: str) -> _Content:
+def _callback(interaction: DiscordInteraction, bot_ids: Collection[str]) -> _Content:
     values = interaction.data.get("values")
-    reply_to = _quoted(interaction.message, application_id) if interaction.message else None
     facts: dict[str, Any] = {"values": values} if isinstance(values, list) else {}
     if interaction.message:
         facts["message_id"] = interaction.message.id
-    return _Content(str(interaction.data.get("custom_id", "")), reply_to=reply_to, facts=facts)
+    return _Content(
+        str(interaction.data.get("custom_id", "")), reply_to=_quoted(interaction.message, bot_ids), facts=facts
+    )
 
 
-def _autocomplete(interaction: DiscordInteraction, application_id: str) -> _Content:
+def _quoted(message: DiscordMessage | None, bot_ids: Collection[str]) -> QuotedMessage | None:
+    return message.quoted(bot_ids) if message else None
+
+
+def _autocomplete(interaction: DiscordInteraction, _: Collection[str]) -> _Content:
     name, options = _path(interaction.data)
     focused: dict[str, Any] = next((option for option in options if option.get("focused")), {})
     facts = {"focused": focused.get("name"), "value": focused.get("value")}
     return _Content(command=name, facts=facts)
 
 
-def _modal(interaction: DiscordInteraction, application_id: str) -> _Content:
+def _modal(interaction: DiscordInteraction, bot_ids: Collection[str]) -> _Content:
     inputs = list(_inputs(interaction.data.get("components")))
     fields = {str(item["custom_id"]): item.get("value", item.get("values")) for item in inputs}
-    text = "\n".join(value for value in fields.values() if isinstance(value, str))
-    reply_to = _quoted(interaction.message, application_id) if interaction.message else None
-    facts = {"custom_id": str(interaction.data.get("custom_id", "")), "fields": fields}
-    return _Content(text, reply_to=reply_to, facts=facts)
+    texts = (item.get("value") for item in inputs if item.get("type") in _TEXT_FIELDS)
+    text = next((text for text in texts if isinstance(text, str) and text), "")
+    uploads = (item.get("values") for item in inputs if item.get("type") == _FILE_UPLOAD)
+    ids = (id_ for values in uploads if isinstance(values, list) for id_ in values)
+    custom_id = str(interaction.data.get("custom_id", ""))
+    return _Content(
+        forms.with_subject(custom_id, text),
+        _files(interaction.data, ids),
+        reply_to=_quoted(interaction.message, bot_ids),
+        facts={"custom_id": custom_id, "fields": fields},
+    )
 
 
 def _inputs(components: Any) -> Iterator[dict[str, Any]]:
     """The filled-in fields: inside labels today, inside action rows in older forms."""
-    for component in _dicts(components):
+    for component in dicts(components):
         yield from _inputs(component.get("components"))
         yield from _inputs([component.get("component")])
         if "custom_id" in component:
             yield component
 
 
-_CONTENT_PARSERS: dict[Kind, Callable[[DiscordInteraction, str], _Content]] = {
+_CONTENT_PARSERS: dict[Kind, Callable[[DiscordInteraction, Collection[str]], _Content]] = {
     "command": _command,
     "callback": _callback,
     "autocomplete": _autocomplete,
