@@ -15,8 +15,9 @@ https://docs.discord.com/developers/interactions/overview#validating-security-re
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -141,11 +142,14 @@ class DiscordChannel:
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
         """See ``Channel.receive``. The person sees the reply until the answer arrives."""
-        is_relayed = "webhook-signature" in request.headers
-        relayed_as = self._verify_relay(request, now_ms) if is_relayed else self._verify(request, now_ms)
+        parse: Callable[[Any], Received]
+        if "webhook-signature" in request.headers:
+            parse = partial(self._relayed, webhook_id=self._verify_relay(request, now_ms))
+        else:
+            self._verify(request, now_ms)
+            parse = partial(self._received, body=request.body)
         try:
-            payload = msgspec.json.decode(half_characters.mend_json(request.body))
-            return self._relayed(payload, relayed_as) if relayed_as else self._received(payload, request.body)
+            return parse(msgspec.json.decode(half_characters.mend_json(request.body)))
         except (ValueError, RecursionError) as error:
             raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
 
