@@ -54,6 +54,9 @@ class PlatformsConfig:
         discord_rate_limit: of requests on one route of one channel; None switches it off.
         group_privacy: Telegram's privacy mode. The real default is on. It is off here, because a bot that is to hear
             mentions needs that setting at @BotFather in any case.
+        heartbeat_ms: the interval of the Gateway's heartbeats.
+        session_starts: how often an app may identify at the Gateway in a day.
+        privileged_intents: those that are switched on for the app; the real default is none.
     """
 
     state: Path
@@ -66,4 +69,7 @@ class PlatformsConfig:
     telegram_rate_limit: RateLimit | None = None
     discord_rate_limit: RateLimit | None = None
     group_privacy: bool = False
+    heartbeat_ms: int = 41_250
+    session_starts: int = 1000
+    privileged_intents: int = 0
     clock: Clock = field(default_factory=SystemClock)

@@ -28,6 +28,8 @@ Only on Telegram, where a new number also creates a person::
 Only on Discord::
 
     POST /users/{person}/ask          {prompt, channel?, command?, wait?}
+    POST /users/{person}/message      {text, channel?, reply_to?}   reaches the bot through the Gateway alone
+    GET  /gateway, POST /gateway                     see :mod:`.discord.gateway`
     GET  /interactions?channel=, POST /interactions/{interaction}/replay
 """
 
@@ -98,6 +100,7 @@ class ControlApi:
             web.post(telegram + "/chats/{chat}/topics/{thread:[0-9]+}/close", self._close_topic),
             web.post(message + "/react", self._react),
             web.post(discord + "/users/{person}/ask", self._ask),
+            web.post(discord + "/users/{person}/message", self._type),
             web.get(discord + "/interactions", self._list_interactions),
             web.post(discord + "/interactions/{interaction}/replay", self._replay),
         ]
@@ -230,6 +233,17 @@ class ControlApi:
         if body.get("wait", True):
             interaction = await self._interactions.settled(interaction)
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)
+
+    async def _type(self, request: web.Request) -> web.Response:
+        """A person types a message, without a command: an app gets it through the Gateway alone."""
+        body = await read_json(request)
+        message = self._discord_people.say(
+            request.match_info["person"],
+            text(body, "text"),
+            channel_id=optional(body, "channel"),
+            reply_to=optional(body, "reply_to"),
+        )
+        return web.json_response({"chat": message.chat, "message_id": message.id}, status=201)
 
     async def _list_interactions(self, request: web.Request) -> web.Response:
         return web.json_response(

@@ -93,6 +93,7 @@ class Platforms:
             app.add_routes(part.routes())
         # No access log: Telegram's paths contain the token.
         self._site = LimitedSite("the fake platforms", app, shutdown_timeout=1.0)
+        self._discord.start(self.url)
         self._telegram.updates.start()
         self._interactions.start()
         await self._site.start(sock)
@@ -117,6 +118,7 @@ class Platforms:
         self._bus.close()
         await self._telegram.updates.stop()
         await self._interactions.stop()
+        await self._discord.gateway.stop()
         if self._site is not None:
             await self._site.stop()
             self._site = None

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.discord.attachments import Cdn
 from emulator.platforms.discord.calls import (
     EPHEMERAL,
     ApiResult,
@@ -26,7 +27,10 @@ from emulator.platforms.discord.calls import (
     read_body,
     read_json,
 )
+from emulator.platforms.discord.gateway import FakeGateway
+from emulator.platforms.discord.gateway_sessions import GatewaySessions
 from emulator.platforms.discord.guard import RouteGuard
+from emulator.platforms.discord.guild_objects import GuildObjects
 from emulator.platforms.discord.messages import DiscordMessages
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.discord.snowflakes import Snowflakes
@@ -46,13 +50,21 @@ class FakeDiscord:
         self._store, self._bus, self.app, self._clock = store, bus, app, config.clock
         self.guard = RouteGuard(config, store, bus, app)
         self.snowflakes = Snowflakes(config.clock, store)
-        self.objects = DiscordObjects(store, app)
-        self.messages = DiscordMessages(config.clock, store, bus, app, self.snowflakes)
+        self.cdn = Cdn(config.clock, store, app)
+        self.objects = DiscordObjects(store, app, self.cdn)
+        guild, sessions = GuildObjects(store, app, self.objects), GatewaySessions(app.id)
+        self.gateway = FakeGateway(config, app, sessions, guild)
+        self.messages = DiscordMessages(config.clock, store, bus, app, self.snowflakes, self.objects, guild, sessions)
+
+    def start(self, url: str) -> None:
+        """*url* is where both fakes are served."""
+        self.cdn.url = url
+        self.gateway.url = f"{url.replace('http', 'ws', 1)}/discord/gateway"
 
     def routes(self) -> list[web.AbstractRouteDef]:
         table = (
             ("GET", "/users/@me", self._me),
-            ("GET", "/gateway/bot", self._no_gateway),
+            ("GET", "/gateway/bot", self._gateway_bot),
             ("POST", "/users/@me/channels", self._open_dm),
             ("GET", "/channels/{channel}", self._get_channel),
             ("POST", "/channels/{channel}/messages", self._create_message),
@@ -63,13 +75,13 @@ class FakeDiscord:
             ("PUT", "/applications/{app}/commands", self._put_commands),
             ("GET", "/applications/{app}/commands", self._get_commands),
         )
-        return self.guard.routes(table, needs_bot=True)
+        return [*self.guard.routes(table, needs_bot=True), *self.gateway.routes(), *self.cdn.routes()]
 
     async def _me(self, request: web.Request) -> ApiResult:
-        return ApiResult(200, self.objects.bot_user)
+        return ApiResult(200, self.objects.me)
 
-    async def _no_gateway(self, request: web.Request) -> ApiResult:
-        raise DiscordError(404, 0, "404: Not Found")
+    async def _gateway_bot(self, request: web.Request) -> ApiResult:
+        return ApiResult(200, {"url": self.gateway.url, "shards": 1, "session_start_limit": self.gateway.start_limit()})
 
     async def _open_dm(self, request: web.Request) -> ApiResult:
         person = self._store.person("discord", str((await read_body(request)).get("recipient_id")))

@@ -1,6 +1,6 @@
 """The messages in the channels of the fake Discord: the bot, interactions and people add, change and delete them.
 
-Every change is published. The API call behind a change makes no difference here.
+Every change is published: to the chat page, and to the Gateway. The API call behind a change makes no difference here.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,11 @@ from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
 from emulator.platforms.discord.calls import components, content_of
+from emulator.platforms.discord.gateway_sessions import GatewaySessions
+from emulator.platforms.discord.guild_objects import GuildObjects, member
+from emulator.platforms.discord.objects import DiscordObjects, emoji_object
 from emulator.platforms.discord.snowflakes import Snowflakes
-from emulator.platforms.initial_people import DiscordApp
+from emulator.platforms.initial_people import GUILD_ID, DiscordApp
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 
@@ -19,10 +22,18 @@ class DiscordMessages:
     """Writes the rows of messages, and opens direct channels."""
 
     def __init__(
-        self, clock: Clock, store: PlatformStore, bus: EventBus, app: DiscordApp, snowflakes: Snowflakes
+        self,
+        clock: Clock,
+        store: PlatformStore,
+        bus: EventBus,
+        app: DiscordApp,
+        snowflakes: Snowflakes,
+        objects: DiscordObjects,
+        guild: GuildObjects,
+        gateway: GatewaySessions,
     ) -> None:
         self._clock, self._store, self._bus, self._app = clock, store, bus, app
-        self._snowflakes = snowflakes
+        self._snowflakes, self._objects, self._guild, self._gateway = snowflakes, objects, guild, gateway
 
     def add(
         self,
@@ -44,7 +55,7 @@ class DiscordMessages:
             now_ms=self._clock.now_ms(),
             nonce=nonce,
         )
-        self._publish(message)
+        self._announce("MESSAGE_CREATE", message)
         return message
 
     def change(self, message: FakeMessage, content: str, **detail: Any) -> FakeMessage:
@@ -52,7 +63,7 @@ class DiscordMessages:
         changed = self._store.change(
             message, text=content, detail={**message.detail, **detail}, edited_ms=self._clock.now_ms()
         )
-        self._publish(changed)
+        self._announce("MESSAGE_UPDATE", changed)
         return changed
 
     def edit(self, message: FakeMessage, body: Mapping[str, Any]) -> FakeMessage:
@@ -72,6 +83,7 @@ class DiscordMessages:
         if set(after) == set(before):
             return False
         self._publish(self._store.change(message, detail=reactions.chosen(message.detail, who, after), edited_ms=None))
+        self._announce_reaction(message, emoji, who, is_removed=is_removed)
         return True
 
     def direct(self, person: FakePerson) -> FakeChat:
@@ -87,6 +99,48 @@ class DiscordMessages:
     def delete(self, message: FakeMessage) -> None:
         self._store.delete(message, now_ms=self._clock.now_ms())
         self._bus.publish("chat", {"platform": "discord", "chat": message.chat})
+        if message.detail.get("for") is None:
+            chat = self._chat(message)
+            self._gateway.publish("MESSAGE_DELETE", chat, {"id": message.id, "channel_id": chat.id, **_guild_of(chat)})
+
+    def _announce(self, name: str, message: FakeMessage) -> None:
+        """Publish a message; the Gateway doesn't carry one that only one person sees."""
+        self._publish(message)
+        if message.detail.get("for") is None:
+            chat = self._chat(message)
+            wired = self._guild.message_event(chat, self._objects.message(chat, message))
+            self._gateway.publish(name, chat, wired)
+
+    def _announce_reaction(self, message: FakeMessage, emoji: str, who: str, *, is_removed: bool) -> None:
+        chat = self._chat(message)
+        data: dict[str, Any] = {
+            "user_id": who,
+            "channel_id": chat.id,
+            "message_id": message.id,
+            "emoji": {**emoji_object(emoji), "animated": False},
+            "burst": False,
+            "type": 0,
+            **_guild_of(chat),
+        }
+        if is_removed:
+            self._gateway.publish("MESSAGE_REACTION_REMOVE", chat, data)
+            return
+        person = self._store.person("discord", who)
+        if chat.facts.get("guild"):
+            data["member"] = member(self._objects.user(person) if person else self._objects.bot_user)
+        self._gateway.publish(
+            "MESSAGE_REACTION_ADD", chat, {**data, "message_author_id": message.author, "burst_colors": []}
+        )
+
+    def _chat(self, message: FakeMessage) -> FakeChat:
+        chat = self._store.chat("discord", message.chat)
+        if chat is None:
+            raise LookupError(f"channel {message.chat} of message {message.id} is gone")
+        return chat
 
     def _publish(self, message: FakeMessage) -> None:
         self._bus.publish("message", {"platform": "discord", "chat": message.chat, "id": message.id})
+
+
+def _guild_of(chat: FakeChat) -> dict[str, str]:
+    return {"guild_id": GUILD_ID} if chat.facts.get("guild") else {}

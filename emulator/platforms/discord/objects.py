@@ -3,43 +3,38 @@
 Source: https://discord.com/developers/docs/resources/user, resources/channel, resources/message
 """
 
+import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
+from emulator.platforms import files, reactions
+from emulator.platforms.discord.attachments import Cdn
 from emulator.platforms.initial_people import BOT_NAME, GUILD_ID, DiscordApp
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
+
+THREAD_TYPES = (10, 11, 12)
+DEFAULT, THREAD_CREATED, REPLY, SLASH_ANSWER = 0, 18, 19, 20  # the types of a message
 
 
 class DiscordObjects:
     """Writes objects from rows; the author of the bot's messages is the application's bot user."""
 
-    def __init__(self, store: PlatformStore, app: DiscordApp) -> None:
-        self._store, self._app = store, app
+    def __init__(self, store: PlatformStore, app: DiscordApp, cdn: Cdn) -> None:
+        self._store, self._app, self._cdn = store, app, cdn
 
     @property
     def bot_user(self) -> dict[str, Any]:
-        return {
-            "id": self._app.id,
-            "username": BOT_NAME.lower(),
-            "global_name": None,
-            "avatar": None,
-            "discriminator": "0001",
-            "public_flags": 0,
-            "bot": True,
-        }
+        return {**_user(self._app.id, BOT_NAME.lower(), None), "discriminator": "0001", "bot": True}
+
+    @property
+    def me(self) -> dict[str, Any]:
+        """The bot user as it reads itself."""
+        own = {"mfa_enabled": False, "locale": "en-US", "premium_type": 0, "email": None, "verified": True, "bio": ""}
+        return {**self.bot_user, **own, "flags": 0}
 
     def user(self, person: FakePerson) -> dict[str, Any]:
-        return {
-            "id": person.id,
-            "username": person.username,
-            "global_name": person.name,
-            "avatar": None,
-            "discriminator": "0",
-            "public_flags": 0,
-            "avatar_decoration_data": None,
-            "collectibles": None,
-            "primary_guild": None,
-        }
+        return _user(person.id, person.username, person.name)
 
     def channel(self, chat: FakeChat) -> dict[str, Any]:
         last = self._store.last_message(chat)
@@ -47,47 +42,145 @@ class DiscordObjects:
         if chat.kind == "dm":
             people = [self._store.person("discord", member) for member in chat.members]
             return {**common, "type": 1, "recipients": [self.user(person) for person in people if person]}
-        return {
+        in_guild = {
             **common,
-            "type": 0,
             "name": chat.title,
             "guild_id": GUILD_ID,
-            "parent_id": None,
-            "position": 1,
             "permissions": "2248473465835073",
-            "nsfw": False,
             "rate_limit_per_user": 0,
-            "topic": None,
+        }
+        return {**in_guild, **self._thread(chat)} if chat.kind == "thread" else {**in_guild, **_TEXT_CHANNEL}
+
+    def _thread(self, chat: FakeChat) -> dict[str, Any]:
+        facts = chat.facts
+        made = _iso(facts.get("created_ms", 0))
+        return {
+            "type": facts.get("type", 11),
+            "parent_id": facts["parent"],
+            "owner_id": facts.get("owner", self._app.id),
+            "message_count": facts.get("count", 0),
+            "total_message_sent": facts.get("count", 0),
+            "member_count": len(chat.members) + 1,
+            "thread_metadata": {
+                "archived": bool(facts.get("archived")),
+                "auto_archive_duration": facts.get("auto_archive", 1440),
+                "archive_timestamp": made,
+                "locked": bool(facts.get("locked")),
+                "create_timestamp": made,
+            },
         }
 
-    def message(self, chat: FakeChat, message: FakeMessage) -> dict[str, Any]:
-        """The Message object."""
+    def message(self, chat: FakeChat, message: FakeMessage, *, with_reference: bool = True) -> dict[str, Any]:
+        """The Message object; it nests the message that it replies to, one level deep."""
         person = None if message.is_bot else self._store.person("discord", message.author)
-        pings = message.detail.get("pings", [])
+        detail = message.detail
+        pings = detail.get("pings", [])
         wired: dict[str, Any] = {
             "id": message.id,
             "channel_id": chat.id,
-            "type": 0,
+            "type": detail.get("type", DEFAULT),
             "content": message.text,
             "author": self.user(person) if person else self.bot_user,
             "timestamp": _iso(message.created_ms),
             "edited_timestamp": _iso(message.edited_ms) if message.edited_ms is not None else None,
             "tts": False,
             "mention_everyone": "everyone" in pings,
-            "mentions": [],
-            "mention_roles": [],
-            "attachments": [],
-            "embeds": [],
+            "mentions": [user for user in map(self._user_of, self._mentioned(message)) if user],
+            "mention_roles": [ping.removeprefix("role:") for ping in pings if ping.startswith("role:")],
+            "attachments": [self._cdn.attachment(chat.id, shown) for shown in files.of(detail)],
+            "embeds": detail.get("embeds", []),
             "pinned": False,
-            "flags": message.detail.get("flags", 0),
-            "components": _numbered(message.detail.get("components", [])),
+            "flags": detail.get("flags", 0),
+            "components": numbered(detail.get("components", [])),
         }
-        if (interaction := message.detail.get("interaction")) is not None:
+        if reacted := reactions.read(detail):
+            wired["reactions"] = [self._reaction(emoji, ids) for emoji, ids in reacted.items()]
+        if (interaction := detail.get("interaction")) is not None and message.is_bot:
             wired.update(application_id=self._app.id, webhook_id=self._app.id)
-            wired["interaction_metadata"] = {"id": interaction, "type": 2}
-        if (reply_to := message.detail.get("reply_to")) is not None:
-            wired["message_reference"] = {"type": 0, "channel_id": chat.id, "message_id": reply_to}
+            wired["interaction_metadata"] = self._interaction(interaction, detail)
+        if (reply_to := detail.get("reply_to")) is not None:
+            wired.update(self._reference(chat, reply_to, with_reference=with_reference))
+        if (thread := self._store.chat("discord", message.id)) is not None and thread.kind == "thread":
+            wired["thread"] = self.channel(thread)
         return {**wired, "nonce": message.nonce} if message.nonce is not None else wired
+
+    def _reference(self, chat: FakeChat, reply_to: str, *, with_reference: bool) -> dict[str, Any]:
+        guild = {"guild_id": GUILD_ID} if chat.facts.get("guild") else {}
+        reference = {"type": 0, "channel_id": chat.id, "message_id": reply_to, **guild}
+        if not with_reference:
+            return {"type": REPLY, "message_reference": reference}
+        replied = self._store.message(chat, reply_to)
+        nested = self.message(chat, replied, with_reference=False) if replied else None
+        return {"type": REPLY, "message_reference": reference, "referenced_message": nested}
+
+    def _interaction(self, interaction: str, detail: dict[str, Any]) -> dict[str, Any]:
+        row = self._store.conn.execute("SELECT person FROM interactions WHERE id = ?", (interaction,)).fetchone()
+        person = self._store.person("discord", row[0]) if row else None
+        owners = {"1": person.id} if person else {}
+        return {
+            "id": interaction,
+            "type": 2,
+            "user": self.user(person) if person else self.bot_user,
+            "authorizing_integration_owners": owners,
+            "name": str(detail.get("command", "ask")),
+            "command_type": 1,
+        }
+
+    def _reaction(self, emoji: str, ids: list[str]) -> dict[str, Any]:
+        return {
+            "emoji": emoji_object(emoji),
+            "count": len(ids),
+            "count_details": {"burst": 0, "normal": len(ids)},
+            "burst_colors": [],
+            "me": self._app.id in ids,
+            "me_burst": False,
+            "burst_me": False,
+            "burst_count": 0,
+        }
+
+    def _mentioned(self, message: FakeMessage) -> list[str]:
+        """The ids of the users named in a message, and of the person whose message it answers with a ping."""
+        named = re.findall(r"<@!?(\d{1,20})>", message.text)
+        return list(dict.fromkeys([*named, *message.detail.get("mentions", ())]))
+
+    def _user_of(self, user_id: str) -> dict[str, Any] | None:
+        if user_id == self._app.id:
+            return self.bot_user
+        person = self._store.person("discord", user_id)
+        return self.user(person) if person else None
+
+
+_TEXT_CHANNEL: dict[str, Any] = {
+    "type": 0,
+    "parent_id": None,
+    "position": 1,
+    "nsfw": False,
+    "topic": None,
+    "permission_overwrites": [],
+}
+
+
+def _user(user_id: str, username: str, global_name: str | None) -> dict[str, Any]:
+    return {
+        "id": user_id,
+        "username": username,
+        "global_name": global_name,
+        "avatar": None,
+        "discriminator": "0",
+        "public_flags": 0,
+        "flags": 0,
+        "banner": None,
+        "accent_color": None,
+        "avatar_decoration_data": None,
+        "collectibles": None,
+        "primary_guild": None,
+    }
+
+
+def emoji_object(emoji: str) -> dict[str, Any]:
+    """The partial Emoji object: a Unicode emoji, or ``name:id`` of a custom one."""
+    name, _, emoji_id = emoji.partition(":")
+    return {"id": emoji_id or None, "name": name}
 
 
 def _iso(at_ms: int) -> str:
@@ -95,10 +188,17 @@ def _iso(at_ms: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{milliseconds:03d}000+00:00"
 
 
-def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Components as Discord returns them: numbered in their order."""
+def numbered(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Components as Discord returns them: numbered in their order, from the outside in."""
     numbers = iter(range(1, 1000))
-    return [
-        {**row, "id": next(numbers), "components": [{**b, "id": next(numbers)} for b in row["components"]]}
-        for row in rows
-    ]
+    return [_number(component, numbers) for component in given]
+
+
+def _number(component: dict[str, Any], numbers: Iterator[int]) -> dict[str, Any]:
+    shown = {**component, "id": component.get("id") or next(numbers)}
+    if isinstance(inner := component.get("components"), list):
+        shown["components"] = [_number(each, numbers) for each in inner]
+    for key in ("accessory", "component"):
+        if isinstance(component.get(key), dict):
+            shown[key] = _number(component[key], numbers)
+    return shown

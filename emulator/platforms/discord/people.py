@@ -1,15 +1,17 @@
 """People's actions on the fake Discord: use a command, press a button, join a channel."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.discord.api import FakeDiscord
+from emulator.platforms.discord.calls import MAX_CONTENT
 from emulator.platforms.discord.interaction_rows import InteractionRow
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.initial_people import CHANNEL_ID, GUILD_ID
-from emulator.platforms.store import FakeChat, FakePerson, PlatformStore
+from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 MAX_PROMPT = 6000
 
@@ -35,6 +37,59 @@ class DiscordPeople:
             chat, prompt, {"command": command, "interaction": interaction_id}, author=person.id
         )
         return self._interactions.begin(interaction_id, chat, person, question)
+
+    def say(
+        self,
+        person_id: str,
+        text: str,
+        *,
+        channel_id: str | None = None,
+        reply_to: str | None = None,
+        shown: Sequence[Mapping[str, Any]] = (),
+    ) -> FakeMessage:
+        """*person_id* types *text*, which reaches an app through the Gateway alone.
+
+        *shown* are files, from ``StoredFile.shown``.
+        """
+        person = self._person(person_id)
+        chat = self._channel(person, channel_id)
+        if not text.strip() and not shown:
+            raise ActionRefused("the text is empty")
+        if len(text) > MAX_CONTENT:
+            raise ActionRefused(f"Discord's apps send at most {MAX_CONTENT} characters in one message")
+        detail: dict[str, Any] = {
+            "files": [{**each, "attachment": str(self._discord.snowflakes.next())} for each in shown]
+        }
+        if reply_to is not None:
+            replied = self._store.message(chat, reply_to)
+            if replied is None:
+                raise ActionRefused(f"there is no message {reply_to} to reply to")
+            detail |= {"reply_to": reply_to, "mentions": [replied.author]}
+        return self._discord.messages.add(chat, text, detail, author=person.id)
+
+    def edit(self, channel_id: str, message_id: str, text: str) -> FakeMessage:
+        """The author of a message edits its text."""
+        message = self._own(channel_id, message_id)
+        return self._discord.messages.change(message, text)
+
+    def delete(self, channel_id: str, message_id: str) -> None:
+        """The author of a message deletes it."""
+        self._discord.messages.delete(self._own(channel_id, message_id))
+
+    def react(self, channel_id: str, message_id: str, person_id: str, emoji: str, *, is_removed: bool = False) -> bool:
+        """*person_id* adds *emoji* to a message, or takes it back; whether that changed anything."""
+        chat = self._channel(self._person(person_id), channel_id)
+        message = self._store.message(chat, message_id)
+        if message is None:
+            raise ActionRefused(f"there is no message {message_id} in channel {channel_id}")
+        return self._discord.messages.react(message, emoji, who=person_id, is_removed=is_removed)
+
+    def _own(self, channel_id: str, message_id: str) -> FakeMessage:
+        chat = self._store.chat("discord", channel_id)
+        message = self._store.message(chat, message_id) if chat else None
+        if message is None or message.is_bot:
+            raise ActionRefused(f"there is no message {message_id} of a person in channel {channel_id}")
+        return message
 
     def press(self, channel_id: str, message_id: str, person_id: str, custom_id: str) -> InteractionRow:
         """*person_id* presses a button under a message. The delivery runs when this returns."""
