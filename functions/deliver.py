@@ -35,7 +35,7 @@ from shared.db.engine.connection import savepoint
 from shared.db.queue import channel_pauses, responses
 from shared.db.queue.channel_pauses import ChannelPause
 from shared.db.queue.responses import Response
-from shared.queue import deliveries
+from shared.queue import deliveries, pacing
 from shared.queue.deliveries import DeliveryPolicy, Sending
 from shared.runtime import framework, retries
 from shared.runtime.app import AppResponse, function_app, tick_route
@@ -60,7 +60,7 @@ class Deliver(WorkerService):
 
     def __init__(self, settings: Settings, client: Client | None = None) -> None:
         super().__init__("deliver", settings)
-        self.client: Client = client or HttpClient()
+        self.client: Client = pacing.paced(client or HttpClient(), self)
         self._channels = _configured()
         self._backlogs = {name: Backlog(partial(self._look, name)) for name in self._channels}
         self._chats: set[int] = set()  # chats to which this process is sending

@@ -202,7 +202,7 @@ async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
 
     async def post(tick: Tick) -> int:
         try:
-            status, _ = await client.request("POST", tick.url, b"", {TICK_HEADER: secret})
+            status = (await client.request("POST", tick.url, b"", {TICK_HEADER: secret})).status
         except (RequestNotSent, NoAnswer) as error:
             raise TickFailed(str(error)) from None
         return status

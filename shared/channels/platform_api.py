@@ -2,15 +2,20 @@
 
 No URL appears in an error: a URL of the Telegram Bot API contains the bot's token. A platform may repeat the URL in its
 answer, so what it says about a failure is redacted before anybody reads it.
+
+Every call names its scopes. A client with pacing holds a call whose scope has to wait, and records what answers say
+about limits: an adapter does neither.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
 from shared.channels.multipart import Form
 from shared.core import half_characters, redaction
+from shared.core.call_scopes import CallScopes
 from shared.core.errors import (
     FileTooLarge,
     NotSent,
@@ -32,35 +37,55 @@ class ApiAnswer:
 
     status: int
     payload: dict[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 async def call(
-    client: Client, platform: str, method: str, url: str, body: dict[str, Any] | Form | None, headers: dict[str, str]
+    client: Client,
+    platform: str,
+    method: str,
+    url: str,
+    body: dict[str, Any] | Form | None,
+    headers: dict[str, str],
+    *,
+    scopes: CallScopes,
 ) -> ApiAnswer:
     """Send *body*: a dict as JSON, a form with its files; None sends none.
 
+    Args:
+        scopes: what the call counts against, by the adapter's ``limits`` module.
+
     Raises:
+        RateLimited: the platform asked for a wait that is not over; nothing was sent.
         NotSent: the request never left this machine.
         OutcomeUnknown: the request left, and no complete answer came back.
         PermanentError: a file of the form is gone or has changed; nothing was sent.
     """
     if isinstance(body, Form):
         await body.check()
+    if client.pacing is not None:
+        await client.pacing.admit(scopes)
     content = body if isinstance(body, Form) else b"" if body is None else msgspec.json.encode(body)
     lines = headers if isinstance(body, Form) else {"Content-Type": "application/json", **headers}
     try:
-        status, found = await client.request(method, url, content, lines)
+        status, found, said = await client.request(method, url, content, lines)
     except RequestNotSent as error:
         raise NotSent(f"{platform} can't be reached ({error}); nothing was sent") from None
     except NoAnswer as error:
         raise OutcomeUnknown(f"{platform} did not answer ({error}); the message may have arrived") from None
+    payload = _object(found)
+    if client.pacing is not None:
+        await client.pacing.record(scopes, scopes.read(scopes, status, said, payload))
+    return ApiAnswer(status, payload if 200 <= status < 300 else redaction.redact_all(payload), said)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """The JSON object in *body*; empty where it holds none."""
     try:
-        payload = msgspec.json.decode(half_characters.mend_json(found))
+        found = msgspec.json.decode(half_characters.mend_json(body))
     except (ValueError, RecursionError):
-        payload = None
-    if not isinstance(payload, dict):
-        return ApiAnswer(status, {})
-    return ApiAnswer(status, payload if 200 <= status < 300 else redaction.redact_all(payload))
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 async def download(client: Client, platform: str, url: str, headers: dict[str, str], *, limit_bytes: int) -> bytes:
@@ -73,7 +98,7 @@ async def download(client: Client, platform: str, url: str, headers: dict[str, s
         PermanentError: the platform does not have the file (any more).
     """
     try:
-        status, found = await client.request("GET", url, b"", headers, limit_bytes=limit_bytes)
+        status, found, _ = await client.request("GET", url, b"", headers, limit_bytes=limit_bytes)
     except RequestNotSent as error:
         raise NotSent(f"{platform} can't be reached ({error})") from None
     except AnswerTooLong:

@@ -8,10 +8,12 @@ the environment.
 import contextlib
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import httpcore
+
+from shared.core.call_scopes import CallPacing
 
 CONNECT_LIMIT_S = 5.0
 ANSWER_LIMIT_S = 30.0  # for each piece of it; the caller limits the whole
@@ -52,8 +54,20 @@ class StreamedBody(Protocol):
         """The bytes, in order. An error that it raises aborts the request, and reaches the caller of ``request``."""
 
 
+class HttpAnswer(NamedTuple):
+    """The answer to a request. Header names are lower-case; of a header that comes twice, the last."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
 class Client(Protocol):
     """Sends requests: ``HttpClient``, or the platform of a test."""
+
+    @property
+    def pacing(self) -> CallPacing | None:
+        """The limits that ``platform_api`` obeys and records for each call; None: it knows none."""
 
     async def request(
         self,
@@ -63,8 +77,8 @@ class Client(Protocol):
         headers: Mapping[str, str],
         *,
         limit_bytes: int = ANSWER_BYTES,
-    ) -> tuple[int, bytes]:
-        """Send the request once; the status and the body of the answer. No redirect is followed.
+    ) -> HttpAnswer:
+        """Send the request once. No redirect is followed.
 
         Raises:
             RequestNotSent: there was no connection to send it over.
@@ -86,6 +100,7 @@ class HttpClient:
         idle_limit_s: float = IDLE_LIMIT_S,
         trusted: ssl.SSLContext | None = None,
     ) -> None:
+        self.pacing: CallPacing | None = None
         self._limits = {"connect": CONNECT_LIMIT_S, "read": answer_limit_s, "write": answer_limit_s}
         self._idle_limit_s = idle_limit_s
         self._trusted = trusted
@@ -99,7 +114,7 @@ class HttpClient:
         headers: Mapping[str, str],
         *,
         limit_bytes: int = ANSWER_BYTES,
-    ) -> tuple[int, bytes]:
+    ) -> HttpAnswer:
         try:
             if isinstance(body, bytes):
                 return await self._request(
@@ -120,7 +135,7 @@ class HttpClient:
         body: bytes | AsyncGenerator[bytes],
         headers: Mapping[str, str],
         limit_bytes: int,
-    ) -> tuple[int, bytes]:
+    ) -> HttpAnswer:
         address = urlsplit(url)
         lines = {"Host": address.netloc, **headers}
         async with self._pool(address.scheme).stream(
@@ -130,7 +145,7 @@ class HttpClient:
             content=body,
             extensions={"timeout": self._limits},
         ) as answer:
-            return answer.status, await _whole(answer, limit_bytes)
+            return HttpAnswer(answer.status, await _whole(answer, limit_bytes), _readable(answer.headers))
 
     async def close(self) -> None:
         for pool in self._pools.values():
@@ -144,6 +159,10 @@ class HttpClient:
                 trusted, max_connections=None, keepalive_expiry=self._idle_limit_s
             )
         return self._pools[scheme]
+
+
+def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
 
 
 async def _whole(answer: httpcore.Response, limit_bytes: int) -> bytes:

@@ -82,8 +82,10 @@ def step(platform, count=1):
 
 
 def held(conn):
-    """No chat has a pending response."""
+    """Every wait is over."""
     with transaction(conn):
+        rows(conn, "DELETE FROM call_holds")
+        rows(conn, "UPDATE channel_outages SET probe_at = 1 WHERE probe_at IS NOT NULL")
         rows(conn, "UPDATE chats SET not_before = NULL")
         rows(conn, "UPDATE responses SET deliver_after = NULL")
 

@@ -5,17 +5,15 @@ https://docs.discord.com/developers/topics/opcodes-and-status-codes, https://doc
 """
 
 import hashlib
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.channels import button_rows, sanitize
 from shared.channels.base import Button, Outgoing
+from shared.channels.discord.limits import retry_after_ms
 from shared.channels.platform_api import CallResult
 
 RACE_MS = 2_000  # how long Discord may need to process our answer to an interaction
-DEFAULT_WAIT_MS = 5_000
-BLOCKED_WAIT_MS = 5 * 60_000  # a 429 without JSON comes from Cloudflare, which blocks for minutes
 
 
 def nonce(to: Outgoing) -> str:
@@ -51,15 +49,15 @@ _ALREADY_ANSWERED = 40060
 _INVALID_BODY = 50035
 
 
-def classify(status: int, payload: dict[str, Any]) -> CallResult:
-    """The meaning of *status* and the JSON *payload* that answered a message call. Pure."""
+def classify(status: int, payload: dict[str, Any], headers: Mapping[str, str] | None = None) -> CallResult:
+    """The meaning of *status*, the JSON *payload* and the *headers* that answered a message call. Pure."""
     code = payload.get("code")
     reason = f"Discord {status}: {sanitize.name(str(payload.get('message', '')))[:200] or 'no message'} (code {code})"
     if 200 <= status < 300 or code == _ALREADY_ANSWERED:
         number = payload.get("id")
         return CallResult("sent", message_id=number if isinstance(number, str) else None)
     if status == 429 or code in _WAITS:
-        return CallResult("wait", reason, retry_after_ms=_retry_after_ms(payload))
+        return CallResult("wait", reason, retry_after_ms=retry_after_ms(payload, headers))
     if code in _STEPS:
         return CallResult("permanent", reason, step=_STEPS[code])
     if code == _INVALID_BODY and _is_too_long(payload):
@@ -80,10 +78,3 @@ def _is_too_long(payload: dict[str, Any]) -> bool:
         case {"errors": {"content": {"_errors": [*problems]}}}:
             return any(isinstance(each, dict) and each.get("code") == "BASE_TYPE_MAX_LENGTH" for each in problems)
     return False
-
-
-def _retry_after_ms(payload: dict[str, Any]) -> int:
-    seconds = payload.get("retry_after")
-    if isinstance(seconds, int | float) and 0 <= seconds < 86_400:
-        return max(math.ceil(seconds * 1000), 1)
-    return DEFAULT_WAIT_MS if payload else BLOCKED_WAIT_MS

@@ -41,12 +41,12 @@ from shared.channels.base import (
     WebhookReply,
     WebhookRequest,
 )
-from shared.channels.discord import forms, gateway_frames, immediate, interactions
+from shared.channels.discord import forms, gateway_frames, immediate, interactions, limits
 from shared.channels.discord.api_calls import RACE_MS, classify, components, nonce, race_wait_ms
 from shared.channels.discord.immediate import NO_PINGS
 from shared.channels.discord.interactions import DiscordInteraction
 from shared.channels.manifest import Manifest, ManifestSetting
-from shared.channels.platform_api import CallResult
+from shared.channels.platform_api import ApiAnswer, CallResult
 from shared.core import half_characters, redaction
 from shared.core.errors import (
     NotFetched,
@@ -291,18 +291,15 @@ class DiscordChannel:
 
     async def _try(self, route: "SendRoute", part: Part, to: Outgoing, client: Client) -> CallResult:
         body: dict[str, Any] = {"content": part.text, "allowed_mentions": NO_PINGS}
-        headers = {"User-Agent": USER_AGENT}
         if to.buttons or to.edits:  # an edit with an empty list removes the buttons
             body["components"] = components(to.buttons)
-        if not route.is_token:
-            headers["Authorization"] = f"Bot {self._bot_token}"
         if not route.is_token and route.method == "POST":
             body |= {"nonce": nonce(to), "enforce_nonce": True}
         if route.is_token and to.click is not None and not to.edits:
             body["flags"] = EPHEMERAL
         try:
-            answer = await platform_api.call(client, "Discord", route.method, route.url, body, headers)
-            result = classify(answer.status, answer.payload)
+            answer = await self._call(client, route.method, route.url, body, is_token=route.is_token)
+            result = classify(answer.status, answer.payload, answer.headers)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
         if result.outcome == "unknown" and route.is_repeatable:  # a repetition makes no second message
@@ -335,12 +332,11 @@ class DiscordChannel:
         Source: https://docs.discord.com/developers/resources/user#create-dm (the same channel every time).
         """
         url = f"{self._base}/users/@me/channels"
-        headers = {"User-Agent": USER_AGENT, "Authorization": f"Bot {self._bot_token}"}
         try:
-            answer = await platform_api.call(client, "Discord", "POST", url, {"recipient_id": sender_id}, headers)
+            answer = await self._call(client, "POST", url, {"recipient_id": sender_id})
         except OutcomeUnknown as error:  # a repetition opens no second channel
             raise RetryableError(str(error)) from None
-        result = classify(answer.status, answer.payload)
+        result = classify(answer.status, answer.payload, answer.headers)
         if result.outcome == "sent" and result.message_id:
             return result.message_id
         if result.outcome in ("sent", "unknown"):
@@ -349,9 +345,18 @@ class DiscordChannel:
 
     async def check_token(self, client: Client) -> None:
         """See ``Channel.check_token``. Source: https://docs.discord.com/developers/resources/user#get-current-user."""
-        headers = {"User-Agent": USER_AGENT, "Authorization": f"Bot {self._bot_token}"}
-        answer = await platform_api.call(client, "Discord", "GET", f"{self._base}/users/@me", None, headers)
-        platform_api.expect_success(classify(answer.status, answer.payload))
+        answer = await self._call(client, "GET", f"{self._base}/users/@me", None)
+        platform_api.expect_success(classify(answer.status, answer.payload, answer.headers))
+
+    async def _call(
+        self, client: Client, method: str, url: str, body: dict[str, Any] | None, *, is_token: bool = False
+    ) -> ApiAnswer:
+        """Every call of the API, with what it counts against; *is_token*: the path has an interaction's token."""
+        headers = {"User-Agent": USER_AGENT}
+        if not is_token:
+            headers["Authorization"] = f"Bot {self._bot_token}"
+        scopes = limits.scopes_of(self.name, method, url, is_token=is_token)
+        return await platform_api.call(client, "Discord", method, url, body, headers, scopes=scopes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from shared.channels import button_rows, sanitize
 from shared.channels.base import Button, Outgoing, Part
 from shared.channels.platform_api import CallResult
+from shared.channels.telegram.limits import retry_after_ms
 from shared.core import content
 
 SHORT_ROW = 24  # characters of all labels in one row; a phone would cut longer ones
 GENERAL_TOPIC = "1"  # has no id in the API: Telegram answers "message thread not found" to 1
-DEFAULT_WAIT_MS = 5_000
 CONFLICT_WAIT_MS = 60_000
 
 
@@ -77,7 +77,7 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
         return CallResult("sent")
     match status:
         case 429:
-            return CallResult("wait", reason, retry_after_ms=_retry_after_ms(payload))
+            return CallResult("wait", reason, retry_after_ms=retry_after_ms(payload))
         case 400 | 403 if _migrated_to(payload) is not None:
             return CallResult("give_way", reason, "rename", new_chat_id=_migrated_to(payload))
         case 400:
@@ -124,13 +124,6 @@ def _sent(payload: dict[str, Any]) -> CallResult:
         case {"ok": True}:
             return CallResult("sent")
     return CallResult("unknown", "Telegram answered 2xx without a message id")
-
-
-def _retry_after_ms(payload: dict[str, Any]) -> int:
-    match payload:
-        case {"parameters": {"retry_after": int(seconds)}}:
-            return max(seconds, 1) * 1000
-    return DEFAULT_WAIT_MS
 
 
 def _migrated_to(payload: dict[str, Any]) -> int | None:

@@ -31,7 +31,9 @@ from shared.channels.base import (
     WebhookRequest,
 )
 from shared.channels.manifest import Manifest, ManifestSetting
-from shared.channels.platform_api import CallResult
+from shared.channels.multipart import Form
+from shared.channels.platform_api import ApiAnswer, CallResult
+from shared.channels.telegram import limits
 from shared.channels.telegram.api_calls import BotApiCall, classify, edit_call, message_call, simplify
 from shared.channels.telegram.updates import UpdateParser
 from shared.core import redaction
@@ -155,7 +157,7 @@ class TelegramChannel:
 
     async def _try(self, call: BotApiCall, client: Client) -> CallResult:
         try:
-            answer = await platform_api.call(client, "Telegram", "POST", f"{self._base}/{call.method}", call.body, {})
+            answer = await self._call(client, call.method, call.body)
             result = classify(answer.status, answer.payload)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
@@ -176,7 +178,7 @@ class TelegramChannel:
         if is_alert:
             body |= {"text": part.text, "show_alert": True}
         try:
-            answer = await platform_api.call(client, "Telegram", "POST", f"{self._base}/answerCallbackQuery", body, {})
+            answer = await self._call(client, "answerCallbackQuery", body)
             platform_api.expect_success(classify(answer.status, answer.payload))
         except PostroomError:
             if is_secret:
@@ -210,8 +212,13 @@ class TelegramChannel:
 
     async def check_token(self, client: Client) -> None:
         """See ``Channel.check_token``. Source: #getme."""
-        answer = await platform_api.call(client, "Telegram", "POST", f"{self._base}/getMe", {}, {})
+        answer = await self._call(client, "getMe", {})
         platform_api.expect_success(classify(answer.status, answer.payload))
+
+    async def _call(self, client: Client, method: str, body: dict[str, Any] | Form) -> ApiAnswer:
+        """Every call of the Bot API, with what it counts against."""
+        scopes = limits.scopes_of(self.name, method, body.fields if isinstance(body, Form) else body)
+        return await platform_api.call(client, "Telegram", "POST", f"{self._base}/{method}", body, {}, scopes=scopes)
 
 
 # -- rendering --------------------------------------------------------------------------------------------------------

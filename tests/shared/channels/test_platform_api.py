@@ -8,15 +8,17 @@ import pytest
 from shared.channels import platform_api
 from shared.channels.base import OutgoingFile
 from shared.channels.multipart import Form
+from shared.channels.telegram.limits import scopes_of
 from shared.core.errors import FileTooLarge, NotSent, OutcomeUnknown, PermanentError, RetryableError
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 
+SCOPES = scopes_of("telegram", "sendDocument", {"chat_id": "5"})
 URL = "http://127.0.0.1:1/bot1:SECRET/sendDocument"
 
 
 def call(body, platform):
-    return asyncio.run(platform_api.call(FakeClient(platform), "Telegram", "POST", URL, body, {}))
+    return asyncio.run(platform_api.call(FakeClient(platform), "Telegram", "POST", URL, body, {}, scopes=SCOPES))
 
 
 def test_a_form_is_sent_with_its_own_content_type_and_length(tmp_path):

@@ -71,7 +71,8 @@ def talk(server, work, *, tls=None, **options):
 
         async def post(body=b"{}", path="/bot1:TOKEN/send", host="127.0.0.1", limit_bytes=ANSWER_BYTES, **headers):
             url = f"{scheme}://{host}:{port}{path}"
-            return await client.request("POST", url, body, headers, limit_bytes=limit_bytes)
+            answer = await client.request("POST", url, body, headers, limit_bytes=limit_bytes)
+            return answer.status, answer.body
 
         try:
             async with asyncio.timeout(20):

@@ -1,0 +1,54 @@
+"""What a call of the Bot API counts against, and what its answer says about Telegram's limits. Pure.
+
+Telegram names no scope: a 429 is about the chat that was written to. It is about the bot where it lasts more than a
+minute, where two chats get one within a second, or where the call names no chat.
+
+Source: https://core.telegram.org/bots/api (10.3): #making-requests (``parameters.retry_after``),
+https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.core.call_scopes import NO_LIMITS, CallLimits, CallScopes, LimitHold, Scope
+
+DEFAULT_WAIT_MS = 5_000
+OF_THE_BOT_MS = 60_000  # a longer wait is about the bot
+_BOT = Scope("bot")
+_OF_THE_METHOD = ("set", "get", "delete")  # without a chat: they configure the bot, and have limits of their own
+
+
+def scopes_of(account: str, method: str, body: Mapping[str, Any]) -> CallScopes:
+    """The scopes of a call of *method* with these parameters."""
+    chat = body.get("chat_id")
+    of_chat = () if chat is None else (Scope("chat", str(chat)),)
+    return CallScopes(account, "telegram", method, (_BOT, Scope("method", method), *of_chat), read)
+
+
+def read(scopes: CallScopes, status: int, headers: Mapping[str, str], payload: Mapping[str, Any]) -> CallLimits:
+    """The wait that an answer asks for, and its scope."""
+    if status != 429:
+        return NO_LIMITS
+    wait_ms = retry_after_ms(payload, headers)
+    reason = f"Telegram asked for a wait of {wait_ms // 1000} s"
+    scope = _scope(scopes, wait_ms)
+    spreads_to = _BOT if scope.kind == "chat" else None
+    return CallLimits((LimitHold(scope, wait_ms, reason, spreads_to),))
+
+
+def _scope(scopes: CallScopes, wait_ms: int) -> Scope:
+    if wait_ms > OF_THE_BOT_MS:
+        return _BOT
+    chat = next((scope for scope in scopes.scopes if scope.kind == "chat"), None)
+    if chat is not None:
+        return chat
+    return Scope("method", scopes.method) if scopes.method.startswith(_OF_THE_METHOD) else _BOT
+
+
+def retry_after_ms(payload: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> int:
+    """The wait in the body, else in the ``Retry-After`` header, else a few seconds."""
+    match payload:
+        case {"parameters": {"retry_after": int(seconds)}}:
+            return max(seconds, 1) * 1000
+    seconds_said = (headers or {}).get("retry-after", "")
+    return max(int(seconds_said), 1) * 1000 if seconds_said.isdecimal() else DEFAULT_WAIT_MS
