@@ -15,13 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response as Reply
 
 from shared.access import undelivered
-from shared.channels import part_cuts, registry, token_check
+from shared.channels import part_cuts, token_check
 from shared.channels.base import Channel, Outgoing, Part, Sent
 from shared.core import clock, logs
 from shared.core.errors import (
     OF_ONE_ROW,
     ClaimLost,
-    ConfigInvalid,
     OutcomeUnknown,
     PartTooLong,
     PermanentError,
@@ -37,6 +36,7 @@ from shared.db.queue.channel_pauses import ChannelPause
 from shared.db.queue.responses import Response
 from shared.queue import deliveries, pacing
 from shared.queue.deliveries import DeliveryPolicy, Sending
+from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework, retries
 from shared.runtime.app import AppResponse, function_app, tick_route
 from shared.runtime.http_client import Client, HttpClient
@@ -61,15 +61,15 @@ class Deliver(WorkerService):
     def __init__(self, settings: Settings, client: Client | None = None) -> None:
         super().__init__("deliver", settings)
         self.client: Client = pacing.paced(client or HttpClient(), self)
-        self._channels = _configured()
-        self._backlogs = {name: Backlog(partial(self._look, name)) for name in self._channels}
+        self._accounts = ServedAccounts(settings)
+        self._backlogs: dict[str, Backlog[int]] = {}
         self._chats: set[int] = set()  # chats to which this process is sending
         self._checked: set[str] = set()  # channels whose token this process is checking
 
     async def repair(self) -> None:
         """Give up the sends of earlier processes, which are gone: their outcome is unknown, and policy decides."""
         now_ms = clock.now_ms()
-        for name in self._channels:
+        for name in self._accounts.look(self.reader):
             rescue = partial(
                 deliveries.rescue, channel=name, policy=DeliveryPolicy.of(self.settings), now_ms=now_ms, everything=True
             )
@@ -86,11 +86,11 @@ class Deliver(WorkerService):
         room = self.settings.max_concurrent_sends - self.worker.running
         dues: list[int | None] = []
         pauses = channel_pauses.every(self.reader)
-        for name, channel in self._channels.items():
+        for name, channel in self._accounts.look(self.reader).items():
             if name in pauses:
                 dues.append(self._check_when_due(channel, pauses[name], now_ms=now_ms))
                 continue
-            if heads := self._backlogs[name].take(room, now_ms=now_ms):
+            if heads := self._backlog(name).take(room, now_ms=now_ms):
                 for sending in await self._claims(heads):
                     room -= 1
                     self._chats.add(sending.response.chat_id)
@@ -98,6 +98,11 @@ class Deliver(WorkerService):
             dues.append(responses.next_due(self.reader, name, now_ms=now_ms))
         soonest = min((due for due in dues if due is not None), default=None)
         return None if soonest is None else max(0.0, (soonest - clock.now_ms()) / 1000)
+
+    def _backlog(self, account: str) -> Backlog[int]:
+        if account not in self._backlogs:
+            self._backlogs[account] = Backlog(partial(self._look, account))
+        return self._backlogs[account]
 
     def _look(self, channel: str, now_ms: int) -> list[int]:
         return responses.heads(self.reader, channel, now_ms=now_ms, held=self._chats)
@@ -283,17 +288,6 @@ class Deliver(WorkerService):
     async def close(self) -> None:
         await super().close()
         await self.client.close()
-
-
-def _configured() -> dict[str, Channel]:
-    """The channels whose settings are there. Responses of the others wait, and the log names what is missing."""
-    found = {}
-    for name in registry.NAMES:
-        try:
-            found[name] = registry.get(name)
-        except ConfigInvalid as error:
-            log.warning("deliver.channel_off", channel=name, reason=str(error))
-    return found
 
 
 _service = LazyService(Deliver)

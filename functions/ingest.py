@@ -1,7 +1,7 @@
 """``ingest``: a platform's webhook in, rows out. It answers 2xx only when the event is stored.
 
-``POST|GET /webhooks/{channel}``: 200 (or what the platform wants) once committed and, where ``POSTROOM_DURABILITY``
-says so, replicated; 401 bad signature; 404 unknown channel; 413 too large. 503 with ``Retry-After`` if the event is not
+``POST|GET /webhooks/{account}``: 200 (or what the platform wants) once committed and, where ``POSTROOM_DURABILITY``
+says so, replicated; 401 bad signature; 404 unknown account; 413 too large. 503 with ``Retry-After`` if the event is not
 stored, or not replicated yet: the platform then sends it again.
 """
 
@@ -17,11 +17,13 @@ from starlette.routing import Route
 
 from shared.channels import registry
 from shared.channels.base import Channel, Received, WebhookReply, WebhookRequest
-from shared.core import clock, logs
+from shared.core import accounts, clock, logs
 from shared.core.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.access import dropped
+from shared.db.engine.connection import open_connection
+from shared.db.roster import accounts as roster
 from shared.inbound import events
 from shared.replica.sync import Replication
 from shared.routing.apply import Routed
@@ -39,10 +41,27 @@ class Ingest(FunctionService):
     """Stores events, and confirms that they are stored."""
 
     def __init__(self, settings: Settings) -> None:
-        self.replication = Replication(settings, registry.NAMES)  # first: it may refuse the settings
+        self.replication = Replication(settings, registry.PLATFORMS)  # first: it may refuse the settings
         super().__init__(settings)
         self.policy = AccessPolicy.of(settings)
         self._to_kick: set[str] = set()
+        self._reader: apsw.Connection | None = None
+
+    def channel(self, account: str) -> Channel:
+        """The adapter of the account that a URL names.
+
+        Raises:
+            UnknownName: there is no such account.
+            ConfigInvalid: the account lacks a setting; the message names it.
+        """
+        if accounts.is_further(account) and not self._is_there(account):
+            raise UnknownName("account", account, registry.PLATFORMS)
+        return registry.get(account)
+
+    def _is_there(self, account: str) -> bool:
+        if self._reader is None:  # opened for further accounts alone
+            self._reader = open_connection(self.settings.db, readonly=True)
+        return roster.is_there(self._reader, account)
 
     async def store(self, channel: str, received: Received, *, now_ms: int) -> WebhookReply:
         """Store the events of one webhook in one transaction, which others may share; the answer to the platform."""
@@ -90,6 +109,8 @@ class Ingest(FunctionService):
     async def close(self) -> None:
         await self.replication.close()
         await super().close()
+        if self._reader is not None:
+            self._reader.close()
 
 
 def _facts(routed: list[Routed]) -> dict[str, Any]:
@@ -108,12 +129,12 @@ lifespan = _service.lifespan
 
 async def _webhook(request: Request) -> Response:
     service = _service.get()
-    name = request.path_params["channel"]
+    name = request.path_params["account"]
     now_ms = clock.now_ms()
     body = await read_body(request)
     asked = WebhookRequest(request.method, request.query_params, dict(request.headers), body)
     try:
-        channel = registry.get(name)
+        channel = service.channel(name)
         received = channel.receive(asked, now_ms=now_ms)
     except UnknownName as error:
         return JSONResponse({"error": str(error)}, status_code=404)
@@ -148,7 +169,7 @@ def _later(reason: str) -> Response:
     return JSONResponse({"error": reason}, status_code=503, headers={"Retry-After": _RETRY_AFTER_S})
 
 
-_app = function_app("ingest", [Route("/webhooks/{channel}", _webhook, methods=["GET", "POST"])])
+_app = function_app("ingest", [Route("/webhooks/{account}", _webhook, methods=["GET", "POST"])])
 
 
 @framework.http

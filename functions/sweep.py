@@ -40,6 +40,7 @@ from shared.db.queue import (
     schedule_runs,
     spoken,
 )
+from shared.db.roster import accounts
 from shared.db.spending import usage
 from shared.inbound import decisions
 from shared.queue import deliveries, turns
@@ -134,13 +135,15 @@ class Sweep(FunctionService):
         """Fail the turns and sends whose lease ran out, so that they are tried again."""
         policy = RetryPolicy.of(self.settings)
         lost = await self._try(swept, "rescued_turns", lambda conn: len(turns.rescue(conn, policy, now_ms=now_ms)))
-        sends = 0
-        for name in registry.NAMES:
-            rescue = partial(deliveries.rescue, channel=name, policy=DeliveryPolicy.of(self.settings), now_ms=now_ms)
-            sends += await self._try(swept, f"rescued_sends.{name}", rescue) or 0
+        sends = await self._try(swept, "rescued_sends", partial(self._rescue_sends, now_ms=now_ms)) or 0
         swept.counts |= {"rescued_turns": lost or 0, "rescued_sends": sends}
         if lost or sends:
             self.kick("dispatch", "deliver")
+
+    def _rescue_sends(self, conn: apsw.Connection, *, now_ms: int) -> int:
+        policy = DeliveryPolicy.of(self.settings)
+        names = accounts.served(conn, registry.PLATFORMS)
+        return sum(deliveries.rescue(conn, channel=name, policy=policy, now_ms=now_ms) for name in names)
 
     def _chores(self, now_ms: int) -> dict[str, Chore]:
         old_ms = now_ms - self.settings.retention_ms
@@ -164,7 +167,7 @@ class Sweep(FunctionService):
             "given_up_responses": _walk(
                 partial(
                     fetched_responses.give_up,
-                    adapters=registry.NAMES,
+                    adapters=registry.PLATFORMS,
                     older_than_ms=old_ms,
                     forget_older_than_ms=past_ms,
                     now_ms=now_ms,

@@ -48,7 +48,7 @@ CHANNEL = '''
 
 
     class Pigeon:
-        name = "pigeon"
+        name = platform = "pigeon"
         unreadable = WebhookReply(status=400)
 
         def __init__(self, settings):
@@ -88,7 +88,7 @@ CHANNEL = '''
                 raise TokenRefused("Pigeon refuses PIGEON_SECRET")
 
 
-    def channel():
+    def channel(account):
         return Pigeon(PigeonSettings.load())
 '''
 

@@ -11,12 +11,13 @@ import apsw
 
 from shared.access.rules import STRANGER, Standing
 from shared.channels import registry
+from shared.core.accounts import platform_of
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.db.access import approvals, members, user_dms, user_roles, users
 from shared.db.access.user_roles import RoleName
 from shared.db.access.users import User
 from shared.db.engine.connection import rows
-from shared.db.roster import agents, chats
+from shared.db.roster import accounts, agents, chats
 
 ROLES: tuple[str, ...] = get_args(RoleName)
 
@@ -31,7 +32,7 @@ STANDING = """
 
 def standing(conn: apsw.Connection, channel: str, sender_id: str | None) -> Standing:
     """The sender's standing; a stranger's where the sender is unknown, or the platform names no sender."""
-    found = rows(conn, STANDING, {"channel": channel, "sender_id": sender_id})  # no sender_id equals NULL
+    found = rows(conn, STANDING, {"channel": platform_of(channel), "sender_id": sender_id})  # no sender_id equals NULL
     if not found:
         return STRANGER
     user_id, roles, memberships = found[0][0], json.loads(found[0][1]), json.loads(found[0][2])
@@ -182,7 +183,7 @@ def approvers(conn: apsw.Connection, agent: str | None, *, channel: str) -> list
     Admins of *agent* come before admins of everything, and those before owners; of equals the first to get the role.
     Without an agent, only admins of everything and owners may decide.
     """
-    return list(map(User._make, rows(conn, APPROVERS, {"agent": agent, "channel": channel})))
+    return list(map(User._make, rows(conn, APPROVERS, {"agent": agent, "channel": platform_of(channel)})))
 
 
 def direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> int | None:
@@ -192,15 +193,26 @@ def direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> int | None
     before it sends the first response.
     """
     known = user_dms.get(conn, user.id)
-    chat = chats.get(conn, known) if known is not None else _direct_chat(conn, user, now_ms=now_ms)
+    chat = chats.get(conn, known) if known is not None else None
+    if chat is None or chat.status != "active":
+        chat = _elsewhere(conn, user) or (_direct_chat(conn, user, now_ms=now_ms) if known is None else None)
     if chat is None or chat.status != "active" or chat.is_group:  # a sender can be a group, and everybody in it reads
         return None
     user_dms.put(conn, user.id, chat.id, now_ms)
     return chat.id
 
 
+def _elsewhere(conn: apsw.Connection, user: User) -> chats.Chat | None:
+    """The direct chat of a platform that names it after the person, with any account whose bot the person wrote to."""
+    if not registry.traits(user.channel).direct_by_sender:
+        return None
+    names = [name for name in accounts.served(conn, registry.PLATFORMS) if platform_of(name) == user.channel]
+    found = (chats.find(conn, name, user.sender_id) for name in names)
+    return next((chat for chat in found if chat is not None and chat.status == "active"), None)
+
+
 def _direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> chats.Chat | None:
-    if user.channel not in registry.NAMES:
+    if not registry.is_adapted(user.channel):
         return None
     if registry.traits(user.channel).direct_by_sender:
         return chats.ensure(conn, user.channel, user.sender_id, is_group=False, name=user.name or None, now_ms=now_ms)
@@ -223,7 +235,7 @@ def last_owner_in(conn: apsw.Connection, chat: chats.Chat) -> int | None:
     if user is None:
         return None
     known = user_dms.get(conn, user.id)
-    is_named_so = (user.channel, user.sender_id) == (chat.channel, chat.platform_id)
+    is_named_so = (user.channel, user.sender_id) == (platform_of(chat.channel), chat.platform_id)
     return user.id if known == chat.id or (known is None and is_named_so) else None
 
 

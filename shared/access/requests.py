@@ -31,6 +31,7 @@ from shared.db.queue import sessions
 from shared.db.roster import agents, chats
 from shared.db.roster.chats import Chat
 from shared.queue import drops, notices
+from shared.roster import accounts
 
 log = logs.get()
 
@@ -104,7 +105,8 @@ def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: AccessP
     asked = next((each for each in approvals.pending_of_chat(conn, chat.id) if each.kind == "chat"), None)
     if asked is None and approvals.pending_of_channel(conn, "chat", chat.channel)[0] >= MOST_NEW_CHATS:
         return AskResult("too_many_waiting")
-    offered = sorted(agents.every(conn), key=lambda each: not each.is_default)[:MOST_AGENTS]
+    first = accounts.default_agent(conn, chat.channel)
+    offered = sorted(agents.every(conn), key=lambda each: each != first)[:MOST_AGENTS]
     user = _user(conn, chat.channel, event, now_ms=now_ms)
     new = NewApproval(
         "chat",

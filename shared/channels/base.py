@@ -309,7 +309,7 @@ class Outgoing:
 
 
 class Channel(Protocol):
-    """One platform.
+    """One account: one bot or app of one platform.
 
     A channel that can't do one of the optional operations (``react``, ``typing``, ``draft``, ``fetch``,
     ``registration``) says so in its ``Traits``, and raises ``NotPossible`` when it is asked all the same.
@@ -317,7 +317,11 @@ class Channel(Protocol):
 
     @property
     def name(self) -> str:
-        """The word in ``/webhooks/{channel}`` and in the ``channel`` columns."""
+        """The account's name, as in ``/webhooks/{account}`` and in the ``channel`` columns."""
+
+    @property
+    def platform(self) -> str:
+        """The name of the platform. Ids of people are the same for all its accounts."""
 
     @property
     def unreadable(self) -> WebhookReply:

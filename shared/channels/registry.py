@@ -1,46 +1,57 @@
-"""Looks up channel adapters by name. The name comes from a URL, so it can only select from this list."""
+"""Looks up channel adapters by account. The platform in its name can only select from this list.
+
+Several accounts of a platform have an adapter each. Which accounts there are, ``shared.db.roster.accounts`` knows.
+"""
 
 from functools import cache
 from importlib import import_module
 
 from shared.channels.base import Channel, Traits
 from shared.channels.manifest import Manifest
+from shared.core import accounts
 from shared.core.errors import UnknownName
 
-# One entry a channel: its module, and what it can do. The traits stand here because routing and turns need them where
+# One entry a platform: its module, and what it can do. The traits stand here because routing and turns need them where
 # the settings of the adapter are missing.
 _CHANNELS = {
     "discord": ("shared.channels.discord.channel", Traits(has_threads=True, direct_by_sender=False, has_buttons=True)),
     "telegram": ("shared.channels.telegram.channel", Traits(has_threads=True, direct_by_sender=True, has_buttons=True)),
 }
 _NO_TRAITS = Traits(has_threads=False, direct_by_sender=False, has_buttons=False)
-NAMES = tuple(_CHANNELS)
+PLATFORMS = tuple(_CHANNELS)
 
 
 @cache
-def get(name: str) -> Channel:
-    """The adapter called *name*, imported and configured on first use, then kept for the life of the process.
+def get(account: str) -> Channel:
+    """The adapter of the account, imported and configured on first use, then kept for the life of the process.
 
     Raises:
-        UnknownName: no such channel.
-        ConfigInvalid: the channel lacks a setting; the message names it.
+        UnknownName: there is no such platform.
+        ConfigInvalid: the account lacks a setting; the message names it.
     """
-    if name not in _CHANNELS:
-        raise UnknownName("channel", name, _CHANNELS)
-    module, _ = _CHANNELS[name]
-    adapter: Channel = import_module(module).channel()
+    platform = accounts.platform_of(account)
+    if platform not in _CHANNELS:
+        raise UnknownName("channel", account, _CHANNELS)
+    module, _ = _CHANNELS[platform]
+    adapter: Channel = import_module(module).channel(account)
     return adapter
 
 
-def manifest(name: str) -> Manifest:
-    """How the channel is set up; it needs none of its settings.
+def is_adapted(channel: str) -> bool:
+    """Whether an adapter of ours serves the channel; otherwise a client over REST does, or it is one of our own."""
+    return accounts.platform_of(channel) in _CHANNELS
+
+
+def manifest(channel: str) -> Manifest:
+    """How an account of the channel's platform is set up; it needs none of its settings.
 
     Raises:
-        UnknownName: no such channel.
+        UnknownName: there is no such platform.
     """
-    if name not in _CHANNELS:
-        raise UnknownName("channel", name, _CHANNELS)
-    module, _ = _CHANNELS[name]
+    platform = accounts.platform_of(channel)
+    if platform not in _CHANNELS:
+        raise UnknownName("channel", channel, _CHANNELS)
+    module, _ = _CHANNELS[platform]
     found: Manifest = import_module(module).MANIFEST
     return found
 
@@ -51,6 +62,7 @@ def import_all() -> None:
         import_module(module)
 
 
-def traits(name: str) -> Traits:
+def traits(channel: str) -> Traits:
     """What a channel can do, known without its settings. A channel without an adapter, such as ``api``, has none."""
-    return _CHANNELS[name][1] if name in _CHANNELS else _NO_TRAITS
+    found = _CHANNELS.get(accounts.platform_of(channel))
+    return found[1] if found else _NO_TRAITS

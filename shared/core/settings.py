@@ -4,6 +4,7 @@ A channel or a provider keeps its settings in a small model in *its own file*, s
 here.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -31,16 +32,21 @@ class FromEnvironment(BaseSettings):
                 redaction.register(value.get_secret_value())
 
     @classmethod
-    def load(cls) -> Self:
+    def load(cls, prefix: str | None = None, given: Mapping[str, str] | None = None) -> Self:
         """Read the environment once.
+
+        Args:
+            prefix: how the variables begin, in place of the model's own ``env_prefix``.
+            given: values by field name, in place of their variables.
 
         Raises:
             ConfigInvalid: names every variable that is missing or wrong, and the reason; never its value.
         """
+        prefix = cls.model_config.get("env_prefix", "") if prefix is None else prefix
+        arguments: dict[str, Any] = {"_env_prefix": prefix, **(given or {})}
         try:
-            return cls()
+            return cls(**arguments)
         except ValidationError as error:
-            prefix = cls.model_config.get("env_prefix", "")
             problems = (f"{prefix}{where(each).upper()}: {reason(each)}" for each in error.errors())
             raise ConfigInvalid("settings: " + "; ".join(problems)) from None
 
@@ -136,6 +142,11 @@ class Settings(FromEnvironment):
     def files(self) -> Path:
         """The folder of files that agents send, for the clients that fetch their answers."""
         return self.db.with_name(self.db.name + ".files")
+
+    @property
+    def account_tokens(self) -> Path:
+        """The file with the tokens of bots that Postroom was given while it runs. It is in no replica."""
+        return self.db.with_name(self.db.name + ".tokens")
 
     @property
     def sockets(self) -> Path:

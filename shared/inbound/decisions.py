@@ -39,10 +39,15 @@ _TOKEN = re.compile(r"(approval_[0-9a-z]{8})\.([0-9])")
 
 
 class Decider(NamedTuple):
-    """The approver who decides. *user* None is the operator, who may decide everything."""
+    """The approver who decides. *user* None is the operator, who may decide everything.
+
+    Attributes:
+        account: where the approver pressed the button; empty where no button was pressed.
+    """
 
     display_name: str
     user: User | None = None
+    account: str = ""
 
 
 OPERATOR = Decider("operator")
@@ -104,7 +109,7 @@ def decide(
         raise NotAllowed(_who_may_decide(asked))
     if asked.status == "pending":
         _check_offered(conn, asked, choice)
-    key = _key(by.user.channel, click) if by.user is not None and click is not None else None
+    key = _key(by.account, click) if by.user is not None and click is not None else None
     decided = approvals.decide(conn, approval_id, choice=choice, decided_by=by.display_name, click=key, now_ms=now_ms)
     done = _settle(conn, decided, policy=policy, click=click, now_ms=now_ms)
     if decided.user_id is not None:  # their messages may be held in other chats too
@@ -311,7 +316,7 @@ def click(conn: apsw.Connection, channel: str, event: Event, *, policy: AccessPo
     try:
         if user is None:
             raise NotAllowed(_who_may_decide(approval))
-        by = Decider(user.display_name, user)
+        by = Decider(user.display_name, user, channel)
         done = decide(conn, approval.approval_id, int(token[2]), by, policy=policy, click=event, now_ms=now_ms)
     except NotAllowed as error:
         refusal = Drop("not_approver", (Say(str(error), click=event.context),))

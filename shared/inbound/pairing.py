@@ -24,7 +24,7 @@ from shared.db.access.users import User
 from shared.db.roster import agents, chats, wirings
 from shared.db.roster.chats import Chat
 from shared.inbound import decisions
-from shared.roster import agents_and_teams
+from shared.roster import accounts, agents_and_teams
 from shared.roster.wirings import beside, connect
 from shared.routing.apply import apply, ensure_chat
 from shared.routing.effects import Drop, Effect, Once, RememberDirectChat, Say, WithinRate
@@ -219,7 +219,7 @@ def _wire(conn: apsw.Connection, chat: Chat, pairing: Pairing, *, now_ms: int) -
     elif chat.is_group or wirings.of_chat(conn, chat.id):
         return None
     else:
-        default = agents.default(conn)
+        default = accounts.default_agent(conn, chat.channel)
         agent = pairing.agent or (default.id if default else "")
     if agents.get(conn, agent) is None:
         return None

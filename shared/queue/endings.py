@@ -31,7 +31,7 @@ def enqueue_for(conn: apsw.Connection, row_id: int, *, now_ms: int) -> None:
 
 def is_waited_for(conn: apsw.Connection, message: Message) -> bool:
     """Whether a person sent *message*, and the answer is a response that a client fetches."""
-    is_delivered_here = message.chat_id is not None and message.channel in registry.NAMES
+    is_delivered_here = message.chat_id is not None and registry.is_adapted(message.channel)
     if message.from_agent is not None or "team" in message.content or is_delivered_here:
         return False
     return polled_channels.is_polled(conn, message.channel)

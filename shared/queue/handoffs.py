@@ -163,7 +163,7 @@ def _to_chat(conn: apsw.Connection, asked: Message, chat_id: int, text: str) -> 
     return NewResponse(
         message_id=ids.new("proactive"),
         channel=chat.channel,
-        chat_id=chat.id if chat.channel in registry.NAMES else None,
+        chat_id=chat.id if registry.is_adapted(chat.channel) else None,
         platform_id=chat.platform_id,
         session_id=asked.session_id,
         sender=chat.name or chat.platform_id,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import httptools
 import msgspec
 
+from shared.core import accounts
 from shared.core.durability import EVERY_OTHER, parse_levels
 from shared.core.errors import ConfigInvalid, NotReplicated
 from shared.db.engine import write_gate
@@ -38,7 +39,7 @@ class Replication:
 
     Args:
         settings: ``durability``, ``litestream_socket``, ``replication_timeout_ms``, ``db``.
-        channels: the names that ``durability`` may use.
+        channels: the platforms whose names, and whose accounts, ``durability`` may use.
 
     Raises:
         ConfigInvalid: the setting names an unknown channel, or no socket is set.
@@ -47,7 +48,7 @@ class Replication:
     def __init__(self, settings: "Settings", channels: Iterable[str]) -> None:
         self._levels = parse_levels(settings.durability)
         known = {API, *channels}
-        if not {EVERY_OTHER, *known}.issuperset(self._levels):
+        if not {EVERY_OTHER, *known}.issuperset(map(accounts.platform_of, self._levels)):
             raise ConfigInvalid(
                 f"POSTROOM_DURABILITY names a channel that does not exist; known: {', '.join(sorted(known))}"
             )
@@ -65,7 +66,8 @@ class Replication:
 
     def is_awaited(self, channel: str) -> bool:
         """Whether acknowledging something to *channel* waits for the replica."""
-        return self._levels.get(channel, self._levels[EVERY_OTHER]) == "replicated"
+        of_platform = self._levels.get(accounts.platform_of(channel), self._levels[EVERY_OTHER])
+        return self._levels.get(channel, of_platform) == "replicated"
 
     async def confirm(self, channel: str) -> None:
         """Return when the commits of this process so far may be acknowledged to *channel*; at once if ``local``.

@@ -29,6 +29,7 @@ from shared.core.policy import AccessPolicy
 from shared.db.roster import agents, wirings
 from shared.db.roster.chats import Chat
 from shared.db.roster.wirings import WiredChat
+from shared.roster import accounts
 from shared.roster.wirings import WiringChange
 from shared.routing import addressing, commands, quotations, recipients
 from shared.routing.apply import Routed, apply
@@ -138,7 +139,7 @@ def _decide_unwired(
     if policy.new_chats == "ask":
         heard = quotations.for_approval(event, quotations.read_authors(conn, channel, event, chat))
         return [*news, WithinLimits((HoldForChat(heard),))]
-    agent = agents.default(conn)
+    agent = accounts.default_agent(conn, channel)
     return [*news, WithinLimits((Wire(agent.id) if agent is not None else Drop("not_wired"),))]
 
 

@@ -119,7 +119,7 @@ def _own(call: ToolCall, row: int) -> OwnResponse:
     said = own_responses.get(call.conn, row)
     if said is None or (said.agent, said.session_id) != (call.agent.id, call.session.id):
         raise NotFound(f"you sent no message {row} in this conversation; send_message gives the number")
-    if said.channel not in registry.NAMES or "context" in said.content:
+    if not registry.is_adapted(said.channel) or "context" in said.content:
         raise NotPossibleYet(f"messages of {said.channel} can't be changed here: send a new message instead")
     if said.status in ("dead", "deleted"):
         raise WrongState(f"message {row} was never delivered: send a new message instead")

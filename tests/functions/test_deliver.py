@@ -12,6 +12,8 @@ from functions.deliver import Deliver
 from shared.channels import registry
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
+from shared.db.roster import accounts
+from shared.roster import account_tokens
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 from tests.support import TICK, answer, column, put, row
@@ -345,6 +347,35 @@ def test_a_channel_without_settings_waits_and_blocks_no_other(conn, monkeypatch)
     answer(conn)
     step(Platform())
     assert column(conn, "SELECT status FROM responses ORDER BY id") == ["pending", "acked"]
+
+
+def test_each_account_sends_with_a_token_of_its_own_and_one_that_comes_later_is_served_without_a_restart(
+    conn, db, monkeypatch
+):
+    answer(conn, "of the first", chat="5000000001")
+    answer(conn, "of sales", chat="5000000001", channel="telegram.sales")
+    platform = Platform()
+
+    async def go():
+        service = service_of(platform)
+        await worked(service)
+        before = list(platform.texts)
+        with transaction(conn):
+            accounts.add(conn, "telegram.sales", now_ms=1)
+        await worked(service)  # its tokens are missing
+        account_tokens.put(
+            service.settings.account_tokens, "telegram.sales", {"bot_token": "7100200301:BB", "webhook_secret": "s"}
+        )
+        await worked(service)
+        await service.close()
+        return before
+
+    assert asyncio.run(go()) == ["of the first"]
+    assert [(path, body["text"]) for _, path, body in platform.requests] == [
+        (f"/bot{TOKEN}/sendMessage", "of the first"),
+        ("/bot7100200301:BB/sendMessage", "of sales"),
+    ]
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["acked", "acked"]
 
 
 def test_a_tick_finds_work_without_a_kick(serving, conn, until, monkeypatch):

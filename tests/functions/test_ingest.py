@@ -16,7 +16,7 @@ from shared.core.errors import ConfigInvalid
 from shared.db.access import users
 from shared.db.engine import connection
 from shared.db.engine.connection import rows, transaction
-from shared.db.roster import chats
+from shared.db.roster import accounts, chats
 from shared.replica import sync_permit
 from shared.roster import wirings
 from shared.runtime.kick import Listener
@@ -169,6 +169,59 @@ def test_a_full_disk_is_a_503_and_the_redelivery_is_stored_when_there_is_room(se
     assert nothing == ([], [])
     assert again.status_code == 200
     assert column(conn, "SELECT length(message) FROM messages") == [200_000]
+
+
+SALES = {"x-telegram-bot-api-secret-token": "of-sales"}
+
+
+def test_each_account_has_an_address_a_secret_and_chats_of_its_own(serving, conn, monkeypatch):
+    """Two bots in one chat: the same person, the same chat's id, and the same number of an update."""
+    monkeypatch.setenv("TELEGRAM_SALES_BOT_TOKEN", "7100200301:BB")
+    monkeypatch.setenv("TELEGRAM_SALES_WEBHOOK_SECRET", "of-sales")
+    with transaction(conn):
+        accounts.add(conn, "telegram.sales", now_ms=NOW)
+    calls = [
+        telegram(url="/webhooks/telegram"),
+        telegram(url="/webhooks/telegram.sales", headers=SALES),
+        telegram(url="/webhooks/telegram.sales", headers=SALES),  # a redelivery
+        telegram(url="/webhooks/telegram.sales"),  # signed with the first one's secret
+    ]
+    assert [each.status_code for each in post(serving, *calls)] == [200, 200, 200, 401]
+    assert sorted(column(conn, "SELECT channel FROM messages")) == ["telegram", "telegram.sales"]
+    assert sorted(column(conn, "SELECT channel FROM chats")) == ["telegram", "telegram.sales"]
+
+
+def test_a_person_whom_one_bot_knows_is_known_to_all_bots_of_the_platform(serving, conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_NEW_CHATS", "ask")
+    monkeypatch.setenv("TELEGRAM_SALES_BOT_TOKEN", "7100200301:BB")
+    monkeypatch.setenv("TELEGRAM_SALES_WEBHOOK_SECRET", "of-sales")
+    with transaction(conn):
+        accounts.add(conn, "telegram.sales", now_ms=NOW)
+        ana = users.ensure(conn, "telegram", "5000000001", name="Ana", now_ms=NOW)
+        people.grant(conn, ana.id, "owner", None, by="test", now_ms=NOW)
+        chat = chats.ensure(conn, "telegram.sales", "5000000001", is_group=False, sender_policy="strict", now_ms=NOW)
+        wirings.connect(conn, chat.id, "assistant", now_ms=NOW)
+    (answer,) = post(serving, telegram(headers=SALES), path="/webhooks/telegram.sales")
+    assert answer.status_code == 200
+    assert column(conn, "SELECT channel FROM messages") == ["telegram.sales"]
+    assert column(conn, "SELECT channel FROM users") == ["telegram"]
+
+
+def test_an_account_that_nobody_added_is_a_404_though_its_settings_are_there(serving, conn, monkeypatch):
+    monkeypatch.setenv("TELEGRAM_SALES_BOT_TOKEN", "7100200301:BB")
+    monkeypatch.setenv("TELEGRAM_SALES_WEBHOOK_SECRET", "of-sales")
+    (answer,) = post(serving, telegram(headers=SALES), path="/webhooks/telegram.sales")
+    assert answer.status_code == 404
+    assert column(conn, "SELECT count(*) FROM messages") == [0]
+
+
+def test_an_account_whose_settings_are_missing_is_a_503_and_the_log_names_them(serving, conn, capfd):
+    with transaction(conn):
+        accounts.add(conn, "telegram.sales", now_ms=NOW)
+    (answer,) = post(serving, telegram(headers=SALES), path="/webhooks/telegram.sales")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert "TELEGRAM_SALES_BOT_TOKEN" not in answer.text
+    assert "TELEGRAM_SALES_BOT_TOKEN" in "".join(capfd.readouterr())
 
 
 def test_a_channel_without_settings_answers_503_so_that_the_platform_retries(serving, conn, monkeypatch):

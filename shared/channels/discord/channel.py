@@ -29,6 +29,7 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from shared.channels import markdown, platform_api, sanitize, standard_webhooks
+from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
     Event,
     Kind,
@@ -56,7 +57,6 @@ from shared.core.errors import (
     RetryableError,
     SignatureInvalid,
 )
-from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
 
 PART_UNITS = 1900  # Discord's limit is 2000
@@ -66,7 +66,7 @@ USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # Cloudflare may re
 EPHEMERAL = 64
 
 
-class DiscordSettings(FromEnvironment):
+class DiscordSettings(AccountSettings):
     """Read from the environment: ``DISCORD_`` and the field's name in capitals, such as ``DISCORD_PUBLIC_KEY``."""
 
     model_config = SettingsConfigDict(env_prefix="DISCORD_", frozen=True, extra="ignore")
@@ -117,18 +117,19 @@ MANIFEST = Manifest(
 )
 
 
-def channel() -> "DiscordChannel":
-    """The adapter, configured from the environment."""
-    return DiscordChannel(DiscordSettings.load())
+def channel(account: str = "discord") -> "DiscordChannel":
+    """The adapter of the account, configured from the environment."""
+    return DiscordChannel(DiscordSettings.of(account), account)
 
 
 class DiscordChannel:
     """One application and its bot."""
 
-    name = "discord"
+    platform = "discord"
     unreadable = WebhookReply()
 
-    def __init__(self, settings: DiscordSettings) -> None:
+    def __init__(self, settings: DiscordSettings, name: str = "discord") -> None:
+        self.name = name
         self._key = VerifyKey(bytes.fromhex(settings.public_key))
         self._application_id = settings.application_id
         self._base = settings.api_base.rstrip("/")

@@ -20,6 +20,7 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from shared.channels import markdown, platform_api, sanitize
+from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
     Outgoing,
     OutgoingFile,
@@ -46,7 +47,6 @@ from shared.core.errors import (
     PostroomError,
     SignatureInvalid,
 )
-from shared.core.settings import FromEnvironment
 from shared.runtime.http_client import Client
 
 SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
@@ -55,7 +55,7 @@ PART_HTML_BYTES = 30_000  # Telegram's limit is 32768, before parsing
 ALERT_UNITS = 200  # the limit of an alert, which only the person who pressed a button sees
 
 
-class TelegramSettings(FromEnvironment):
+class TelegramSettings(AccountSettings):
     """Read from the environment: ``TELEGRAM_`` and the field's name in capitals, such as ``TELEGRAM_BOT_TOKEN``."""
 
     model_config = SettingsConfigDict(env_prefix="TELEGRAM_", frozen=True, extra="ignore")
@@ -97,18 +97,19 @@ MANIFEST = Manifest(
 )
 
 
-def channel() -> "TelegramChannel":
-    """The adapter, configured from the environment."""
-    return TelegramChannel(TelegramSettings.load())
+def channel(account: str = "telegram") -> "TelegramChannel":
+    """The adapter of the account, configured from the environment."""
+    return TelegramChannel(TelegramSettings.of(account), account)
 
 
 class TelegramChannel:
     """One bot."""
 
-    name = "telegram"
+    platform = "telegram"
     unreadable = WebhookReply()
 
-    def __init__(self, settings: TelegramSettings) -> None:
+    def __init__(self, settings: TelegramSettings, name: str = "telegram") -> None:
+        self.name = name
         self._secret = settings.webhook_secret.get_secret_value().encode()
         self._parser = UpdateParser(int(settings.bot_token.get_secret_value().partition(":")[0]), settings.bot_username)
         token = settings.bot_token.get_secret_value()

@@ -1,4 +1,6 @@
-"""Users: one person or program on one platform. The identity is the channel and the sender's id, and nothing else.
+"""Users: one person or program on one platform. The identity is the platform and the sender's id, and nothing else.
+
+All accounts of a platform know the same people: *channel* may be any of its accounts, and the row has the platform.
 
 A sender gets a row with a role, a pairing, or an approval about them. A name proves nothing.
 """
@@ -7,6 +9,7 @@ from typing import NamedTuple
 
 import apsw
 
+from shared.core.accounts import platform_of
 from shared.db.engine.connection import rows
 
 _BRACKETS = str.maketrans("()", "[]")
@@ -31,7 +34,7 @@ def find(conn: apsw.Connection, channel: str, sender_id: str) -> User | None:
     found = rows(
         conn,
         "SELECT id, channel, sender_id, name FROM users WHERE channel = :channel AND sender_id = :sender_id",
-        {"channel": channel, "sender_id": sender_id},
+        {"channel": platform_of(channel), "sender_id": sender_id},
     )
     return User(*found[0]) if found else None
 
@@ -53,7 +56,7 @@ def ensure(conn: apsw.Connection, channel: str, sender_id: str, *, name: str, no
            SET name = CASE excluded.name WHEN '' THEN name ELSE excluded.name END, updated_at = excluded.updated_at
         RETURNING id, channel, sender_id, name
         """,
-        {"channel": channel, "sender_id": sender_id, "name": name, "now": now_ms},
+        {"channel": platform_of(channel), "sender_id": sender_id, "name": name, "now": now_ms},
     )
     return User(*found[0])
 

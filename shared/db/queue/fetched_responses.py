@@ -14,7 +14,8 @@ _ACK = """
     UPDATE responses
        SET status = 'acked', acked_at = :now, last_error = NULL, failure = NULL
      WHERE id = :id AND status = 'pending'
-       AND (chat_id IS NULL OR channel NOT IN (SELECT value FROM json_each(:adapters)))
+       AND (chat_id IS NULL
+            OR substr(channel, 1, instr(channel || '.', '.') - 1) NOT IN (SELECT value FROM json_each(:adapters)))
     RETURNING message_id, agent, channel, series_id, scheduled_at
 """
 
@@ -23,7 +24,7 @@ def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], n
     """The client has delivered the response. A second call changes nothing. Returns the response's channel.
 
     Args:
-        adapters: the channels whose chats an adapter of ours serves.
+        adapters: the platforms whose chats an adapter of ours serves.
 
     Raises:
         NotFound: there is no such response.
@@ -67,7 +68,9 @@ NOT_FETCHED = "no client fetched it in time"
 _STEP = """
     SELECT id, created_at < :cutoff AS is_old,
            status = 'pending' AND max(created_at, ifnull(deliver_after, 0)) < :cutoff
-           AND (chat_id IS NULL OR channel NOT IN (SELECT value FROM json_each(:adapters))) AS is_overdue,
+           AND (chat_id IS NULL
+                OR substr(channel, 1, instr(channel || '.', '.') - 1) NOT IN (SELECT value FROM json_each(:adapters)))
+           AS is_overdue,
            status = 'dead' AND failure = 'not_fetched' AND recurrence IS NULL AND created_at < :forgotten
            AS is_forgotten
       FROM responses

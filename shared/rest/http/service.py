@@ -27,7 +27,7 @@ class Service(FunctionService):
     """One per process. All of it belongs to the event loop's thread, except the writer and the background reads."""
 
     def __init__(self, settings: Settings) -> None:
-        self.replication = Replication(settings, registry.NAMES)  # first: it may refuse the settings
+        self.replication = Replication(settings, registry.PLATFORMS)  # first: it may refuse the settings
         super().__init__(settings)
         self.started_at = clock.now_ms()
         self.polled_channels: set[str] = set()  # those that this process has noted in the database

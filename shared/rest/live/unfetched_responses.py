@@ -58,7 +58,7 @@ class UnfetchedResponses:
         if not self._feed.readers:
             return  # a client that connects fetches by itself
         found = responses.responses_to_fetch(
-            self._conn, channel, has_adapter=channel in registry.NAMES, now_ms=clock.now_ms(), limit=1
+            self._conn, channel, has_adapter=registry.is_adapted(channel), now_ms=clock.now_ms(), limit=1
         )
         for each in found:
             about = (each["messageId"], each["id"], each["agent"], channel)

@@ -81,7 +81,7 @@ async def get_pending(service: Service, *, query: FetchQuery) -> list[ResponseVi
     found = response_views.responses_to_fetch(
         service.reader,
         query.channel,
-        has_adapter=query.channel in registry.NAMES,
+        has_adapter=registry.is_adapted(query.channel),
         now_ms=clock.now_ms(),
         limit=query.limit,
     )
@@ -140,7 +140,7 @@ async def ack(service: Service, *, id: int) -> Ok:
 
     def work(conn: apsw.Connection) -> str:
         now_ms = clock.now_ms()
-        channel = fetched_responses.ack(conn, id, adapters=registry.NAMES, now_ms=now_ms)
+        channel = fetched_responses.ack(conn, id, adapters=registry.PLATFORMS, now_ms=now_ms)
         series.advance_responses(conn, now_ms=now_ms)
         return channel
 

@@ -211,8 +211,8 @@ def _chat(conn: apsw.Connection, body: NewScheduleBody, *, now_ms: int) -> Chat:
     chat = chats.get(conn, chat_id) if chat_id is not None else None
     if chat is None:
         raise RequestRefused(404, f"there is no chat {chat_id}; GET /api/chats lists them")
-    if chat.channel not in registry.NAMES:
-        known = ", ".join(sorted(registry.NAMES))
+    if not registry.is_adapted(chat.channel):
+        known = ", ".join(sorted(registry.PLATFORMS))
         raise RequestRefused(409, f"answers in chat {chat.id} are not sent: {chat.channel!r} is none of {known}")
     if chat.status != "active":
         raise RequestRefused(

@@ -10,7 +10,7 @@ from shared.channels import registry
 from shared.core import clock
 from shared.db.engine import named_rows
 from shared.db.queue import channel_pauses
-from shared.db.roster import agents
+from shared.db.roster import accounts, agents
 from shared.db.views import access, history
 from shared.db.views.history import EventView
 from shared.rest.http.common import LimitQuery
@@ -119,7 +119,11 @@ def _channel_statuses(service: Service, *, is_delivering: bool) -> dict[str, Cha
 
 def _wired_channels(service: Service) -> list[str]:
     """The channels with an adapter and a wired chat."""
-    return [name for name in registry.NAMES if access.has_wired_chat(service.reader, name)]
+    return [
+        name
+        for name in accounts.served(service.reader, registry.PLATFORMS)
+        if access.has_wired_chat(service.reader, name)
+    ]
 
 
 @endpoint("GET", "/api/logs")

@@ -21,7 +21,7 @@ from shared.core.errors import (
 from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
-every_channel = pytest.mark.parametrize("name", registry.NAMES)
+every_channel = pytest.mark.parametrize("name", registry.PLATFORMS)
 HEADERS = st.dictionaries(
     st.sampled_from(["x-telegram-bot-api-secret-token", "x-signature-ed25519", "x-signature-timestamp", "host"]),
     st.text(max_size=140) | st.from_regex(r"[0-9a-f]{128}", fullmatch=True),
@@ -93,7 +93,7 @@ def test_only_send_is_asynchronous(name):
 
 
 def test_traits_of_a_channel_need_no_settings(monkeypatch):
-    for name in registry.NAMES:
+    for name in registry.PLATFORMS:
         for variable in ("BOT_TOKEN", "WEBHOOK_SECRET", "PUBLIC_KEY", "APPLICATION_ID"):
             monkeypatch.delenv(f"{name.upper()}_{variable}", raising=False)
         assert registry.traits(name).has_buttons

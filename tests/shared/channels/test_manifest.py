@@ -6,17 +6,17 @@ import pytest
 from pydantic import SecretStr
 
 from shared.channels import registry
+from shared.channels.account_settings import AccountSettings
 from shared.channels.manifest import Manifest
 from shared.core.errors import UnknownName
-from shared.core.settings import FromEnvironment
 
-every_channel = pytest.mark.parametrize("name", registry.NAMES)
+every_channel = pytest.mark.parametrize("name", registry.PLATFORMS)
 
 
 def fields(name):
     """The settings that the adapter reads, by name."""
     (read,) = [
-        each for each in FromEnvironment.__subclasses__() if each.model_config["env_prefix"] == f"{name}_".upper()
+        each for each in AccountSettings.__subclasses__() if each.model_config["env_prefix"] == f"{name}_".upper()
     ]
     return {field.upper(): info for field, info in read.model_fields.items()}
 

@@ -1,0 +1,42 @@
+"""The settings of an account: from its variables, and for bots that Postroom was given, from a file of its own.
+
+The variables of the first account begin with the platform's name (``TELEGRAM_BOT_TOKEN``), those of a further account
+with both words of its name (``TELEGRAM_SALES_BOT_TOKEN``). What a platform has only one of, such as the address of its
+API, a further account takes from the first. A variable overrules the file.
+"""
+
+import os
+from typing import ClassVar, Self
+
+from shared.channels import account_secrets
+from shared.core import accounts
+from shared.core.settings import FromEnvironment
+
+
+class AccountSettings(FromEnvironment):
+    """The base of each adapter's settings; ``env_prefix`` is the first account's.
+
+    Attributes:
+        of_platform: the fields that a further account takes from the first, where it has none of its own.
+    """
+
+    of_platform: ClassVar[tuple[str, ...]] = ("api_base",)
+
+    @classmethod
+    def of(cls, account: str) -> Self:
+        """The settings of *account*.
+
+        Raises:
+            ConfigInvalid: names each variable that is missing or wrong.
+        """
+        if not accounts.is_further(account):
+            return cls.load()
+        own, first = accounts.prefix_of(account), accounts.prefix_of(accounts.platform_of(account))
+        values = account_secrets.of(account)
+        values |= {name: os.environ[f"{first}{name.upper()}"] for name in cls._shared(first)}
+        given = {name: value for name, value in values.items() if f"{own}{name.upper()}" not in os.environ}
+        return cls.load(own, given)
+
+    @classmethod
+    def _shared(cls, first: str) -> list[str]:
+        return [name for name in cls.of_platform if f"{first}{name.upper()}" in os.environ]
