@@ -7,7 +7,7 @@ SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 OUT ?= out/message_volume
 AGENTS ?= .venv/agents
 
-.PHONY: help run test check long crash agents bench analyse format clean
+.PHONY: help run test check long crash agents browser bench analyse format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -17,7 +17,7 @@ run:  ## start everything on this machine, to chat with it
 	@$(BIN)/emulator run
 
 test: check  ## run all checks and the everyday tests
-	$(PYTEST) -q $(SIDE_BY_SIDE) -m "not long and not crash and not agents"
+	$(PYTEST) -q $(SIDE_BY_SIDE) -m "not long and not crash and not agents and not browser"
 
 check:  ## check style, types and import rules
 	@infra/setup.sh dev
@@ -38,6 +38,11 @@ agents:  ## install the real agents' programs, and run them against a scripted m
 	@infra/setup.sh dev
 	@infra/agents.sh $(AGENTS)
 	POSTROOM_TEST_AGENTS=$(AGENTS)/node_modules/.bin $(PYTEST) -q -rfE -m agents
+
+browser:  ## drive the chat page in a headless Chromium
+	@infra/setup.sh dev
+	@infra/setup.sh browser
+	$(PYTEST) -q -rfE -m browser
 
 bench:  ## measure speeds, as ratios to the raw limit
 	@infra/setup.sh dev

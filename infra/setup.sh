@@ -2,6 +2,7 @@
 # Prepares .venv; the machine needs nothing but Python 3.11 or newer.
 #   infra/setup.sh run    for `make run`
 #   infra/setup.sh dev    also for the tests, the checks, Spark and the benchmarks
+#   infra/setup.sh browser    a browser for `make browser`
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -102,6 +103,13 @@ install() {  # $1: extras
     say "setup: done"
 }
 
+check_browser() {
+    for name in chromium chromium-browser google-chrome google-chrome-stable; do
+        command -v "$name" >/dev/null 2>&1 && return
+    done
+    install_packages "a browser for the tests of the chat page" chromium fonts-dejavu-core fonts-noto-color-emoji
+}
+
 mode=${1:-run}
 make_venv
 case $mode in
@@ -110,5 +118,6 @@ case $mode in
         install emulator,api,spark,dev,bench
         check_java
         ;;
-    *) fail "say run or dev" ;;
+    browser) check_browser ;;
+    *) fail "say run, dev or browser" ;;
 esac

@@ -1,10 +1,11 @@
-"""The chat page's server side: the page, its data, messages that people send through it, and live events.
+"""The chat page's server side: the page, its data, its files and live events; :mod:`.page_actions` has the actions.
 
 It works at ``/chat`` and, behind the gateway, at ``/_emulator/chat``: the page derives its addresses from its own.
 """
 
 import asyncio
 import json
+import secrets
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,19 +13,20 @@ from typing import Any
 
 from aiohttp import web
 
+from emulator.platforms import page_files
 from emulator.platforms.bus import EventBus, LiveEvent
-from emulator.platforms.control import EITHER, find_chat, optional, platform_of, read_json, text
-from emulator.platforms.discord.interactions import Interactions
-from emulator.platforms.discord.people import DiscordPeople
-from emulator.platforms.page_data import PageData
+from emulator.platforms.control import EITHER, find_chat, platform_of
+from emulator.platforms.page_actions import PageActions
+from emulator.platforms.page_data import PIECE, PageData
 from emulator.platforms.store import PLATFORMS, PlatformStore
-from emulator.platforms.telegram.people import TelegramPeople
 
-PAGE = Path(__file__).with_name("chat.html")
+PAGE = Path(__file__).with_name("page")
+# The page's scripts, in this order: each uses those before it.
+SCRIPTS = ("base", "format", "files", "side", "message", "log", "steps", "menus", "forms", "composer", "live", "keys")
 PING_S = 15
 _POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:;"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self';"
+    " img-src 'self' data: blob:; media-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 
 
@@ -35,13 +37,10 @@ class ChatPage:
         self,
         store: PlatformStore,
         bus: EventBus,
-        telegram_people: TelegramPeople,
-        interactions: Interactions,
-        discord_people: DiscordPeople,
         page_data: PageData,
+        actions: PageActions,
     ) -> None:
-        self._store, self._bus, self._telegram_people, self._page_data = store, bus, telegram_people, page_data
-        self._interactions, self._discord_people = interactions, discord_people
+        self._store, self._bus, self._page_data, self._actions = store, bus, page_data, actions
 
     def routes(self) -> list[web.AbstractRouteDef]:
         routes: list[web.AbstractRouteDef] = []
@@ -53,65 +52,68 @@ class ChatPage:
                 web.get(base + "/state", self._state),
                 web.get(base + "/events", self._events),
                 web.get(either + "/chats/{chat}", self._transcript),
-                web.post(either + "/say", self._say),
-                web.post(either + "/press", self._press),
+                web.get(base + "/files/{file}", self._file),
+                *self._actions.routes(base),
             ]
         return routes
 
     async def _page(self, request: web.Request) -> web.Response:
         """The page, with its first data embedded."""
-        boot: dict[str, Any] = {"state": self._page_data.state(), "transcript": None}
+        boot: dict[str, Any] = {"mark": self._bus.mark(), "state": self._page_data.state(), "transcript": None}
         wanted, chat_id = request.query.get("platform", "telegram"), request.query.get("chat")
         platform = next((each for each in PLATFORMS if each == wanted), None)
         chats = self._store.chats(platform) if platform else []
         chat = next((chat for chat in chats if chat_id in (None, chat.id)), None)
         if chat is not None:
-            boot["transcript"] = {"platform": platform, **self._page_data.transcript(chat)}
-        data = json.dumps(boot, ensure_ascii=False).replace("<", "\\u003c")
-        headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}
-        return web.Response(text=_template().replace("{{BOOT}}", data), content_type="text/html", headers=headers)
+            boot["transcript"] = {"platform": platform, **self._page_data.transcript(chat, limit=PIECE)}
+        data, nonce = json.dumps(boot, ensure_ascii=False).replace("<", "\\u003c"), secrets.token_urlsafe(16)
+        page = _template().replace("{{NONCE}}", nonce).replace("{{BOOT}}", data)
+        headers = {"Content-Security-Policy": _POLICY.format(nonce=nonce), "Cache-Control": "no-store"}
+        return web.Response(text=page, content_type="text/html", headers=headers)
 
     async def _state(self, request: web.Request) -> web.Response:
         return web.json_response(self._page_data.state())
 
     async def _transcript(self, request: web.Request) -> web.Response:
+        """A conversation; ``?before=`` asks for the messages before that number (``seq``)."""
         chat = find_chat(self._store, platform_of(request), request.match_info["chat"])
-        return web.json_response(self._page_data.transcript(chat))
+        before = request.query.get("before")
+        if before is not None:
+            return web.json_response(self._page_data.older(chat, before=int(before)))
+        return web.json_response({"mark": self._bus.mark(), **self._page_data.transcript(chat, limit=PIECE)})
 
-    async def _say(self, request: web.Request) -> web.Response:
-        """A person writes (Telegram) or uses ``/ask`` (Discord). Answers before the delivery ends."""
-        body = await read_json(request)
-        person, said, chat = text(body, "person"), text(body, "text"), optional(body, "chat")
-        if platform_of(request) == "telegram":
-            return web.json_response(self._telegram_people.say(person, said, chat_id=chat), status=201)
-        interaction = self._discord_people.ask(person, said.removeprefix("/ask "), channel_id=chat)
-        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
-
-    async def _press(self, request: web.Request) -> web.Response:
-        """A person presses a button. Answers before the delivery ends."""
-        body = await read_json(request)
-        pressed = (text(body, "chat"), text(body, "message"), text(body, "person"), text(body, "data"))
-        if platform_of(request) == "telegram":
-            return web.json_response(self._telegram_people.press(*pressed), status=201)
-        interaction = self._discord_people.press(*pressed)
-        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
+    async def _file(self, request: web.Request) -> web.Response:
+        return page_files.serve(self._store.files, request.match_info["file"])
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """Server-sent events: ``message delivery call typing notice chat``; a comment every 15 s."""
+        """Server-sent events, named as in :class:`.bus.LiveEvent`; a comment every 15 s.
+
+        A reader that names the last event that it got (``Last-Event-ID``, or ``?after=``) gets all later ones first,
+        or ``reset`` if some are gone: it then reads its data again.
+        """
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        last = request.headers.get("Last-Event-ID") or request.query.get("after")
         async with self._bus.subscribe() as queue:
+            missed = self._bus.missed(last) if last else []
             await response.prepare(request)
             await response.write(b"retry: 1000\n\n")
+            if missed is None:
+                await response.write(f"id: {self._bus.mark()}\nevent: reset\ndata: {{}}\n\n".encode())
+            for event in missed or ():
+                await response.write(self._frame(event))
             while True:
                 try:
-                    event = await asyncio.wait_for(queue.get(), PING_S)
+                    news = await asyncio.wait_for(queue.get(), PING_S)
                 except TimeoutError:
                     await response.write(b": still here\n\n")
                     continue
-                if event is None:
+                if news is None:
                     return response
-                data = json.dumps(self._full(event), ensure_ascii=False)
-                await response.write(f"event: {event.name}\ndata: {data}\n\n".encode())
+                await response.write(self._frame(news))
+
+    def _frame(self, event: LiveEvent) -> bytes:
+        data = json.dumps(self._full(event), ensure_ascii=False)
+        return f"id: {self._bus.mark(event)}\nevent: {event.name}\ndata: {data}\n\n".encode()
 
     def _full(self, event: LiveEvent) -> Mapping[str, Any]:
         """The event's data; for a message, its current state."""
@@ -123,4 +125,8 @@ class ChatPage:
 
 @cache
 def _template() -> str:
-    return PAGE.read_text(encoding="utf-8")
+    """The page as one file: its frame with the style and the scripts inside."""
+    style = (PAGE / "chat.css").read_text(encoding="utf-8")
+    script = "\n".join((PAGE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    frame = (PAGE / "chat.html").read_text(encoding="utf-8")
+    return frame.replace("{{STYLE}}", style).replace("{{SCRIPT}}", script)

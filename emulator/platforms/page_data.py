@@ -1,14 +1,21 @@
 """The data of the chat page and the terminal: people, conversations, transcripts, deliveries and calls, as JSON."""
 
+import json
 from typing import Any
 
-from emulator.platforms import files, reactions
+from emulator.platforms import files, page_files, reactions
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME
 from emulator.platforms.store import FakeChat, FakeMessage, Platform, PlatformStore
 from emulator.platforms.telegram.updates import UpdateDelivery
 
 PREVIEW = 80
+# What people can do on the page besides writing and pressing buttons.
+CAN: dict[Platform, tuple[str, ...]] = {
+    "telegram": ("files", "reply", "edit", "delete", "react", "topics"),
+    "discord": (),
+}
+PIECE = 150  # messages that the page gets at once
 
 
 class PageData:
@@ -27,7 +34,7 @@ class PageData:
 
     def _platform(self, platform: Platform) -> dict[str, Any]:
         chats = [self.chat(chat) for chat in self._store.chats(platform)]
-        return {"people": self.people(platform), "chats": chats}
+        return {"people": self.people(platform), "chats": chats, "can": CAN[platform]}
 
     def people(self, platform: Platform) -> list[dict[str, Any]]:
         """All people of the platform."""
@@ -41,20 +48,35 @@ class PageData:
             "kind": chat.kind,
             "title": chat.title,
             "members": list(chat.members),
+            "topics": _topics(chat),
+            "parent": chat.facts.get("parent"),
             "blocked": bool(chat.facts.get("blocked")),
             "preview": last.text[:PREVIEW] if last else "",
             "last_ms": last.created_ms if last else None,
             "last_is_bot": last.is_bot if last else False,
         }
 
-    def transcript(self, chat: FakeChat) -> dict[str, Any]:
-        """A conversation with its messages, deliveries and calls."""
+    def older(self, chat: FakeChat, *, before: int) -> dict[str, Any]:
+        """Messages before the number *before*, oldest first, and whether there are older ones."""
+        return self._piece(self._store.transcript(chat, limit=PIECE + 1, before=before), PIECE)
+
+    def _piece(self, found: list[FakeMessage], limit: int) -> dict[str, Any]:
+        return {"messages": [self.message(message) for message in found[-limit:]], "has_older": len(found) > limit}
+
+    def transcript(self, chat: FakeChat, *, limit: int = 500) -> dict[str, Any]:
+        """A conversation with its last messages, and their deliveries and calls."""
         return {
             "chat": self.chat(chat),
-            "messages": [self.message(message) for message in self._store.transcript(chat)],
+            **self._piece(self._store.transcript(chat, limit=limit + 1), limit),
             "deliveries": self.deliveries(chat.platform, chat.id),
             "calls": self._store.calls(chat.platform, chat=chat.id, limit=300),
+            "commands": self.commands(chat.platform),
         }
+
+    def commands(self, platform: Platform) -> list[dict[str, Any]]:
+        """The bot's commands as it registered them at the platform."""
+        kept = json.loads(self._store.get(f"{platform}.commands") or "[]")
+        return [command for command in kept if isinstance(command, dict)]
 
     def deliveries(self, platform: Platform, chat: str | None = None) -> list[dict[str, Any]]:
         if platform == "telegram":
@@ -79,7 +101,8 @@ class PageData:
             "thread": detail.get("thread"),
             "reactions": list(reactions.read(detail)),
             "reacted": reactions.read(detail),
-            "files": files.of(detail),
+            "files": [{**file, "is_shown": page_files.is_shown(file["mime"])} for file in files.of(detail)],
+            "album": detail.get("media_group_id"),
             "keyboard": detail.get("keyboard") or _keyboard(detail.get("components", [])),
             "state": detail.get("state"),
             "command": detail.get("command"),
@@ -95,6 +118,15 @@ class PageData:
         chat = self._store.chat(platform, chat_id)
         message = self._store.message(chat, message_id) if chat else None
         return self.message(message) if message else None
+
+
+def _topics(chat: FakeChat) -> list[dict[str, Any]]:
+    """The topics of a chat on Telegram, in the order of their creation."""
+    names, closed = chat.facts.get("topic_names", {}), chat.facts.get("closed_topics", ())
+    return [
+        {"id": topic, "name": names.get(str(topic), f"Topic {topic}"), "is_closed": topic in closed}
+        for topic in chat.facts.get("topics", ())
+    ]
 
 
 def _keyboard(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]] | None:

@@ -15,9 +15,11 @@ from emulator.platforms.discord.calls import MAX_BODY_BYTES
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
 from emulator.platforms.initial_people import BOT_USERNAME, add_initial_people, discord_app, telegram_bot
+from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PageData
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram.api import FakeTelegram
+from emulator.platforms.telegram.chat_actions import TelegramChatActions
 from emulator.platforms.telegram.people import TelegramPeople
 from shared.core.errors import ConfigInvalid
 
@@ -85,9 +87,16 @@ class Platforms:
             page_data,
             self.register,
         )
-        page = ChatPage(
-            self._store, self._bus, self._telegram_people, self._interactions, self._discord_people, page_data
+        clock = self._config.clock
+        actions = PageActions(
+            clock,
+            self._store,
+            self._telegram_people,
+            TelegramChatActions(clock, self._store, self._bus, self._telegram_people),
+            self._interactions,
+            self._discord_people,
         )
+        page = ChatPage(self._store, self._bus, page_data, actions)
         app = web.Application(middlewares=[plain_errors], client_max_size=MAX_BODY_BYTES)
         for part in (self._telegram, self._discord, self._interactions, control, page):
             app.add_routes(part.routes())

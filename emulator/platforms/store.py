@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS messages (
     nonce TEXT, created_ms INTEGER NOT NULL, edited_ms INTEGER, deleted_ms INTEGER,
     UNIQUE (platform, chat, id)
 ) STRICT;
+CREATE INDEX IF NOT EXISTS messages_chat ON messages (platform, chat, seq);
 CREATE INDEX IF NOT EXISTS messages_nonce ON messages (chat, nonce) WHERE nonce IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS calls (
@@ -282,12 +283,13 @@ class PlatformStore:
     def delete(self, message: FakeMessage, *, now_ms: int) -> None:
         self.conn.execute("UPDATE messages SET deleted_ms = ? WHERE seq = ?", (now_ms, message.seq))
 
-    def transcript(self, chat: FakeChat, *, limit: int = 500) -> list[FakeMessage]:
-        """The last *limit* messages, oldest first."""
+    def transcript(self, chat: FakeChat, *, limit: int = 500, before: int | None = None) -> list[FakeMessage]:
+        """The last *limit* messages, oldest first; with *before*, those before this ``seq``."""
         rows = self.conn.execute(
             f"SELECT {_MESSAGE} FROM messages"  # noqa: S608
-            " WHERE platform = ? AND chat = ? AND deleted_ms IS NULL ORDER BY seq DESC LIMIT ?",
-            (chat.platform, chat.id, limit),
+            " WHERE platform = ?1 AND chat = ?2 AND deleted_ms IS NULL AND (?4 IS NULL OR seq < ?4)"
+            " ORDER BY seq DESC LIMIT ?3",
+            (chat.platform, chat.id, limit, before),
         ).fetchall()
         return [_message(row) for row in reversed(rows)]
 

@@ -98,7 +98,7 @@ class DiscordMessages:
 
     def delete(self, message: FakeMessage) -> None:
         self._store.delete(message, now_ms=self._clock.now_ms())
-        self._bus.publish("chat", {"platform": "discord", "chat": message.chat})
+        self._publish(message)
         if message.detail.get("for") is None:
             chat = self._chat(message)
             self._gateway.publish("MESSAGE_DELETE", chat, {"id": message.id, "channel_id": chat.id, **_guild_of(chat)})

@@ -141,7 +141,7 @@ class TelegramMessages:
         if not message.is_bot and chat.kind != "private":
             raise TelegramError(400, "Bad Request: message can't be deleted")
         self._store.delete(message, now_ms=self._clock.now_ms())
-        self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
+        self._publish(message)
         return MethodResult(True)
 
     async def _set_message_reaction(self, params: Params) -> MethodResult:

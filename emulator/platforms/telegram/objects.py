@@ -7,6 +7,7 @@ from typing import Any
 
 from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME, TelegramBot
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
+from emulator.platforms.telegram import media
 
 
 class TelegramObjects:
@@ -54,9 +55,15 @@ class TelegramObjects:
                 wired["reply_to_message"] = self.message(chat, replied, with_reply=False)
         if message.edited_ms is not None:
             wired["edit_date"] = message.edited_ms // 1000
-        wired["text"] = message.text
+        files = message.detail.get("files", ())
+        for shown in files:
+            wired.update(media.wired(shown))
+        if "media_group_id" in message.detail:
+            wired["media_group_id"] = message.detail["media_group_id"]
+        if message.text or not files:
+            wired["caption" if files else "text"] = message.text
         if message.detail.get("entities"):
-            wired["entities"] = message.detail["entities"]
+            wired["caption_entities" if files else "entities"] = message.detail["entities"]
         if message.detail.get("keyboard"):
             wired["reply_markup"] = {"inline_keyboard": message.detail["keyboard"]}
         return wired

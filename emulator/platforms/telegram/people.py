@@ -20,6 +20,8 @@ from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.queue import KINDS
 from emulator.platforms.telegram.updates import UpdateDelivery
 
+MAX_CAPTION = 1024
+
 
 class TelegramPeople:
     """Plays the people. Every method returns the ids of its update; the delivery follows."""
@@ -44,13 +46,19 @@ class TelegramPeople:
         chat_id: str | None = None,
         thread: int | None = None,
         reply_to: str | None = None,
+        files: Sequence[Mapping[str, Any]] = (),
+        media_group_id: str | None = None,
     ) -> dict[str, Any]:
         """*person_id* writes *text*, in their private chat unless *chat_id* names another.
+
+        Args:
+            files: the message's file, as in ``detail["files"]``; *text* is then its caption, and may be empty.
+            media_group_id: the number of the album that the message belongs to.
 
         Returns ``message_id``, ``chat`` and ``update_id``. ``update_id`` is None if privacy mode or ``allowed_updates``
         keeps the message from the bot.
         """
-        _check(text)
+        _check(text, is_caption=bool(files))
         person = self._person(person_id)
         chat = self._chat(person, chat_id)
         if chat.facts.get("blocked"):
@@ -62,8 +70,8 @@ class TelegramPeople:
         if reply_to is not None and self._store.message(chat, reply_to) is None:
             raise ActionRefused(f"there is no message {reply_to} to reply to")
         detail: dict[str, Any] = {"entities": find(text)}
-        given = {"thread": thread, "reply_to": reply_to}
-        detail |= {key: value for key, value in given.items() if value is not None}
+        given = {"thread": thread, "reply_to": reply_to, "files": list(files), "media_group_id": media_group_id}
+        detail |= {key: value for key, value in given.items() if value not in (None, [])}
         message = self._store.add_message(
             chat,
             str(self._store.next_message_id(chat)),
@@ -75,19 +83,21 @@ class TelegramPeople:
         )
         return self._send(self._store.chat("telegram", chat.id) or chat, message, "message")
 
-    def edit(self, chat_id: str, message_id: str, text: str) -> dict[str, Any]:
-        """The author of a message edits its text."""
-        _check(text)
-        chat, message = self._find(chat_id, message_id)
+    def edit(self, chat_id: str, message_id: str, text: str, *, person_id: str | None = None) -> dict[str, Any]:
+        """The author of a message, *person_id* if it is given, edits its text or caption."""
+        chat, message = self.find(chat_id, message_id)
+        _check(text, is_caption=bool(message.detail.get("files")))
         if message.is_bot:
             raise ActionRefused("people can't edit a message of the bot")
+        if person_id not in (None, message.author):
+            raise ActionRefused("only the author of a message can edit it")
         detail = {**message.detail, "entities": find(text)}
         message = self._store.change(message, text=text, detail=detail, edited_ms=self._clock.now_ms())
         return self._send(chat, message, "edited_message")
 
     def press(self, chat_id: str, message_id: str, person_id: str, data: str) -> dict[str, Any]:
         """*person_id* presses the button with *data*."""
-        chat, message = self._find(chat_id, message_id)
+        chat, message = self.find(chat_id, message_id)
         person = self._person(person_id)
         if person.id not in chat.members:
             raise ActionRefused(f"{person.name} is not in chat {chat_id}")
@@ -109,7 +119,7 @@ class TelegramPeople:
 
         The bot gets an update only if it asked for message_reaction.
         """
-        chat, message = self._find(chat_id, message_id)
+        chat, message = self.find(chat_id, message_id)
         person = self._person(person_id)
         before, after = reactions.of_one(message.detail, person.id), [emoji] if emoji else []
         message = self._store.change(message, detail=reactions.chosen(message.detail, person.id, after), edited_ms=None)
@@ -198,13 +208,24 @@ class TelegramPeople:
     def _push_service_message(self, chat: FakeChat, **facts: Any) -> int | None:
         """Push a service message of *chat*, which no transcript shows."""
         message = {
-            "message_id": self._store.next_message_id(chat),
+            "message_id": facts.pop("message_id", None) or self._store.next_message_id(chat),
             "from": self._objects.person(self._person(chat.members[0])),
             "chat": self._objects.chat(chat),
             "date": self._clock.now_ms() // 1000,
             **facts,
         }
         return self._updates.push("message", message, chat=chat.id, person=chat.members[0])
+
+    def push_service_message(self, chat_id: str, **facts: Any) -> int | None:
+        """Push a service message of a chat; the id of its update."""
+        return self._push_service_message(self._known(chat_id), **facts)
+
+    def push_stop(self, chat_id: str, draft_id: int, thread: int | None) -> int | None:
+        """Push the update about a draft that was stopped; its id."""
+        chat = self._known(chat_id)
+        place = {"message_thread_id": thread} if thread is not None else {}
+        stopped = {"chat": self._objects.chat(chat), **place, "draft_id": draft_id}
+        return self._updates.push("stopped_message_generation", stopped, chat=chat.id, person=chat.members[0])
 
     def inject(self, update: Mapping[str, Any]) -> dict[str, Any]:
         """Deliver *update* unchanged, e.g. a recorded one; an update without ``update_id`` gets one."""
@@ -286,7 +307,7 @@ class TelegramPeople:
             raise ActionRefused(f"there is no chat {chat_id}")
         return chat
 
-    def _find(self, chat_id: str, message_id: str) -> tuple[FakeChat, FakeMessage]:
+    def find(self, chat_id: str, message_id: str) -> tuple[FakeChat, FakeMessage]:
         chat = self._store.chat("telegram", chat_id)
         message = self._store.message(chat, message_id) if chat else None
         if chat is None or message is None:
@@ -298,8 +319,9 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _check(text: str) -> None:
-    if not text.strip():
+def _check(text: str, *, is_caption: bool) -> None:
+    if not text.strip() and not is_caption:
         raise ActionRefused("the text is empty")
-    if utf16_length(text) > MAX_TEXT:
-        raise ActionRefused(f"Telegram's apps send at most {MAX_TEXT} characters in one message")
+    most, where = (MAX_CAPTION, "under a file") if is_caption else (MAX_TEXT, "in one message")
+    if utf16_length(text) > most:
+        raise ActionRefused(f"Telegram's apps send at most {most} characters {where}")

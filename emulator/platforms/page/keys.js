@@ -1,0 +1,59 @@
+// The keyboard, and the start.
+$(".notice button").addEventListener("click", () => { notify(""); box.focus(); });
+$("dialog.look button").addEventListener("click", () => $("dialog.look").close());
+$("dialog.look").addEventListener("click", (event) => { if (event.target === event.currentTarget) event.currentTarget.close(); });
+$("#back").addEventListener("click", () => { view("chats"); $(".chats [aria-current=true]")?.focus(); });
+$("#show-events").addEventListener("click", () => { view("events"); $("#hide-events").focus(); });
+$("#hide-events").addEventListener("click", () => { view("chat"); $("#show-events").focus(); });
+$("#only-refused").addEventListener("change", drawSteps);
+for (const tab of document.querySelectorAll(".tabs button")) tab.addEventListener("click", () => goTo(tab.dataset.platform));
+$(".tabs").addEventListener("keydown", (event) => {
+  if (["ArrowLeft", "ArrowRight"].includes(event.key)) { goTo(platform === "telegram" ? "discord" : "telegram"); $("#tab-" + platform).focus(); }
+});
+$(".people").addEventListener("keydown", (event) => {
+  const move = {ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1}[event.key];
+  if (!move || event.target.tagName === "SELECT") return;
+  event.preventDefault();
+  const people = here().people, at = people.findIndex((p) => p.id === person);
+  bePerson(people[(at + move + people.length) % people.length].id);
+  $(`.person[data-id="${person}"]`)?.focus();
+});
+// In the messages: arrows move from one to the next, Enter opens the actions, Escape goes back to the text.
+$(".log").addEventListener("keydown", (event) => {
+  const rows = [...$(".log").querySelectorAll("article")], at = rows.indexOf(event.target.closest("article"));
+  if (["ArrowUp", "ArrowDown", "Home", "End"].includes(event.key) && rows.length && !event.altKey && !event.target.matches("select, input, audio, video")) {
+    event.preventDefault();
+    const to = {ArrowUp: at < 0 ? rows.length - 1 : at - 1, ArrowDown: at + 1, Home: 0, End: rows.length - 1}[event.key];
+    rows[Math.max(0, Math.min(rows.length - 1, to))].focus();
+  }
+  if (event.key === "Enter" && event.target.matches("article")) { event.preventDefault(); event.target.querySelector(".more")?.click(); }
+  if (event.key === "Escape") box.focus();
+});
+$(".log").addEventListener("scroll", () => {
+  const log = $(".log");
+  log.dataset.low = isLow(log) ? "yes" : "no";
+  if (log.scrollTop < 60 && hasOlder && log.dataset.chat === platform + chat && log.scrollHeight > log.clientHeight) showOlder();
+}, {passive: true});
+document.addEventListener("keydown", (event) => {
+  if (!event.altKey) return;
+  if (event.key === "1" || event.key === "2") { event.preventDefault(); goTo(event.key === "1" ? "telegram" : "discord"); }
+  if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+    event.preventDefault();
+    const own = chatsOf(person), at = own.findIndex((c) => c.id === chat);
+    open(own[(at + (event.key === "ArrowDown" ? 1 : own.length - 1)) % own.length].id);
+  }
+});
+const theme = (name) => { document.documentElement.dataset.theme = name; };
+theme(asked.get("theme") || localStorage.getItem("postroom-theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+$("#theme").addEventListener("click", () => {
+  theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  localStorage.setItem("postroom-theme", document.documentElement.dataset.theme);
+});
+
+const wantedChat = boot.transcript && chatOf(boot.transcript.chat.id);
+const wantedPerson = personOf(asked.get("person"));
+chat = wantedChat ? wantedChat.id : here().chats[0].id;
+const members = chatOf(chat).members;
+person = wantedPerson && members.includes(wantedPerson.id) ? wantedPerson.id : members[0];
+if (wantedChat) show(boot.transcript); else open(chat);
+listen();

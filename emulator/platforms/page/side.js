@@ -1,0 +1,67 @@
+// The left side: platform, bot, people and conversations; and the head of the conversation.
+function drawSide() {
+  document.documentElement.dataset.platform = platform;
+  for (const tab of document.querySelectorAll(".tabs button")) {
+    const chosen = tab.dataset.platform === platform;
+    tab.setAttribute("aria-selected", chosen);
+    tab.tabIndex = chosen ? 0 : -1;
+  }
+  $("main").setAttribute("aria-labelledby", "tab-" + platform);
+  drawPeople();
+  $("#add-chat").textContent = platform === "telegram" ? "New group" : "New channel";
+  const own = chatsOf(person);
+  const children = (id) => own.filter((c) => c.parent === id);
+  const tops = own.filter((c) => !c.parent || !own.some((one) => one.id === c.parent));
+  patch($(".chats"), tops.flatMap((c) => [chatLine(c), ...children(c.id).map((one) => chatLine(one, true))]));
+}
+function drawPeople() {
+  const people = here().people;
+  if (people.length > 6) {
+    const select = el("select", {"aria-labelledby": "speak-as", onchange: (e) => bePerson(e.target.value)}, people.map((p) => el("option", {value: p.id, selected: p.id === person}, p.name)));
+    $(".people").replaceChildren(select);
+    return;
+  }
+  $(".people").replaceChildren(...people.map((p) => el("button", {type: "button", class: "person", role: "radio", "aria-checked": String(p.id === person), tabindex: p.id === person ? "0" : "-1", "data-id": p.id, onclick: () => bePerson(p.id)}, face(p.name, p.name), p.name)));
+}
+const chatLines = new Map();   // a line that did not change stays, and with it the focus
+function chatLine(c, isThread) {
+  const count = unread.get(platform + c.id) || 0;
+  const preview = c.preview ? (c.last_is_bot && !isMine(c) ? botOf(c).name + ": " : "") + c.preview : isMine(c) ? "say hello" : `${c.members.length} ${c.members.length === 1 ? "person" : "people"} and ${botOf(c).name}`;
+  const print = JSON.stringify([c, count, preview, chat === c.id, titleOf(c), isThread]);
+  const key = platform + c.id, [old, node] = chatLines.get(key) || [];
+  if (old === print) return node;
+  const made = el("li", {class: isThread ? "thread" : ""}, el("button", {type: "button", "aria-current": String(chat === c.id), onclick: () => { open(c.id); view("chat"); }},
+    face(isMine(c) ? botOf(c).name : c.title, isMine(c) ? "bot" : c.id, !isThread),
+    el("span", {class: "what"}, el("span", {class: "name"}, el("span", {}, titleOf(c)), el("time", {}, c.last_ms ? time(c.last_ms) : "")),
+      el("span", {class: "name"}, el("span", {class: "preview"}, preview), count ? el("span", {class: "unread", "aria-label": `${count} new`}, String(count)) : null))));
+  chatLines.set(key, [print, made]);
+  return made;
+}
+/** Make the children of *list* these nodes, and touch only what differs. */
+function patch(list, nodes) {
+  const wanted = new Set(nodes);
+  for (const child of [...list.children]) if (!wanted.has(child)) child.remove();
+  let at = list.firstElementChild;
+  for (const node of nodes) {
+    if (node === at) at = at.nextElementSibling;
+    else list.insertBefore(node, at);
+  }
+}
+const KINDS = {private: "private chat", group: "group", supergroup: "supergroup", dm: "direct message", channel: "server channel", thread: "thread"};
+function drawHead() {
+  const c = chatOf(chat), me = personOf(person);
+  if (!c || !me) return;
+  $(".head .face").replaceWith(face(isMine(c) ? botOf(c).name : c.title, isMine(c) ? "bot" : c.id, true));
+  $(".head h2").textContent = titleOf(c);
+  $(".head p").textContent = `${platformName()} ${KINDS[c.kind] || c.kind} · you are ${me.name}` + (c.blocked ? " · the bot is blocked" : "");
+  drawTopics(c);
+  drawComposer(c);
+}
+function drawTopics(c) {
+  const canHave = platform === "telegram" && c.kind === "supergroup";
+  $(".topics").hidden = !canHave;
+  if (!canHave) return;
+  const chip = (id, name, isClosed) => el("button", {type: "button", "aria-pressed": String(topic === id), onclick: () => { topic = id; drawn.clear(); draw(); box.focus(); }}, name, isClosed ? el("span", {class: "closed"}, " closed") : null);
+  $(".topics").replaceChildren(...(c.topics.length ? [chip(null, "All"), chip(0, "General"), ...c.topics.map((t) => chip(t.id, t.name, t.is_closed))] : []),
+    el("button", {type: "button", class: "add", onclick: newTopic}, "New topic"));
+}

@@ -1,0 +1,85 @@
+"""What people do in a chat of the fake Telegram besides writing: delete, send albums, open topics, stop a draft."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from emulator.platforms.bus import EventBus
+from emulator.platforms.config import Clock
+from emulator.platforms.errors import ActionRefused
+from emulator.platforms.store import PlatformStore
+from emulator.platforms.telegram.people import TelegramPeople
+
+MOST_IN_AN_ALBUM = 10
+MAX_TOPIC_NAME = 128
+_ALBUMS = {"photo": "media", "video": "media", "document": "documents", "audio": "audio"}
+
+
+class TelegramChatActions:
+    """Plays the people, with the actions of :class:`.people.TelegramPeople`."""
+
+    def __init__(self, clock: Clock, store: PlatformStore, bus: EventBus, people: TelegramPeople) -> None:
+        self._clock, self._store, self._bus, self._people = clock, store, bus, people
+
+    def send_files(
+        self, person_id: str, text: str, files: Sequence[Mapping[str, Any]], **where: Any
+    ) -> list[dict[str, Any]]:
+        """*person_id* sends files with *text* as the caption of the first, as Telegram's apps do.
+
+        Photos and videos that follow each other become one album, and so do documents, and audio files. *where* is the
+        chat, the topic and the reply, as for :meth:`.people.TelegramPeople.say`.
+
+        Returns one object for each message, as ``say`` does.
+        """
+        done: list[dict[str, Any]] = []
+        for _, members in groupby(enumerate(files), key=lambda pair: _album(pair[0], pair[1])):
+            same = [file for _, file in members]
+            for start in range(0, len(same), MOST_IN_AN_ALBUM):
+                album = same[start : start + MOST_IN_AN_ALBUM]
+                group = str(secrets.randbits(53)) if len(album) > 1 else None
+                for file in album:
+                    caption = "" if done else text
+                    done.append(self._people.say(person_id, caption, files=[file], media_group_id=group, **where))
+        return done
+
+    def delete(self, chat_id: str, message_id: str, person_id: str) -> dict[str, Any]:
+        """*person_id* deletes a message for everybody. Telegram tells no bot of it.
+
+        In a private chat people can also delete the bot's messages, in a group only their own.
+        """
+        chat, message = self._people.find(chat_id, message_id)
+        if person_id not in chat.members:
+            raise ActionRefused(f"this person is not in {chat.title}")
+        if chat.kind != "private" and message.author != person_id:
+            raise ActionRefused("in a group, people can delete only their own messages")
+        self._store.delete(message, now_ms=self._clock.now_ms())
+        self._bus.publish("message", {"platform": "telegram", "chat": chat.id, "id": message.id})
+        return {"chat": chat.id, "message_id": message.id, "update_id": None}
+
+    def create_topic(self, chat_id: str, name: str) -> dict[str, Any]:
+        """An administrator opens a topic called *name*; a supergroup without topics gets its first one."""
+        chat = self._store.chat("telegram", chat_id)
+        if chat is None or chat.kind not in ("supergroup", "private"):
+            raise ActionRefused("only a supergroup, or a private chat, has topics: create a supergroup first")
+        name = name.strip()
+        if not 1 <= len(name) <= MAX_TOPIC_NAME:
+            raise ActionRefused(f"the name of a topic has 1 to {MAX_TOPIC_NAME} characters")
+        thread = self._store.next_message_id(chat)
+        names = {**chat.facts.get("topic_names", {}), str(thread): name}
+        self._store.set_facts(chat, topics=[*chat.facts.get("topics", ()), thread], topic_names=names)
+        self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
+        created = {"name": name, "icon_color": 7322096}
+        update_id = self._people.push_service_message(
+            chat.id, message_id=thread, message_thread_id=thread, is_topic_message=True, forum_topic_created=created
+        )
+        return {"chat": chat.id, "thread": thread, "update_id": update_id}
+
+    def stop_draft(self, chat_id: str, draft_id: int, thread: int | None) -> dict[str, Any]:
+        """The person presses the stop button of a draft. The bot gets stopped_message_generation."""
+        return {"chat": chat_id, "update_id": self._people.push_stop(chat_id, draft_id, thread)}
+
+
+def _album(index: int, file: Mapping[str, Any]) -> str:
+    """The kind of album that *file* belongs to; a file that stands alone is its own."""
+    return _ALBUMS.get(str(file["kind"]), f"alone {index}")
