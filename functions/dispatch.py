@@ -55,7 +55,7 @@ class Dispatch(WorkerService):
             on_notice=lambda: self.kick("deliver", "api"),
             tools=McpApp,
         )
-        self.sandboxes = Sandboxes(settings.sockets / "sandboxes")
+        self.sandboxes = Sandboxes(settings.sockets / "sandboxes", self.gateway.serve)
         self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes)
         self.running_turns: dict[int, RunningTurn] = {}  # by session
         self.paused_agents = PausedAgents(self)

@@ -107,6 +107,11 @@ class Turn:
     timezone: str = "UTC"
     attachments: tuple[Attachment, ...] = ()
 
+    @property
+    def place(self) -> str:
+        """The name of this agent's session: its turns may use one sandbox, one after another."""
+        return f"{self.agent} {self.session}"
+
 
 def session_folder(session: str) -> str:
     """The folder, below the agent's, of this session: a leash hides those of the others."""

@@ -7,6 +7,8 @@ It starts with the first program that needs it, and imports its HTTP server and 
     close_program ──> the program is gone
 """
 
+import asyncio
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -98,6 +100,11 @@ class ModelGateway:
         is_plan = upstream is not None and known[upstream].paid_by == "plan"
         token = self._book.issue(name, upstream, _LOGIN_PREFIX if is_plan else "postroom-")
         return ProgramAccess(self._path, url, _models_path(upstream), f"/{TOOLS}", token, is_plan)
+
+    async def serve(self, listening: socket.socket) -> asyncio.Server:
+        """Serve programs on a socket that listens inside a sandbox; the caller closes the server."""
+        models = self._models = self._models or GatewaySettings.load()
+        return await self._made(models).serve(listening)
 
     async def record(self, name: TurnName, model: str, tokens: Tokens, *, now_ms: int) -> None:
         """Count what a program took from a model without this gateway, as it says itself."""

@@ -104,6 +104,10 @@ class ProgramServer:
         port: int = self._loopback.sockets[0].getsockname()[1]
         return port
 
+    async def serve(self, listening: socket.socket) -> asyncio.Server:
+        """Answer on a socket that listens inside a sandbox, until the caller closes the server."""
+        return await asyncio.get_running_loop().create_server(self._protocol, sock=listening, backlog=_BACKLOG)
+
     async def close(self) -> None:
         """Close the sockets and every connection."""
         for server in (self._unix, self._loopback):

@@ -9,6 +9,7 @@ of the system and what its agent's config names, has no network, and shares no p
 anything else.
 """
 
+import fcntl
 import functools
 import os
 import shutil
@@ -246,6 +247,11 @@ def _read_only(command: ProgramCommand) -> list[Path]:
 
 def _is_below(path: Path, folders: Sequence[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
+
+
+def out_of_the_way(descriptor: int) -> int:
+    """A copy of *descriptor* for a child, under a number that no other descriptor of the child takes."""
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
 
 
 # -- what a command may read ------------------------------------------------------------------------------------------

@@ -3,21 +3,30 @@
 The first process inside is a shell that no program can stop, kill, trace or read: it is process 1 of its namespace, and
 its own file can be executed and not read. For each turn it opens three named pipes and becomes the program; after the
 turn it kills every other process of the namespace, empties ``/tmp`` and ``/dev/shm``, and says that the place is clean.
+
+The way out to the gateway is a socket that listens inside, and that dispatch has open: see ``listeners``.
 """
 
 import asyncio
-import fcntl
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from shared.agents.programs import containment
 from shared.agents.programs.containment import ProgramCommand
 from shared.agents.programs.holder import Holder
+from shared.agents.programs.listeners import ChildPid
 from shared.agents.programs.pipes import OurEnds, close
+from shared.core import logs
+
+log = logs.get()
+
+WayOut = Callable[[int, int], Awaitable[asyncio.Server]]
+"""Serves the gateway inside a sandbox: where the given process has its network, at a port of 127.0.0.1."""
 
 INSIDE = "/.postroom/turn"
 """Where the pipes and the words of a turn are inside."""
@@ -77,10 +86,12 @@ class Sandbox:
 
     Args:
         folder: of its pipes, outside; it is removed with the sandbox.
+        way_out: opens the way that ``command.gateway`` asks for.
     """
 
-    def __init__(self, folder: Path, command: ProgramCommand) -> None:
+    def __init__(self, folder: Path, command: ProgramCommand, way_out: WayOut | None = None) -> None:
         self._folder = folder
+        self._opening: asyncio.Task[asyncio.Server] | None = None
         self._turn = 0
         self._on_code: Callable[[bytes | None], None] = lambda _: None
         self._on_clean: Callable[[bool], None] = lambda _: None
@@ -89,7 +100,7 @@ class Sandbox:
         folder.mkdir(mode=0o700)
         for name in _PIPES:
             os.mkfifo(folder / name, 0o600)
-        self.holder = self._start(command)
+        self.holder = self._start(command, way_out)
 
     def run(self, command: ProgramCommand, on_code: Callable[[bytes | None], None]) -> OurEnds:
         """Start a program.
@@ -104,8 +115,24 @@ class Sandbox:
         with open(words, "x", opener=_for_owner) as file:
             file.write(_words(command))
         ours = self._open()
-        self.holder.say(b"run %d\n" % self._turn)
+        self._begin(b"run %d\n" % self._turn)
         return ours
+
+    def _begin(self, line: bytes) -> None:
+        """Say *line* when the way out is open; a sandbox without its way out ends."""
+        if self._opening is None:
+            self.holder.say(line)
+        else:
+            self._opening.add_done_callback(lambda opened: self._say_or_end(line, opened))
+
+    def _say_or_end(self, line: bytes, opened: asyncio.Task[asyncio.Server]) -> None:
+        if opened.cancelled():
+            return
+        if error := opened.exception():
+            log.error("agent.no_way_out", reason=str(error) or type(error).__name__)
+            self.holder.kill()
+        else:
+            self.holder.say(line)
 
     async def clean(self) -> bool:
         """End all processes inside but the first; whether the sandbox can serve another turn."""
@@ -126,22 +153,44 @@ class Sandbox:
     async def end(self) -> None:
         """End everything inside; return when it is gone."""
         self.holder.kill()
+        self._close_way_out()
         try:
             await self.holder.gone()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _start(self, command: ProgramCommand) -> Holder:
-        shell, nothing = _shell_file(), os.open(os.devnull, os.O_RDWR)
-        inside = ["--perms", "0111", "--file", "4", _SHELL, "--ro-bind", str(self._folder), INSIDE]
-        words = [*containment.bubblewrap(command, inside), _SHELL, "-c", _first_process(command)]
+    def _start(self, command: ProgramCommand, way_out: WayOut | None) -> Holder:
+        if way_out is None or command.gateway is None:
+            return self._hold(command, [], [])
+        child = ChildPid()
         try:
-            return Holder.start(words, {}, (nothing, nothing, nothing), self._hear, further=[shell])
+            holder = self._hold(command, ["--info-fd", "5"], [child.theirs])
+        except BaseException:
+            child.close()
+            raise
+        finally:
+            close(child.theirs)
+        self._opening = asyncio.ensure_future(_open_way_out(way_out, child, command.gateway.port))
+        return holder
+
+    def _hold(self, command: ProgramCommand, options: list[str], further: list[int]) -> Holder:
+        shell, nothing = _shell_file(), os.open(os.devnull, os.O_RDWR)
+        inside = [*options, "--perms", "0111", "--file", "4", _SHELL, "--ro-bind", str(self._folder), INSIDE]
+        held = replace(command, gateway=None)  # its way out is no part of the sandbox's files
+        words = [*containment.bubblewrap(held, inside), _SHELL, "-c", _first_process(held)]
+        try:
+            return Holder.start(words, {}, (nothing, nothing, nothing), self._hear, further=[shell, *further])
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         finally:
             close(shell, nothing)
+
+    def _close_way_out(self) -> None:
+        if self._opening is None or self._opening.cancel() or self._opening.cancelled():
+            return
+        if self._opening.exception() is None:
+            self._opening.result().close()
 
     def _open(self) -> OurEnds:
         """Our ends of the pipes. Until the sandbox opens its ends, a reader of ours keeps the input."""
@@ -164,6 +213,7 @@ class Sandbox:
     def _hear(self, said: bytes | None) -> None:
         if said is None:
             self._close_input()
+            self._close_way_out()
             self._on_clean(False)
             self._on_code(None)
             self.on_end()
@@ -217,12 +267,15 @@ def _is_plain(name: str) -> bool:
 
 
 def _shell_file() -> int:
-    """The shell's file, under a number that no other descriptor of the child takes."""
     fd = os.open(os.path.realpath("/bin/sh"), os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+        return containment.out_of_the_way(fd)
     finally:
         os.close(fd)
+
+
+async def _open_way_out(way_out: WayOut, child: ChildPid, port: int) -> asyncio.Server:
+    return await way_out(await asyncio.to_thread(child.read), port)
 
 
 def _for_owner(path: str, flags: int) -> int:

@@ -4,12 +4,18 @@ import asyncio
 import contextlib
 import itertools
 import shutil
+import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from shared.agents.programs import sandbox
+from shared.agents.programs import listeners, sandbox
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
+from shared.agents.programs.listeners import Listeners
 from shared.agents.programs.sandbox import Sandbox
+
+Serve = Callable[[socket.socket], Awaitable[asyncio.Server]]
+"""Serves the gateway on a socket that listens."""
 
 _IDLE_S = 30.0
 _IDLE_AT_MOST = 32  # half a megabyte each
@@ -35,12 +41,17 @@ class Sandboxes:
 
     Args:
         folder: for the pipes of all sandboxes; emptied before the first one.
+        serve: the gateway; None: no program here may want it.
         idle_s: how long a sandbox waits for a turn.
         at_most: as many wait; then the one that has waited longest ends.
     """
 
-    def __init__(self, folder: Path, *, idle_s: float = _IDLE_S, at_most: int = _IDLE_AT_MOST) -> None:
+    def __init__(
+        self, folder: Path, serve: Serve | None = None, *, idle_s: float = _IDLE_S, at_most: int = _IDLE_AT_MOST
+    ) -> None:
         self._folder = folder
+        self._serve = serve
+        self._listeners = Listeners()
         self._idle_s = idle_s
         self._at_most = at_most
         self._idle: dict[_Place, _Idle] = {}
@@ -50,7 +61,9 @@ class Sandboxes:
 
     def take(self, command: ProgramCommand, held: Containment) -> Sandbox | None:
         """A sandbox for this turn; None where the command must have another containment."""
-        if command.session is None or command.gateway is not None or not held.is_leash or not sandbox.is_supported():
+        if command.session is None or not held.is_leash or not sandbox.is_supported():
+            return None
+        if command.gateway is not None and (self._serve is None or not listeners.is_supported()):
             return None
         idle = self._idle.pop(_place(command), None)
         if idle is not None:
@@ -58,7 +71,11 @@ class Sandboxes:
             idle.sandbox.on_end = _nothing
             return idle.sandbox
         self._make_ready()
-        return Sandbox(self._folder / str(next(self._numbers)), command)
+        return Sandbox(self._folder / str(next(self._numbers)), command, self._open_way_out)
+
+    async def _open_way_out(self, pid: int, port: int) -> asyncio.Server:
+        assert self._serve is not None  # noqa: S101 - ``take`` looks
+        return await self._serve(await self._listeners.listen(pid, port))
 
     def _make_ready(self) -> None:
         """Empty the folder: not earlier, because a second dispatch learns only then that it may not run."""
@@ -89,6 +106,7 @@ class Sandboxes:
         for place in list(self._idle):
             self._end(place)
         await asyncio.gather(*self._ending)
+        self._listeners.close()
         with contextlib.suppress(OSError):
             self._folder.rmdir()
 

@@ -120,8 +120,9 @@ def _command(config: CommandConfig, turn: Turn, access: ProgramAccess | None) ->
             environment["POSTROOM_MODELS_URL"] = base + access.models
     shown = containment.readable_paths(config.command, config.readable, environment, turn.private)
     own = own_files.make_folder(turn.folder, session_folder(turn.session))
-    name = f"{turn.agent} {turn.session}"
-    return ProgramCommand(config.command, turn.folder, environment, shown, gateway, session=name, session_folder=own)
+    return ProgramCommand(
+        config.command, turn.folder, environment, shown, gateway, session=turn.place, session_folder=own
+    )
 
 
 async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> AsyncGenerator[ProviderEvent, None]:

@@ -58,7 +58,7 @@ def command(program: Path, config: ClaudeConfig, turn: Turn, access: ProgramAcce
     shown = containment.readable_paths(words[:1], config.readable, environment, turn.private)
     gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
     own = own_files.make_folder(turn.folder, session_folder(turn.session))
-    return ProgramCommand(words, turn.folder, environment, shown, gateway, session_folder=own)
+    return ProgramCommand(words, turn.folder, environment, shown, gateway, session=turn.place, session_folder=own)
 
 
 def continues(continuation: str | None) -> str | None:

@@ -82,7 +82,7 @@ async def _run(
 ) -> AsyncGenerator[ProviderEvent, None]:
     try:
         async with (
-            ProgramRun(command, turn.limits, held, line_limit=_LINE_LIMIT) as running,
+            ProgramRun(command, turn.limits, held, line_limit=_LINE_LIMIT, sandboxes=turn.sandboxes) as running,
             contextlib.aclosing(_converse(running, turn)) as events,
         ):
             async for event in events:

@@ -95,7 +95,9 @@ def _written(
     words = [str(located.path), *(_exec_words(turn, profile) if profile is not None else ["app-server"])]
     named = containment.readable_paths(words[:1], config.readable, environment, turn.private)
     shown = (*located.readable, *named)
-    command = ProgramCommand(words, turn.folder, environment, shown, gateway, session_folder=home.parent)
+    command = ProgramCommand(
+        words, turn.folder, environment, shown, gateway, session=turn.place, session_folder=home.parent
+    )
     return CodexLaunch(command, held, profile, settings.thread(config, turn, reach))
 
 

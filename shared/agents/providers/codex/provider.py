@@ -59,7 +59,9 @@ class Codex:
             return
         try:
             async with (
-                ProgramRun(start.command, turn.limits, start.held, line_limit=_LINE_LIMIT) as running,
+                ProgramRun(
+                    start.command, turn.limits, start.held, line_limit=_LINE_LIMIT, sandboxes=turn.sandboxes
+                ) as running,
                 contextlib.aclosing(self._converse(running, start, turn)) as events,
             ):
                 async for event in events:

@@ -69,7 +69,9 @@ async def prepare(turn: Turn) -> OpencodeLaunch | Failed:
     words = [str(found.path), *_words(turn)]
     shown = containment.readable_paths(words[:1], config.readable, environment, turn.private)
     gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
-    command = ProgramCommand(words, turn.folder, environment, shown, gateway, session_folder=home.parent)
+    command = ProgramCommand(
+        words, turn.folder, environment, shown, gateway, session=turn.place, session_folder=home.parent
+    )
     return OpencodeLaunch(command, held)
 
 

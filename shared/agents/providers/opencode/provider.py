@@ -42,7 +42,9 @@ class Opencode:
             return
         try:
             async with (
-                ProgramRun(start.command, turn.limits, start.held, line_limit=_LINE_LIMIT) as running,
+                ProgramRun(
+                    start.command, turn.limits, start.held, line_limit=_LINE_LIMIT, sandboxes=turn.sandboxes
+                ) as running,
                 contextlib.aclosing(_converse(running, turn)) as events,
             ):
                 async for event in events:
