@@ -26,9 +26,10 @@ check:  ## check style, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-long:  ## run the bounded fuzz and soak tests
+long:  ## run the bounded fuzz and soak tests, and all examples of the property tests
 	@infra/setup.sh dev
 	$(PYTEST) -q -m "long and not crash"
+	POSTROOM_TEST_ALL_EXAMPLES=1 $(PYTEST) -q -m "hypothesis and not long"
 
 crash:  ## break everything, then check every promise; CRASH_SEED replays, CRASH_SCALE=20 takes a night
 	@infra/setup.sh dev

@@ -27,6 +27,7 @@ def test_the_emulator_ends_with_the_reason_when_its_fork_server_ends(emulator: C
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_a_deleted_bucket_is_filled_again_and_a_file_that_is_no_database_is_named(
     emulator: Callable[..., Emulator], project: Path
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.emulator.harness import READY_LIMIT_S, Emulator, command, launch
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 Start = Callable[..., Emulator]
 FILE = '[agents.front]\nname = "Front"\n[agents.coder]\n[teams.dev]\nagents = ["coder", "front"]\n'

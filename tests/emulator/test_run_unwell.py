@@ -11,7 +11,7 @@ import pytest
 
 from tests.emulator.harness import Emulator, command, fetch, wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 Start = Callable[..., Emulator]
 

@@ -15,7 +15,7 @@ from shared.replica.object_store import CLOCK, ObjectChanged, ObjectStore, open_
 from tests.emulator.harness import ROOT, Emulator, command, wait_gone
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def taken_by_another(store: ObjectStore) -> None:

@@ -59,6 +59,7 @@ def write_while_others_read(path, *, writers, transactions, pause_s):
     return writers * transactions * BODY, size
 
 
+@pytest.mark.long
 def test_without_litestream_the_log_is_bounded_by_our_own_checkpoint(db):
     """At 10 000 pages, 40 MB, the log is used again from its beginning as soon as no reader needs the old part."""
     written, size = write_while_others_read(db, writers=2, transactions=2500, pause_s=0.0)

@@ -5,7 +5,7 @@ import inspect
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.channels import registry
@@ -18,6 +18,7 @@ from shared.core.errors import (
     TokenRefused,
     UnknownName,
 )
+from tests.examples import examples
 from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
@@ -38,7 +39,7 @@ def test_an_adapter_is_loaded_once_and_knows_its_name(name):
 
 
 @every_channel
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(headers=HEADERS, body=st.binary(max_size=200), method=st.sampled_from(["GET", "POST"]))
 def test_an_unsigned_request_is_refused(name, headers, body, method):
     with pytest.raises(SignatureInvalid):
@@ -46,7 +47,7 @@ def test_an_unsigned_request_is_refused(name, headers, body, method):
 
 
 @every_channel
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(text=st.text())
 def test_any_text_renders_the_same_every_time(name, text):
     adapter = registry.get(name)

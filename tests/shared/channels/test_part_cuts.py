@@ -1,11 +1,12 @@
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.channels import part_cuts
 from shared.channels.base import Part
 from shared.channels.part_cuts import cut, cut_all
+from tests.examples import examples
 
 LONG = Part("\n\n".join(f"Paragraph {number}: " + "word " * 60 for number in range(6)), "<b>html</b>")
 SHORT = Part("short", "<b>short</b>")
@@ -35,7 +36,7 @@ def test_cuts_are_by_the_number_that_a_part_had_at_that_time():
     assert cut_all((LONG, LONG), ()) == (LONG, LONG)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.text(st.sampled_from("abc .\n`é中😀"), min_size=1, max_size=5000).map(str.strip).filter(bool))
 def test_any_part_can_be_cut_until_it_is_short_and_loses_no_word(text):
     parts = (Part(text),)

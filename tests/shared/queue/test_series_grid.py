@@ -7,13 +7,14 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import messages, responses
 from shared.queue import series
 from shared.queue.series import Change, When
+from tests.examples import examples
 from tests.shared.queue.test_series import DAY, Messages, Responses, do, live
 from tests.support import column
 
@@ -55,7 +56,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("make", [Messages, Responses], ids=["messages", "responses"])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(ZONES),
     st.sampled_from(EDGES),

@@ -3,13 +3,14 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.channels import standard_webhooks
 from shared.channels.base import WebhookRequest
 from shared.channels.discord.channel import DiscordChannel, DiscordSettings
 from shared.core.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
+from tests.examples import examples
 from tests.shared.channels.discord.test_receive import CASES, EVENTS, NOW
 from tests.shared.channels.expected import seen
 
@@ -144,7 +145,7 @@ def test_an_invalid_secret_is_an_error_that_names_the_setting(monkeypatch, secre
         DiscordSettings.load()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(case=st.sampled_from(RELAYED), data=st.data())
 def test_a_frame_with_one_value_replaced_raises_no_unexpected_error(case, data):
     frame = frame_of(case["file"])

@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
 from shared.channels.base import WebhookRequest
 from shared.channels.discord.channel import DiscordChannel, DiscordSettings
 from shared.core.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
+from tests.examples import examples
 from tests.shared.channels.expected import seen
 
 EVENTS = Path(__file__).parents[3] / "events" / "discord"
@@ -177,7 +178,7 @@ def test_signature_vectors(discord, vector):
         assert "raw" in vector["file"]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     name=st.sampled_from(sorted(VECTORS)),
     which=st.sampled_from(["body", "timestamp", "signature"]),
@@ -255,7 +256,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(body=st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
 def test_a_signed_random_body_is_refused_or_ignored(body):
     try:
@@ -264,7 +265,7 @@ def test_a_signed_random_body_is_refused_or_ignored(body):
         assert str(error)  # noqa: PT017
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(case=st.sampled_from([case for case in CASES if case["file"].endswith(".json")]), data=st.data())
 def test_a_recorded_body_with_one_value_replaced_raises_no_unexpected_error(case, data):
     body = json.loads((EVENTS / case["file"]).read_bytes())

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.channels.base import Button, Outgoing, Part
@@ -25,6 +25,7 @@ from shared.core.errors import (
     TokenRefused,
 )
 from shared.runtime.http_client import NoAnswer, RequestNotSent
+from tests.examples import examples
 from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
@@ -433,7 +434,7 @@ TEXTS = st.lists(
 ).map("\n".join)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(TEXTS)
 @example("~" * 20000)
 @example("`" * 20000)

@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from shared.channels.base import WebhookRequest
 from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 from shared.core.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
+from tests.examples import examples
 from tests.shared.channels.expected import seen
 
 EVENTS = Path(__file__).parents[3] / "events" / "telegram"
@@ -139,7 +140,7 @@ def test_a_missing_secret_is_an_error_that_names_it(monkeypatch, name, value):
     assert not value or value not in str(caught.value)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary() | st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(
@@ -154,7 +155,7 @@ def test_a_signed_random_body_is_refused_or_ignored(body):
     assert event.reason or event.kind in READ
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=st.sampled_from([case for case in CASES if case["file"].endswith(".json")]), data=st.data())
 def test_a_recorded_update_with_one_value_replaced_raises_no_unexpected_error(case, data):
     """Telegram's types change. An unexpected object may cost one event, never an error with a day of redeliveries."""

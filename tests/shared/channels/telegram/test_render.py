@@ -5,10 +5,11 @@ from urllib.parse import unquote
 
 import pytest
 import tdjson
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
+from tests.examples import examples
 
 
 def execute(**request):
@@ -96,14 +97,14 @@ DOCUMENTS = st.tuples(st.lists(BLOCKS, min_size=1, max_size=8), st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(DOCUMENTS)
 def test_telegram_accepts_every_part_of_any_document(text):
     parts = accepted(text)
     assert bool(parts) == bool(text.replace("\x00", "").strip())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(max_size=300), st.sampled_from([1, 1, 40]))
 def test_telegram_accepts_every_part_of_any_text(text, times):
     for part in render(text * times):
@@ -111,7 +112,7 @@ def test_telegram_accepts_every_part_of_any_text(text, times):
         assert units(part.text) <= 4096
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.lists(st.lists(WORDS, min_size=1, max_size=40).map(" ".join), min_size=1, max_size=12),
     st.sampled_from(["\n", "\n\n"]),
@@ -125,7 +126,7 @@ def test_every_word_of_a_plain_text_arrives_in_order(lines, separator, times):
     assert solid("".join(part.text for part in parts)) == solid(text)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.text(st.sampled_from("abc .\n<&>\"'é中😀"), min_size=1, max_size=9000))
 def test_telegram_shows_exactly_the_plain_text_of_a_part(text):
     for part in accepted(text):
@@ -189,7 +190,7 @@ ADDRESSES = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(ADDRESSES)
 def test_the_reader_can_click_or_read_every_address(address):
     """Whatever the address: either Telegram makes a link of it, or the text shows it."""
