@@ -6,21 +6,23 @@ It works on a kick, on its tick (``POST /tick``: 202), and when something become
 import asyncio
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 from starlette.requests import Request
 from starlette.responses import Response as Reply
 
 from shared.access import undelivered
-from shared.channels import part_cuts, token_check
+from shared.channels import outgoing_files, part_plan, registry, token_check
 from shared.channels.base import Channel, Outgoing, Part, Sent
+from shared.channels.part_plan import FilesUnsendable, PartPlan
 from shared.core import clock, logs
 from shared.core.errors import (
     OF_ONE_ROW,
     ClaimLost,
+    FilesRefused,
     OutcomeUnknown,
     PartTooLong,
     PermanentError,
@@ -179,7 +181,7 @@ class Deliver(WorkerService):
                 "the chat is inactive: it was retired or set inactive, or the bot was blocked or removed there"
             )
         if response.opens_for is None:
-            return await self._send_parts(channel, sending)
+            return await (self._react if sending.reaction else self._send_parts)(channel, sending)
         try:
             async with asyncio.timeout(self._limit_s):
                 platform_id = await channel.open_direct(response.opens_for, self.client)
@@ -190,32 +192,77 @@ class Deliver(WorkerService):
 
     async def _send_parts(self, channel: Channel, sending: Sending) -> int:
         response = sending.response
-        parts = part_cuts.cut_all(channel.render(response.message), response.cuts)
-        if not parts:
+        plan = sending.plan(channel.render)
+        if not plan.parts:
             raise PermanentError("the response holds nothing that the platform can show")
-        sent, cuts = response.parts, response.cuts
-        while (index := len(sent)) < len(parts):
+        sent, also = response.parts, tuple[str, ...]()
+        while (index := len(sent)) < len(plan.parts):
+            part = plan.parts[index]
+            if part_plan.is_empty(part):  # its files were left out
+                sent = (*sent, None)
+                continue
             if index > len(response.parts):  # the claim renewed the lease for the first of them
-                await self._write(partial(self._part_sent, response=response, sent=sent))
+                await self._write(partial(self._part_sent, response=response, sent=sent, also=also))
             try:
-                reached = await self._send(channel, parts[index], sending.outgoing(index, of=len(parts)))
-                sent = (*sent, reached.message_id)
-            except PartTooLong:
-                smaller = part_cuts.cut(parts, index)
-                if len(smaller) == len(parts):
-                    raise
-                parts, cuts = smaller, (*cuts, index)
-                await self._write(partial(self._part_cut, response=response, cuts=cuts))
-        await self._write(partial(self._acknowledge, response=response, sent=sent))
+                await self._check_files(part, response)
+                to = sending.outgoing(index, of=len(plan.parts))
+                reached = await self._send(channel, part, to, is_repeatable=sending.is_repeatable(index))
+                sent, also = (*sent, reached.message_id), (*also, *reached.also)
+            except (PartTooLong, FilesRefused) as error:
+                plan = await self._after_objection(response, plan, index, error)
+        sentences = plan.note.splitlines() if plan.unsent else ()
+        await self._write(partial(self._acknowledge, response=response, sent=sent, also=also, unsent=sentences))
         return len(sent)
 
-    async def _send(self, channel: Channel, part: Part, to: Outgoing) -> Sent:
+    async def _check_files(self, part: Part, response: Response) -> None:
+        """Look at the part's files, which may be gone by now, or be too large for the platform.
+
+        Raises:
+            FilesUnsendable: some of them can't be sent.
+        """
+        if part.files:
+            limits = registry.traits(response.channel).files
+            problems = await asyncio.to_thread(outgoing_files.problems, part.files, limits)
+            if problems:
+                raise FilesUnsendable(problems)
+
+    async def _after_objection(
+        self, response: Response, plan: PartPlan, index: int, error: PartTooLong | FilesRefused
+    ) -> PartPlan:
+        """The plan without what can't be sent, as the row now says too.
+
+        Raises:
+            PartTooLong: the part can't be smaller.
+        """
+        changed = plan.after(error, index)
+        if changed is None:
+            raise error
+        await self._write(partial(self._plan_changed, response=response, before=plan, plan=changed))
+        return changed
+
+    async def _send(self, channel: Channel, part: Part, to: Outgoing, *, is_repeatable: bool) -> Sent:
         """Send one part within its lease, so that the next owner of the response never sends beside us."""
+        return await self._within_lease(
+            channel.send(part, to, self.client, now_ms=clock.now_ms()), is_repeatable=is_repeatable
+        )
+
+    async def _react(self, channel: Channel, sending: Sending) -> int:
+        """Set the reaction that the response is. It can be repeated, so its outcome is never unknown for long."""
+        target = sending.target
+        if target is None:
+            raise PermanentError("the message to react to has no id of the platform: it was never delivered")
+        react = channel.react(sending.emoji, target, sending.outgoing(0, of=1), self.client)
+        await self._within_lease(react, is_repeatable=True)
+        await self._write(partial(self._acknowledge, response=sending.response, sent=(None,), also=(), unsent=()))
+        return 1
+
+    async def _within_lease(self, work: Coroutine[Any, Any, T], *, is_repeatable: bool) -> T:
         try:
             async with asyncio.timeout(self._limit_s):
-                return await channel.send(part, to, self.client, now_ms=clock.now_ms())
+                return await work
         except TimeoutError:
-            raise OutcomeUnknown(f"the platform did not answer within {self._limit_s:g} s") from None
+            silent = f"the platform did not answer within {self._limit_s:g} s"
+            raise (RetryableError if is_repeatable else OutcomeUnknown)(silent) from None
 
     # -- a channel whose token is refused
 
@@ -262,14 +309,25 @@ class Deliver(WorkerService):
     def _opened(self, conn: apsw.Connection, response: Response, platform_id: str) -> None:
         deliveries.move_to_opened_chat(conn, response, platform_id, now_ms=clock.now_ms())
 
-    def _part_sent(self, conn: apsw.Connection, response: Response, sent: Parts) -> None:
-        responses.part_sent(conn, response, sent, lease_until=clock.now_ms() + self.settings.lease_ms)
+    def _part_sent(self, conn: apsw.Connection, response: Response, sent: Parts, also: tuple[str, ...]) -> None:
+        responses.part_sent(conn, response, sent, also, lease_until=clock.now_ms() + self.settings.lease_ms)
 
-    def _part_cut(self, conn: apsw.Connection, response: Response, cuts: tuple[int, ...]) -> None:
-        responses.part_cut(conn, response, cuts, lease_until=clock.now_ms() + self.settings.lease_ms)
+    def _plan_changed(self, conn: apsw.Connection, response: Response, before: PartPlan, plan: PartPlan) -> None:
+        lease_until = clock.now_ms() + self.settings.lease_ms
+        if plan.cuts != before.cuts:
+            responses.part_cut(conn, response, plan.cuts, lease_until=lease_until)
+        if plan.unsent != before.unsent:
+            responses.files_left_out(conn, response, part_plan.stored(plan.unsent), lease_until=lease_until)
 
-    def _acknowledge(self, conn: apsw.Connection, response: Response, sent: Parts) -> None:
-        deliveries.acknowledge(conn, response, sent, now_ms=clock.now_ms())
+    def _acknowledge(
+        self,
+        conn: apsw.Connection,
+        response: Response,
+        sent: Parts,
+        also: tuple[str, ...],
+        unsent: Sequence[str],
+    ) -> None:
+        deliveries.acknowledge(conn, response, sent, also, unsent, now_ms=clock.now_ms())
 
     def _fail(self, conn: apsw.Connection, response: Response, error: Exception) -> responses.ResponseVerdict:
         now_ms = clock.now_ms()

@@ -18,7 +18,7 @@ import msgspec
 from shared.channels import sanitize
 from shared.channels.base import OutgoingFile
 from shared.core import half_characters
-from shared.core.errors import PermanentError
+from shared.core.errors import FilesRefused
 
 PIECE_BYTES = 256 * 1024
 NAME_BYTES = 200  # file systems hold 255
@@ -50,7 +50,7 @@ class Form:
         """The bytes of the body.
 
         Raises:
-            PermanentError: a file is gone or has changed since it was handed over.
+            FilesRefused: a file is gone or has changed since it was handed over.
         """
         yield self._text()
         for name, file in self.files.items():
@@ -64,7 +64,7 @@ class Form:
         """Look at every file before anything is sent.
 
         Raises:
-            PermanentError: as for ``pieces``.
+            FilesRefused: as for ``pieces``.
         """
         for file in self.files.values():
             (await asyncio.to_thread(_opened, file)).close()
@@ -122,7 +122,7 @@ def _opened(file: OutgoingFile) -> BinaryIO:
         number = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
-        raise PermanentError(f"the file {file.name!r} can't be read ({reason}); nothing was sent") from None
+        raise FilesRefused(f"the file {file.name!r} can't be read ({reason}); nothing was sent") from None
     facts = os.fstat(number)
     if not stat.S_ISREG(facts.st_mode) or facts.st_size != file.size:
         os.close(number)
@@ -130,5 +130,5 @@ def _opened(file: OutgoingFile) -> BinaryIO:
     return os.fdopen(number, "rb")
 
 
-def _changed(file: OutgoingFile) -> PermanentError:
-    return PermanentError(f"the file {file.name!r} is no longer as it was handed over; nothing was sent")
+def _changed(file: OutgoingFile) -> FilesRefused:
+    return FilesRefused(f"the file {file.name!r} is no longer as it was handed over; nothing was sent")

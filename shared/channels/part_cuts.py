@@ -4,6 +4,7 @@ Pure: the same cuts of the same parts always give the same pieces. A row that na
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from shared.channels import markdown
 from shared.channels.base import Part
@@ -12,15 +13,25 @@ SHORTEST_CUT = 400  # UTF-16 units; no platform finds so little too long
 
 
 def cut(parts: tuple[Part, ...], index: int) -> tuple[Part, ...]:
-    """*parts* with pieces of about half the size in place of part *index*; unchanged where that one is short.
+    """*parts* with smaller pieces in place of part *index*; unchanged where that one can't be smaller.
 
-    The pieces have no HTML: a cut can't fall inside a tag.
+    A text is cut to about half the size; its pieces have no HTML: a cut can't fall inside a tag. A caption goes out
+    before its files, and then an album goes out file by file.
     """
-    if index >= len(parts) or markdown.units(parts[index].text) <= SHORTEST_CUT:
+    if index >= len(parts):
         return parts
-    text = parts[index].text
-    pieces = markdown.split_source(text, markdown.units(text) // 2 + 100)
-    return (*parts[:index], *(Part(piece) for piece in pieces), *parts[index + 1 :])
+    return (*parts[:index], *_pieces(parts[index]), *parts[index + 1 :])
+
+
+def _pieces(part: Part) -> tuple[Part, ...]:
+    if part.files and part.text:
+        return (replace(part, files=()), Part("", files=part.files))
+    if len(part.files) > 1:
+        return tuple(Part("", files=(file,)) for file in part.files)
+    if markdown.units(part.text) <= SHORTEST_CUT:
+        return (part,)
+    pieces = markdown.split_source(part.text, markdown.units(part.text) // 2 + 100)
+    return tuple(Part(piece) for piece in pieces)
 
 
 def cut_all(parts: tuple[Part, ...], cuts: Iterable[int]) -> tuple[Part, ...]:

@@ -59,7 +59,7 @@ async def call(
         RateLimited: the platform asked for a wait that is not over; nothing was sent.
         NotSent: the request never left this machine.
         OutcomeUnknown: the request left, and no complete answer came back.
-        PermanentError: a file of the form is gone or has changed; nothing was sent.
+        FilesRefused: a file of the form is gone or has changed; nothing was sent.
     """
     if isinstance(body, Form):
         await body.check()

@@ -136,6 +136,7 @@ class ResponseContent(TypedDict, total=False):
             Without, only the person who pressed sees the response, where the platform can do that. Written by
             ``access.requests`` and ``routing.apply``.
         label: the name of a schedule. ``queue.series`` writes it, ``db.queue.response_series`` reads it.
+        reaction: the response is no message, but a reaction to one. ``queue.reactions`` writes it.
     """
 
     reply_to: str | None
@@ -145,6 +146,21 @@ class ResponseContent(TypedDict, total=False):
     edits: int | str | None
     click: Mapping[str, Any]
     label: str
+    reaction: "Reaction"
+
+
+class Reaction(TypedDict):
+    """A reaction to a message.
+
+    Attributes:
+        emoji: None: our reaction is taken back.
+        message_id: the platform's id of the message.
+        row: of the response that it reacts to, where the platform's id of that one was not known yet; else None.
+    """
+
+    emoji: str | None
+    message_id: str | None
+    row: int | None
 
 
 class ApprovalPayload(TypedDict, total=False):
@@ -244,6 +260,11 @@ def decode_list(text: str) -> list[Any]:
     if not isinstance(found, list):
         raise RowInvalid("it should hold a JSON array, and holds other JSON")
     return found
+
+
+def file_paths(text: str) -> list[str]:
+    """The paths that ``responses.files`` holds, for clients that fetch responses; empty where it can't be read."""
+    return [each if isinstance(each, str) else str(each.get("path", "")) for each in readable_list(text)]
 
 
 def readable_list(text: str) -> list[Any]:

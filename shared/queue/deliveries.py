@@ -1,21 +1,25 @@
 """The delivery of responses: what each part carries, and what a failure leads to. Deciding is apart from doing."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
 import apsw
 
+from shared.channels import outgoing_files, part_plan
 from shared.channels.base import Button, Outgoing
+from shared.channels.part_plan import PartPlan, Render
 from shared.core import backoff, logs, redaction
+from shared.core.content import Reaction
 from shared.core.errors import NotSent, OutcomeUnknown, RateLimited, RetryableError, TokenRefused, describe, unexpected
 from shared.core.settings import Settings
 from shared.db.queue import channel_pauses, responses
 from shared.db.queue.channel_pauses import ChannelPause
 from shared.db.queue.responses import FailureCode, Response, ResponseVerdict
 from shared.db.roster import chats
-from shared.queue import series
+from shared.queue import series, unsent_files
 
 log = logs.get()
 
@@ -63,11 +67,37 @@ class Sending:
     Attributes:
         is_first: no response to the same platform event has gone out yet.
         edits: the platform's id of the message that it replaces, or None.
+        target: the platform's id of the message that it reacts to, or None.
     """
 
     response: Response
     is_first: bool
     edits: str | None = None
+    target: str | None = None
+
+    @property
+    def reaction(self) -> Reaction | None:
+        """The reaction that the response is; None: it is a message."""
+        return self.response.content.get("reaction")
+
+    @property
+    def emoji(self) -> str | None:
+        """Of the reaction; None: our reaction is taken back."""
+        return self.reaction["emoji"] if self.reaction is not None else None
+
+    def plan(self, render: Render) -> PartPlan:
+        """The parts that go out.
+
+        Raises:
+            LookupError, TypeError, ValueError: the row's files can't be used.
+        """
+        response = self.response
+        files = outgoing_files.decode(response.files)
+        return PartPlan(render, response.message, files, response.cuts, part_plan.read(response.unsent_files))
+
+    def is_repeatable(self, index: int) -> bool:
+        """Whether part *index* can be sent twice without harm: it changes a message, or sets a reaction."""
+        return self.reaction is not None or (index == 0 and self.edits is not None)
 
     def outgoing(self, index: int, *, of: int) -> Outgoing:
         """Where part *index* of *of* goes: the first part replaces the edited message, the last has the buttons."""
@@ -95,7 +125,16 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
     if response is None:
         return None
     is_first = not responses.was_answered(conn, response)
-    return Sending(response, is_first, edits=_edited(conn, response) if "edits" in response.content else None)
+    edits = _edited(conn, response) if "edits" in response.content else None
+    target = _target(conn, response) if "reaction" in response.content else None
+    return Sending(response, is_first, edits, target)
+
+
+def _target(conn: apsw.Connection, response: Response) -> str | None:
+    """The platform's id of the message that the response reacts to; of one of our own, as it is known by now."""
+    reaction = response.content["reaction"]
+    row = reaction.get("row")
+    return reaction.get("message_id") if row is None else responses.sent_as(conn, row, chat_id=response.chat_id)
 
 
 def _edited(conn: apsw.Connection, response: Response) -> str | None:
@@ -185,13 +224,26 @@ def _code(error: Exception) -> FailureCode:
     return "outcome_unknown" if isinstance(error, OutcomeUnknown) else "error"
 
 
-def acknowledge(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, now_ms: int) -> None:
+def acknowledge(
+    conn: apsw.Connection,
+    response: Response,
+    parts: tuple[str | None, ...],
+    also: Sequence[str] = (),
+    unsent: Sequence[str] = (),
+    *,
+    now_ms: int,
+) -> None:
     """All of it has reached the platform; a recurring one hands over to its next occurrence.
+
+    Args:
+        also: see ``responses.part_sent``.
+        unsent: what the person was told about files that were not sent; the agent is told too.
 
     Raises:
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
-    responses.ack(conn, response, parts, now_ms=now_ms)
+    responses.ack(conn, response, parts, also, now_ms=now_ms)
+    unsent_files.tell_agent(conn, response, unsent, agent=response.agent, session_id=response.session_id, now_ms=now_ms)
     series.advance_responses(conn, now_ms=now_ms)
 
 
@@ -259,6 +311,12 @@ def rescue(
     """
     lost = [response for response, lease in responses.delivering(conn, channel) if everything or lease < now_ms]
     for response in lost:
-        why = OutcomeUnknown if response.opens_for is None else RetryableError  # the chat was not open yet
+        why = RetryableError if _is_harmless(conn, response) else OutcomeUnknown
         fail(conn, response, why("the process that was sending went away"), policy, now_ms=now_ms)
     return len(lost)
+
+
+def _is_harmless(conn: apsw.Connection, response: Response) -> bool:
+    """Whether the call under way can be made again, whatever became of it: no message went out, or it changes one."""
+    sending = Sending(response, is_first=False, edits=_edited(conn, response) if "edits" in response.content else None)
+    return response.opens_for is not None or sending.is_repeatable(len(response.parts))

@@ -1,19 +1,22 @@
 """Answers to people: a response to the place of the message."""
 
-import json
 from collections.abc import Sequence
 
+from shared.channels import outgoing_files
+from shared.channels.base import OutgoingFile
 from shared.core import content
 from shared.core.content import ResponseContent
 from shared.db.queue.message_row import Message
 from shared.db.queue.responses import NewResponse
 
 
-def response(asked: Message, text: str, *, agent: str, session_id: int, files: Sequence[str] = ()) -> NewResponse:
+def response(
+    asked: Message, text: str, *, agent: str, session_id: int, files: Sequence[OutgoingFile] = ()
+) -> NewResponse:
     """The response of *agent* to *asked*.
 
     Args:
-        files: paths on this host, for a client that fetches the response.
+        files: copies on this host, which go out with it.
     """
     carried = ResponseContent()
     if asked.content.get("is_group"):
@@ -36,5 +39,5 @@ def response(asked: Message, text: str, *, agent: str, session_id: int, files: S
         original_message=asked.message,
         agent=agent,
         content=content.encode(carried),
-        files=json.dumps(files) if files else "[]",
+        files=outgoing_files.encode(files) if files else "[]",
     )

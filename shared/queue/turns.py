@@ -9,6 +9,7 @@ from typing import Self
 import apsw
 
 from shared.agents.answer_tags import HandOff
+from shared.channels.base import OutgoingFile
 from shared.core import backoff, failures, logs, redaction
 from shared.core.errors import OF_ONE_ROW, describe, unexpected
 from shared.core.failures import FailureCode
@@ -19,7 +20,7 @@ from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, MessageVerdict
 from shared.db.queue.message_row import Message
 from shared.db.roster import agent_pauses, agents
-from shared.queue import chains, endings, handoffs, mailbox, replies, series
+from shared.queue import chains, endings, handoffs, mailbox, replies, series, unsent_files
 from shared.queue.chains import MailLimits
 
 log = logs.get()
@@ -42,14 +43,21 @@ class TurnReply:
         text: for the place that the message came from; blank where all of the reply goes elsewhere.
         tags: what the agent sends elsewhere.
         said: what its history keeps; None: the text.
-        files: paths on this host, for the client that fetches the reply.
+        files: copies on this host, which go out with it.
+        problems: the sentences of *text* about files that are not sent.
     """
 
     text: str
     asked: Message
     tags: tuple[HandOff, ...] = ()
     said: str | None = None
-    files: tuple[str, ...] = ()
+    files: tuple[OutgoingFile, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is left for the place that the message came from."""
+        return not self.text.strip() and not self.files
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +135,13 @@ def settle(
     lines = [*_asked(claim), *(_answered(claim, each, now_ms) for each in turn_replies)]
     agent_messages.append(conn, _one_after_the_other(lines))
     turn_replies = [_passed_on(conn, each, limits, now_ms) if each.tags else each for each in turn_replies]
-    turn_replies = [each for each in turn_replies if each.text.strip()]
+    turn_replies = [each for each in turn_replies if not each.is_blank]
     news = _outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
     responses.enqueue_many(conn, news, now_ms=now_ms)
+    for each in turn_replies:
+        unsent_files.tell_agent(
+            conn, each.asked, each.problems, agent=claim.agent, session_id=claim.session_id, now_ms=now_ms
+        )
     ended_ms = now_ms + max(0, len(turn_replies) - 1)  # not before the last response
     answered_ids = {each.asked.id for each in turn_replies} or spoken.answered(conn, claim.token)
     endings.enqueue(conn, [each for each in claim.asked if each.id not in answered_ids], now_ms=ended_ms + 1)

@@ -9,12 +9,13 @@ from typing import NamedTuple, Self
 
 import apsw
 
-from shared.agents import leftover_processes, prompt, registry
+from shared.agents import leftover_processes, prompt, registry, session_files
 from shared.agents.access import Toolbox
 from shared.agents.base import Failed, Init, ProviderEvent, Result, Text, Turn, TurnMessage, Used
 from shared.agents.programs.limits import Limits
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.agents.prompt import EarlierMessage
+from shared.channels import registry as channels
 from shared.core import clock, logs
 from shared.core.errors import ConfigInvalid, PostroomError
 from shared.core.failures import FailureCode
@@ -30,10 +31,10 @@ from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
 from shared.gateway import ledger
 from shared.gateway.model_gateway import ModelGateway
-from shared.queue import answers, endings, series
+from shared.queue import answers, endings, mailbox, series
 from shared.queue.turns import Failure, TurnReply
-from shared.turn import already_said, auto_provider, inbox, lost_session, model_fallback, refusals, session_files
-from shared.turn.answer_files import FilePlace
+from shared.turn import already_said, auto_provider, inbox, lost_session, model_fallback, refusals
+from shared.turn.answer_files import FilePlace, FileTaker
 from shared.turn.answers import TurnAnswers
 from shared.turn.continuation import RunningContinuation, SaveOfProvider
 from shared.turn.doors import TurnDoors
@@ -123,14 +124,14 @@ class TurnFacts(NamedTuple):
     Attributes:
         earlier: what was said in the session before.
         place: of the session's files.
-        is_fetched: whether a client fetches the answers to a message.
+        taker_of: what the receiver of the answers to a message can be given.
         has_spoken: whether something of this turn is said for good already.
         story: how the provider's session begins; the turn writes it.
     """
 
     earlier: Callable[[], list[EarlierMessage]]
     place: FilePlace
-    is_fetched: Callable[[Message], bool]
+    taker_of: Callable[[Message], FileTaker]
     has_spoken: Callable[[], bool]
     story: SessionStory
 
@@ -140,10 +141,20 @@ class TurnFacts(NamedTuple):
         return cls(
             earlier=partial(lost_session.history, reader, claim),
             place=FilePlace(turn.folder, turn.session, settings.files / claim.token),
-            is_fetched=partial(endings.is_waited_for, reader),
+            taker_of=partial(_taker_of, reader),
             has_spoken=partial(spoken.has_spoken, reader, claim.token),
             story=SessionStory(),
         )
+
+
+def _taker_of(reader: apsw.Connection, asked: Message) -> FileTaker:
+    """What the person who gets the answer to *asked* can be given; an agent or a room gets no files."""
+    person = mailbox.person_of(asked)
+    if person is None:
+        return FileTaker()
+    is_fetched = endings.is_waited_for(reader, person)
+    is_sent = person.chat_id is not None and not is_fetched
+    return FileTaker(is_fetched, channels.traits(person.channel).files if is_sent else None)
 
 
 async def _run(
@@ -284,7 +295,7 @@ async def _listen(
                     return Failure(event.reason, event.retryable, event.wait_ms, event.code, event.until_ms)
         if story.begun_anew:
             said.append_note(BEGUN_ANEW)
-        replies = await said.replies(facts.place, facts.is_fetched)
+        replies = await said.replies(facts.place, facts.taker_of)
         if replies:
             continuation.leave_to_settlement()
         return AgentAnswer(

@@ -19,7 +19,7 @@ from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.queue.turns import TurnReply
 from shared.turn import answer_files
-from shared.turn.answer_files import FilePlace
+from shared.turn.answer_files import FilePlace, FileTaker
 
 
 class _Reply(NamedTuple):
@@ -79,23 +79,21 @@ class TurnAnswers:
         text = prompt.unwrapped(tag.text, self._ids)
         return tag._replace(text=text)
 
-    async def replies(self, place: FilePlace, is_fetched: Callable[[Message], bool]) -> Sequence[TurnReply]:
+    async def replies(self, place: FilePlace, taker_of: Callable[[Message], FileTaker]) -> Sequence[TurnReply]:
         """The replies, with their files.
 
         Args:
             place: of the session's files.
-            is_fetched: whether a client fetches the answers to a message, and so can take files of this host.
+            taker_of: what the receiver of the answers to a message can be given.
         """
         done: list[TurnReply] = []
         for each in self._replies:
             reply = each.reply
-            takes_files = self._may_need_files(each) and is_fetched(reply.asked)
-            if each.files or takes_files:
-                text, files = await asyncio.to_thread(
-                    answer_files.attached, reply.text, each.files, place, takes_files=takes_files
-                )
+            taker = taker_of(reply.asked) if self._may_need_files(each) else FileTaker()
+            if each.files or taker.is_fetched:
+                made = await asyncio.to_thread(answer_files.attached, reply.text, each.files, place, taker)
                 said = reply.text if reply.said is None else reply.said
-                reply = replace(reply, text=text, files=tuple(map(str, files)), said=said)
+                reply = replace(reply, text=made.text, files=made.files, said=said, problems=made.problems)
             done.append(reply)
         return done
 

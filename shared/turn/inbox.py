@@ -18,14 +18,13 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from shared.agents import prompt
+from shared.agents import prompt, session_files
 from shared.agents.base import Attachment, NamedFile, Turn
-from shared.core import content, logs
+from shared.agents.session_files import INBOX
+from shared.core import content, logs, media_types
 from shared.core.errors import NotFetched
 from shared.db.queue import claims
 from shared.db.queue.claims import Claim
-from shared.turn import session_files
-from shared.turn.session_files import INBOX
 
 log = logs.get()
 
@@ -110,11 +109,12 @@ async def _receive_one(
             raise NotFetched(f"it is larger than {LARGEST_BYTES // 1024**2} MiB")
         path = await asyncio.to_thread(_write, folder, session, of.message_id, name, fetched)
     except NotFetched as error:
-        return NamedFile(kind, name, media_type=_given_type(given), size=size, why_not=str(error))
+        return NamedFile(kind, name, media_type=media_types.of(b"", _said_type(given)), size=size, why_not=str(error))
     except OSError:
         log.exception("inbox.file_not_written", session=session)
         return NamedFile(kind, name, size=size, why_not="it could not be written into the inbox")
-    return NamedFile(kind, name, path, media_type_of(fetched) or _given_type(given), len(fetched))
+    media_type = media_types.of(fetched[: media_types.FIRST_BYTES], _said_type(given))
+    return NamedFile(kind, name, path, media_type, len(fetched))
 
 
 def _write(folder: Path, session: str, message_id: str, name: str, fetched: bytes) -> str:
@@ -136,25 +136,5 @@ def _words(value: Any) -> str:
     return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-_SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"%PDF-", "application/pdf"),
-)
-_BY_CONTENT = frozenset({"image/webp", *(media_type for _, media_type in _SIGNATURES)})
-_UNKNOWN = "application/octet-stream"
-
-
-def media_type_of(first: bytes) -> str | None:
-    """The type of an image or a PDF by its first bytes, so that no model is given what it can't read. Pure."""
-    if first[:4] == b"RIFF" and first[8:12] == b"WEBP":
-        return "image/webp"
-    return next((media_type for signature, media_type in _SIGNATURES if first.startswith(signature)), None)
-
-
-def _given_type(given: Mapping[str, Any]) -> str:
-    """What the platform says, where the content could not have said it better."""
-    said = str(given.get("mime") or _UNKNOWN)
-    return _UNKNOWN if said in _BY_CONTENT else said
+def _said_type(given: Mapping[str, Any]) -> str | None:
+    return str(given["mime"]) if given.get("mime") else None

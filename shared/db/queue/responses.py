@@ -93,6 +93,8 @@ class Response:
         is_inactive: the bot was blocked in that chat or removed from it.
         unsent_since: the first of its last failures in which nothing left this machine, in ms UTC; None: there is none.
         cuts: see ``part_cut``.
+        files: as stored.
+        unsent_files: see ``files_left_out``.
     """
 
     id: int
@@ -111,6 +113,9 @@ class Response:
     unsent_since: int | None
     deliver_after: int | None
     cuts: tuple[int, ...]
+    session_id: int | None
+    files: tuple[Any, ...]
+    unsent_files: tuple[Any, ...]
     token: str
     opens_for: str | None = None
     is_inactive: bool = False
@@ -119,7 +124,7 @@ class Response:
 _COLUMNS = (
     *("id", "message_id", "in_reply_to", "channel", "chat_id", "platform_id", "thread_id", "agent", "message"),
     *("content", "retry_count", "parts", "created_at", "unsent_since", "deliver_after"),
-    "cuts",
+    *("cuts", "session_id", "files", "unsent_files"),
 )
 
 
@@ -136,8 +141,14 @@ def _response(row: Sequence[Any], token: str, opens_for: str | None, *, is_inact
     values = dict(zip(_COLUMNS, row, strict=True))
     values["content"] = content.decode(values["content"])
     values["parts"] = tuple(content.decode_list(values["parts"]))
-    values["cuts"] = tuple(content.decode_list(values["cuts"])) if values["cuts"] else ()
+    values["cuts"] = _list(values["cuts"])
+    values["files"] = _list(values["files"])
+    values["unsent_files"] = _list(values["unsent_files"])
     return Response(**values, token=token, opens_for=opens_for, is_inactive=is_inactive)
+
+
+def _list(text: str | None) -> tuple[Any, ...]:
+    return tuple(content.decode_list(text)) if text and text != "[]" else ()
 
 
 def _readable(row: Sequence[Any], token: str, opens_for: str | None) -> Response:
@@ -145,7 +156,8 @@ def _readable(row: Sequence[Any], token: str, opens_for: str | None) -> Response
     values = dict(zip(_COLUMNS, row, strict=True))
     values["content"] = content.readable(values["content"])
     values["parts"] = tuple(content.readable_list(values["parts"]))
-    values["cuts"] = tuple(content.readable_list(values["cuts"] or "[]"))
+    for name in ("cuts", "files", "unsent_files"):
+        values[name] = tuple(content.readable_list(values[name] or "[]"))
     return Response(**values, token=token, opens_for=opens_for)
 
 
@@ -269,8 +281,18 @@ def release(conn: apsw.Connection, response: Response) -> None:
     _check(conn, response)
 
 
-def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, lease_until: int) -> None:
+def part_sent(
+    conn: apsw.Connection,
+    response: Response,
+    parts: tuple[str | None, ...],
+    also: Sequence[str] = (),
+    *,
+    lease_until: int,
+) -> None:
     """One part has reached the platform, under the last id of *parts*; the sending of the next part begins.
+
+    Args:
+        also: the platform's ids of further messages that parts became since the claim.
 
     Raises:
         ClaimLost: another process holds the response.
@@ -282,6 +304,46 @@ def part_sent(conn: apsw.Connection, response: Response, parts: tuple[str | None
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
         """,
         {"parts": json.dumps(parts), "lease": lease_until, "id": response.id, "token": response.token},
+    )
+    _check(conn, response)
+    _add_ids(conn, response, also)
+
+
+def _add_ids(conn: apsw.Connection, response: Response, also: Sequence[str]) -> None:
+    """Add the ids of an album's further messages, those that are not there yet."""
+    if not also:
+        return
+    conn.execute(
+        """
+        UPDATE responses
+           SET also = (SELECT json_group_array(id)
+                         FROM (SELECT value AS id FROM json_each(ifnull(responses.also, '[]'))
+                               UNION
+                               SELECT value FROM json_each(:also)))
+         WHERE id = :id
+        """,
+        {"also": json.dumps(also), "id": response.id},
+    )
+
+
+def files_left_out(
+    conn: apsw.Connection, response: Response, unsent: Sequence[Sequence[int | str]], *, lease_until: int
+) -> None:
+    """These files of the response are not sent.
+
+    Args:
+        unsent: all of them so far: the place in ``files``, and the reason.
+
+    Raises:
+        ClaimLost: another process holds the response.
+    """
+    conn.execute(
+        """
+        UPDATE responses
+           SET unsent_files = :unsent, lease = :lease
+         WHERE id = :id AND status = 'delivering' AND claimed_by = :token
+        """,
+        {"unsent": json.dumps(unsent), "lease": lease_until, "id": response.id, "token": response.token},
     )
     _check(conn, response)
 
@@ -312,8 +374,18 @@ def part_cut(conn: apsw.Connection, response: Response, cuts: tuple[int, ...], *
     _check(conn, response)
 
 
-def ack(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...], *, now_ms: int) -> None:
+def ack(
+    conn: apsw.Connection,
+    response: Response,
+    parts: tuple[str | None, ...],
+    also: Sequence[str] = (),
+    *,
+    now_ms: int,
+) -> None:
     """Every part has reached the platform.
+
+    Args:
+        also: as for ``part_sent``.
 
     Raises:
         ClaimLost: another process holds the response.
@@ -327,13 +399,14 @@ def ack(conn: apsw.Connection, response: Response, parts: tuple[str | None, ...]
         """,
         {
             "parts": json.dumps(parts),
-            "first": parts[0] if parts else None,
+            "first": next((each for each in parts if each is not None), None),
             "now": now_ms,
             "id": response.id,
             "token": response.token,
         },
     )
     _check(conn, response)
+    _add_ids(conn, response, also)
     _event(conn, "response_acked", response, now_ms=now_ms)
 
 

@@ -22,7 +22,7 @@ class ResponseView(TypedDict):
     timestamp: int
     messageId: str
     agent: str | None
-    files: NotRequired[list[Any]]
+    files: NotRequired[list[str]]
     metadata: NotRequired[dict[str, Any]]
 
 
@@ -88,7 +88,7 @@ RECENT = """
     SELECT id, channel, sender, sender_id, message, original_message, created_at, message_id, agent, files, metadata,
            status
       FROM responses
-     WHERE status <> 'deleted' AND message <> ''
+     WHERE status <> 'deleted' AND (message <> '' OR files <> '[]')
      ORDER BY id DESC
      LIMIT :limit
 """
@@ -113,7 +113,7 @@ def responses_to_fetch(
     """
     sql = PENDING_OF_CHANNEL if has_adapter else PENDING_OF_NO_ADAPTER
     found = rows(conn, sql, {"channel": channel, "now": now_ms, "limit": limit})
-    return _without_empty(named(ResponseView, found, files=content.readable_list, metadata=content.readable))
+    return _without_empty(named(ResponseView, found, files=content.file_paths, metadata=content.readable))
 
 
 def dead_responses(conn: apsw.Connection, *, before: int, limit: int) -> list[DeadResponse]:
@@ -124,4 +124,4 @@ def dead_responses(conn: apsw.Connection, *, before: int, limit: int) -> list[De
 def recent_responses(conn: apsw.Connection, *, limit: int) -> list[RecentResponse]:
     """The newest responses, newest first; without the empty ones, which end a message that got no answer."""
     found = rows(conn, RECENT, {"limit": limit})
-    return _without_empty(named(RecentResponse, found, files=content.readable_list, metadata=content.readable))
+    return _without_empty(named(RecentResponse, found, files=content.file_paths, metadata=content.readable))

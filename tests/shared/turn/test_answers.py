@@ -1,12 +1,12 @@
 """What an agent says, on its way to people, in real turns of a real program."""
 
 import asyncio
-import json
 import sys
 
 import pytest
 
 from functions.dispatch import Dispatch
+from shared.core import content
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import polled_channels
@@ -112,15 +112,20 @@ def test_nor_by_a_message_that_is_quoted(conn):
     assert column(conn, SAID) == [f"You quoted: {tag}"]
 
 
-def test_where_a_channel_sends_no_files_yet_the_person_is_told(conn):
+def test_where_a_channel_sends_no_files_the_person_and_the_agent_are_told(conn):
     agent(conn, "Here: [send_file: report.txt]", "[send_file: ../../../p.db]")
-    ask(conn)
-    waits = "(The file report.txt was not sent: this channel can't send files yet. It is kept in the outbox.)"
+    put(conn, "hello", agent="coder")
+    rows(conn, "UPDATE messages SET channel = 'matrix'")
+    asyncio.run(_worked())
+    waits = "(The file report.txt was not sent: this channel can't send files. It is kept in the outbox.)"
     assert column(conn, SAID) == [
         f"Here:\n\n{waits}",
         "(The file p.db was not sent: only files of the outbox can be sent.)",
     ]
     assert column(conn, "SELECT files FROM responses") == ["[]", "[]"]
+    told = rows(conn, "SELECT kind, status, sender, message FROM messages WHERE trigger = 0 ORDER BY id")
+    assert [each[:3] for each in told] == [("system", "pending", "postroom")] * 2
+    assert told[0][3].endswith(waits)
 
 
 def fetched(conn):
@@ -134,7 +139,7 @@ def ask_over_a_client(conn):
     put(conn, "hello", agent="coder")
     fetched(conn)
     asyncio.run(_worked())
-    return json.loads(row(conn, "responses")["files"])
+    return content.file_paths(row(conn, "responses")["files"])
 
 
 def test_a_client_that_fetches_answers_gets_the_files_as_copies(conn, db):

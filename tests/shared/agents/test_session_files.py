@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from shared.turn import session_files
-from shared.turn.session_files import NotSendable
+from shared.agents import session_files
+from shared.agents.session_files import NotSendable
 
 SESSION = "session_a"
 
