@@ -16,7 +16,9 @@ from shared.agents import leftover_processes
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.core import clock, logs
 from shared.core.errors import OF_ONE_ROW
+from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
+from shared.db.access import albums
 from shared.db.engine.connection import savepoint
 from shared.db.queue import claims, events, messages, ready_sessions, spoken
 from shared.db.queue.claims import Claim
@@ -25,6 +27,7 @@ from shared.db.queue.message_row import UnreadableMessage
 from shared.db.queue.ready_sessions import ReadySession
 from shared.db.roster import agent_pauses, agents, teams
 from shared.gateway.model_gateway import ModelGateway
+from shared.inbound import events as events_of_platforms
 from shared.mcp.app import McpApp
 from shared.queue import turns
 from shared.queue.turns import RetryPolicy
@@ -61,6 +64,8 @@ class Dispatch(WorkerService):
         self.paused_agents = PausedAgents(self)
         self._versions: asyncio.Task[None] | None = None
         self._backlog = Backlog(self._look)
+        self._policy = AccessPolicy.of(settings)
+        self._album_due_ms: int | None = 0  # when the next album may be whole; None: none gathers
         self._made_room: set[int] = set()  # urgent sessions for which a turn was interrupted, and which still wait
 
     async def repair(self) -> None:
@@ -99,6 +104,7 @@ class Dispatch(WorkerService):
             self._backlog.forget()
         if await self.paused_agents.look(now_ms=clock.now_ms()):
             self._backlog.forget()
+        await self._join_albums()
         self._interrupt()
         room = self.settings.max_concurrent_turns - self.worker.running
         now_ms = clock.now_ms()
@@ -110,8 +116,22 @@ class Dispatch(WorkerService):
                 return 0.0
         if self.settlement.unwritten:
             return UNWRITTEN_PAUSE_S
-        due = ready_sessions.next_due(self.reader, now_ms=now_ms)
+        self._album_due_ms = albums.next_due(self.reader)
+        dues = (ready_sessions.next_due(self.reader, now_ms=now_ms), self._album_due_ms)
+        due = min((each for each in dues if each is not None), default=None)
         return None if due is None else max(0.0, (due - clock.now_ms()) / 1000)
+
+    async def _join_albums(self) -> None:
+        """Make messages of the albums that are whole by now."""
+        if self._album_due_ms is None or clock.now_ms() < self._album_due_ms:
+            return
+        handled = await self.writer.run(
+            lambda conn: events_of_platforms.handle_due_albums(conn, self._policy, now_ms=clock.now_ms())
+        )
+        if any(each.said for each in handled):
+            self.kick("deliver")
+        if any(each.stored for each in handled):
+            self._backlog.forget()
 
     async def _start(self, taken: list[ReadySession]) -> None:
         by_session = {each.session_id: each for each in taken}

@@ -25,7 +25,7 @@ from shared.access import requests
 from shared.channels import registry
 from shared.core import clock, logs
 from shared.core.settings import Settings
-from shared.db.access import approvals, dropped, pairings, questions, rates, tool_calls
+from shared.db.access import albums, approvals, dropped, pairings, questions, rates, tool_calls
 from shared.db.engine import checkpoints, meta, statistics
 from shared.db.engine.connection import open_connection
 from shared.db.queue import (
@@ -174,6 +174,7 @@ class Sweep(FunctionService):
                 )
             ),
             "pruned_event_keys": _repeat(partial(event_keys.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
+            "pruned_albums": _repeat(partial(albums.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
             "pruned_spoken": _repeat(partial(spoken.prune, older_than_ms=old_ms)),
             "pruned_rates": _repeat(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
             "pruned_tool_calls": _repeat(partial(tool_calls.prune, older_than_ms=old_ms)),

@@ -176,7 +176,8 @@ def event_of(text: str) -> Event:
         fields["reply_to"]["text"] = quote
     if "forwarded" not in fields and "forwarded_from" in fields["context"]:
         fields["forwarded"] = {"sender_id": None, "is_self": False}
-    return Event(**{**fields, "attachments": tuple(fields["attachments"])})
+    tuples = {name: tuple(fields.get(name, ())) for name in ("attachments", "pieces")}
+    return Event(**{**fields, **tuples})
 
 
 # -- for agents -------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from typing_extensions import TypedDict
 
 from shared.core import content
-from shared.core.content import QuotedMessage
+from shared.core.content import MessagePiece, QuotedMessage
 from shared.runtime.http_client import Client
 
 Kind = Literal[
@@ -59,6 +59,8 @@ class Event:
         is_mention: the sender addressed the bot: in a direct chat, by name, by a command, or by a reply to it.
         mention: the beginning of the text up to its second word, where the first names the bot; else empty.
         group_key: the same for the pieces of one message that the platform sends apart (an album); None: it is whole.
+        pieces: of a joined album, in their order; routing sets it.
+        first_sent_at_ms: of an ``edit``: when the message was sent first, by the platform's own date; else None.
         reply_to: the message that it replies to, or None.
         forwarded: who wrote the text and the attachments, where the sender passes on a message; else None.
         command: the command's name without a slash, when this is a command to this bot; as the platform gives it.
@@ -94,6 +96,8 @@ class Event:
     chat_name: str = ""
     sent_at_ms: int | None = None
     group_key: str | None = None
+    pieces: tuple[MessagePiece, ...] = ()
+    first_sent_at_ms: int | None = None
 
     @property
     def place(self) -> str | None:

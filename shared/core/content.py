@@ -37,6 +37,14 @@ class QuotedMessage(TypedDict, total=False):
     origin_id: str | None
 
 
+class MessagePiece(TypedDict):
+    """A piece of an album: the platform's id, its own words, and how many of the message's files are its own."""
+
+    message_id: str
+    text: str
+    files: int
+
+
 class MessageContent(TypedDict, total=False):
     """``messages.content``.
 
@@ -49,6 +57,9 @@ class MessageContent(TypedDict, total=False):
         reply_to: the message that this one replies to. ``dispatch`` puts its text into the prompt. ``queue.mailbox``
             writes it too, with the text alone.
         edited: the person edited the message. For readers of the rows.
+        pieces: of an album, in their order: so that an edit of one replaces its words.
+        edits: the ``message_id`` of the message that this one changes, or is about: an edit, a deletion or a reaction.
+            The prompt shows it.
         is_group: the chat is a group, so ``queue.replies`` quotes this message in the reply.
 
     Between agents; ``queue.mailbox`` writes and reads these keys:
@@ -79,6 +90,8 @@ class MessageContent(TypedDict, total=False):
     own_answer: bool
     reply_to: QuotedMessage
     edited: bool
+    pieces: list[MessagePiece]
+    edits: str
     is_group: bool
     hops: int
     origin: str

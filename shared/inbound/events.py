@@ -3,14 +3,22 @@
 import apsw
 
 from shared.channels.base import Event
+from shared.core import logs
+from shared.core.errors import OF_ONE_ROW
 from shared.core.policy import AccessPolicy
+from shared.db.access import albums as stored_albums
+from shared.db.access import dropped
+from shared.db.access.albums import Album
 from shared.db.engine import meta
+from shared.db.engine.connection import savepoint
 from shared.db.queue import event_keys
 from shared.db.roster import chats
 from shared.inbound import answers, decisions, pairing
-from shared.routing import commands, router
+from shared.routing import albums, commands, router
 from shared.routing.apply import Routed, apply
 from shared.routing.effects import Drop, WithinLimits
+
+log = logs.get()
 
 _GONE = ("left", "kicked")  # the bot was removed from a group; in a direct chat, the person blocked it
 _START = "start"
@@ -31,6 +39,8 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
             routed = _handle_migration(conn, channel, event, now_ms=now_ms)
         case "message" | "command":
             routed = _handle_code(conn, channel, event, policy, now_ms=now_ms)
+            if routed is None and event.group_key is not None:
+                routed = _handle_piece(conn, channel, event, policy, now_ms=now_ms)
         case _:
             routed = None
     return router.route(conn, channel, event, policy, now_ms=now_ms) if routed is None else routed
@@ -70,6 +80,41 @@ def _handle_code(
         return counted
     claimed = pairing.claim(conn, channel, event, code, policy=policy, now_ms=now_ms)
     return Routed(stored=claimed.stored, dropped=claimed.dropped, said=claimed.sentence is not None)
+
+
+def _handle_piece(
+    conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int
+) -> Routed | None:
+    """A piece of an album waits for the others; None if no agent may be given it: its reason is recorded."""
+    if router.reason_to_ignore(event) is not None or event.platform_message_id is None:
+        return None
+    kept = albums.as_kept(conn, channel, event, policy)
+    if kept is None:
+        return None
+    return Routed(gathered=1) if albums.keep(conn, channel, kept, now_ms=now_ms) else Routed(duplicates=1)
+
+
+def handle_due_albums(conn: apsw.Connection, policy: AccessPolicy, *, now_ms: int) -> list[Routed]:
+    """Handle the albums that are whole by now, each as one event, in the caller's transaction."""
+    return [_handle_album(conn, each, policy, now_ms=now_ms) for each in stored_albums.due(conn, now_ms=now_ms)]
+
+
+def _handle_album(conn: apsw.Connection, album: Album, policy: AccessPolicy, *, now_ms: int) -> Routed:
+    """Handle one album. Rows that can't be used cost this album alone."""
+    try:
+        with savepoint(conn):
+            routed = Routed()
+            for channel, joined in albums.take(conn, [album], now_ms=now_ms):
+                routed = handle(conn, channel, joined, policy, now_ms=now_ms)
+            return routed
+    except OF_ONE_ROW as error:
+        log.exception("album.unreadable", album=album.id, reason=type(error).__name__)
+        stored_albums.join(conn, album.id, platform_message_id=None, is_mention=False, now_ms=now_ms)
+        dropped.record(
+            conn, channel=album.channel, reason="malformed", platform_id=album.platform_id,
+            sender_id=album.sender_id, now_ms=now_ms,
+        )  # fmt: skip
+        return Routed(dropped="malformed")
 
 
 def _handle_membership(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> Routed | None:

@@ -54,6 +54,7 @@ class Routed(NamedTuple):
         held: for how many approvals it waits.
         dropped: why an agent was not given it, as the rows of ``dropped`` say; the first reason of several.
         said: a response was written, which ``deliver`` is to send.
+        gathered: how many pieces of an album wait for the others.
     """
 
     stored: int = 0
@@ -61,6 +62,13 @@ class Routed(NamedTuple):
     held: int = 0
     dropped: str | None = None
     said: bool = False
+    gathered: int = 0
+
+    def after(self, other: "Routed") -> "Routed":
+        """This outcome, with what *other* stored, held and said before it."""
+        return self._replace(
+            stored=self.stored + other.stored, held=self.held + other.held, said=self.said or other.said
+        )
 
     @property
     def is_answered(self) -> bool:

@@ -60,7 +60,7 @@ def _withhold(event: Event, authors: Authors, may_talk: MayTalk) -> Event:
     if event.reply_to is not None and not _are_heard(authors.quoted, may_talk):
         event = replace(event, reply_to={**event.reply_to, "text": QUOTATION_WITHHELD})
     if not _are_heard(authors.forwarded, may_talk):
-        event = replace(event, text=FORWARD_WITHHELD, attachments=())
+        event = replace(event, text=FORWARD_WITHHELD, attachments=(), pieces=())
     return event
 
 

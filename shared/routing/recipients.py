@@ -163,6 +163,8 @@ def _content(event: Event) -> MessageContent:
         kept["own_answer"] = True  # the platform shows a place for the answer to each command
     if event.reply_to:
         kept["reply_to"] = event.reply_to
+    if event.pieces:
+        kept["pieces"] = list(event.pieces)
     if event.edited:
         kept["edited"] = True
     if event.is_group:

@@ -26,12 +26,13 @@ from shared.access.rules import Standing
 from shared.channels import registry
 from shared.channels.base import Event
 from shared.core.policy import AccessPolicy
+from shared.db.access import albums as stored_albums
 from shared.db.roster import agents, wirings
 from shared.db.roster.chats import Chat
 from shared.db.roster.wirings import WiredChat
 from shared.roster import accounts
 from shared.roster.wirings import WiringChange
-from shared.routing import addressing, commands, quotations, recipients
+from shared.routing import addressing, albums, commands, quotations, recipients
 from shared.routing.apply import Routed, apply
 from shared.routing.effects import (
     ActivateChat,
@@ -51,6 +52,7 @@ from shared.routing.effects import (
 )
 from shared.routing.quotations import Authors
 from shared.routing.recipients import Chosen, Recipient
+from shared.routing.unwired import reason_not_to_wire
 
 _AFTER_THE_OTHERS = -1  # the priority of an agent that is wired only for messages that name it
 
@@ -63,7 +65,10 @@ def route(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolic
     event = _with_thread(channel, event)
     wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
     if wired_chat is not None and wired_chat.wirings:
-        return _route_wired(conn, channel, event, wired_chat, policy, now_ms=now_ms)
+        before = Routed()
+        if wired_chat.is_gathering and not event.pieces:  # what the sender wrote before comes first
+            before = _route_albums(conn, channel, event, policy, now_ms=now_ms)
+        return _route_wired(conn, channel, event, wired_chat, policy, now_ms=now_ms).after(before)
     chat = wired_chat.chat if wired_chat is not None else None
     effects = _decide_unwired(conn, channel, event, chat, policy)
     done = apply(conn, channel, event, effects, policy=policy, chat=chat, now_ms=now_ms)
@@ -73,6 +78,15 @@ def route(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolic
     wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
     assert wired_chat is not None  # noqa: S101 - it was found or created above
     return _route_wired(conn, channel, event, wired_chat, policy, is_counted=True, now_ms=now_ms)
+
+
+def _route_albums(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int) -> Routed:
+    """Route the albums of the event's sender in its chat, which are whole now."""
+    routed = Routed()
+    waiting = stored_albums.of_sender(conn, channel, event.platform_id or "", event.sender_id)
+    for _, joined in albums.take(conn, waiting, now_ms=now_ms):
+        routed = route(conn, channel, joined, policy, now_ms=now_ms).after(routed)
+    return routed
 
 
 def route_held(
@@ -130,7 +144,7 @@ def _decide_unwired(
 ) -> list[Effect]:
     """As the operator wants it: the default agent is wired, an owner is asked, or the event is dropped."""
     news = list(_news_of_chat(chat, event)) if chat is not None else []
-    reason = _reason_not_to_wire(event, chat, policy)
+    reason = reason_not_to_wire(event, chat, policy)
     if reason is None and chat is not None and chat.sender_policy == "strict":
         is_known = people.standing(conn, channel, event.sender_id).is_known
         reason = None if is_known else "sender_unknown"
@@ -141,14 +155,6 @@ def _decide_unwired(
         return [*news, WithinLimits((HoldForChat(heard),))]
     agent = accounts.default_agent(conn, channel)
     return [*news, WithinLimits((Wire(agent.id) if agent is not None else Drop("not_wired"),))]
-
-
-def _reason_not_to_wire(event: Event, chat: Chat | None, policy: AccessPolicy) -> str | None:
-    """Why no agent gets wired to the chat, for any sender. Pure."""
-    if chat is not None and chat.refused_at is not None:
-        return "chat_refused"
-    is_meant = event.is_mention or not event.is_group
-    return "not_wired" if policy.new_chats == "refuse" or not is_meant else None
 
 
 # -- chats that have wirings -------------------------------------------------------------------------------------------

@@ -8,19 +8,31 @@ import pytest
 
 from functions import dispatch
 from functions.dispatch import Dispatch
+from shared.channels.base import Event
 from shared.core import clock
+from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
-from shared.db.roster import agents
+from shared.db.roster import agents, chats
+from shared.inbound import events
 from shared.queue import mailbox, turns
-from shared.roster import agents_and_teams
+from shared.roster import agents_and_teams, wirings
+from shared.routing.apply import Routed
 from shared.runtime.kick import Kicker
 from shared.turn.turn_runner import RunningTurn
 from tests.liveness import processes_naming
 from tests.support import TICK, column, make_agent, put, row, take
 
 STATUS = "SELECT status FROM messages ORDER BY id"
+
+
+@pytest.fixture
+def wired_chat(conn):
+    with transaction(conn):
+        chat = chats.ensure(conn, "telegram", "100", is_group=False, sender_policy="public", now_ms=0).id
+        wirings.connect(conn, chat, "assistant", now_ms=0)
+    return chat
 
 
 async def worked(service):
@@ -504,3 +516,27 @@ def test_an_agent_with_a_wrong_setting_waits_with_its_messages_until_it_is_mende
     assert column(conn, "SELECT message FROM responses WHERE in_reply_to IS NOT NULL ORDER BY id") == [
         *("You said: one", "You said: two")
     ]
+
+
+def test_an_album_is_answered_once_when_it_is_whole(conn, wired_chat):
+    """Its pieces came before dispatch started: they wait in rows."""
+    now = clock.now_ms()
+    for number in (1, 2):
+        piece = Event(
+            "message", f"e{number}", platform_id="100", platform_message_id=str(number), sender_id="5", is_mention=True,
+            text=f"part {number}", group_key="g",
+        )  # fmt: skip
+        with transaction(conn):
+            routed = events.handle(conn, "telegram", piece, AccessPolicy(new_chats="refuse"), now_ms=now - 1_000)
+        assert routed == Routed(gathered=1)
+    assert step() == [None]
+    assert column(conn, "SELECT message FROM responses") == ["You said: part 1\npart 2"]
+
+
+def test_dispatch_sleeps_until_the_album_is_whole(conn, wired_chat):
+    piece = Event("message", "e1", platform_id="100", platform_message_id="1", sender_id="5", text="x", group_key="g")
+    with transaction(conn):
+        events.handle(conn, "telegram", piece, AccessPolicy(new_chats="refuse"), now_ms=clock.now_ms() + 60_000)
+    (due_s,) = step()
+    assert 50 < due_s <= 61
+    assert column(conn, "SELECT id FROM messages") == []

@@ -29,16 +29,20 @@ class Wiring(NamedTuple):
 
 
 class WiredChat(NamedTuple):
-    """A chat and its wirings, highest priority first."""
+    """A chat and its wirings, highest priority first. *is_gathering*: pieces of an album wait there for the others."""
 
     chat: Chat
     wirings: list[Wiring]
+    is_gathering: bool = False
 
 
 # Sorted in Python: in SQL each message would build a temporary table for one or two rows.
 FIND_CHAT = """
     SELECT c.id, c.channel, c.platform_id, c.is_group, c.status, c.sender_policy, c.refused_at, c.name, c.opens_for,
            c.created_at,
+           EXISTS (SELECT 1
+                     FROM albums a
+                    WHERE a.channel = :channel AND a.platform_id = :platform_id AND a.status = 'gathering'),
            w.id, w.chat_id, w.agent, w.engage_mode, w.engage_pattern, w.sender_scope, w.ignored_message_policy,
            w.session_mode, w.priority, w.created_at
       FROM chats c
@@ -54,8 +58,8 @@ def find_chat(conn: apsw.Connection, channel: str, platform_id: str) -> WiredCha
     if not found:
         return None
     chat = Chat.of(found[0][:_CHAT_COLUMNS])
-    wired = [Wiring(*row[_CHAT_COLUMNS:]) for row in found if row[_CHAT_COLUMNS] is not None]
-    return WiredChat(chat, sorted(wired, key=_rank))
+    wired = [Wiring(*row[_CHAT_COLUMNS + 1 :]) for row in found if row[_CHAT_COLUMNS + 1] is not None]
+    return WiredChat(chat, sorted(wired, key=_rank), bool(found[0][_CHAT_COLUMNS]))
 
 
 _SELECT = """

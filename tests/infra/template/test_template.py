@@ -75,7 +75,7 @@ def test_the_template_is_read_exactly():
 
     assert deployment.functions == (
         function("ingest", 9001, 10_000, WEBHOOKS, CHANNELS),
-        function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | MODELS, TICKED + MODEL_KEYS),
+        function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | WHO | MODELS, TICKED + MODEL_KEYS),
         function("deliver", 9003, 10_000, DATA, TICKED + CHANNELS),
         function("sweep", 9004, 50_000, DATA, TICKED),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),
@@ -457,7 +457,8 @@ def test_any_other_shape_is_reported_as_problems(tmp_path, text):
 
 def test_a_value_that_only_the_cloud_can_resolve_stays_a_placeholder(tmp_path):
     value = '!Sub "s3://${ReplicaBucket}/${ReplicaPrefix}/${AWS::Region}/${!literal}"'
-    old = "            - {Name: POSTROOM_NEW_CHATS, Value: !Ref NewChats}\n"
+    line = "            - {{Name: {}, Value: !Ref {}}}\n"
+    old = line.format("POSTROOM_CHAT_LIMIT", "ChatLimit") + line.format("POSTROOM_DURABILITY", "Durability")
     path = tmp_path / "template.yaml"
     path.write_text(planted((old, old + f"            - {{Name: X, Value: {value}}}\n")))
 
