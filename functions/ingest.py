@@ -2,12 +2,14 @@
 
 ``POST|GET /webhooks/{account}``: 200 (or what the platform wants) once committed and, where ``POSTROOM_DURABILITY``
 says so, replicated; 401 bad signature; 404 unknown account; 413 too large. 503 with ``Retry-After`` if the event is not
-stored, or not replicated yet: the platform then sends it again.
+stored, or not replicated yet: the platform then sends it again. A platform that waits for two seconds and never sends
+again is answered within them, whatever happens; its person is told where nothing was stored.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 import apsw
@@ -16,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared.channels import registry
-from shared.channels.base import Channel, Received, WebhookReply, WebhookRequest
+from shared.channels.base import Channel, Choice, Event, Received, WebhookReply, WebhookRequest
 from shared.core import accounts, clock, logs
 from shared.core.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
 from shared.core.policy import AccessPolicy
@@ -24,16 +26,19 @@ from shared.core.settings import Settings
 from shared.db.access import dropped
 from shared.db.engine.connection import open_connection
 from shared.db.roster import accounts as roster
-from shared.inbound import events
+from shared.inbound import events, suggestions, withdrawals
 from shared.replica.sync import Replication
 from shared.routing.apply import Routed
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, read_body
 from shared.runtime.service import FunctionService, LazyService
+from shared.runtime.timely_work import GivenUp, TimelyWork
 
 log = logs.get()
 
 _RETRY_AFTER_S = "5"
+_BRIEF_LIMIT_S = 1.4  # after which a platform that waits for 2 s gets no new row, and
+_BRIEF_ANSWER_S = 1.8  # after which it is answered, also if the disk or the replica still works on one
 _STORE_LIMIT_S = 8.0  # less than the runner's 10 s, after which it answers 504, without Retry-After
 
 
@@ -45,6 +50,7 @@ class Ingest(FunctionService):
         super().__init__(settings)
         self.policy = AccessPolicy.of(settings)
         self._to_kick: set[str] = set()
+        self._late: set[asyncio.Task[None]] = set()
         self._reader: apsw.Connection | None = None
 
     def channel(self, account: str) -> Channel:
@@ -59,25 +65,94 @@ class Ingest(FunctionService):
         return registry.get(account)
 
     def _is_there(self, account: str) -> bool:
-        if self._reader is None:  # opened for further accounts alone
-            self._reader = open_connection(self.settings.db, readonly=True)
-        return roster.is_there(self._reader, account)
+        return roster.is_there(self._read(), account)
 
-    async def store(self, channel: str, received: Received, *, now_ms: int) -> WebhookReply:
-        """Store the events of one webhook in one transaction, which others may share; the answer to the platform."""
+    def _read(self) -> apsw.Connection:
+        """Opened for further accounts and for suggestions alone."""
+        if self._reader is None:
+            self._reader = open_connection(self.settings.db, readonly=True)
+        return self._reader
+
+    async def store(self, channel: str, received: Received, *, began_s: float, now_ms: int) -> WebhookReply:
+        """Store the events of one webhook in one transaction, which others may share; the answer to the platform.
+
+        Args:
+            began_s: when the request came, by the event loop's clock.
+        """
         incoming = [event for event in received.events if event.kind != "ping"]
-        if not incoming:
+        if received.suggest is not None:
+            return received.suggest(self._choices(channel, incoming))
+        if not incoming or received.is_answered:
             return received.reply
 
         def work(conn: apsw.Connection) -> list[Routed]:
             return [events.handle(conn, channel, event, self.policy, now_ms=now_ms) for event in incoming]
 
+        if received.too_late is None:
+            return await self._stored(channel, received, work)
+        return await self._stored_in_time(channel, received, received.too_late, work, began_s=began_s, now_ms=now_ms)
+
+    async def _stored(
+        self, channel: str, received: Received, work: Callable[[apsw.Connection], list[Routed]]
+    ) -> WebhookReply:
         routed = await self.writer.run(work)
         self._kick_soon(*self._functions_to_kick(routed))
         log.info("ingest.stored", channel=channel, **_facts(routed))
         await self.replication.confirm(channel)
         is_answered = any(each.is_answered for each in routed)
         return received.reply if is_answered else received.not_taken or received.reply
+
+    async def _stored_in_time(
+        self,
+        channel: str,
+        received: Received,
+        too_late: WebhookReply,
+        work: Callable[[apsw.Connection], list[Routed]],
+        *,
+        began_s: float,
+        now_ms: int,
+    ) -> WebhookReply:
+        """As ``_stored``, with an answer within two seconds. What is not stored by then is not stored at all."""
+        timely = TimelyWork(work)
+        storing = asyncio.create_task(self._stored(channel, received, timely))
+        await _until(storing, began_s + _BRIEF_LIMIT_S)
+        if not storing.done() and timely.give_up():
+            log.error("ingest.not_stored", channel=channel, reason="another writer holds the database")
+        else:
+            await _until(storing, began_s + _BRIEF_ANSWER_S)
+        if storing.done() and storing.exception() is None:
+            return storing.result()
+        self._keep(self._withdraw(channel, received, storing, now_ms=now_ms))
+        return too_late
+
+    async def _withdraw(
+        self, channel: str, received: Received, storing: asyncio.Task[WebhookReply], *, now_ms: int
+    ) -> None:
+        """The person was told that nothing is done: no turn takes what was committed after that, or not replicated."""
+        try:
+            await storing
+        except GivenUp:
+            return
+        except (apsw.Error, NotReplicated) as error:
+            log.warning("ingest.not_stored", channel=channel, reason=str(error))
+        withdrawn = await self.writer.run(
+            partial(withdrawals.withdraw, channel=channel, events=received.events, now_ms=now_ms)
+        )
+        log.warning("ingest.withdrawn", channel=channel, messages=withdrawn)
+        self.kick("dispatch", "api")
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let *work* go on after the answer."""
+        task = asyncio.create_task(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    def _choices(self, channel: str, incoming: list[Event]) -> list[Choice]:
+        try:
+            return [choice for event in incoming for choice in suggestions.choices(self._read(), channel, event)]
+        except apsw.Error:
+            log.exception("ingest.no_choices", channel=channel)
+            return []
 
     def _functions_to_kick(self, routed: list[Routed]) -> Iterator[str]:
         if any(each.stored or each.gathered for each in routed):
@@ -108,9 +183,15 @@ class Ingest(FunctionService):
 
     async def close(self) -> None:
         await self.replication.close()
+        await asyncio.gather(*self._late, return_exceptions=True)
         await super().close()
         if self._reader is not None:
             self._reader.close()
+
+
+async def _until(task: asyncio.Task[Any], instant_s: float) -> None:
+    """Wait for the end of *task*, at most until *instant_s* on the event loop's clock."""
+    await asyncio.wait({task}, timeout=max(0.0, instant_s - asyncio.get_running_loop().time()))
 
 
 def _facts(routed: list[Routed]) -> dict[str, Any]:
@@ -131,7 +212,7 @@ lifespan = _service.lifespan
 async def _webhook(request: Request) -> Response:
     service = _service.get()
     name = request.path_params["account"]
-    now_ms = clock.now_ms()
+    now_ms, began_s = clock.now_ms(), asyncio.get_running_loop().time()
     body = await read_body(request)
     asked = WebhookRequest(request.method, request.query_params, dict(request.headers), body)
     try:
@@ -149,7 +230,7 @@ async def _webhook(request: Request) -> Response:
         log.warning("ingest.unreadable", channel=name, reason=str(error), size_bytes=len(body))
         work = service.keep_unreadable(channel, body, str(error), now_ms=now_ms)
     else:
-        work = service.store(name, received, now_ms=now_ms)
+        work = service.store(name, received, began_s=began_s, now_ms=now_ms)
     try:
         async with asyncio.timeout(_STORE_LIMIT_S):
             reply = await work

@@ -141,6 +141,8 @@ class Received:
             answer; None where *reply* fits both cases.
         is_answered: *reply* is the whole answer, and the events are stored nowhere: a check, a form that opens.
         suggest: makes the reply of a question for choices (``autocomplete``), whose events are stored nowhere either.
+        too_late: for a platform that waits for two seconds, and never repeats: the answer where the events are not
+            stored by then, and nothing of them is kept. None: the platform waits, and repeats what fails.
     """
 
     events: tuple[Event, ...]
@@ -148,6 +150,7 @@ class Received:
     not_taken: WebhookReply | None = None
     is_answered: bool = False
     suggest: Callable[[Sequence[Choice]], WebhookReply] | None = None
+    too_late: WebhookReply | None = None
 
 
 FileKind = Literal["document", "photo", "video", "audio", "voice", "animation"]

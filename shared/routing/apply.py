@@ -210,7 +210,7 @@ class _Application:
         """The sender is told once per approval, and for each command: the platform shows a place for its answer."""
         self.held += 1
         self.said |= asked.said
-        is_first = asked.outcome == "held" and (asked.is_new or self.event.kind == "command")
+        is_first = asked.outcome == "held" and (asked.is_new or self.event.kind in ("command", "modal"))
         self.is_new_wait |= is_told and is_first
 
     def clear_session(self, effect: ClearSession) -> None:

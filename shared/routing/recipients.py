@@ -159,7 +159,7 @@ def _content(event: Event) -> MessageContent:
     kept = MessageContent()
     if event.context:
         kept["context"] = event.context
-    if event.kind == "command":
+    if event.kind in ("command", "modal"):
         kept["own_answer"] = True  # the platform shows a place for the answer to each command
     if event.reply_to:
         kept["reply_to"] = event.reply_to

@@ -205,12 +205,13 @@ class DiscordChannel:
         except msgspec.ValidationError:
             event = Event("ignore", key, reason="malformed")
         if event.asks_for_a_turn:
-            return Received((event,), immediate.THINKING, not_taken=immediate.NOT_TAKEN)
+            late = immediate.NOT_STORED
+            return Received((event,), immediate.THINKING, not_taken=immediate.NOT_TAKEN, too_late=late)
         if event.reason == interactions.FORM:
             return Received((event,), immediate.form(_form_of(event, payload)), is_answered=True)
         if event.kind == "autocomplete":
             return Received((event,), immediate.choices(()), suggest=immediate.choices)
-        return Received((event,), immediate.of_kind(event.kind))
+        return Received((event,), immediate.of_kind(event.kind), too_late=immediate.NOT_STORED)
 
     def _event(self, kind: Kind, interaction: DiscordInteraction) -> Event:
         event = interactions.event_of(kind, interaction, self._bot_ids)

@@ -1,0 +1,28 @@
+"""Withdraws what was stored too late: the platform no longer waited, and its sender was told to send it again."""
+
+import apsw
+
+from shared.channels.base import Event
+from shared.core.errors import WrongState
+from shared.db.engine.connection import rows
+from shared.queue import cancellations
+
+REASON = "it was not stored in time, and its sender was told so"
+
+
+def withdraw(conn: apsw.Connection, channel: str, events: tuple[Event, ...], *, now_ms: int) -> int:
+    """Cancel the messages of these events, also those that a turn has; how many. One that is answered stays."""
+    return sum(_withdraw(conn, channel, each, now_ms=now_ms) for each in events)
+
+
+def _withdraw(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> int:
+    key = {"channel": channel, "key": event.event_key}
+    stored = rows(conn, "SELECT id FROM messages WHERE channel = :channel AND event_key = :key", key)
+    cancelled = 0
+    for (row_id,) in stored:
+        try:
+            cancellations.cancel(conn, row_id, reason=REASON, now_ms=now_ms)
+        except WrongState:
+            continue
+        cancelled += 1
+    return cancelled
