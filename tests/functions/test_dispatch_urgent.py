@@ -10,7 +10,8 @@ from functions.dispatch import Dispatch
 from shared.core import clock
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
-from shared.queue import mailbox
+from shared.queue import cancellations, mailbox
+from shared.queue.turns import CUT_OFF
 from shared.runtime.kick import Kicker
 from tests.liveness import processes_naming
 from tests.support import column, make_agent, put
@@ -223,3 +224,59 @@ def test_an_urgent_message_right_after_the_claim_interrupts_the_turn(conn, crew,
 
     asyncio.run(go())
     assert batches(conn)[1] == ["!slow 300", "!slow 300 stop"]
+
+
+SPEAKS, WORKS = '!tool send_message {"text": "on it"}', "!slow 300 never"
+ENDED = "SELECT message, status, failure FROM messages WHERE status <> 'completed' ORDER BY id"
+
+
+async def speak(conn, until, it):
+    """Begin a turn that says something and works on; the ids of its two messages."""
+    at_ms = clock.now_ms()
+    ids = [put(conn, text, agent="bob", now_ms=at_ms) for text in (SPEAKS, WORKS)]
+    it.kick()
+    await until(lambda: column(conn, "SELECT message FROM responses") == ["on it"])
+    return ids
+
+
+def by_an_urgent_message(conn, it, ids):
+    put(conn, "!say now", agent="bob", urgency="urgent", now_ms=clock.now_ms())
+    it.kick()
+
+
+def by_a_cancellation(conn, it, ids):
+    with transaction(conn):
+        cancellations.cancel(conn, ids[1], reason="by the test", now_ms=clock.now_ms())
+    it.kick()
+
+
+@pytest.mark.parametrize(
+    ("end", "second", "answer"),
+    [(by_an_urgent_message, ("dead", "interrupted"), ["now"]), (by_a_cancellation, ("cancelled", None), [])],
+)
+def test_a_turn_that_has_spoken_ends_for_good(conn, crew, until, working, end, second, answer):
+    async def go():
+        async with working() as it:
+            end(conn, it, await speak(conn, until, it))
+            await until(lambda: not column(conn, "SELECT id FROM messages WHERE status IN ('pending', 'processing')"))
+            await until(lambda: it.service.worker.running == 0)
+
+    asyncio.run(go())
+    assert rows(conn, ENDED) == [(SPEAKS, "dead", "interrupted"), (WORKS, *second)]
+    texts = column(conn, "SELECT message FROM responses ORDER BY id")
+    assert (texts[0], set(texts[1:]), texts.count(CUT_OFF)) == ("on it", {CUT_OFF, *answer}, 1)
+
+
+def test_a_turn_that_has_spoken_is_not_run_again_after_a_stop(conn, crew, until, working):
+    async def go():
+        async with working() as it:
+            await speak(conn, until, it)
+        async with working() as it:
+            it.kick()
+            put(conn, "!say later", agent="bob", now_ms=clock.now_ms())
+            it.kick()
+            await until(lambda: "later" in column(conn, "SELECT message FROM responses"))
+
+    asyncio.run(go())
+    assert rows(conn, ENDED) == [(SPEAKS, "dead", "interrupted"), (WORKS, "dead", "interrupted")]
+    assert column(conn, "SELECT message FROM responses ORDER BY id") == ["on it", CUT_OFF, "later"]
