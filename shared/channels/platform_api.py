@@ -17,6 +17,7 @@ from shared.channels.multipart import Form
 from shared.core import half_characters, redaction
 from shared.core.call_scopes import CallScopes
 from shared.core.errors import (
+    FilesRefused,
     FileTooLarge,
     NotSent,
     OutcomeUnknown,
@@ -119,7 +120,7 @@ class CallResult:
     Attributes:
         outcome: ``give_way`` asks for another call, changed as *step* says; ``refused``: the platform refuses our
             token; ``too_long``: it finds this part too long; ``place_gone``: the topic, thread or channel
-            is closed or gone.
+            is closed or gone; ``files_refused``: it does not take the files.
         reason: for the operator: no secrets, no person's text.
         step: one of the channel's own words for a change of the call; empty where there is none.
         message_id: the platform's id of the sent message.
@@ -127,7 +128,18 @@ class CallResult:
         new_chat_id: the new id of a chat that has moved.
     """
 
-    outcome: Literal["sent", "wait", "retry", "unknown", "refused", "too_long", "place_gone", "permanent", "give_way"]
+    outcome: Literal[
+        "sent",
+        "wait",
+        "retry",
+        "unknown",
+        "refused",
+        "too_long",
+        "place_gone",
+        "files_refused",
+        "permanent",
+        "give_way",
+    ]
     reason: str = ""
     step: str = ""
     message_id: str | None = None
@@ -146,6 +158,8 @@ def error_of(result: CallResult) -> PostroomError:
             return TokenRefused(result.reason)
         case "place_gone":
             return PlaceGone(result.reason)
+        case "files_refused":
+            return FilesRefused(result.reason)
         case "too_long":
             return PartTooLong(result.reason)
         case "unknown":

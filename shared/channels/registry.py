@@ -6,7 +6,7 @@ Several accounts of a platform have an adapter each. Which accounts there are, `
 from functools import cache
 from importlib import import_module
 
-from shared.channels.base import Channel, Traits
+from shared.channels.base import Channel, FileLimits, Traits
 from shared.channels.manifest import Manifest
 from shared.core import accounts
 from shared.core.errors import UnknownName
@@ -14,7 +14,19 @@ from shared.core.errors import UnknownName
 # One entry a platform: its module, and what it can do. The traits stand here because routing and turns need them where
 # the settings of the adapter are missing.
 _CHANNELS = {
-    "discord": ("shared.channels.discord.channel", Traits(has_threads=True, direct_by_sender=False, has_buttons=True)),
+    "discord": (
+        "shared.channels.discord.channel",
+        Traits(
+            has_threads=True,
+            direct_by_sender=False,
+            has_buttons=True,
+            has_edits=True,
+            has_reactions=True,
+            typing_every_ms=8_000,
+            files=FileLimits(most_bytes=10 * 1024 * 1024, most_in_album=10),
+            fetch_bytes=100 * 1024 * 1024,
+        ),
+    ),
     "telegram": ("shared.channels.telegram.channel", Traits(has_threads=True, direct_by_sender=True, has_buttons=True)),
 }
 _NO_TRAITS = Traits(has_threads=False, direct_by_sender=False, has_buttons=False)

@@ -45,6 +45,7 @@ _STEPS = {
 _PLACE_GONE = (10003, 50083, 160005)
 _NOWHERE_ELSE = "the channel or thread is deleted, archived or locked, and the answer goes nowhere else"
 _WAITS = (20016, 20028, 40062, 130000)
+_FILES_REFUSED = (40005, 20009)  # the request is too large; explicit content
 _ALREADY_ANSWERED = 40060
 _INVALID_BODY = 50035
 
@@ -60,6 +61,8 @@ def classify(status: int, payload: dict[str, Any], headers: Mapping[str, str] | 
         return CallResult("wait", reason, retry_after_ms=retry_after_ms(payload, headers))
     if code in _STEPS:
         return CallResult("permanent", reason, step=_STEPS[code])
+    if status == 413 or code in _FILES_REFUSED:
+        return CallResult("files_refused", reason)
     if code == _INVALID_BODY and _is_too_long(payload):
         return CallResult("too_long", reason)
     if code in _PLACE_GONE:

@@ -16,10 +16,9 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from nacl.exceptions import BadSignatureError, CryptoError
@@ -28,7 +27,7 @@ from nacl.signing import VerifyKey
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.channels import markdown, platform_api, sanitize, standard_webhooks
+from shared.channels import downloads, platform_api, standard_webhooks
 from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
     Event,
@@ -42,12 +41,14 @@ from shared.channels.base import (
     WebhookReply,
     WebhookRequest,
 )
-from shared.channels.discord import forms, gateway_frames, immediate, interactions, limits
-from shared.channels.discord.api_calls import RACE_MS, classify, components, nonce, race_wait_ms
+from shared.channels.discord import forms, gateway_frames, immediate, interactions, parts, routes
+from shared.channels.discord.api import DiscordApi, result_of
+from shared.channels.discord.api_calls import RACE_MS, components, nonce, race_wait_ms
 from shared.channels.discord.immediate import NO_PINGS
 from shared.channels.discord.interactions import DiscordInteraction
+from shared.channels.discord.routes import SendRoute
 from shared.channels.manifest import Manifest, ManifestSetting
-from shared.channels.platform_api import ApiAnswer, CallResult
+from shared.channels.platform_api import CallResult
 from shared.core import half_characters, redaction
 from shared.core.errors import (
     NotFetched,
@@ -59,10 +60,8 @@ from shared.core.errors import (
 )
 from shared.runtime.http_client import Client
 
-PART_UNITS = 1900  # Discord's limit is 2000
 FRESH_MS = 5 * 60_000  # the largest distance of a signed timestamp from now; an older capture can't be replayed
 TOKEN_LIFE_MS = 14 * 60_000 + 30_000  # an interaction token lives for 15 minutes
-USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # Cloudflare may refuse a call without it
 EPHEMERAL = 64
 
 
@@ -132,11 +131,11 @@ class DiscordChannel:
         self.name = name
         self._key = VerifyKey(bytes.fromhex(settings.public_key))
         self._application_id = settings.application_id
-        self._base = settings.api_base.rstrip("/")
-        self._bot_token = settings.bot_token.get_secret_value()
+        bot_token = settings.bot_token.get_secret_value()
+        self._api = DiscordApi(name, settings.api_base.rstrip("/"), settings.application_id, bot_token)
         self._relay_secret = settings.relay_secret.get_secret_value() if settings.relay_secret else None
         self._bot_ids = _ids_of_bot(settings)
-        seal = hashlib.blake2b(self._bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
+        seal = hashlib.blake2b(bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
         self._box = SecretBox(seal.digest())
 
     # -- in ---------------------------------------------------------------------------------------------------------
@@ -247,20 +246,16 @@ class DiscordChannel:
     # -- out --------------------------------------------------------------------------------------------------------
 
     def render(self, text: str, files: Sequence[OutgoingFile] = ()) -> tuple[Part, ...]:
-        """Discord renders markdown itself: only tables are redrawn and long texts cut. See ``Channel.render``."""
-        if files:
-            raise NotPossible("Postroom can't send files to Discord yet")
-        source = markdown.tables_as_code(sanitize.text(text.replace("\r\n", "\n")))
-        return tuple(Part(piece) for piece in markdown.split_source(source, PART_UNITS))
+        """See ``Channel.render``."""
+        return parts.render(text, files)
 
     async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> Sent:
         """Send with the interaction's token while it lives, then as the bot. See ``Channel.send``."""
         age_ms = now_ms - to.asked_at_ms
-        facts = to.context if to.click is None else to.click
-        token = self.unseal(facts.get("sealed_token")) if age_ms < TOKEN_LIFE_MS else None
-        routes = self._routes(to, token)
-        route = routes.pop(_best_route(to, has_token=token is not None), None)
-        result = _expired(to)
+        webhook = self._webhook(to, now_ms=now_ms)
+        open_routes = routes.every(to, base=self._api.base, webhook=webhook)
+        route = open_routes.pop(routes.best(to, has_token=webhook is not None), None)
+        result = routes.expired(to)
         while route:
             result = await self._try(route, part, to, client)
             if result.outcome == "sent":
@@ -270,38 +265,33 @@ class DiscordChannel:
                     f"{result.reason}; Discord may not have processed our answer to the interaction yet",
                     race_wait_ms(age_ms),
                 )
-            names = _FALLBACKS.get(result.step, ())
-            route = next((routes.pop(name) for name in names if name in routes), None)
+            names = routes.FALLBACKS.get(result.step, ())
+            route = next((open_routes.pop(name) for name in names if name in open_routes), None)
             if route is None and result.step == "expired":
-                result = _expired(to)
+                result = routes.expired(to)
         raise platform_api.error_of(result)
 
-    def _routes(self, to: Outgoing, token: str | None) -> "dict[str, SendRoute]":
-        """Every route to this conversation that is open now, by name."""
-        routes = {}
-        here = to.context if to.click is None else to.click
-        if token:
-            webhook = f"{self._base}/webhooks/{self._application_id}/{quote(token, safe='')}"
-            routes["original"] = SendRoute("PATCH", f"{webhook}/messages/@original", is_repeatable=True, is_token=True)
-            routes["follow_up"] = SendRoute("POST", webhook, is_repeatable=False, is_token=True)
-        if here.get("bot_is_there", True) and not _is_secret(to):
-            url = f"{self._base}/channels/{quote(to.thread_id or to.platform_id, safe='')}/messages"
-            routes["channel"] = SendRoute("POST", url, is_repeatable=True)
-            if to.edits:
-                routes["edit"] = SendRoute("PATCH", f"{url}/{quote(to.edits, safe='')}", is_repeatable=True)
-        return routes
+    def _webhook(self, to: Outgoing, *, now_ms: int) -> str | None:
+        """The address that the interaction's token opens; None without one, or where its time is over."""
+        facts = to.context if to.click is None else to.click
+        is_alive = now_ms - to.asked_at_ms < TOKEN_LIFE_MS
+        token = self.unseal(facts.get("sealed_token")) if is_alive else None
+        return self._api.webhook(token) if token else None
 
-    async def _try(self, route: "SendRoute", part: Part, to: Outgoing, client: Client) -> CallResult:
-        body: dict[str, Any] = {"content": part.text, "allowed_mentions": NO_PINGS}
+    async def _try(self, route: SendRoute, part: Part, to: Outgoing, client: Client) -> CallResult:
+        fields: dict[str, Any] = {"allowed_mentions": NO_PINGS}
         if to.buttons or to.edits:  # an edit with an empty list removes the buttons
-            body["components"] = components(to.buttons)
+            fields["components"] = components(to.buttons)
         if not route.is_token and route.method == "POST":
-            body |= {"nonce": nonce(to), "enforce_nonce": True}
+            fields |= {"nonce": nonce(to), "enforce_nonce": True}
+            if to.reply_to and to.is_first and "interaction_id" not in to.context:  # an interaction is no message
+                fields["message_reference"] = {"message_id": to.reply_to, "fail_if_not_exists": False}
         if route.is_token and to.click is not None and not to.edits:
-            body["flags"] = EPHEMERAL
+            fields["flags"] = EPHEMERAL
         try:
-            answer = await self._call(client, route.method, route.url, body, is_token=route.is_token)
-            result = classify(answer.status, answer.payload, answer.headers)
+            body = parts.body(part, fields)
+            answer = await self._api.call(client, route.method, route.url, body, is_token=route.is_token)
+            result = result_of(answer)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
         if result.outcome == "unknown" and route.is_repeatable:  # a repetition makes no second message
@@ -310,89 +300,38 @@ class DiscordChannel:
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """See ``Channel.react``."""
-        raise NotPossible("Postroom can't react to messages on Discord yet; nothing was done")
+        await self._api.react(emoji, message_id, to, client)
 
     async def typing(self, to: Outgoing, client: Client) -> None:
         """See ``Channel.typing``."""
-        raise NotPossible("Postroom can't show on Discord yet that an agent works")
+        await self._api.typing(to, client)
 
     async def draft(self, text: str, draft_id: int, to: Outgoing, client: Client) -> None:
         """See ``Channel.draft``."""
-        raise NotPossible("Postroom can't show drafts on Discord")
+        raise NotPossible("Discord has no drafts")
 
     async def fetch(self, attachment: Mapping[str, Any], client: Client, *, limit_bytes: int) -> bytes:
-        """See ``Channel.fetch``."""
-        raise NotFetched("Postroom can't fetch files of Discord yet")
+        """See ``Channel.fetch``. The address is signed, and lives for a day at most."""
+        url = attachment.get("url")
+        if not isinstance(url, str):
+            raise NotFetched("Discord gave no address for it")
+        promised = downloads.promised_bytes(attachment)
+        return await downloads.download(
+            client, "Discord", url, origins=self._api.origins(), limit_bytes=limit_bytes, promised_bytes=promised
+        )
 
     async def registration(self, client: Client) -> Registration:
         """See ``Channel.registration``."""
-        raise NotPossible("Postroom can't ask Discord yet what is registered")
+        return await self._api.registration(client)
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
-        """The channel of the bot's direct messages with a person. See ``Channel.open_direct``.
-
-        Source: https://docs.discord.com/developers/resources/user#create-dm (the same channel every time).
-        """
-        url = f"{self._base}/users/@me/channels"
-        try:
-            answer = await self._call(client, "POST", url, {"recipient_id": sender_id})
-        except OutcomeUnknown as error:  # a repetition opens no second channel
-            raise RetryableError(str(error)) from None
-        result = classify(answer.status, answer.payload, answer.headers)
-        if result.outcome == "sent" and result.message_id:
-            return result.message_id
-        if result.outcome in ("sent", "unknown"):
-            raise RetryableError(result.reason or "Discord did not return the id of the direct channel")
-        raise platform_api.error_of(result)
+        """See ``Channel.open_direct``."""
+        return await self._api.open_direct(sender_id, client)
 
     async def check_token(self, client: Client) -> None:
         """See ``Channel.check_token``. Source: https://docs.discord.com/developers/resources/user#get-current-user."""
-        answer = await self._call(client, "GET", f"{self._base}/users/@me", None)
-        platform_api.expect_success(classify(answer.status, answer.payload, answer.headers))
-
-    async def _call(
-        self, client: Client, method: str, url: str, body: dict[str, Any] | None, *, is_token: bool = False
-    ) -> ApiAnswer:
-        """Every call of the API, with what it counts against; *is_token*: the path has an interaction's token."""
-        headers = {"User-Agent": USER_AGENT}
-        if not is_token:
-            headers["Authorization"] = f"Bot {self._bot_token}"
-        scopes = limits.scopes_of(self.name, method, url, is_token=is_token)
-        return await platform_api.call(client, "Discord", method, url, body, headers, scopes=scopes)
-
-
-@dataclass(frozen=True, slots=True)
-class SendRoute:
-    """One way to send, with an interaction's token or as the bot. *is_repeatable*: two calls make one message."""
-
-    method: str
-    url: str
-    is_repeatable: bool
-    is_token: bool = False
-
-
-_FALLBACKS = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel")}
-
-
-def _is_secret(to: Outgoing) -> bool:
-    """Whether only the person who pressed the button may read it, in a place where others read too."""
-    return to.click is not None and not to.edits and bool(to.click.get("guild_id"))
-
-
-def _expired(to: Outgoing) -> CallResult:
-    why = "only the person who pressed may read this" if _is_secret(to) else "the bot is no member of that conversation"
-    return CallResult("permanent", f"the interaction's 15 minutes are over, and {why}")
-
-
-def _best_route(to: Outgoing, *, has_token: bool) -> str:
-    """The name of the best route. The answer to a press is "wait", so @original is the message with the button."""
-    if to.click is None:
-        if to.edits:
-            return "edit"
-        return ("original" if to.is_first else "follow_up") if has_token else "channel"
-    if to.edits:
-        return "original" if has_token and to.edits == to.click.get("message_id") else "edit"
-    return "follow_up" if has_token else "channel"
+        answer = await self._api.call(client, "GET", f"{self._api.base}/users/@me", None)
+        platform_api.expect_success(result_of(answer))
 
 
 _KINDS: dict[int, Kind] = {2: "command", 3: "callback", 4: "autocomplete", 5: "modal"}

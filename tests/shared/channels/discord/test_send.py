@@ -63,7 +63,7 @@ class Platform:
         return answer
 
 
-def send(adapter, platform, *, age_ms=3000, context=None, **changes):
+def send(adapter, platform, *, age_ms=3000, context=None, part=None, **changes):
     usual = {
         "response_id": 1,
         "part_index": 0,
@@ -77,7 +77,7 @@ def send(adapter, platform, *, age_ms=3000, context=None, **changes):
     to = Outgoing(**{**usual, **changes}, context=context)
 
     async def go():
-        sent = await adapter.send(Part("hi @everyone"), to, FakeClient(platform), now_ms=NOW)
+        sent = await adapter.send(part or Part("hi @everyone"), to, FakeClient(platform), now_ms=NOW)
         return sent.message_id
 
     return asyncio.run(go())
@@ -478,3 +478,18 @@ def test_a_cut_falls_between_paragraphs_where_possible():
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00"])
 def test_a_text_without_visible_content_has_no_part(text):
     assert render(text) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reference"),
+    [
+        ({"context": {"guild_id": "1"}}, {"message_id": "9", "fail_if_not_exists": False}),
+        ({"context": {"guild_id": "1"}, "reply_to": None}, None),
+        ({"context": {"guild_id": "1"}, "is_first": False}, None),
+        ({"context": {"interaction_id": "9", "bot_is_there": True}}, None),
+    ],
+)
+def test_an_answer_quotes_the_message_that_it_answers_but_no_interaction(discord, changes, reference):
+    platform = Platform(ok())
+    send(discord, platform, **changes)
+    assert platform.bodies[0].get("message_reference") == reference

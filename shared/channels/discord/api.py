@@ -1,0 +1,143 @@
+"""The calls of Discord's API, apart from those that send a message.
+
+Source: https://docs.discord.com/developers/resources/message#create-reaction,
+https://docs.discord.com/developers/resources/channel#trigger-typing-indicator,
+https://docs.discord.com/developers/resources/application#get-current-application.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from shared.channels import downloads, platform_api
+from shared.channels.base import Outgoing, Registration
+from shared.channels.discord import limits, routes
+from shared.channels.discord.api_calls import classify
+from shared.channels.multipart import Form
+from shared.channels.platform_api import ApiAnswer, CallResult
+from shared.core.errors import OutcomeUnknown, PermanentError, RetryableError
+from shared.runtime.http_client import Client
+
+USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # Cloudflare may refuse a call without it
+FILE_ORIGINS = frozenset({"https://cdn.discordapp.com", "https://media.discordapp.net"})
+
+_REAL_HOST = "discord.com"
+_EVENTS_SWITCHED_OFF = 3
+_CUSTOM = re.compile(r"custom:([0-9]{1,20})")
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordApi:
+    """The API as one bot calls it.
+
+    Attributes:
+        account: the account's name, as in the ``channel`` columns.
+        base: the address of the API, without a slash at its end.
+    """
+
+    account: str
+    base: str
+    application_id: str
+    bot_token: str
+
+    async def call(
+        self, client: Client, method: str, url: str, body: dict[str, Any] | Form | None, *, is_token: bool = False
+    ) -> ApiAnswer:
+        """Every call of the API, with what it counts against; *is_token*: the path has an interaction's token."""
+        headers = {"User-Agent": USER_AGENT}
+        if not is_token:
+            headers["Authorization"] = f"Bot {self.bot_token}"
+        scopes = limits.scopes_of(self.account, method, url, is_token=is_token)
+        return await platform_api.call(client, "Discord", method, url, body, headers, scopes=scopes)
+
+    async def do(
+        self, client: Client, method: str, url: str, body: dict[str, Any] | None = None, *, is_token: bool = False
+    ) -> ApiAnswer:
+        """A call that may be repeated without harm.
+
+        Raises:
+            RateLimited, NotSent, TokenRefused, PlaceGone, PermanentError: as for ``Channel.send``.
+            RetryableError: another attempt may succeed.
+        """
+        try:
+            answer = await self.call(client, method, url, body, is_token=is_token)
+        except OutcomeUnknown as error:
+            raise RetryableError(str(error)) from None
+        result = classify(answer.status, answer.payload, answer.headers)
+        if result.outcome == "unknown":
+            raise RetryableError(result.reason)
+        platform_api.expect_success(result)
+        return answer
+
+    def webhook(self, token: str) -> str:
+        """The address of an interaction's messages, which is secret."""
+        return f"{self.base}/webhooks/{self.application_id}/{quote(token, safe='')}"
+
+    async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
+        """See ``Channel.react``."""
+        if message_id == to.context.get("interaction_id"):
+            raise PermanentError("a command of Discord is no message: nobody can react to it")
+        url = f"{routes.channel_url(to, self.base)}/messages/{quote(message_id, safe='')}"
+        if emoji is not None:
+            await self.do(client, "PUT", f"{url}/reactions/{_in_path(emoji)}/@me")
+            return
+        found = await self.do(client, "GET", url)
+        for ours in _ours(found.payload):
+            await self.do(client, "DELETE", f"{url}/reactions/{ours}/@me")
+
+    async def typing(self, to: Outgoing, client: Client) -> None:
+        """See ``Channel.typing``. Nothing is sent where Discord shows "thinking", or the bot is no member."""
+        if "sealed_token" not in to.context and to.context.get("bot_is_there", True):
+            await self.do(client, "POST", f"{routes.channel_url(to, self.base)}/typing")
+
+    async def open_direct(self, sender_id: str, client: Client) -> str:
+        """The channel of the bot's direct messages with a person. See ``Channel.open_direct``.
+
+        Source: https://docs.discord.com/developers/resources/user#create-dm (the same channel every time).
+        """
+        answer = await self.do(client, "POST", f"{self.base}/users/@me/channels", {"recipient_id": sender_id})
+        number = answer.payload.get("id")
+        if not isinstance(number, str):
+            raise RetryableError("Discord did not return the id of the direct channel")
+        return number
+
+    async def registration(self, client: Client) -> Registration:
+        """See ``Channel.registration``."""
+        found = (await self.do(client, "GET", f"{self.base}/applications/@me")).payload
+        url = found.get("interactions_endpoint_url")
+        error = None
+        if found.get("id") != self.application_id:
+            error = (
+                f"the bot's token is of application {found.get('id')}, and DISCORD_APPLICATION_ID is "
+                f"{self.application_id}: set the one that belongs to the token"
+            )
+        elif found.get("event_webhooks_status") == _EVENTS_SWITCHED_OFF:
+            error = "Discord has switched the event webhooks off, because too many calls failed"
+        is_ours = False if error is not None or not url else None
+        return Registration(is_ours, url if isinstance(url, str) else None, last_error=error)
+
+    def origins(self) -> frozenset[str]:
+        """The hosts that files come from; a fake Discord serves its own."""
+        own = downloads.origin_of(self.base)
+        is_real = urlsplit(self.base).hostname == _REAL_HOST
+        return FILE_ORIGINS if is_real or own is None else FILE_ORIGINS | {own}
+
+
+def result_of(answer: ApiAnswer) -> CallResult:
+    """The meaning of an answer to a message call."""
+    return classify(answer.status, answer.payload, answer.headers)
+
+
+def _in_path(emoji: str) -> str:
+    """The emoji as a part of a path; of a custom one only the id counts, and any name will do."""
+    custom = _CUSTOM.fullmatch(emoji)
+    return quote(f"_:{custom[1]}" if custom else emoji, safe="")
+
+
+def _ours(message: dict[str, Any]) -> list[str]:
+    """The reactions of ours to a message, as parts of a path."""
+    found = message.get("reactions")
+    ours = [each.get("emoji") for each in found if isinstance(each, dict) and each.get("me")] if found else []
+    named = [each for each in ours if isinstance(each, dict) and each.get("name")]
+    return [quote(f"{each['name']}:{each['id']}" if each.get("id") else str(each["name"]), safe="") for each in named]

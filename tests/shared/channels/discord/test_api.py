@@ -1,0 +1,153 @@
+"""Reactions, typing, downloads and what is registered, against a function that plays Discord."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from shared.channels.base import Outgoing
+from shared.core.errors import NotFetched, PermanentError, PlaceGone, RateLimited, RetryableError, TokenRefused
+from shared.runtime.http_client import NoAnswer
+from tests.fake_client import FakeClient
+from tests.shared.channels.discord.test_send import BASE, NOW, refusal
+
+CDN = "https://cdn.discordapp.com/attachments/1/2/a.txt?ex=6742&is=6741&hm=ab"
+MESSAGE_URL = f"{BASE}/channels/200/messages/77"
+
+
+class Recorder:
+    """Gives each answer in turn, then 204."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.calls = []
+
+    def __call__(self, request):
+        self.calls.append(f"{request.method} {request.url}")
+        answer = self.answers.pop(0) if self.answers else httpx.Response(204)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def to(**context):
+    return Outgoing(1, 0, "200", None, None, context, NOW, is_first=True)
+
+
+def run(work):
+    return asyncio.run(work)
+
+
+@pytest.mark.parametrize(
+    ("emoji", "path"),
+    [("👀", "%F0%9F%91%80"), ("custom:41771983429993937", "_%3A41771983429993937"), ("../x", "..%2Fx")],
+)
+def test_a_reaction_is_one_call_with_the_emoji_encoded(discord, emoji, path):
+    platform = Recorder()
+    run(discord.react(emoji, "77", to(), FakeClient(platform)))
+    assert platform.calls == [f"PUT {MESSAGE_URL}/reactions/{path}/@me"]
+
+
+def test_taking_our_reaction_back_takes_ours_alone(discord):
+    mine = {"emoji": {"id": None, "name": "👍"}, "me": True, "count": 2}
+    custom = {"emoji": {"id": "5", "name": "LUL"}, "me": True, "count": 1}
+    others = {"emoji": {"id": None, "name": "🎉"}, "me": False, "count": 1}
+    platform = Recorder(httpx.Response(200, json={"id": "77", "reactions": [mine, custom, others]}))
+    run(discord.react(None, "77", to(), FakeClient(platform)))
+    assert platform.calls[1:] == [
+        f"DELETE {MESSAGE_URL}/reactions/%F0%9F%91%8D/@me",
+        f"DELETE {MESSAGE_URL}/reactions/LUL%3A5/@me",
+    ]
+
+
+def test_a_command_is_no_message_to_react_to(discord):
+    platform = Recorder()
+    with pytest.raises(PermanentError, match="command"):
+        run(discord.react("👀", "77", to(interaction_id="77"), FakeClient(platform)))
+    assert platform.calls == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (refusal(404, 10008), PermanentError),
+        (refusal(400, 10014), PermanentError),
+        (refusal(404, 10003), PlaceGone),
+        (refusal(401, 0), TokenRefused),
+        (refusal(500, 0), RetryableError),
+        (NoAnswer("gone"), RetryableError),
+        (httpx.Response(429, json={"retry_after": 1.5}), RateLimited),
+    ],
+)
+def test_a_reaction_that_fails_says_how(discord, answer, error):
+    with pytest.raises(error):
+        run(discord.react("👀", "77", to(), FakeClient(Recorder(answer))))
+
+
+@pytest.mark.parametrize(
+    ("context", "calls"),
+    [
+        ({}, [f"POST {BASE}/channels/200/typing"]),
+        ({"sealed_token": "x", "interaction_id": "1"}, []),  # Discord shows that the bot is thinking
+        ({"bot_is_there": False}, []),
+    ],
+)
+def test_typing_is_shown_where_discord_shows_nothing_itself(discord, context, calls):
+    platform = Recorder()
+    run(discord.typing(to(**context), FakeClient(platform)))
+    assert platform.calls == calls
+
+
+def test_a_file_is_downloaded_from_discords_hosts_alone(discord):
+    platform = Recorder(httpx.Response(200, content=b"bytes"))
+    attachment = {"kind": "file", "url": CDN, "size": 5}
+    assert run(discord.fetch(attachment, FakeClient(platform), limit_bytes=100)) == b"bytes"
+    assert platform.calls == [f"GET {CDN}"]
+
+
+@pytest.mark.parametrize(
+    "attachment",
+    [
+        {"url": "https://cdn.discordapp.com.evil.example/a"},
+        {"url": "https://evil.example/cdn.discordapp.com"},
+        {"url": "http://cdn.discordapp.com/a"},
+        {"url": "https://cdn.discordapp.com@evil.example/a"},
+        {"url": 7},
+        {},
+    ],
+)
+def test_another_host_is_never_asked(discord, attachment):
+    platform = Recorder()
+    with pytest.raises(NotFetched):
+        run(discord.fetch(attachment, FakeClient(platform), limit_bytes=100))
+    assert platform.calls == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "size"),
+    [(httpx.Response(200, content=b"x" * 6), 5), (httpx.Response(404), None), (httpx.Response(302), 5)],
+)
+def test_a_file_that_is_longer_than_promised_expired_or_moved_is_not_fetched(discord, answer, size):
+    with pytest.raises(NotFetched):
+        run(discord.fetch({"url": CDN, "size": size}, FakeClient(Recorder(answer)), limit_bytes=100))
+
+
+@pytest.mark.parametrize(
+    ("found", "is_ours", "error"),
+    [
+        ({"id": "1290000000000000001", "interactions_endpoint_url": "https://x/webhooks/discord"}, None, None),
+        ({"id": "1290000000000000001", "interactions_endpoint_url": None}, False, None),
+        ({"id": "42", "interactions_endpoint_url": "https://x/"}, False, "DISCORD_APPLICATION_ID"),
+        (
+            {"id": "1290000000000000001", "interactions_endpoint_url": "https://x/", "event_webhooks_status": 3},
+            False,
+            "switched",
+        ),
+    ],
+)
+def test_what_is_registered_tells_a_wrong_application_and_a_missing_address(discord, found, is_ours, error):
+    platform = Recorder(httpx.Response(200, json=found))
+    seen = run(discord.registration(FakeClient(platform)))
+    assert platform.calls == [f"GET {BASE}/applications/@me"]
+    assert (seen.is_ours, seen.url) == (is_ours, found["interactions_endpoint_url"])
+    assert (seen.last_error is None) if error is None else error in seen.last_error
