@@ -29,14 +29,17 @@ from shared.db.roster import agent_pauses, agents, teams
 from shared.gateway.model_gateway import ModelGateway
 from shared.inbound import events as events_of_platforms
 from shared.mcp.app import McpApp
-from shared.queue import turns
+from shared.queue import pacing, turns
 from shared.queue.turns import RetryPolicy
+from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
+from shared.runtime.http_client import Client, HttpClient
 from shared.runtime.service import LazyService
 from shared.runtime.worker import Backlog
 from shared.runtime.worker_service import WorkerService, wake
 from shared.turn import program_versions
+from shared.turn.channel_files import ChannelFiles
 from shared.turn.paused_agents import PausedAgents
 from shared.turn.settlement import UNWRITTEN_PAUSE_S, Settlement
 from shared.turn.turn_runner import RunningTurn, TurnRunner
@@ -47,8 +50,10 @@ log = logs.get()
 class Dispatch(WorkerService):
     """Schedules turns: which session runs next, and which running turn makes room for something urgent."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, client: Client | None = None) -> None:
         super().__init__("dispatch", settings)
+        self.client: Client = pacing.paced(client or HttpClient(), self)
+        accounts = ServedAccounts(settings)
         self.settlement = Settlement(self)
         self.gateway = ModelGateway(
             settings.sockets,
@@ -59,7 +64,8 @@ class Dispatch(WorkerService):
             tools=McpApp,
         )
         self.sandboxes = Sandboxes(settings.sockets / "sandboxes", self.gateway.serve)
-        self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes)
+        files = ChannelFiles(self.reader, accounts, self.client)
+        self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes, files.fetch)
         self.running_turns: dict[int, RunningTurn] = {}  # by session
         self.paused_agents = PausedAgents(self)
         self._versions: asyncio.Task[None] | None = None
@@ -97,6 +103,7 @@ class Dispatch(WorkerService):
         await self.paused_agents.close()
         await self.gateway.close()
         await self.sandboxes.close()
+        await self.client.close()
 
     async def claim_and_start(self) -> float | None:
         """Claim the turns that are ready, as far as there is room, and start them; the seconds until more is due."""

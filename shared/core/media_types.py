@@ -48,4 +48,9 @@ def of_name(name: str) -> str | None:
     return _TYPES.guess_type(f"file.{name.rpartition('.')[2]}", strict=True)[0] if "." in name else None
 
 
+def ending(media_type: str) -> str:
+    """The ending for a file without a name, such as ``.jpg``; empty where the content didn't tell its type. Pure."""
+    return (_TYPES.guess_extension(media_type, strict=True) or "") if media_type in BY_CONTENT else ""
+
+
 _TYPES = mimetypes.MimeTypes()  # Python's own list, not the host's

@@ -38,6 +38,7 @@ from shared.turn.answer_files import FilePlace, FileTaker
 from shared.turn.answers import TurnAnswers
 from shared.turn.continuation import RunningContinuation, SaveOfProvider
 from shared.turn.doors import TurnDoors
+from shared.turn.inbox import Fetch, no_channel
 from shared.turn.lost_session import SessionStory
 
 log = logs.get()
@@ -80,6 +81,7 @@ async def run_agent(
     tools: Toolbox,
     answered: Mapping[int, Question],
     sandboxes: Sandboxes | None = None,
+    fetch: Fetch = no_channel,
 ) -> Outcome:
     """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
 
@@ -89,6 +91,7 @@ async def run_agent(
         tools: of the turn.
         answered: the questions that messages of the turn answer, by the row of the message.
         sandboxes: of dispatch; see ``shared/agents/programs``.
+        fetch: gets what people attached to their messages.
     """
     agent = agents.get(reader, claim.agent)
     session = sessions.get(reader, claim.session_id)
@@ -106,7 +109,7 @@ async def run_agent(
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
     batch = tuple(_turn_message(message, answered.get(message.id)) for message in claim.batch)
     batch = batch if note is None else (note, *batch)
-    outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes)
+    outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch)
     if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
         outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
@@ -167,6 +170,7 @@ async def _run(
     doors: TurnDoors,
     batch: tuple[TurnMessage, ...],
     sandboxes: Sandboxes | None,
+    fetch: Fetch,
 ) -> Outcome:
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
@@ -177,7 +181,7 @@ async def _run(
                 doors.ends_with(limit)
                 if agent.provider in registry.PROGRAMS:
                     session_files.make_outbox(turn.folder, turn.session)
-                turn = await inbox.with_files(reader, claim, turn)
+                turn = await inbox.with_files(reader, claim, turn, fetch)
                 if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
                     turn = lost_session.fresh(turn, facts.earlier(), facts.story)

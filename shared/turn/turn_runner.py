@@ -21,6 +21,7 @@ from shared.runtime.worker_service import WorkerService
 from shared.tools.toolbox import Caller, SessionToolbox
 from shared.turn import auto_provider
 from shared.turn.agent_run import Outcome, run_agent
+from shared.turn.inbox import Fetch, no_channel
 from shared.turn.settlement import Settlement
 
 log = logs.get()
@@ -49,12 +50,18 @@ class TurnRunner:
     """Runs turns for *service*, outside any transaction."""
 
     def __init__(
-        self, service: WorkerService, settlement: Settlement, gateway: ModelGateway, sandboxes: Sandboxes | None = None
+        self,
+        service: WorkerService,
+        settlement: Settlement,
+        gateway: ModelGateway,
+        sandboxes: Sandboxes | None = None,
+        fetch: Fetch = no_channel,
     ) -> None:
         self._service = service
         self._settlement = settlement
         self._gateway = gateway
         self._sandboxes = sandboxes
+        self._fetch = fetch
 
     async def run(self, turn: RunningTurn) -> None:
         """One turn. Cancelling it ends the agent and gives the messages back."""
@@ -93,7 +100,15 @@ class TurnRunner:
             await auto_provider.choose(service.reader, service.writer, claim)
             answered = await self._answered(claim)
             return await run_agent(
-                service.reader, service.settings, claim, save, self._gateway, tools, answered, self._sandboxes
+                service.reader,
+                service.settings,
+                claim,
+                save,
+                self._gateway,
+                tools,
+                answered,
+                self._sandboxes,
+                self._fetch,
             )
         finally:
             tools.close()

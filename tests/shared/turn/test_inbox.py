@@ -18,12 +18,12 @@ PHOTO = {"kind": "photo", "file_id": "f1", "size": 12}
 
 
 def receive(tmp_path, *attachments, content=PNG, message="telegram_a"):
-    async def fetch(_):
+    async def fetch(_, __, ___):
         if isinstance(content, Exception):
             raise content
         return content
 
-    given = [Incoming(message, attachments)]
+    given = [Incoming("telegram", message, attachments)]
     found = asyncio.run(inbox.receive(given, tmp_path, "session_a", fetch))
     return found.named[message], found.written
 
@@ -38,7 +38,7 @@ def test_a_file_is_in_the_inbox_of_the_session(tmp_path):
 
 def test_two_files_of_one_name_are_two_files(tmp_path):
     named, _ = receive(tmp_path, {**PHOTO, "name": "a.png"}, {**PHOTO, "name": "A.png"}, PHOTO, PHOTO)
-    assert [each.name for each in named] == ["a.png", "A-2.png", "photo", "photo-2"]
+    assert [each.name for each in named] == ["a.png", "A-2.png", "photo.png", "photo-2.png"]
 
 
 def test_a_name_from_outside_is_no_path(tmp_path):
@@ -127,7 +127,7 @@ def test_the_prompt_of_a_turn_names_what_its_message_brought(conn, environment, 
 
     asyncio.run(go())
     assert rows(conn, "SELECT status FROM messages") == [("completed",)]
-    why = "Postroom can't fetch files of this channel yet"
+    why = "Postroom can't fetch files of this channel"
     assert 'look\n<attachment kind="photo" name="cat.png" type="application/octet-stream" bytes="12" ' in seen[0].prompt
     assert f'not_here_because="{why}"/>' in seen[0].prompt
     assert '<attachment kind="location" latitude="47.4"/></message>' in seen[0].prompt
